@@ -1,0 +1,48 @@
+//! The freestanding executable: an entry point without C library, and the few functions that the compiler
+//! itself calls. Compiled by `build.rs`, not by cargo.
+#![no_std]
+#![no_main]
+#![allow(dead_code, missing_docs)]
+
+mod init;
+mod launch;
+mod mem;
+mod readback;
+mod report;
+mod runner;
+mod sys;
+mod template;
+mod text;
+mod wire;
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".globl _start",
+    "_start:",
+    "xor ebp, ebp",
+    "and rsp, -16",
+    "call {main}",
+    "ud2",
+    main = sym start,
+);
+
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(
+    ".globl _start",
+    "_start:",
+    "mov x29, xzr",
+    "mov x30, xzr",
+    "bl {main}",
+    "brk #1",
+    main = sym start,
+);
+
+extern "C" fn start() -> ! {
+    launch::main()
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // A bug: end at once. Every sandbox dies with its parent, and the supervisor sees the closed socket.
+    sys::exit(134)
+}

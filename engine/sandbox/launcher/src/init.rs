@@ -1,0 +1,434 @@
+//! Process 1 of a sandbox: sets it up, attaches the job's mounts at release, reaps, reports the ending.
+//!
+//! It stays without Landlock, because a landlocked process cannot mount, and has a small filter of its own
+//! instead. It never reads a byte that the program wrote.
+
+use core::ffi::CStr;
+use core::sync::atomic::Ordering;
+
+use crate::launch::tell_failure;
+use crate::readback;
+use crate::report::{At, Failure, Log};
+use crate::runner::{self, Shared, Vectors};
+use crate::sys::{self, CloneArgs, Errno, Fd};
+use crate::text::Text;
+use crate::wire::{Job, JobMount, Setup, Step, setup, tell};
+
+/// What the launcher hands to a new init.
+pub struct Inherited<'a> {
+    /// The socket to the supervisor.
+    pub control: Fd,
+    /// Version 1 `tasks` files.
+    pub cgroup: &'a [Fd],
+    /// The detached root, or -1.
+    pub tree: Fd,
+    /// One byte comes when the maps are written.
+    pub go: Fd,
+    /// Ends when the launcher does.
+    pub life: Fd,
+    /// When the request arrived.
+    pub started: u64,
+}
+
+// Fixed places for what init keeps, so that everything else can be swept.
+const CONTROL: Fd = 10;
+const LIFE: Fd = 11;
+const SCRATCH: Fd = 12;
+const KEPT: u32 = 12;
+
+/// Init. Never returns.
+pub fn run<'a>(setup: &'a Setup<'a>, inherited: &Inherited<'_>) -> ! {
+    let mut control = inherited.control;
+    let mut log = Log::new();
+    if let Err(failure) = live(setup, inherited, &mut control, &mut log) {
+        let _ = tell_failure(&mut log, control, failure);
+        sys::exit(1);
+    }
+    sys::exit(0)
+}
+
+fn live<'a>(
+    setup: &'a Setup<'a>,
+    from: &Inherited<'_>,
+    control: &mut Fd,
+    log: &mut Log,
+) -> Result<(), Failure> {
+    identify(setup, from, log)?;
+    join_cgroup(setup, from, log)?;
+    enter_root(setup, from.tree, log)?;
+    keep_descriptors(from).at(Step::Pivot)?;
+    *control = CONTROL;
+    surround(setup, log)?;
+
+    let signals = sys::sigchld_fd().at(Step::Runner)?;
+    let shared = Shared::new(setup);
+    let pid = start_runner(&shared)?;
+    log.done(Step::Runner);
+    let early = setup.flags & setup::HARDEN_LATE == 0;
+    if early {
+        confirm(setup, &shared, pid, log)?;
+    }
+    if !setup.init_filter.is_empty() {
+        sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at(Step::InitFilter)?;
+        sys::install_filter(setup.init_filter, false).at(Step::InitFilter)?;
+        log.done(Step::InitFilter);
+    }
+    tell_ready(setup, &shared, early, log)?;
+
+    let release = receive_job()?;
+    let memory = sys::map(release.fds[0], release.len).at(Step::Release)?;
+    let job = Job::decode(memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
+    let vectors = Vectors::of(&job).at(Step::Release)?;
+    log.done(Step::Release);
+    attach(&job, &release.fds, setup, log)?;
+    shared.release(&job, &vectors, [release.fds[1], release.fds[2], release.fds[3]]);
+    if !early {
+        confirm(setup, &shared, pid, log)?;
+        if setup.flags & setup::LISTENER != 0 {
+            let listener = shared.listener.load(Ordering::Acquire);
+            log.tell(CONTROL, tell::READY, [1, 0, 0], &[listener]).at(Step::Readback)?;
+        }
+        shared.go();
+    }
+    let tried = shared.wait_until_executed()?;
+    log.done(Step::Exec);
+    // From here on init only waits: the rights to mount go, the program's descriptors go.
+    sys::drop_capability_sets().at(Step::Supervise)?;
+    sys::close_range(0, 2, 0).at(Step::Supervise)?;
+    for fd in 3..=signals.max(64) {
+        if fd != signals && !(CONTROL..=SCRATCH).contains(&fd) {
+            sys::close(fd);
+        }
+    }
+    log.tell(CONTROL, tell::RUNNING, [tried, 0, 0], &[]).at(Step::Supervise)?;
+    supervise(setup, signals, pid, log)
+}
+
+/// Takes the ids inside, then ties its life to the launcher's.
+fn identify(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<(), Failure> {
+    log.done_at(Step::Decode, from.started);
+    let mut byte = [0u8];
+    if sys::read(from.go, &mut byte).at(Step::Map)? != 1 {
+        return Err(Failure { step: Step::Map, errno: Errno::PERM, detail: 0 });
+    }
+    log.done(Step::Map);
+    sys::set_name(c"hotcell-init");
+    if setup.flags & setup::PRIVILEGED_MAP != 0 {
+        sys::drop_groups().at_item(Step::Ids, 1)?;
+        sys::set_ids(setup.inside.0, setup.inside.1).at_item(Step::Ids, 2)?;
+    }
+    // A change of ids clears both, so they come after it.
+    sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(sys::SIGKILL.unsigned_abs())).at_item(Step::Ids, 3)?;
+    sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Ids, 4)?;
+    if gone(from.life) {
+        sys::exit(1);
+    }
+    if setup.flags & setup::PID_NS == 0 {
+        sys::prctl(sys::PR_SET_CHILD_SUBREAPER, 1).at_item(Step::Ids, 5)?;
+    }
+    sys::default_sigchld();
+    sys::block_signals(u64::MAX);
+    log.done(Step::Ids);
+    Ok(())
+}
+
+/// Whether the other side of a pipe or socket was closed.
+fn gone(fd: Fd) -> bool {
+    let mut poll = [sys::PollFd { fd, events: 0, revents: 0 }];
+    matches!(sys::poll(&mut poll, 0), Ok(n) if n > 0 && poll[0].revents & (sys::POLLHUP | sys::POLLERR) != 0)
+}
+
+fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<(), Failure> {
+    if setup.flags & setup::CGROUP_V1 != 0 {
+        for (number, tasks) in from.cgroup.iter().enumerate() {
+            // "0" is the writing thread; `tasks` avoids the global lock that `cgroup.procs` takes.
+            sys::write(*tasks, b"0").at_item(Step::Cgroup, number)?;
+        }
+    }
+    if setup.flags & setup::CGROUP_NS != 0 {
+        sys::unshare(sys::CLONE_NEWCGROUP).at_item(Step::Cgroup, 99)?;
+    }
+    log.done(Step::Cgroup);
+    Ok(())
+}
+
+/// Attaches the root, makes the mounts that belong to this sandbox alone, and leaves the old tree.
+fn enter_root(setup: &Setup<'_>, tree: Fd, log: &mut Log) -> Result<(), Failure> {
+    if setup.flags & setup::ROOT == 0 {
+        return Ok(());
+    }
+    sys::move_mount(tree, sys::AT_FDCWD, c"/").at(Step::Root)?;
+    sys::fchdir(tree).at(Step::Root)?;
+    log.done(Step::Root);
+    let quiet = sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC;
+    if setup.flags & setup::PROC != 0 {
+        // Before the old root goes: the kernel wants a complete /proc in sight.
+        let options =
+            if setup.flags & setup::PROC_SUBSET != 0 { c"subset=pid,hidepid=invisible" } else { c"" };
+        sys::mount(c"proc", c"proc", c"proc", quiet, options).at(Step::Proc)?;
+        log.done(Step::Proc);
+        forbid_nesting(setup, log)?;
+        for (number, path) in setup.masks.enumerate() {
+            mask(path).at_item(Step::Masks, number)?;
+        }
+        log.done(Step::Masks);
+    }
+    if setup.flags & setup::SCRATCH != 0 {
+        mount_scratch(setup).at(Step::Scratch)?;
+        log.done(Step::Scratch);
+    }
+    if setup.flags & setup::DEVPTS != 0 {
+        let exec = sys::MS_NOSUID | sys::MS_NOEXEC;
+        sys::mount(c"devpts", c"dev/pts", c"devpts", exec, c"newinstance,ptmxmode=0666,mode=0620")
+            .at(Step::Devpts)?;
+        log.done(Step::Devpts);
+    }
+    sys::pivot_root(c".", c".").at(Step::Pivot)?;
+    sys::umount(c".", sys::MNT_DETACH).at(Step::Pivot)?;
+    sys::chdir(c"/").at(Step::Pivot)?;
+    log.done(Step::Pivot);
+    Ok(())
+}
+
+/// Sets the ceiling of user namespaces below this one to 0: a wall behind the filter's.
+fn forbid_nesting(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
+    if setup.flags & setup::NO_NESTED_USER_NS != 0 {
+        let ceiling = c"proc/sys/user/max_user_namespaces";
+        let file = sys::openat(sys::AT_FDCWD, ceiling, sys::O_WRONLY, 0).at_item(Step::Ceiling, 1)?;
+        let written = sys::write(file, b"0");
+        sys::close(file);
+        written.at_item(Step::Ceiling, 2)?;
+        log.done(Step::Ceiling);
+    }
+    Ok(())
+}
+
+/// Covers a file with an empty unreadable one, or makes a folder read-only. What does not exist needs no cover.
+fn mask(path: &CStr) -> sys::Result<()> {
+    let flags = sys::MS_BIND | sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC;
+    let folder = sys::openat(sys::AT_FDCWD, path, sys::O_PATH | sys::O_DIRECTORY, 0);
+    match folder {
+        Ok(folder) => {
+            sys::close(folder);
+            sys::mount(path, path, c"", sys::MS_BIND | sys::MS_REC, c"")?;
+            sys::mount(c"", path, c"", flags | sys::MS_REMOUNT, c"")
+        }
+        Err(Errno::NOTDIR) => sys::mount(c"dev/.masked", path, c"", sys::MS_BIND, c""),
+        Err(Errno::NOENT) => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// One tmpfs with one size and one count of files, shown in four places.
+fn mount_scratch(setup: &Setup<'_>) -> sys::Result<()> {
+    let size =
+        Text::of(format_args!("size={},nr_inodes={},mode=0755", setup.scratch_bytes, setup.scratch_files));
+    sys::mount(c"scratch", c"tmp", c"tmpfs", sys::MS_NOSUID | sys::MS_NODEV, size.cstr())?;
+    let top = sys::openat(sys::AT_FDCWD, c"tmp", sys::O_PATH | sys::O_DIRECTORY, 0)?;
+    for (name, mode) in [(c"home", 0o755), (c"shm", 0o1777), (c"tmp", 0o1777)] {
+        sys::mkdirat(top, name, mode)?;
+    }
+    for (from, to) in [(c"tmp/home", c"home/sandbox"), (c"tmp/shm", c"dev/shm"), (c"tmp/tmp", c"var/tmp")] {
+        sys::mount(from, to, c"", sys::MS_BIND, c"")?;
+    }
+    // Last: it hides the top folder, where an overlay's upper layer will be.
+    sys::mount(c"tmp/tmp", c"tmp", c"", sys::MS_BIND, c"")?;
+    sys::dup3(top, SCRATCH, sys::O_CLOEXEC)
+}
+
+/// Moves what init keeps to fixed places and closes everything else that it inherited.
+fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
+    // Inherited numbers may collide with the fixed places: go through a high place first.
+    const HIGH: Fd = 500;
+    sys::dup3(from.control, HIGH, sys::O_CLOEXEC)?;
+    sys::dup3(from.life, HIGH + 1, sys::O_CLOEXEC)?;
+    sys::dup3(HIGH, CONTROL, sys::O_CLOEXEC)?;
+    sys::dup3(HIGH + 1, LIFE, sys::O_CLOEXEC)?;
+    for place in 0..=2 {
+        sys::dup3(CONTROL, place, sys::O_CLOEXEC)?;
+    }
+    sys::close_range(3, 9, 0)?;
+    sys::close_range(KEPT + 1, u32::MAX, 0)
+}
+
+fn surround(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
+    if !setup.hostname.is_empty() {
+        sys::sethostname(setup.hostname).at_item(Step::Network, 1)?;
+    }
+    if setup.flags & setup::LOOPBACK != 0 {
+        sys::loopback_up().at_item(Step::Network, 2)?;
+    }
+    log.done(Step::Network);
+    Ok(())
+}
+
+/// Starts the runner on a stack of its own, sharing memory and descriptors with init until it executes.
+fn start_runner(shared: &Shared<'_>) -> Result<i32, Failure> {
+    const STACK: usize = 64 * 1024;
+    let stack = sys::map(-1, STACK).at(Step::Runner)?;
+    let args = CloneArgs {
+        flags: sys::CLONE_VM | sys::CLONE_FILES | sys::CLONE_CHILD_CLEARTID,
+        exit_signal: u64::from(sys::SIGCHLD.unsigned_abs()),
+        child_tid: shared.alive.as_ptr() as u64,
+        stack: stack.as_mut_ptr() as u64,
+        stack_size: STACK as u64,
+        ..CloneArgs::default()
+    };
+    let argument = core::ptr::from_ref(shared).cast_mut().cast();
+    // SAFETY: the stack is a fresh mapping that is never freed; `shared` lives on init's stack, which does not
+    // return before the runner has executed or ended; it is touched through atomics only.
+    unsafe { sys::clone_onto(&args, runner::entry, argument) }.at(Step::Runner)
+}
+
+/// Waits until the runner is confined and reads every layer back.
+fn confirm(setup: &Setup<'_>, shared: &Shared<'_>, pid: i32, log: &mut Log) -> Result<(), Failure> {
+    shared.wait_until_confined()?;
+    for (step, at) in shared.times() {
+        log.done_at(step, at);
+    }
+    readback::check(setup, pid)?;
+    log.done(Step::Readback);
+    Ok(())
+}
+
+fn tell_ready(setup: &Setup<'_>, shared: &Shared<'_>, early: bool, log: &mut Log) -> Result<(), Failure> {
+    let mut fds = [-1; 2];
+    let mut count = 0;
+    let listener = early && setup.flags & setup::LISTENER != 0;
+    if setup.flags & setup::SCRATCH != 0 {
+        fds[count] = SCRATCH;
+        count += 1;
+    }
+    if listener {
+        fds[count] = shared.listener.load(Ordering::Acquire);
+        count += 1;
+    }
+    log.tell(CONTROL, tell::READY, [u64::from(listener), 0, 0], &fds[..count]).at(Step::Readback)
+}
+
+struct Release {
+    len: usize,
+    fds: [Fd; crate::wire::MAX_FDS],
+}
+
+/// The job: eight bytes of length, a memfd with it, standard input, output, error, then the mounts.
+fn receive_job() -> Result<Release, Failure> {
+    let mut poll = [
+        sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
+        sys::PollFd { fd: LIFE, events: 0, revents: 0 },
+    ];
+    sys::poll(&mut poll, -1).at(Step::Release)?;
+    if poll[1].revents != 0 {
+        sys::exit(1);
+    }
+    let mut head = [0u8; 8];
+    let message = sys::receive(CONTROL, &mut head).at(Step::Release)?;
+    if message.len == 0 {
+        sys::exit(0); // the supervisor has no use for this sandbox any more
+    }
+    if message.len != head.len() || message.fds().len() < 4 {
+        return Err(Failure { step: Step::Release, errno: Errno::PROTO, detail: 1 });
+    }
+    let mut fds = [-1; crate::wire::MAX_FDS];
+    fds[..message.fds().len()].copy_from_slice(message.fds());
+    let len = usize::try_from(u64::from_le_bytes(head)).map_err(|_| Errno::PROTO).at(Step::Release)?;
+    Ok(Release { len, fds })
+}
+
+/// Attaches the job's mounts and gives scratch the job's size.
+fn attach(job: &Job<'_>, fds: &[Fd], setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
+    if setup.flags & setup::SCRATCH != 0 && job.scratch_bytes != 0 {
+        let size = Text::of(format_args!("size={},nr_inodes={}", job.scratch_bytes, job.scratch_files));
+        sys::mount(c"", c"/tmp", c"", sys::MS_REMOUNT | sys::MS_NOSUID | sys::MS_NODEV, size.cstr())
+            .at(Step::Scratch)?;
+    }
+    for (number, mount) in job.mounts.enumerate() {
+        let index = usize::try_from(mount.fd).ok().and_then(|i| i.checked_add(4));
+        let fd = index.and_then(|i| fds.get(i)).copied().filter(|fd| *fd >= 0);
+        let fd = fd.ok_or(Errno::BADF).at_item(Step::Mounts, number)?;
+        attach_one(&mount, fd, number).at_item(Step::Mounts, number)?;
+    }
+    log.done(Step::Mounts);
+    Ok(())
+}
+
+fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize) -> sys::Result<()> {
+    make_mountpoint(mount)?;
+    if !mount.overlay {
+        return sys::move_mount(fd, sys::AT_FDCWD, mount.target);
+    }
+    let [low, up, work] = ["low", "up", "work"].map(|name| Text::of(format_args!("{name}{number}")));
+    for name in [&low, &up, &work] {
+        sys::mkdirat(SCRATCH, name.cstr(), 0o755)?;
+    }
+    // An overlay's layers must be mounted in this namespace: the detached clone is attached below scratch first.
+    sys::move_mount(fd, SCRATCH, low.cstr())?;
+    let options = Text::of(format_args!(
+        "lowerdir=/proc/self/fd/{fd},upperdir=/proc/self/fd/{SCRATCH}/up{number},\
+         workdir=/proc/self/fd/{SCRATCH}/work{number},userxattr"
+    ));
+    sys::mount(c"workspace", mount.target, c"overlay", sys::MS_NOSUID | sys::MS_NODEV, options.cstr())
+}
+
+/// Makes the folders down to a mountpoint, where they do not exist yet (scratch; elsewhere the template has them).
+fn make_mountpoint(mount: &JobMount<'_>) -> sys::Result<()> {
+    let path = mount.target.to_bytes();
+    let mut partial = [0u8; 4096];
+    for at in 1..=path.len() {
+        if at != path.len() && path[at] != b'/' {
+            continue;
+        }
+        partial[..at].copy_from_slice(path.get(..at).ok_or(Errno::INVAL)?);
+        *partial.get_mut(at).ok_or(Errno::INVAL)? = 0;
+        let here = CStr::from_bytes_until_nul(&partial).map_err(|_| Errno::INVAL)?;
+        if at == path.len() && !mount.dir {
+            match sys::openat(sys::AT_FDCWD, here, sys::O_PATH | sys::O_NOFOLLOW, 0) {
+                Ok(fd) => sys::close(fd),
+                Err(_) => sys::close(sys::openat(sys::AT_FDCWD, here, sys::O_WRONLY | sys::O_CREAT, 0o644)?),
+            }
+            continue;
+        }
+        match sys::openat(sys::AT_FDCWD, here, sys::O_PATH | sys::O_DIRECTORY, 0) {
+            Ok(fd) => sys::close(fd),
+            Err(_) => sys::mkdirat(sys::AT_FDCWD, here, 0o755)?,
+        }
+    }
+    Ok(())
+}
+
+/// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone.
+fn supervise(setup: &Setup<'_>, signals: Fd, program: i32, log: &mut Log) -> Result<(), Failure> {
+    let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
+    let mut poll = [
+        sys::PollFd { fd: CONTROL, events: 0, revents: 0 },
+        sys::PollFd { fd: LIFE, events: 0, revents: 0 },
+        sys::PollFd { fd: signals, events: sys::POLLIN, revents: 0 },
+    ];
+    loop {
+        match sys::poll(&mut poll, interval) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Failure { step: Step::Supervise, errno, detail: 1 }),
+        }
+        if poll[0].revents != 0 || poll[1].revents != 0 {
+            sys::exit(1); // and with process 1 everything in its namespace
+        }
+        let _ = sys::read(signals, &mut [0u8; 128]);
+        while let Ok((pid, status)) = sys::wait(-1, sys::WNOHANG | sys::WALL) {
+            if pid == 0 {
+                break;
+            }
+            if pid == program {
+                log.done(Step::Supervise);
+                let usage = sys::children_rusage();
+                let peak = usage.max_rss_kib.unsigned_abs() * 1024;
+                let numbers = [u64::from(status.cast_unsigned()), usage.cpu_us(), peak];
+                return log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, 2);
+            }
+        }
+        if interval > 0 {
+            let used = readback::use_of_all();
+            log.tell(CONTROL, tell::USE, [used.memory, used.cpu_us, used.processes], &[])
+                .at_item(Step::Supervise, 3)?;
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The launcher's loop: one request at a time from the supervisor's socket, which is descriptor 0.
+//!
+//! It ends when the supervisor does (end of file), and every sandbox ends with it (`PDEATHSIG` and the life
+//! pipe). Not for anything that depends on a program: no sandbox's data is read here.
+
+use crate::init::{self, Inherited};
+use crate::report::{At, Failure, Log};
+use crate::sys::{self, CloneArgs, Errno, Fd};
+use crate::template::{self, HOST};
+use crate::text::Text;
+use crate::wire::{CloneRequest, IdMap, MAX_MESSAGE, Request, Setup, Step, setup, tell, template_ops};
+
+const SUPERVISOR: Fd = 0;
+const MAX_TEMPLATES: usize = 64;
+const IDMAPS: usize = 16;
+
+struct Launcher {
+    /// The host's root folder.
+    host: Fd,
+    /// The host's `/proc`, for the maps of new user namespaces.
+    proc: Fd,
+    /// A pipe that nobody writes to: its end of file tells an init that the launcher is gone.
+    life: [Fd; 2],
+    templates: [Fd; MAX_TEMPLATES],
+    /// User namespaces that stand for an owner map, by the map.
+    idmaps: [Option<(IdMap, Fd)>; IDMAPS],
+    next_idmap: usize,
+}
+
+/// The launcher. Never returns.
+pub fn main() -> ! {
+    sys::set_name(c"hotcell-launch");
+    sys::setsid(); // no keystroke of the terminal reaches it
+    sys::default_signals();
+    sys::block_signals(0);
+    sys::reap_by_kernel();
+    sys::umask(0);
+    let Ok(buffer) = sys::map(-1, MAX_MESSAGE) else { sys::exit(1) };
+    let Ok(life) = sys::pipe() else { sys::exit(1) };
+    let mut launcher = Launcher {
+        host: -1,
+        proc: -1,
+        life,
+        templates: [-1; MAX_TEMPLATES],
+        idmaps: [None; IDMAPS],
+        next_idmap: 0,
+    };
+    loop {
+        match sys::receive(SUPERVISOR, buffer) {
+            Ok(message) if message.len == 0 => sys::exit(0),
+            Ok(message) => {
+                launcher.serve(&buffer[..message.len], message.fds());
+                message.close_all();
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::PROTO) => answer(Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 })),
+            Err(_) => sys::exit(1),
+        }
+    }
+}
+
+/// Answers a request on the supervisor's socket.
+fn answer(result: Result<Option<Fd>, Failure>) {
+    let mut log = Log::new();
+    let sent = match result {
+        Ok(None) => log.tell(SUPERVISOR, tell::DONE, [0; 3], &[]),
+        Ok(Some(fd)) => {
+            let sent = log.tell(SUPERVISOR, tell::DONE, [0; 3], &[fd]);
+            sys::close(fd);
+            sent
+        }
+        Err(f) => tell_failure(&mut log, SUPERVISOR, f),
+    };
+    if sent.is_err() {
+        sys::exit(1);
+    }
+}
+
+/// Tells of a failure.
+pub fn tell_failure(log: &mut Log, to: Fd, f: Failure) -> sys::Result<()> {
+    log.tell(to, tell::FAILED, [f.step as u64, u64::from(f.errno.0.unsigned_abs()), f.detail], &[])
+}
+
+impl Launcher {
+    fn serve(&mut self, bytes: &[u8], fds: &[Fd]) {
+        match Request::decode(bytes) {
+            Ok(Request::Hello { own_user_ns, own_mounts, own_network, uid, gid }) => {
+                answer(self.hello(own_user_ns, own_mounts, own_network, uid, gid).map(|()| None));
+            }
+            Ok(Request::Template { id, len }) => answer(self.template(id, len, fds).map(|()| None)),
+            Ok(Request::Forget { id }) => answer(self.forget(id).map(|()| None)),
+            Ok(Request::Clone(request)) => answer(self.clone_mount(&request).map(Some)),
+            Ok(Request::Spawn(setup)) => {
+                // Everything about a sandbox is told on its own socket.
+                let Some((&control, cgroup)) = fds.split_first() else {
+                    return answer(Err(Failure { step: Step::Decode, errno: Errno::BADF, detail: 0 }));
+                };
+                if let Err(failure) = self.spawn(&setup, control, cgroup) {
+                    let _ = tell_failure(&mut Log::new(), control, failure);
+                }
+            }
+            Err(_) => answer(Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 })),
+        }
+    }
+
+    fn hello(&mut self, user: bool, mounts: bool, network: bool, uid: u32, gid: u32) -> Result<(), Failure> {
+        let mut flags = 0;
+        for (wanted, flag) in
+            [(user, sys::CLONE_NEWUSER), (mounts, sys::CLONE_NEWNS), (network, sys::CLONE_NEWNET)]
+        {
+            if wanted {
+                flags |= flag;
+            }
+        }
+        sys::unshare(flags).at_item(Step::Hello, 1)?;
+        if user {
+            write_file(sys::AT_FDCWD, c"/proc/self/setgroups", b"deny").at_item(Step::Hello, 2)?;
+            let map = Text::of(format_args!("{uid} {uid} 1\n"));
+            write_file(sys::AT_FDCWD, c"/proc/self/uid_map", map.bytes()).at_item(Step::Hello, 3)?;
+            let map = Text::of(format_args!("{gid} {gid} 1\n"));
+            write_file(sys::AT_FDCWD, c"/proc/self/gid_map", map.bytes()).at_item(Step::Hello, 4)?;
+        }
+        let host = if mounts {
+            own_root().at_item(Step::Hello, 5)?;
+            HOST
+        } else {
+            c"/"
+        };
+        // Nobody may look into a process that holds other sandboxes' descriptors. Not earlier: the files of
+        // /proc/self would belong to root, and an ordinary user could not write the maps above.
+        sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Hello, 8)?;
+        self.host =
+            sys::openat(sys::AT_FDCWD, host, sys::O_PATH | sys::O_DIRECTORY, 0).at_item(Step::Hello, 6)?;
+        self.proc =
+            sys::openat(self.host, c"proc", sys::O_PATH | sys::O_DIRECTORY, 0).at_item(Step::Hello, 7)?;
+        Ok(())
+    }
+
+    fn template(&mut self, id: u32, len: u64, fds: &[Fd]) -> Result<(), Failure> {
+        let slot = self.slot(id)?;
+        let len = usize::try_from(len).map_err(|_| Errno::INVAL).at(Step::Template)?;
+        let memory = sys::map(*fds.first().ok_or(Errno::BADF).at(Step::Template)?, len).at(Step::Template)?;
+        let place = Text::of(format_args!("/t{id}"));
+        let built = template_ops(memory).map_err(|_| Errno::PROTO).at(Step::Decode).and_then(|ops| {
+            match sys::mkdirat(sys::AT_FDCWD, place.cstr(), 0o755) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(e) => return Err(e).at(Step::Template),
+            }
+            template::build(place.cstr(), self.host, ops)
+        });
+        // SAFETY: `ops` and everything borrowed from the mapping ended with the expression above.
+        unsafe { sys::unmap(memory) };
+        self.templates[slot] = built?;
+        Ok(())
+    }
+
+    fn slot(&self, id: u32) -> Result<usize, Failure> {
+        usize::try_from(id)
+            .ok()
+            .filter(|&slot| slot < MAX_TEMPLATES && self.templates[slot] < 0)
+            .ok_or(Errno::INVAL)
+            .at_item(Step::Template, 1)
+    }
+
+    fn forget(&mut self, id: u32) -> Result<(), Failure> {
+        let root = usize::try_from(id).ok().and_then(|slot| self.templates.get_mut(slot));
+        let root = root.filter(|fd| **fd >= 0).ok_or(Errno::NOENT).at(Step::Template)?;
+        sys::close(core::mem::replace(root, -1));
+        sys::umount(Text::of(format_args!("/t{id}")).cstr(), sys::MNT_DETACH).at(Step::Template)
+    }
+
+    fn clone_mount(&mut self, request: &CloneRequest<'_>) -> Result<Fd, Failure> {
+        let resolve = sys::RESOLVE_IN_ROOT | sys::RESOLVE_NO_SYMLINKS;
+        let found =
+            sys::openat2(self.host, request.path, sys::O_PATH, resolve).at_item(Step::CloneMount, 1)?;
+        let clone = self.clone_found(found, request);
+        sys::close(found);
+        clone
+    }
+
+    fn clone_found(&mut self, found: Fd, request: &CloneRequest<'_>) -> Result<Fd, Failure> {
+        let stat = sys::fstat(found).at_item(Step::CloneMount, 2)?;
+        if (stat.dev, stat.ino) != (request.dev, request.ino) {
+            // Somebody put another file there since the policy was checked.
+            return Err(Errno::STALE).at_item(Step::CloneMount, 3);
+        }
+        let clone = sys::open_tree_clone(found, c"", true).at_item(Step::CloneMount, 4)?;
+        let attributes = self.set_attributes(clone, request);
+        if attributes.is_err() {
+            sys::close(clone);
+        }
+        attributes.map(|()| clone)
+    }
+
+    fn set_attributes(&mut self, clone: Fd, request: &CloneRequest<'_>) -> Result<(), Failure> {
+        let mut set = sys::MOUNT_ATTR_NOSUID;
+        if !request.devices {
+            set |= sys::MOUNT_ATTR_NODEV;
+        }
+        if request.read_only {
+            set |= sys::MOUNT_ATTR_RDONLY;
+        }
+        sys::mount_setattr(clone, true, set, -1).at_item(Step::CloneMount, 5)?;
+        if let Some(map) = request.idmap {
+            let userns = self.owner_map(map)?;
+            sys::mount_setattr(clone, true, sys::MOUNT_ATTR_IDMAP, userns).at_item(Step::CloneMount, 6)?;
+        }
+        Ok(())
+    }
+
+    /// A user namespace that stands for `map`; made once and kept.
+    fn owner_map(&mut self, map: IdMap) -> Result<Fd, Failure> {
+        if let Some((_, fd)) = self.idmaps.iter().flatten().find(|(known, _)| *known == map) {
+            return Ok(*fd);
+        }
+        let fd = self.make_owner_map(map).at_item(Step::CloneMount, 7)?;
+        let slot = &mut self.idmaps[self.next_idmap % IDMAPS];
+        self.next_idmap += 1;
+        if let Some((_, old)) = slot.replace((map, fd)) {
+            sys::close(old);
+        }
+        Ok(fd)
+    }
+
+    fn make_owner_map(&self, map: IdMap) -> sys::Result<Fd> {
+        let hold = sys::pipe()?;
+        let args = CloneArgs {
+            flags: sys::CLONE_NEWUSER,
+            exit_signal: u64::from(sys::SIGCHLD.unsigned_abs()),
+            ..CloneArgs::default()
+        };
+        let pid = sys::fork(&args)?;
+        if pid == 0 {
+            // Holds the namespace until the launcher has opened it.
+            sys::close(hold[1]);
+            let _ = sys::read(hold[0], &mut [0]);
+            sys::exit(0);
+        }
+        let (uids, gids) = ((map.from_uid, map.to_uid), (map.from_gid, map.to_gid));
+        let fd = self.write_maps(pid, uids, gids, false).and_then(|()| {
+            sys::openat(self.proc, Text::of(format_args!("{pid}/ns/user")).cstr(), sys::O_RDONLY, 0)
+        });
+        sys::close(hold[0]);
+        sys::close(hold[1]);
+        fd
+    }
+
+    /// Writes single-id maps: `(inside, outside)`.
+    fn write_maps(
+        &self,
+        pid: i32,
+        uids: (u32, u32),
+        gids: (u32, u32),
+        deny_setgroups: bool,
+    ) -> sys::Result<()> {
+        if deny_setgroups {
+            let path = Text::of(format_args!("{pid}/setgroups"));
+            write_file(self.proc, path.cstr(), b"deny")?;
+        }
+        for (file, (inside, outside)) in [("uid_map", uids), ("gid_map", gids)] {
+            let path = Text::of(format_args!("{pid}/{file}"));
+            write_file(self.proc, path.cstr(), Text::of(format_args!("{inside} {outside} 1\n")).bytes())?;
+        }
+        Ok(())
+    }
+
+    fn spawn<'a>(&mut self, setup: &'a Setup<'a>, control: Fd, cgroup: &[Fd]) -> Result<(), Failure> {
+        let started = sys::now();
+        let tree = if setup.flags & setup::ROOT != 0 {
+            let root =
+                usize::try_from(setup.template).ok().and_then(|slot| self.templates.get(slot)).copied();
+            let root = root.filter(|fd| *fd >= 0).ok_or(Errno::NOENT).at(Step::CloneMount)?;
+            sys::open_tree_clone(root, c"", true).at(Step::CloneMount)?
+        } else {
+            -1
+        };
+        let born = self.fork_init(setup, control, cgroup, tree, started);
+        sys::close(tree);
+        born
+    }
+
+    fn fork_init<'a>(
+        &self,
+        setup: &'a Setup<'a>,
+        control: Fd,
+        cgroup: &[Fd],
+        tree: Fd,
+        started: u64,
+    ) -> Result<(), Failure> {
+        let go = sys::pipe().at(Step::Fork)?;
+        let mut pidfd: Fd = -1;
+        let mut args = CloneArgs {
+            flags: setup.namespaces | sys::CLONE_PIDFD,
+            pidfd: &raw mut pidfd as u64,
+            exit_signal: u64::from(sys::SIGCHLD.unsigned_abs()),
+            ..CloneArgs::default()
+        };
+        if let (true, Some(&group)) = (setup.flags & setup::CGROUP_V2 != 0, cgroup.first()) {
+            args.flags |= sys::CLONE_INTO_CGROUP;
+            args.cgroup = u64::from(group.unsigned_abs());
+        }
+        // The child inherits this, and while it is 0 only root may write the child's maps; init sets it again.
+        let ordinary = setup.flags & setup::PRIVILEGED_MAP == 0;
+        if ordinary {
+            let _ = sys::prctl(sys::PR_SET_DUMPABLE, 1);
+        }
+        let forked = sys::fork(&args);
+        if ordinary && forked != Ok(0) {
+            let _ = sys::prctl(sys::PR_SET_DUMPABLE, 0);
+        }
+        let pid = match forked {
+            Ok(pid) => pid,
+            Err(errno) => {
+                go.into_iter().for_each(sys::close);
+                return Err(Failure { step: Step::Fork, errno, detail: 0 });
+            }
+        };
+        if pid == 0 {
+            sys::close(go[1]);
+            sys::close(self.life[1]);
+            let inherited = Inherited { control, cgroup, tree, go: go[0], life: self.life[0], started };
+            init::run(setup, &inherited);
+        }
+        let forked = sys::now();
+        let mapped = if setup.namespaces & sys::CLONE_NEWUSER == 0 {
+            Ok(())
+        } else {
+            let (uids, gids) = ((setup.inside.0, setup.outside.0), (setup.inside.1, setup.outside.1));
+            self.write_maps(pid, uids, gids, ordinary)
+        };
+        let mut log = Log::new();
+        log.done_at(Step::Decode, started);
+        log.done_at(Step::Fork, forked);
+        log.done(Step::Map);
+        let told = mapped.at(Step::Map).and_then(|()| {
+            // The supervisor holds the sandbox's life in its hand before the sandbox does anything.
+            log.tell(control, tell::BORN, [u64::from(pid.unsigned_abs()), 0, 0], &[pidfd]).at(Step::Fork)?;
+            sys::write(go[1], b"g").at(Step::Fork)
+        });
+        sys::close(pidfd);
+        go.into_iter().for_each(sys::close); // without the byte, the child sees the end of file and ends
+        told.map(drop)
+    }
+}
+
+/// Leaves the host's tree for a small one of our own, with the host's at [`HOST`].
+fn own_root() -> sys::Result<()> {
+    // What the host mounts or unmounts later is followed; what we mount stays here.
+    sys::mount(c"", c"/", c"", sys::MS_REC | sys::MS_SLAVE, c"")?;
+    sys::mount(
+        c"hotcell",
+        c"/tmp",
+        c"tmpfs",
+        sys::MS_NOSUID | sys::MS_NODEV,
+        c"size=1m,nr_inodes=1024,mode=0700",
+    )?;
+    sys::mkdirat(sys::AT_FDCWD, c"/tmp/host", 0o700)?;
+    sys::chdir(c"/tmp")?;
+    sys::pivot_root(c".", c"host")?;
+    sys::chdir(c"/")
+}
+
+fn write_file(dir: Fd, path: &core::ffi::CStr, bytes: &[u8]) -> sys::Result<()> {
+    let file = sys::openat(dir, path, sys::O_WRONLY, 0)?;
+    let written = sys::write(file, bytes);
+    sys::close(file);
+    written.map(drop)
+}

@@ -1,0 +1,34 @@
+//! The launcher: a small, single-threaded, freestanding program that forks sandboxes.
+//!
+//! Forking a large multi-threaded process is slow and unsafe, so `hotcell-sandbox` starts this program once
+//! (from a sealed memfd) and asks it over a socket for every sandbox. This crate is that program twice:
+//! as the finished executable ([`EXECUTABLE`]), and as ordinary modules, so that they are linted, documented
+//! and tested like any other code. There is no allocator, no C library and no dependency.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`wire`] | the protocol: plain data, decoded with bounds checks from any bytes |
+//! | `sys` | raw system calls; the one module with `unsafe` calls into the kernel |
+//! | `launch` | the launcher's loop: templates of root file systems, clones of host folders, new sandboxes |
+//! | `template` | builds a root file system from a list of operations |
+//! | `init` | process 1 of a sandbox: sets it up, attaches the job, reaps, reports the ending |
+//! | `runner` | the process that becomes the program: confines itself, waits for release, executes |
+//! | `report` | what init tells the supervisor |
+//! | `readback` | proves from `/proc` that every layer is in force |
+#![cfg_attr(not(test), no_std)]
+
+pub mod wire;
+
+// The modules of the program are compiled here too, for lints and unit tests; only `launch::main` is an entry.
+mod init;
+#[doc(hidden)]
+pub mod launch;
+mod readback;
+mod report;
+mod runner;
+mod sys;
+mod template;
+mod text;
+
+/// The launcher as a static executable for this target, without any dependency on the host's libraries.
+pub static EXECUTABLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));

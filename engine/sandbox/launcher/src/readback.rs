@@ -1,0 +1,173 @@
+//! Proves from `/proc` and the mounts that what was set is in force, and sums up the use of a whole tree.
+//!
+//! Rule 3 of the security model: a one-shot run takes its own set-up as the trial. Any difference is a
+//! refusal that names the layer.
+
+use crate::report::{At, Failure};
+use crate::sys::{self, Errno};
+use crate::text::Text;
+use crate::wire::{Setup, Step, setup};
+
+/// Details of a failed readback.
+pub mod differs {
+    pub const NO_NEW_PRIVS: u64 = 1;
+    pub const SECCOMP: u64 = 2;
+    pub const CAPABILITIES: u64 = 3;
+    pub const IDS: u64 = 4;
+    pub const ROOT_FLAGS: u64 = 5;
+    pub const CGROUP: u64 = 6;
+}
+
+fn different(detail: u64) -> Failure {
+    Failure { step: Step::Readback, errno: Errno::PERM, detail }
+}
+
+/// Compares what is in force for the runner with what was asked for.
+pub fn check(setup: &Setup<'_>, runner: i32) -> Result<(), Failure> {
+    let mut buffer = [0u8; 4096];
+    let status =
+        slurp(Text::of(format_args!("/proc/{runner}/status")).cstr(), &mut buffer).at(Step::Readback)?;
+    check_status(setup, status)?;
+    if setup.flags & setup::ROOT != 0 {
+        let root = sys::openat(sys::AT_FDCWD, c"/", sys::O_PATH | sys::O_DIRECTORY, 0).at(Step::Readback)?;
+        let flags = sys::fstatfs(root).map(|s| s.flags);
+        sys::close(root);
+        let wanted = sys::ST_RDONLY | sys::ST_NOSUID;
+        if flags.at(Step::Readback)? & wanted != wanted {
+            return Err(different(differs::ROOT_FLAGS));
+        }
+    }
+    if setup.flags & setup::CGROUP_NS != 0 && setup.flags & (setup::CGROUP_V1 | setup::CGROUP_V2) != 0 {
+        let groups =
+            slurp(Text::of(format_args!("/proc/{runner}/cgroup")).cstr(), &mut buffer).at(Step::Readback)?;
+        if !in_own_cgroup(groups) {
+            return Err(different(differs::CGROUP));
+        }
+    }
+    Ok(())
+}
+
+fn check_status(setup: &Setup<'_>, status: &[u8]) -> Result<(), Failure> {
+    let has = |flag: u32| setup.flags & flag != 0;
+    if has(setup::NO_NEW_PRIVS) && field(status, b"NoNewPrivs:") != Some(b"1") {
+        return Err(different(differs::NO_NEW_PRIVS));
+    }
+    if has(setup::SECCOMP) && field(status, b"Seccomp:") != Some(b"2") {
+        return Err(different(differs::SECCOMP));
+    }
+    if has(setup::DROP_CAPS) {
+        for set in [&b"CapInh:"[..], b"CapPrm:", b"CapEff:", b"CapBnd:", b"CapAmb:"] {
+            if !field(status, set).is_some_and(|value| value.iter().all(|b| *b == b'0')) {
+                return Err(different(differs::CAPABILITIES));
+            }
+        }
+    }
+    if setup.namespaces & sys::CLONE_NEWUSER != 0 {
+        for (name, id) in [(&b"Uid:"[..], setup.inside.0), (b"Gid:", setup.inside.1)] {
+            let wanted = Text::of(format_args!("{id}\t{id}\t{id}\t{id}"));
+            if field(status, name) != Some(wanted.bytes()) {
+                return Err(different(differs::IDS));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// In an own cgroup namespace the sandbox's groups are its roots.
+fn in_own_cgroup(groups: &[u8]) -> bool {
+    let mut lines = groups.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    let accounted = |line: &[u8]| {
+        let mut parts = line.splitn(3, |b| *b == b':');
+        let controllers = parts.nth(1).unwrap_or(b"");
+        let path = parts.next().unwrap_or(b"");
+        // Version 2 has one line without controllers.
+        let limits = controllers.split(|b| *b == b',').any(|c| matches!(c, b"" | b"memory" | b"pids"));
+        !limits || path == b"/"
+    };
+    lines.all(accounted)
+}
+
+/// The value behind `name` in `/proc/PID/status`, without the white space around it.
+fn field<'a>(status: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let line = status.split(|b| *b == b'\n').find(|line| line.starts_with(name))?;
+    Some(line[name.len()..].trim_ascii())
+}
+
+fn slurp<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> sys::Result<&'a [u8]> {
+    let file = sys::openat(sys::AT_FDCWD, path, sys::O_RDONLY, 0)?;
+    let read = sys::read(file, buffer);
+    sys::close(file);
+    read.map(|n| &buffer[..n])
+}
+
+/// What a whole process namespace uses now.
+#[derive(Default)]
+pub struct Use {
+    pub memory: u64,
+    pub cpu_us: u64,
+    pub processes: u64,
+}
+
+/// Sums resident memory, CPU time and threads over every process of `/proc` except process 1.
+///
+/// For hosts without a cgroup. Shared pages count once for each process, so the sum errs upwards.
+pub fn use_of_all() -> Use {
+    const PAGE: u64 = 4096;
+    const US_PER_TICK: u64 = 10_000;
+    let mut total = Use::default();
+    let Ok(proc) = sys::openat(sys::AT_FDCWD, c"/proc", sys::O_RDONLY | sys::O_DIRECTORY, 0) else {
+        return total;
+    };
+    let mut entries = [0u8; 8192];
+    let mut buffer = [0u8; 1024];
+    while let Ok(len @ 1..) = sys::getdents(proc, &mut entries) {
+        let mut rest = &entries[..len];
+        // struct linux_dirent64: inode, offset, record length at 16, type at 18, name at 19.
+        while rest.len() > 19 {
+            let record = usize::from(u16::from_ne_bytes([rest[16], rest[17]])).clamp(19, rest.len());
+            let name = rest[19..record].split(|b| *b == 0).next().unwrap_or(b"");
+            rest = &rest[record..];
+            let Some(pid) = number(name).filter(|pid| *pid > 1) else { continue };
+            if let Ok(stat) = slurp(Text::of(format_args!("/proc/{pid}/stat")).cstr(), &mut buffer) {
+                // After the name in brackets: state is field 0; user time 11, system time 12, threads 17, RSS 21.
+                let after = stat.rsplitn(2, |b| *b == b')').next().unwrap_or(b"").trim_ascii_start();
+                let mut fields = after.split(|b| *b == b' ').map(|f| number(f).unwrap_or(0));
+                total.cpu_us += (fields.nth(11).unwrap_or(0) + fields.next().unwrap_or(0)) * US_PER_TICK;
+                total.processes += fields.nth(4).unwrap_or(0);
+                total.memory += fields.nth(3).unwrap_or(0) * PAGE;
+            }
+        }
+    }
+    sys::close(proc);
+    total
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    core::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroup_membership() {
+        for (text, want) in [
+            (&b"8:pids:/\n4:memory:/\n1:cpu:/\n0::/\n"[..], true),
+            (b"8:pids:/\n4:memory:/../x\n", false),
+            (b"8:pids:/a\n", false),
+            (b"5:devices:/somewhere\n8:pids:/\n", true),
+            (b"0::/\n", true),
+        ] {
+            assert_eq!(in_own_cgroup(text), want, "{}", std::string::String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn status_fields() {
+        let status = b"Name:\tx\nUid:\t1000\t1000\t1000\t1000\nNoNewPrivs:\t1\nSeccomp:\t2\n";
+        assert_eq!(field(status, b"NoNewPrivs:"), Some(&b"1"[..]));
+        assert_eq!(field(status, b"Uid:"), Some(&b"1000\t1000\t1000\t1000"[..]));
+        assert_eq!(field(status, b"Missing:"), None);
+    }
+}

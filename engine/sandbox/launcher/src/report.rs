@@ -1,0 +1,66 @@
+//! What launcher and init tell the supervisor: one small message a fact, with the times of the steps.
+
+use crate::sys::{self, Errno, Fd};
+use crate::wire::{Step, TELL_HEAD};
+
+/// A step that failed, with the kernel's answer and a detail that depends on the step (an index, a signal).
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    pub step: Step,
+    pub errno: Errno,
+    pub detail: u64,
+}
+
+/// Attaches the step to a kernel error.
+pub trait At<T> {
+    fn at(self, step: Step) -> Result<T, Failure>;
+    fn at_item(self, step: Step, item: usize) -> Result<T, Failure>;
+}
+
+impl<T> At<T> for sys::Result<T> {
+    fn at(self, step: Step) -> Result<T, Failure> {
+        self.at_item(step, 0)
+    }
+    fn at_item(self, step: Step, item: usize) -> Result<T, Failure> {
+        self.map_err(|errno| Failure { step, errno, detail: item as u64 })
+    }
+}
+
+const MOST_STEPS: usize = 40;
+
+/// The times at which steps were done, since the last message.
+pub struct Log {
+    bytes: [u8; TELL_HEAD + 9 * MOST_STEPS],
+    len: usize,
+}
+
+impl Log {
+    pub const fn new() -> Self {
+        Self { bytes: [0; TELL_HEAD + 9 * MOST_STEPS], len: TELL_HEAD }
+    }
+
+    /// Notes that `step` is done now.
+    pub fn done(&mut self, step: Step) {
+        self.done_at(step, sys::now());
+    }
+
+    /// Notes that `step` was done then.
+    pub fn done_at(&mut self, step: Step, at: u64) {
+        if let Some(slot) = self.bytes.get_mut(self.len..self.len + 9) {
+            slot[0] = step as u8;
+            slot[1..].copy_from_slice(&at.to_le_bytes());
+            self.len += 9;
+        }
+    }
+
+    /// Sends a message with the steps so far, which are then forgotten.
+    pub fn tell(&mut self, to: Fd, kind: u32, abc: [u64; 3], fds: &[Fd]) -> sys::Result<()> {
+        self.bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        for (i, value) in abc.into_iter().enumerate() {
+            self.bytes[4 + 8 * i..][..8].copy_from_slice(&value.to_le_bytes());
+        }
+        let sent = sys::send(to, &self.bytes[..self.len], fds);
+        self.len = TELL_HEAD;
+        sent
+    }
+}

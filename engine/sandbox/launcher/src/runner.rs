@@ -1,0 +1,285 @@
+//! The process that becomes the program. It shares memory and descriptors with init until it executes, so
+//! that making it is cheap and every failure can be told.
+//!
+//! Order: capabilities, Landlock, filter; then it waits, confined, for its job.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::report::{At, Failure};
+use crate::sys::{self, Errno, Fd};
+use crate::wire::{Job, List, Setup, Step, setup};
+
+const STARTED: u32 = 0;
+const CONFINED: u32 = 1;
+const FAILED: u32 = 2;
+const RELEASED: u32 = 1;
+const GO: u32 = 2;
+const TIMED: [Step; 3] = [Step::Capabilities, Step::Landlock, Step::Seccomp];
+
+/// What init and runner share. Each field has one writer.
+pub struct Shared<'a> {
+    setup: &'a Setup<'a>,
+    /// 1 while the runner uses this memory; the kernel clears and wakes it at exec or exit.
+    pub alive: AtomicU32,
+    /// By the runner: `STARTED`, `CONFINED`, `FAILED`.
+    runner: AtomicU32,
+    /// By init: 0, `RELEASED`, `GO`.
+    init: AtomicU32,
+    /// The filter's listener, or -1.
+    pub listener: AtomicI32,
+    failed: [AtomicU64; 3],
+    done: [AtomicU64; TIMED.len()],
+    tried: AtomicU64,
+    stdio: [AtomicI32; 3],
+    job: AtomicPtr<Job<'a>>,
+    vectors: AtomicPtr<Vectors>,
+}
+
+impl<'a> Shared<'a> {
+    pub const fn new(setup: &'a Setup<'a>) -> Self {
+        Self {
+            setup,
+            alive: AtomicU32::new(1),
+            runner: AtomicU32::new(STARTED),
+            init: AtomicU32::new(0),
+            listener: AtomicI32::new(-1),
+            failed: [const { AtomicU64::new(0) }; 3],
+            done: [const { AtomicU64::new(0) }; TIMED.len()],
+            tried: AtomicU64::new(0),
+            stdio: [const { AtomicI32::new(-1) }; 3],
+            job: AtomicPtr::new(core::ptr::null_mut()),
+            vectors: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    // Init's side.
+
+    pub fn wait_until_confined(&self) -> Result<(), Failure> {
+        loop {
+            match self.runner.load(Ordering::Acquire) {
+                STARTED => sys::futex_wait(&self.runner, STARTED),
+                CONFINED => return Ok(()),
+                _ => return Err(self.failure()),
+            }
+        }
+    }
+
+    /// The steps of confinement with their times.
+    pub fn times(&self) -> impl Iterator<Item = (Step, u64)> {
+        TIMED.into_iter().zip(self.done.iter().map(|t| t.load(Ordering::Acquire))).filter(|(_, at)| *at != 0)
+    }
+
+    /// Hands the job over. `job` and `vectors` must stay where they are until the runner has executed.
+    pub fn release(&self, job: &Job<'a>, vectors: &Vectors, stdio: [Fd; 3]) {
+        self.job.store(core::ptr::from_ref(job).cast_mut(), Ordering::Release);
+        self.vectors.store(core::ptr::from_ref(vectors).cast_mut(), Ordering::Release);
+        for (place, fd) in self.stdio.iter().zip(stdio) {
+            place.store(fd, Ordering::Release);
+        }
+        self.advance(&self.init, RELEASED);
+    }
+
+    /// Lets a runner that was confined after its release execute.
+    pub fn go(&self) {
+        self.advance(&self.init, GO);
+    }
+
+    /// Waits until the program runs; the index of its path among those tried.
+    pub fn wait_until_executed(&self) -> Result<u64, Failure> {
+        loop {
+            let alive = self.alive.load(Ordering::Acquire);
+            if alive == 0 {
+                break;
+            }
+            sys::futex_wait(&self.alive, alive);
+        }
+        if self.runner.load(Ordering::Acquire) == FAILED {
+            return Err(self.failure());
+        }
+        Ok(self.tried.load(Ordering::Acquire))
+    }
+
+    fn failure(&self) -> Failure {
+        let [step, errno, detail] = [0, 1, 2].map(|i| self.failed[i].load(Ordering::Acquire));
+        Failure {
+            step: Step::from_number(step).unwrap_or(Step::Runner),
+            errno: Errno(i32::try_from(errno).unwrap_or(0)),
+            detail,
+        }
+    }
+
+    // The runner's side.
+
+    fn wait_for(&self, stage: u32) {
+        loop {
+            let now = self.init.load(Ordering::Acquire);
+            if now >= stage {
+                return;
+            }
+            sys::futex_wait(&self.init, now);
+        }
+    }
+
+    fn advance(&self, word: &AtomicU32, stage: u32) {
+        word.store(stage, Ordering::Release);
+        sys::futex_wake(word);
+    }
+
+    fn fail(&self, failure: Failure) -> ! {
+        self.failed[0].store(failure.step as u64, Ordering::Release);
+        self.failed[1].store(u64::from(failure.errno.0.unsigned_abs()), Ordering::Release);
+        self.failed[2].store(failure.detail, Ordering::Release);
+        self.advance(&self.runner, FAILED);
+        sys::exit(127)
+    }
+
+    fn done(&self, step: Step) {
+        if let Some(i) = TIMED.iter().position(|s| *s == step) {
+            self.done[i].store(sys::now(), Ordering::Release);
+        }
+    }
+}
+
+/// The pointer arrays of `execve`, made by init from the job.
+pub struct Vectors {
+    argv: *const *const u8,
+    env: *const *const u8,
+}
+
+impl Vectors {
+    pub fn of(job: &Job<'_>) -> sys::Result<Self> {
+        Ok(Self { argv: pointers(job.argv)?, env: pointers(job.env)? })
+    }
+}
+
+fn pointers(strings: List<'_, &CStr>) -> sys::Result<*const *const u8> {
+    const WORD: usize = size_of::<usize>();
+    // Fresh memory is zero: the array ends with a null pointer.
+    let memory = sys::map(-1, (strings.len() + 1) * WORD)?;
+    for (slot, string) in memory.chunks_exact_mut(WORD).zip(strings) {
+        slot.copy_from_slice(&(string.as_ptr() as usize).to_ne_bytes());
+    }
+    Ok(memory.as_ptr().cast())
+}
+
+/// The runner's first and only function.
+///
+/// # Safety
+/// `argument` must be a [`Shared`] that outlives the runner's use of this memory.
+pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
+    // SAFETY: the caller's contract.
+    let shared = unsafe { &*argument.cast_const().cast::<Shared<'_>>() };
+    let late = shared.setup.flags & setup::HARDEN_LATE != 0;
+    if late {
+        shared.wait_for(RELEASED);
+    }
+    match confine(shared) {
+        Ok(()) => shared.advance(&shared.runner, CONFINED),
+        Err(failure) => shared.fail(failure),
+    }
+    shared.wait_for(if late { GO } else { RELEASED });
+    shared.fail(become_program(shared))
+}
+
+fn confine(shared: &Shared<'_>) -> Result<(), Failure> {
+    let setup = shared.setup;
+    let no_new_privs = setup.flags & setup::NO_NEW_PRIVS != 0;
+    if no_new_privs {
+        sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at_item(Step::Capabilities, 1)?;
+    }
+    if setup.flags & setup::DROP_CAPS != 0 {
+        // Up to the last capability that this kernel knows.
+        for capability in 0..64 {
+            match sys::prctl(sys::PR_CAPBSET_DROP, capability) {
+                Err(Errno::INVAL) => break,
+                dropped => dropped.at_item(Step::Capabilities, 2)?,
+            }
+        }
+        sys::prctl(sys::PR_CAP_AMBIENT, u64::from(sys::PR_CAP_AMBIENT_CLEAR_ALL))
+            .at_item(Step::Capabilities, 3)?;
+    }
+    shared.done(Step::Capabilities);
+    if setup.flags & setup::LANDLOCK != 0 {
+        restrict(shared)?;
+        shared.done(Step::Landlock);
+    }
+    // Landlock and the filter accept either no_new_privs or CAP_SYS_ADMIN: without the first (a test that knocks
+    // it out), the sets go last.
+    if no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
+        sys::drop_capability_sets().at_item(Step::Capabilities, 4)?;
+    }
+    if setup.flags & setup::SECCOMP != 0 {
+        let listener = setup.flags & setup::LISTENER != 0;
+        let fd = sys::install_filter(setup.filter, listener).at(Step::Seccomp)?;
+        if listener {
+            shared.listener.store(fd, Ordering::Release);
+        }
+        shared.done(Step::Seccomp);
+    }
+    if !no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
+        sys::drop_capability_sets().at_item(Step::Capabilities, 5)?;
+    }
+    Ok(())
+}
+
+fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
+    let plan = &shared.setup.landlock;
+    let ruleset = sys::landlock_create(plan.fs, plan.net, plan.scoped).at_item(Step::Landlock, 1000)?;
+    let job = shared.job.load(Ordering::Acquire);
+    // SAFETY: null before release; afterwards init keeps the job in place until the runner has executed.
+    let more = unsafe { job.as_ref() }.map(|job| job.rules);
+    for (number, (rights, path)) in plan.rules.chain(more.into_iter().flatten()).enumerate() {
+        // A path that does not exist in this root needs no rule.
+        let fd = match sys::openat(sys::AT_FDCWD, path, sys::O_PATH, 0) {
+            Err(Errno::NOENT) => continue,
+            fd => fd.at_item(Step::Landlock, number)?,
+        };
+        sys::landlock_allow(ruleset, rights, fd).at_item(Step::Landlock, number)?;
+        sys::close(fd);
+    }
+    sys::landlock_restrict(ruleset).at_item(Step::Landlock, 1001)?;
+    sys::close(ruleset);
+    Ok(())
+}
+
+/// Takes on the job's limits, folder and descriptors, and executes. Returns what went wrong.
+fn become_program(shared: &Shared<'_>) -> Failure {
+    match try_to_become(shared) {
+        Err(failure) => failure,
+        Ok(never) => match never {},
+    }
+}
+
+fn try_to_become(shared: &Shared<'_>) -> Result<core::convert::Infallible, Failure> {
+    // SAFETY: the runner was released, so both were stored, and init keeps them until the runner has executed.
+    let (job, vectors) =
+        unsafe { (&*shared.job.load(Ordering::Acquire), &*shared.vectors.load(Ordering::Acquire)) };
+    // Own descriptors from here on; everything beyond standard input, output and error closes at exec.
+    sys::close_range(3, u32::MAX, sys::CLOSE_RANGE_UNSHARE | sys::CLOSE_RANGE_CLOEXEC)
+        .at_item(Step::Stdio, 9)?;
+    for (place, fd) in (0..).zip(&shared.stdio) {
+        sys::dup3(fd.load(Ordering::Acquire), place, 0)
+            .at_item(Step::Stdio, place.unsigned_abs() as usize)?;
+    }
+    sys::chdir(job.cwd).at(Step::Cwd)?;
+    sys::setsid();
+    sys::umask(0o022);
+    sys::block_signals(0);
+    for (number, (resource, soft, hard)) in job.rlimits.enumerate() {
+        sys::set_rlimit(resource, soft, hard).at_item(Step::Rlimits, number)?;
+    }
+    let mut answer = Errno::NOENT;
+    let mut which = 0;
+    for (number, path) in job.programs.enumerate() {
+        shared.tried.store(number as u64, Ordering::Release);
+        // SAFETY: init built both arrays from the job's checked strings, each ended by a null.
+        let errno = unsafe { sys::execve(path, vectors.argv, vectors.env) };
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCES => (answer, which) = (errno, number),
+            _ => return Err(Failure { step: Step::Exec, errno, detail: number as u64 }),
+        }
+    }
+    Err(Failure { step: Step::Exec, errno: answer, detail: which as u64 })
+}

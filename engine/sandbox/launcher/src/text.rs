@@ -1,0 +1,43 @@
+//! Small strings in a fixed buffer, ended by NUL for the kernel.
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+
+/// At most 255 bytes of text. What does not fit makes [`Text::cstr`] fail rather than be cut off.
+pub struct Text {
+    bytes: [u8; 256],
+    len: usize,
+    overflow: bool,
+}
+
+impl Text {
+    pub fn of(arguments: fmt::Arguments<'_>) -> Self {
+        let mut text = Self { bytes: [0; 256], len: 0, overflow: false };
+        text.overflow = text.write_fmt(arguments).is_err();
+        text
+    }
+
+    /// The text, or an impossible path when it did not fit, which the kernel then refuses.
+    pub fn cstr(&self) -> &CStr {
+        if self.overflow {
+            return c"";
+        }
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        let end = self.len + s.len();
+        if end >= self.bytes.len() {
+            return Err(fmt::Error);
+        }
+        self.bytes[self.len..end].copy_from_slice(s.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}

@@ -1,0 +1,641 @@
+//! The protocol between the supervisor and the launcher, and between the supervisor and each init.
+//!
+//! Plain little-endian data over `SOCK_SEQPACKET`, descriptors beside it by `SCM_RIGHTS`. Both ends are built
+//! together, so there is one version ([`VERSION`]) and no negotiation. Decoding takes any bytes: every
+//! length is checked, nothing is trusted, and nothing allocates.
+
+use core::ffi::CStr;
+
+/// Raised with every change of a message.
+pub const VERSION: u32 = 1;
+/// The largest message; larger data travels in a memfd.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+/// The most descriptors in one message.
+pub const MAX_FDS: usize = 32;
+/// The most mounts that a job may ask for.
+pub const MAX_MOUNTS: usize = 24;
+
+/// A message that cannot be read: too short, a bad length, or a value that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Reads values from bytes, front to back.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the front of `bytes`.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+        if n > self.rest.len() {
+            return Err(Malformed);
+        }
+        let (front, rest) = self.rest.split_at(n);
+        self.rest = rest;
+        Ok(front)
+    }
+
+    /// One byte.
+    ///
+    /// # Errors
+    /// When nothing is left.
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(self.take(1)?[0])
+    }
+
+    /// A 32-bit number.
+    ///
+    /// # Errors
+    /// When fewer than four bytes are left.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        self.take(4)?.try_into().map(u32::from_le_bytes).map_err(|_| Malformed)
+    }
+
+    /// A 64-bit number.
+    ///
+    /// # Errors
+    /// When fewer than eight bytes are left.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        self.take(8)?.try_into().map(u64::from_le_bytes).map_err(|_| Malformed)
+    }
+
+    /// Bytes behind their length.
+    ///
+    /// # Errors
+    /// When the length exceeds what is left.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let n = self.u32()? as usize;
+        self.take(n)
+    }
+
+    /// A string behind its length, NUL at its end and nowhere else.
+    ///
+    /// # Errors
+    /// When the length exceeds what is left, or the NUL is missing or misplaced.
+    pub fn cstr(&mut self) -> Result<&'a CStr, Malformed> {
+        CStr::from_bytes_with_nul(self.bytes()?).map_err(|_| Malformed)
+    }
+
+    /// A counted list, checked whole by `item` before it is returned; it can then be walked without errors.
+    fn list<T>(&mut self, item: fn(&mut Self) -> Result<T, Malformed>) -> Result<List<'a, T>, Malformed> {
+        let count = self.u32()?;
+        let start = *self;
+        for _ in 0..count {
+            item(self)?;
+        }
+        Ok(List { count, reader: start, item })
+    }
+}
+
+/// A list that was checked when it was decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct List<'a, T> {
+    count: u32,
+    reader: Reader<'a>,
+    item: fn(&mut Reader<'a>) -> Result<T, Malformed>,
+}
+
+impl<T> List<'_, T> {
+    /// How many items.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count as usize
+    }
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl<T> Iterator for List<'_, T> {
+    type Item = T;
+    fn next(&mut self) -> Option<T> {
+        self.count = self.count.checked_sub(1)?;
+        (self.item)(&mut self.reader).ok()
+    }
+}
+
+/// A request to the launcher.
+#[derive(Debug)]
+pub enum Request<'a> {
+    /// Leave the host's namespaces and take this place as the new root's anchor. First message, once.
+    Hello {
+        /// Make own user namespace (for a supervisor without privilege).
+        own_user_ns: bool,
+        /// Enter an own mount namespace with a private root; without, sandboxes cannot have one either.
+        own_mounts: bool,
+        /// Enter an own, empty network namespace.
+        own_network: bool,
+        /// The launcher's user and group id, for the single-id map of an own user namespace.
+        uid: u32,
+        /// See `uid`.
+        gid: u32,
+    },
+    /// Build a root file system and keep it under `id`. Carries a memfd with [`TemplateOp`]s.
+    Template {
+        /// The name for later requests.
+        id: u32,
+        /// Length of the operations in the memfd.
+        len: u64,
+    },
+    /// Forget a root file system.
+    Forget {
+        /// Its name.
+        id: u32,
+    },
+    /// Clone a host folder or file as a detached mount. Answered with a descriptor.
+    Clone(CloneRequest<'a>),
+    /// Make a sandbox. Carries its control socket, then the cgroup descriptors.
+    Spawn(Setup<'a>),
+}
+
+/// A host path to be cloned as a detached mount.
+#[derive(Debug)]
+pub struct CloneRequest<'a> {
+    /// Absolute and free of symbolic links.
+    pub path: &'a CStr,
+    /// The device number that it must have; it was checked before and may have been swapped since.
+    pub dev: u64,
+    /// The inode number that it must have.
+    pub ino: u64,
+    /// Whether it becomes read-only.
+    pub read_only: bool,
+    /// Whether device nodes work on it.
+    pub devices: bool,
+    /// Present owner `from` as owner `to` (an idmapped mount).
+    pub idmap: Option<IdMap>,
+}
+
+/// One owner shown as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdMap {
+    /// User id on disk.
+    pub from_uid: u32,
+    /// Group id on disk.
+    pub from_gid: u32,
+    /// User id as seen through the mount.
+    pub to_uid: u32,
+    /// Group id as seen through the mount.
+    pub to_gid: u32,
+}
+
+/// One step in building a root file system. Paths are relative to the new root.
+#[derive(Clone, Copy, Debug)]
+pub enum TemplateOp<'a> {
+    /// Make a folder.
+    Dir(&'a CStr, u32),
+    /// Make a file with this content.
+    File(&'a CStr, u32, &'a [u8]),
+    /// Make a symbolic link: where, then what it says.
+    Link(&'a CStr, &'a CStr),
+    /// Bind a host path, read-only and without setuid; `true`: device nodes work.
+    Bind(&'a CStr, &'a CStr, bool),
+}
+
+/// Flags of [`Setup`].
+pub mod setup {
+    /// The map is written by a privileged launcher: drop supplementary groups, change ids.
+    pub const PRIVILEGED_MAP: u32 = 1 << 0;
+    /// There is a template: enter it.
+    pub const ROOT: u32 = 1 << 1;
+    /// Mount `/proc`.
+    pub const PROC: u32 = 1 << 2;
+    /// … with process folders only.
+    pub const PROC_SUBSET: u32 = 1 << 3;
+    /// Mount `/dev/pts`.
+    pub const DEVPTS: u32 = 1 << 4;
+    /// Bring the loopback up.
+    pub const LOOPBACK: u32 = 1 << 5;
+    /// Forbid further user namespaces by the namespace's own ceiling.
+    pub const NO_NESTED_USER_NS: u32 = 1 << 6;
+    /// Set `no_new_privs`.
+    pub const NO_NEW_PRIVS: u32 = 1 << 7;
+    /// Empty every capability set.
+    pub const DROP_CAPS: u32 = 1 << 8;
+    /// Restrict by Landlock.
+    pub const LANDLOCK: u32 = 1 << 9;
+    /// Install the program's filter.
+    pub const SECCOMP: u32 = 1 << 10;
+    /// … with a listener, handed to the supervisor.
+    pub const LISTENER: u32 = 1 << 11;
+    /// Confine the runner only when the job is there.
+    pub const HARDEN_LATE: u32 = 1 << 12;
+    /// Tell use of memory and CPU every 50 ms (no cgroup does).
+    pub const SAMPLE: u32 = 1 << 13;
+    /// The cgroup descriptors are version 1 `tasks` files.
+    pub const CGROUP_V1: u32 = 1 << 14;
+    /// The cgroup descriptor is a version 2 folder.
+    pub const CGROUP_V2: u32 = 1 << 15;
+    /// Enter an own cgroup namespace once the cgroup was joined.
+    pub const CGROUP_NS: u32 = 1 << 16;
+    /// Process 1 of an own process namespace.
+    pub const PID_NS: u32 = 1 << 17;
+    /// Mount scratch space.
+    pub const SCRATCH: u32 = 1 << 18;
+}
+
+/// A sandbox to be made: everything that does not depend on the job.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// Bits of [`setup`].
+    pub flags: u32,
+    /// `CLONE_NEW*` bits.
+    pub namespaces: u64,
+    /// User and group id inside.
+    pub inside: (u32, u32),
+    /// User and group id outside.
+    pub outside: (u32, u32),
+    /// The root file system.
+    pub template: u32,
+    /// Size of scratch in bytes.
+    pub scratch_bytes: u64,
+    /// Files and folders that fit into scratch.
+    pub scratch_files: u64,
+    /// Host name inside.
+    pub hostname: &'a [u8],
+    /// Paths below `/proc` to be covered.
+    pub masks: List<'a, &'a CStr>,
+    /// Access rules.
+    pub landlock: Landlock<'a>,
+    /// The program's filter: classic BPF instructions.
+    pub filter: &'a [u8],
+    /// Process 1's own filter; empty for none.
+    pub init_filter: &'a [u8],
+}
+
+/// A Landlock ruleset. `landlock(7)`
+#[derive(Debug)]
+pub struct Landlock<'a> {
+    /// `handled_access_fs`.
+    pub fs: u64,
+    /// `handled_access_net`.
+    pub net: u64,
+    /// `scoped`.
+    pub scoped: u64,
+    /// Rights and the path at and below which they hold.
+    pub rules: List<'a, (u64, &'a CStr)>,
+}
+
+/// What is mounted where when a job arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct JobMount<'a> {
+    /// Index into the message's descriptors of the detached mount.
+    pub fd: u32,
+    /// Use it as the lower layer of an overlay whose changes go to scratch.
+    pub overlay: bool,
+    /// It is a folder.
+    pub dir: bool,
+    /// Absolute path inside.
+    pub target: &'a CStr,
+}
+
+/// A job: what a sandbox is released for. Travels in a memfd.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// New size of scratch; 0 to leave it.
+    pub scratch_bytes: u64,
+    /// New count of files of scratch; 0 to leave it.
+    pub scratch_files: u64,
+    /// Mounts, in order.
+    pub mounts: List<'a, JobMount<'a>>,
+    /// Further Landlock rules (with [`setup::HARDEN_LATE`]).
+    pub rules: List<'a, (u64, &'a CStr)>,
+    /// Resource, soft and hard limit.
+    pub rlimits: List<'a, (u32, u64, u64)>,
+    /// Start folder.
+    pub cwd: &'a CStr,
+    /// Paths to try in order; the first that can be executed is.
+    pub programs: List<'a, &'a CStr>,
+    /// Arguments, the program's name first.
+    pub argv: List<'a, &'a CStr>,
+    /// Environment.
+    pub env: List<'a, &'a CStr>,
+}
+
+impl<'a> Request<'a> {
+    /// Decodes a message to the launcher.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything that is not exactly one request of this version.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        if r.u32()? != VERSION {
+            return Err(Malformed);
+        }
+        let request = match r.u32()? {
+            0 => Self::Hello {
+                own_user_ns: r.u8()? != 0,
+                own_mounts: r.u8()? != 0,
+                own_network: r.u8()? != 0,
+                uid: r.u32()?,
+                gid: r.u32()?,
+            },
+            1 => Self::Template { id: r.u32()?, len: r.u64()? },
+            2 => Self::Forget { id: r.u32()? },
+            3 => Self::Clone(CloneRequest {
+                path: r.cstr()?,
+                dev: r.u64()?,
+                ino: r.u64()?,
+                read_only: r.u8()? != 0,
+                devices: r.u8()? != 0,
+                idmap: match r.u8()? {
+                    0 => None,
+                    _ => Some(IdMap {
+                        from_uid: r.u32()?,
+                        from_gid: r.u32()?,
+                        to_uid: r.u32()?,
+                        to_gid: r.u32()?,
+                    }),
+                },
+            }),
+            4 => Self::Spawn(Setup {
+                flags: r.u32()?,
+                namespaces: r.u64()?,
+                inside: (r.u32()?, r.u32()?),
+                outside: (r.u32()?, r.u32()?),
+                template: r.u32()?,
+                scratch_bytes: r.u64()?,
+                scratch_files: r.u64()?,
+                hostname: r.bytes()?,
+                masks: r.list(Reader::cstr)?,
+                landlock: Landlock { fs: r.u64()?, net: r.u64()?, scoped: r.u64()?, rules: r.list(rule)? },
+                filter: r.bytes()?,
+                init_filter: r.bytes()?,
+            }),
+            _ => return Err(Malformed),
+        };
+        if r.rest.is_empty() { Ok(request) } else { Err(Malformed) }
+    }
+}
+
+fn rule<'a>(r: &mut Reader<'a>) -> Result<(u64, &'a CStr), Malformed> {
+    Ok((r.u64()?, r.cstr()?))
+}
+
+impl<'a> Job<'a> {
+    /// Decodes a job.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything that is not exactly one job of this version.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        if r.u32()? != VERSION {
+            return Err(Malformed);
+        }
+        let job = Self {
+            scratch_bytes: r.u64()?,
+            scratch_files: r.u64()?,
+            mounts: r.list(|r| {
+                Ok(JobMount { fd: r.u32()?, overlay: r.u8()? != 0, dir: r.u8()? != 0, target: r.cstr()? })
+            })?,
+            rules: r.list(rule)?,
+            rlimits: r.list(|r| Ok((r.u32()?, r.u64()?, r.u64()?)))?,
+            cwd: r.cstr()?,
+            programs: r.list(Reader::cstr)?,
+            argv: r.list(Reader::cstr)?,
+            env: r.list(Reader::cstr)?,
+        };
+        if r.rest.is_empty() && job.mounts.len() <= MAX_MOUNTS { Ok(job) } else { Err(Malformed) }
+    }
+}
+
+/// The operations of a template, in order.
+///
+/// # Errors
+/// [`Malformed`] when any of them is.
+pub fn template_ops(bytes: &[u8]) -> Result<List<'_, TemplateOp<'_>>, Malformed> {
+    let mut r = Reader::new(bytes);
+    let ops = r.list(|r| {
+        Ok(match r.u8()? {
+            0 => TemplateOp::Dir(r.cstr()?, r.u32()?),
+            1 => TemplateOp::File(r.cstr()?, r.u32()?, r.bytes()?),
+            2 => TemplateOp::Link(r.cstr()?, r.cstr()?),
+            3 => TemplateOp::Bind(r.cstr()?, r.cstr()?, r.u8()? != 0),
+            _ => return Err(Malformed),
+        })
+    })?;
+    if r.rest.is_empty() { Ok(ops) } else { Err(Malformed) }
+}
+
+/// Kinds of messages from launcher and init to the supervisor.
+pub mod tell {
+    /// The sandbox's process exists; carries a descriptor of it (pidfd), `a` is its process id.
+    pub const BORN: u32 = 1;
+    /// It is ready for its job; carries the listener of the filter, if there is one, then a descriptor of scratch.
+    pub const READY: u32 = 2;
+    /// The program runs; `a` is the index into the tried paths.
+    pub const RUNNING: u32 = 3;
+    /// The program ended; `a` is its wait status, `b` CPU time in microseconds, `c` peak memory in bytes.
+    pub const ENDED: u32 = 4;
+    /// Something failed; `a` is the step, `b` the error number, `c` a detail of the step.
+    pub const FAILED: u32 = 5;
+    /// Use so far; `a` memory in bytes, `b` CPU time in microseconds, `c` processes.
+    pub const USE: u32 = 6;
+    /// A request to the launcher succeeded; may carry a descriptor.
+    pub const DONE: u32 = 7;
+}
+
+/// The steps that a set-up consists of; their times are reported, and failures name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Step {
+    /// Reading the request.
+    Decode = 0,
+    /// Entering the launcher's own namespaces.
+    Hello = 1,
+    /// Building a root file system.
+    Template = 2,
+    /// Cloning a host folder.
+    CloneMount = 3,
+    /// Making the process with its namespaces.
+    Fork = 4,
+    /// Writing the maps of user and group ids.
+    Map = 5,
+    /// Changing to the ids inside.
+    Ids = 6,
+    /// Joining the cgroup.
+    Cgroup = 7,
+    /// Attaching the root.
+    Root = 8,
+    /// Mounting `/proc`.
+    Proc = 9,
+    /// Covering parts of `/proc`.
+    Masks = 10,
+    /// Mounting scratch.
+    Scratch = 11,
+    /// Mounting `/dev/pts`.
+    Devpts = 12,
+    /// Leaving the old root.
+    Pivot = 13,
+    /// Host name and loopback.
+    Network = 14,
+    /// Forbidding nested user namespaces.
+    Ceiling = 15,
+    /// Making the runner.
+    Runner = 16,
+    /// `no_new_privs` and capabilities.
+    Capabilities = 17,
+    /// Restricting by Landlock.
+    Landlock = 18,
+    /// Installing the filter.
+    Seccomp = 19,
+    /// Reading every layer back.
+    Readback = 20,
+    /// Process 1's own filter.
+    InitFilter = 21,
+    /// Receiving the job.
+    Release = 22,
+    /// Attaching the job's mounts.
+    Mounts = 23,
+    /// Setting resource limits.
+    Rlimits = 24,
+    /// Attaching standard input and output.
+    Stdio = 25,
+    /// Changing to the start folder.
+    Cwd = 26,
+    /// Executing the program.
+    Exec = 27,
+    /// Supervising.
+    Supervise = 28,
+}
+
+impl Step {
+    /// Every step in order.
+    pub const ALL: [Self; 29] = [
+        Self::Decode,
+        Self::Hello,
+        Self::Template,
+        Self::CloneMount,
+        Self::Fork,
+        Self::Map,
+        Self::Ids,
+        Self::Cgroup,
+        Self::Root,
+        Self::Proc,
+        Self::Masks,
+        Self::Scratch,
+        Self::Devpts,
+        Self::Pivot,
+        Self::Network,
+        Self::Ceiling,
+        Self::Runner,
+        Self::Capabilities,
+        Self::Landlock,
+        Self::Seccomp,
+        Self::Readback,
+        Self::InitFilter,
+        Self::Release,
+        Self::Mounts,
+        Self::Rlimits,
+        Self::Stdio,
+        Self::Cwd,
+        Self::Exec,
+        Self::Supervise,
+    ];
+
+    /// The step with this number.
+    #[must_use]
+    pub fn from_number(n: u64) -> Option<Self> {
+        usize::try_from(n).ok().and_then(|n| Self::ALL.get(n)).copied()
+    }
+}
+
+/// A message from launcher or init to the supervisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tell<'a> {
+    /// One of [`tell`].
+    pub kind: u32,
+    /// See the kind.
+    pub a: u64,
+    /// See the kind.
+    pub b: u64,
+    /// See the kind.
+    pub c: u64,
+    /// Steps and the monotonic time in nanoseconds at which each was done: 9 bytes each.
+    pub steps: &'a [u8],
+}
+
+/// Bytes of a [`Tell`] before its steps.
+pub const TELL_HEAD: usize = 28;
+
+impl<'a> Tell<'a> {
+    /// Decodes a message.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it is too short.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        Ok(Self { kind: r.u32()?, a: r.u64()?, b: r.u64()?, c: r.u64()?, steps: r.rest })
+    }
+
+    /// The steps with the time at which each was done, nanoseconds of the monotonic clock.
+    pub fn steps(&self) -> impl Iterator<Item = (Step, u64)> + 'a {
+        self.steps.chunks_exact(9).filter_map(|c| {
+            let at = c[1..].try_into().ok().map(u64::from_le_bytes)?;
+            Some((Step::from_number(u64::from(c[0]))?, at))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_are_taken_without_a_panic() {
+        // A cheap generator: what matters is that lengths point everywhere.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for round in 0..20_000 {
+            let mut bytes = std::vec::Vec::new();
+            let len = round % 97;
+            for _ in 0..len {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                bytes.push(if state >> 60 < 6 { 0 } else { (state >> 33) as u8 });
+            }
+            if round % 2 == 0 && bytes.len() >= 8 {
+                bytes[..4].copy_from_slice(&VERSION.to_le_bytes());
+                let kind = u32::from(bytes[4] % 6);
+                bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+            }
+            let _ = Request::decode(&bytes);
+            let _ = Job::decode(&bytes);
+            let _ = template_ops(&bytes).map(|ops| ops.count());
+            let _ = Tell::decode(&bytes).map(|t| t.steps().count());
+        }
+    }
+
+    #[test]
+    fn trailing_bytes_and_wrong_versions_are_refused() {
+        let forget = [VERSION.to_le_bytes(), 2u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
+        assert!(matches!(Request::decode(&forget), Ok(Request::Forget { id: 9 })));
+        assert!(Request::decode(&[&forget[..], &[0]].concat()).is_err());
+        assert!(Request::decode(&forget[..11]).is_err());
+        let other = [99u32.to_le_bytes(), 2u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
+        assert!(Request::decode(&other).is_err());
+    }
+
+    #[test]
+    fn strings_have_one_nul_at_their_end() {
+        for (bytes, good) in
+            [(&b"ab\0"[..], true), (b"ab", false), (b"a\0b\0", false), (b"\0", true), (b"", false)]
+        {
+            let mut message = (bytes.len() as u32).to_le_bytes().to_vec();
+            message.extend_from_slice(bytes);
+            assert_eq!(Reader::new(&message).cstr().is_ok(), good, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn steps_are_numbered_in_order() {
+        for (n, step) in Step::ALL.into_iter().enumerate() {
+            assert_eq!(step as usize, n);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The Landlock ruleset, from the same plan as the mounts. Which rights exist at which version is the
+//! `landlock` crate's knowledge; which of them a place gets is decided here.
+
+use std::path::Path;
+
+use landlock::{ABI, Access, AccessFs, AccessNet, BitFlags, Scope};
+
+use crate::encode::Ruleset;
+use crate::policy::{HOME, Network};
+use crate::root::{HostRoot, cstring};
+
+/// What a program may do at and below a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Grant {
+    /// List folders, nothing else.
+    List,
+    /// Read files and list folders.
+    Read,
+    /// Read and execute.
+    Execute,
+    /// Use devices and terminals: read, write, control.
+    Device,
+    /// Everything but device nodes.
+    Write,
+}
+
+impl Grant {
+    /// The rights of this grant at a version, for a folder or for a single file.
+    fn rights(self, abi: ABI, folder: bool) -> u64 {
+        let read = AccessFs::ReadFile | AccessFs::ReadDir;
+        let rights: BitFlags<AccessFs> = match self {
+            Self::List => AccessFs::ReadDir.into(),
+            Self::Read => read,
+            Self::Execute => read | AccessFs::Execute,
+            Self::Device => read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev,
+            Self::Write => {
+                AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
+            }
+        };
+        let mut rights = rights & AccessFs::from_all(abi);
+        if !folder {
+            rights &= AccessFs::from_file(abi);
+        }
+        rights.bits()
+    }
+}
+
+/// The version as the crate knows it; newer kernels are used at the newest version that it knows.
+fn known(abi: u32) -> ABI {
+    ABI::from(i32::try_from(abi).unwrap_or(i32::MAX))
+}
+
+/// The version that is really put into force on a kernel that has `abi`.
+pub fn in_force(abi: u32) -> u32 {
+    known(abi) as u32
+}
+
+/// One rule: what may be done at and below a path.
+pub fn rule(abi: u32, path: &Path, grant: Grant, folder: bool) -> (u64, std::ffi::CString) {
+    (grant.rights(known(abi), folder), cstring(path))
+}
+
+/// The rules that every sandbox has.
+pub fn ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
+    let version = known(abi);
+    let mut rules = vec![
+        rule(abi, Path::new("/"), Grant::List, true),
+        rule(abi, Path::new("/usr"), Grant::Execute, true),
+        rule(abi, Path::new("/etc"), Grant::Read, true),
+        rule(abi, Path::new("/proc"), Grant::Read, true),
+        rule(abi, Path::new("/dev"), Grant::Device, true),
+    ];
+    for name in host.folders() {
+        rules.push(rule(abi, &Path::new("/").join(name), Grant::Execute, true));
+    }
+    for path in [HOME, "/tmp", "/var/tmp", "/dev/shm"] {
+        rules.push(rule(abi, Path::new(path), Grant::Write, true));
+    }
+    rules.retain(|(rights, _)| *rights != 0);
+    Ruleset {
+        fs: AccessFs::from_all(version).bits(),
+        // Handled without any rule means refused; the loopback needs TCP, so it is handled only without one.
+        net: match network {
+            Network::Off => AccessNet::from_all(version).bits(),
+            Network::Loopback => 0,
+        },
+        scoped: Scope::from_all(version).bits(),
+        rules,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_version_grants_more_than_it_handles() {
+        for abi in 1..=12 {
+            let set = ruleset(abi, &HostRoot::default(), Network::Off);
+            for (rights, path) in &set.rules {
+                assert_eq!(rights & !set.fs, 0, "ABI {abi}: {path:?} grants what is not handled");
+            }
+        }
+    }
+
+    #[test]
+    fn what_each_grant_allows() {
+        let abi = ABI::V7;
+        let has = |grant: Grant, right: AccessFs, folder| grant.rights(abi, folder) & right as u64 != 0;
+        for (grant, read, execute, write, make_device, ioctl) in [
+            (Grant::List, false, false, false, false, false),
+            (Grant::Read, true, false, false, false, false),
+            (Grant::Execute, true, true, false, false, false),
+            (Grant::Device, true, false, true, false, true),
+            (Grant::Write, true, true, true, false, false),
+        ] {
+            assert_eq!(has(grant, AccessFs::ReadFile, true), read, "{grant:?}");
+            assert_eq!(has(grant, AccessFs::Execute, true), execute, "{grant:?}");
+            assert_eq!(has(grant, AccessFs::WriteFile, true), write, "{grant:?}");
+            assert_eq!(has(grant, AccessFs::MakeChar, true), make_device, "{grant:?}");
+            assert_eq!(has(grant, AccessFs::IoctlDev, true), ioctl, "{grant:?}");
+        }
+        assert!(!has(Grant::Write, AccessFs::ReadDir, false), "a file has no folder rights");
+    }
+
+    #[test]
+    fn tcp_is_handled_only_where_there_is_no_loopback() {
+        let host = HostRoot::default();
+        assert_eq!(ruleset(7, &host, Network::Loopback).net, 0);
+        assert_ne!(ruleset(7, &host, Network::Off).net, 0);
+        assert_eq!(ruleset(3, &host, Network::Off).net, 0, "no TCP rules before version 4");
+        assert_eq!(ruleset(5, &host, Network::Off).scoped, 0, "no scopes before version 6");
+    }
+}

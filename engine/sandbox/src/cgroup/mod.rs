@@ -1,0 +1,478 @@
+//! Cgroups: kernel limits on memory, processes and processors for a whole sandbox, and the evidence of
+//! which of them was hit. `cgroups(7)`
+//!
+//! [`Cgroups::detect`] finds out by trying which kind this host lets us use: the single hierarchy of
+//! version 2 when its memory and pids controllers can be handed to groups of ours, else the separate
+//! hierarchies of version 1. Groups are made below a folder `hotcell` and are called after the process
+//! that made them, so that the next start can remove what a killed one left behind.
+//!
+//! Version 2 forbids a group that holds processes to hand controllers to its children. So when hotcell
+//! is alone in a group that was delegated to it, it moves **itself** to a leaf `hotcell-supervisor` below
+//! that group; otherwise it uses the group above its own, and as root also the top. It never moves another
+//! process. Call [`Cgroups::detect`] before starting any child, or hotcell is not alone any more.
+//!
+//! What this module is not for: deciding what to do about a limit, measuring time, limits per process.
+//!
+//! **A group's descriptors must never reach the program inside**: they would let it leave the group. They
+//! are close-on-exec; what a child joins through has to be closed in it after joining.
+
+mod backend;
+mod detect;
+mod folder;
+mod leftovers;
+mod pool;
+mod v1;
+mod v2;
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use self::backend::{Made, Place};
+use self::detect::{Host, OwnGroup};
+use self::leftovers::Owner;
+use self::pool::Pool;
+use crate::units::Bytes;
+
+/// The folder below which all groups are made.
+#[cfg(not(test))]
+const BASE_FOLDER: &str = "hotcell";
+#[cfg(test)]
+const BASE_FOLDER: &str = "hotcell-test";
+/// The leaf to which this process moves itself where version 2 makes that necessary.
+const SUPERVISOR_FOLDER: &str = "hotcell-supervisor";
+/// The span over which a limit on processors is held; the kernel's own default.
+const CPU_PERIOD_US: u64 = 100_000;
+/// The kernel takes no smaller share of a period.
+const LEAST_QUOTA_US: u64 = 1_000;
+/// Groups made ahead that may turn out to be gone before [`Cgroups::take`] gives up.
+const TAKE_ATTEMPTS: usize = 4;
+/// How long [`Group::remove`] tries before it leaves the rest to the background.
+const REMOVE_WAIT: Duration = Duration::from_millis(250);
+/// How long [`Cgroups::remove_leftovers`] may take in all, and for one group.
+const LEFTOVERS_WAIT: Duration = Duration::from_secs(2);
+const LEFTOVER_WAIT: Duration = Duration::from_millis(200);
+
+/// No cgroup can be used here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no cgroup can be used: {why}; to mend it: {mend}")]
+pub struct Unavailable {
+    /// What was tried and what the kernel answered.
+    pub why: String,
+    /// What a person can do about it.
+    pub mend: String,
+}
+
+/// The limits of one group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupLimits {
+    /// Memory without swap, files on scratch in memory included: the kernel's backstop. Above it the kernel
+    /// kills a process of the group.
+    pub memory: Bytes,
+    /// Processes and threads, including any of our own that joined. Above it `fork` fails with `EAGAIN`.
+    pub processes: u32,
+    /// Processors kept busy at once (1.5 is one and a half); `None` for all.
+    pub cpus: Option<f64>,
+}
+
+/// How a child gets into its group.
+#[derive(Debug)]
+pub enum Join<'group> {
+    /// Version 2: the group's folder, for `CLONE_INTO_CGROUP`.
+    V2(BorrowedFd<'group>),
+    /// Version 1: write-only `tasks` files. The child, while it has a single thread, writes `0` to each.
+    V1(Vec<BorrowedFd<'group>>),
+}
+
+/// What a group uses and what happened in it. All counts are since the group was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// What the processes hold and the kernel cannot take back: the number to compare with a memory limit.
+    ///
+    /// Version 2: `memory.stat` anon + kernel without reclaimable slab + sock. Version 1: `memory.stat`
+    /// total_rss; kernel memory is left out because version 1 does not tell what of it is reclaimable.
+    /// Neither counts the cache of files that were read (it would end honest programs) nor shared memory.
+    pub memory_without_shmem: Bytes,
+    /// Files on scratch in memory, `memfd`s and shared memory.
+    pub shmem: Bytes,
+    /// Caches that the kernel gives up when memory is short.
+    pub reclaimable: Bytes,
+    /// The most that was ever charged, **with** scratch and caches; `None` where the kernel does not tell.
+    /// For a report see [`Sample::peak_without_scratch`].
+    pub memory_peak: Option<Bytes>,
+    /// Processor time of all processes, also of those that have ended; `None` on version 1 without cpuacct.
+    pub cpu: Option<Duration>,
+    /// Processes and threads now.
+    pub processes: u64,
+    /// The most processes and threads at once; `None` where the kernel does not tell: keep the highest sample.
+    pub processes_peak: Option<u64>,
+    /// Processes of the group that the kernel killed for want of memory. The group's own limit is what
+    /// runs out first, unless a limit further out, or the host, is tighter than it.
+    pub oom_kills: u64,
+    /// Forks that the limit on processes refused. After [`Group::kill`] it stays as it was before.
+    pub fork_failures: u64,
+}
+
+impl Sample {
+    /// The best that can be said about peak memory without scratch and caches: the highest charge, less
+    /// those that are there now, and never less than what is held now. `None` where the kernel does not tell.
+    ///
+    /// It catches the peak of a program that ended between two samples. Caches that were dropped since the
+    /// peak make it too high.
+    #[must_use]
+    pub fn peak_without_scratch(&self) -> Option<Bytes> {
+        let besides = self.shmem.0.saturating_add(self.reclaimable.0);
+        let held = self.memory_without_shmem.0;
+        self.memory_peak.map(|peak| Bytes(peak.0.saturating_sub(besides).max(held)))
+    }
+}
+
+/// The cgroups that this process may use. Dropping it removes what was made ahead of time and waits up to
+/// about two seconds for groups that are being removed; groups in use stay usable.
+#[derive(Debug)]
+pub struct Cgroups {
+    pool: Arc<Pool>,
+}
+
+impl Cgroups {
+    /// How many groups a service does well to keep ready with [`Cgroups::keep_ready`]: the next start
+    /// finds one while the thread makes another.
+    pub const READY: usize = 2;
+
+    /// Finds out by trying: makes the folder, hands down controllers, makes a group and limits it. That
+    /// group is then the first one to be taken.
+    ///
+    /// May move this process (all its threads) to a leaf of its own group; see the module.
+    ///
+    /// # Errors
+    /// When neither version works: what was tried, and what would help.
+    pub fn detect() -> Result<Self, Unavailable> {
+        let read = |path: &str| {
+            std::fs::read_to_string(path).map_err(|e| Unavailable {
+                why: format!("cannot read {path}: {e}"),
+                mend: "mount /proc".to_owned(),
+            })
+        };
+        let memberships = detect::parse_memberships(&read("/proc/self/cgroup")?);
+        let mounts = detect::parse_mounts(&read("/proc/self/mountinfo")?);
+        let owner = Owner::this_process().map_err(|e| Unavailable {
+            why: format!("cannot tell when this process started: {e}"),
+            mend: "mount /proc of this process's own pid namespace".to_owned(),
+        })?;
+        let mut host = Host {
+            superuser: nix::unistd::geteuid().is_root(),
+            systemd: Path::new("/run/systemd/system").exists(),
+            v2: false,
+            v1: false,
+            read_only: false,
+        };
+        let mut why = Vec::new();
+
+        let started = |place: Place, first| Self { pool: Pool::new(place, owner, first) };
+        match detect::v2_own_group(&memberships, &mounts) {
+            None => why.push("cgroup v2 is not mounted".to_owned()),
+            Some(Err(e)) => why.push(e),
+            Some(Ok((mount, own, read_only))) => match try_v2(&mount, &own, &owner, &mut host) {
+                Ok((place, first)) => return Ok(started(place, first)),
+                Err(e) => {
+                    host.read_only |= host.v2 && read_only;
+                    why.push(e);
+                }
+            },
+        }
+        match detect::v1_places(&memberships, &mounts) {
+            Err(e) => why.push(format!("cgroup v1: {e}")),
+            Ok((places, read_only)) => {
+                host.v1 = true;
+                let place = Place::V1(v1::Base::below(&places));
+                match try_place(&place, &owner) {
+                    Ok(first) => return Ok(started(place, first)),
+                    Err(e) => {
+                        host.read_only |= read_only;
+                        why.push(format!("cgroup v1: {e}"));
+                    }
+                }
+            }
+        }
+        Err(Unavailable { why: why.join("; "), mend: detect::advice(host).to_owned() })
+    }
+
+    /// From now on a background thread keeps `count` groups ready, so that [`Cgroups::take`] only writes
+    /// limits. Not worth it for a process that takes a single group.
+    pub fn keep_ready(&self, count: usize) {
+        self.pool.keep_ready(count);
+    }
+
+    /// 1 or 2.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.pool.place.version()
+    }
+
+    /// The `hotcell` folders: one, or with version 1 one per hierarchy.
+    #[must_use]
+    pub fn folders(&self) -> Vec<&Path> {
+        self.pool.place.bases()
+    }
+
+    /// Whether [`GroupLimits::cpus`] can be held here; if not, [`Cgroups::take`] refuses it.
+    #[must_use]
+    pub fn holds_cpus(&self) -> bool {
+        self.pool.place.holds_cpus()
+    }
+
+    /// A group that nothing has been in yet, with these limits.
+    ///
+    /// # Errors
+    /// When a folder cannot be made or the kernel refuses a limit; the message names the file and the value.
+    pub fn take(&self, limits: &GroupLimits) -> io::Result<Group> {
+        let mut attempts = TAKE_ATTEMPTS;
+        loop {
+            let mut made = self.pool.take()?;
+            match self.pool.place.limit(&mut made, limits) {
+                Ok(()) => {
+                    return Ok(Group {
+                        made: Some(made),
+                        fork_failures_at_kill: OnceLock::new(),
+                        pool: Arc::clone(&self.pool),
+                    });
+                }
+                Err(e) => {
+                    self.pool.discard(made);
+                    attempts -= 1;
+                    // Not found: somebody has removed the group that was made ahead.
+                    if e.kind() != ErrorKind::NotFound || attempts == 0 {
+                        return Err(e);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many groups are ready to be taken.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.pool.ready()
+    }
+
+    /// How many groups that are given up are not removed yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pool.pending()
+    }
+
+    /// Kills and removes what processes that have ended left in the `hotcell` folders; returns how many
+    /// groups were removed. Groups of a living process are never touched. Takes two seconds at most, and
+    /// leaves to the background what has not ended by then.
+    pub fn remove_leftovers(&self) -> usize {
+        let deadline = Instant::now() + LEFTOVERS_WAIT;
+        let mut names = BTreeSet::new();
+        for base in self.pool.place.bases() {
+            let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
+            names.extend(entries.filter_map(|entry| entry.file_name().into_string().ok()));
+        }
+        let mut removed = 0;
+        for name in names {
+            if Instant::now() > deadline {
+                break;
+            }
+            if !Owner::of(&name).is_some_and(|owner| owner.is_gone()) {
+                continue;
+            }
+            let Ok(mut made) = self.pool.place.adopt(&name) else {
+                continue; // another process was faster
+            };
+            match pool::remove_within(&mut made, LEFTOVER_WAIT) {
+                Ok(()) => removed += 1,
+                Err(e) => {
+                    tracing::warn!("a left-over cgroup is not removed yet: {e}");
+                    self.pool.discard(made);
+                }
+            }
+        }
+        removed
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        self.pool.stop();
+    }
+}
+
+/// One sandbox's group: used once, removed afterwards. Dropping it kills what is left inside and removes
+/// it in the background.
+#[derive(Debug)]
+pub struct Group {
+    /// `None` only while the group is being given up.
+    made: Option<Made>,
+    fork_failures_at_kill: OnceLock<u64>,
+    pool: Arc<Pool>,
+}
+
+impl Group {
+    /// What the child needs to get in.
+    ///
+    /// # Errors
+    /// After [`Group::close_join`].
+    pub fn join(&self) -> io::Result<Join<'_>> {
+        match self.made()? {
+            Made::V2(made) => Ok(Join::V2(made.folder().as_fd())),
+            Made::V1(made) if made.tasks().is_empty() => {
+                Err(io::Error::other("the group was closed for joining"))
+            }
+            Made::V1(made) => Ok(Join::V1(made.tasks().iter().map(AsFd::as_fd).collect())),
+        }
+    }
+
+    /// Closes the descriptors of version 1 that nobody needs once the sandbox is inside.
+    pub fn close_join(&mut self) {
+        if let Some(Made::V1(made)) = &mut self.made {
+            made.close_tasks();
+        }
+    }
+
+    /// Whether this process is inside, in every hierarchy: the proof that joining worked.
+    ///
+    /// # Errors
+    /// When the group cannot be read.
+    pub fn holds(&self, pid: i32) -> io::Result<bool> {
+        for folder in self.made()?.folders() {
+            if !folder.processes()?.contains(&pid) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the group uses now and what has happened in it.
+    ///
+    /// # Errors
+    /// When a file of the group cannot be read or has an unknown form.
+    pub fn sample(&self) -> io::Result<Sample> {
+        let mut sample = self.made()?.sample()?;
+        if let Some(count) = self.fork_failures_at_kill.get() {
+            sample.fork_failures = *count;
+        }
+        Ok(sample)
+    }
+
+    /// Sends SIGKILL to everything inside, and does not wait for the end. Nothing in the group can fork
+    /// afterwards where the kernel has no `cgroup.kill`.
+    pub fn kill(&self) {
+        let Ok(made) = self.made() else { return };
+        // Killing without cgroup.kill makes forks fail; those are not the program's doing.
+        if let Ok(count) = made.fork_failures() {
+            let _ = self.fork_failures_at_kill.set(count);
+        }
+        made.kill();
+    }
+
+    /// Kills what is left inside and removes the group.
+    ///
+    /// Blocks for up to 250 ms while processes are dying; off the hot path, and in asynchronous code, drop
+    /// the group instead.
+    ///
+    /// # Errors
+    /// `ResourceBusy` when a process is still dying. Nothing is lost: the background goes on, and
+    /// [`Cgroups::pending`] counts the group until it is gone.
+    pub fn remove(mut self) -> io::Result<()> {
+        let Some(mut made) = self.made.take() else {
+            return Ok(());
+        };
+        pool::remove_within(&mut made, REMOVE_WAIT).map_err(|e| {
+            self.pool.discard(made);
+            io::Error::new(e.kind(), format!("{e}; its removal goes on in the background"))
+        })
+    }
+
+    /// The group's folder, or with version 1 one per hierarchy.
+    #[must_use]
+    pub fn folders(&self) -> Vec<&Path> {
+        let folders = self.made.as_ref().map_or(&[][..], Made::folders);
+        folders.iter().map(folder::Folder::path).collect()
+    }
+
+    fn made(&self) -> io::Result<&Made> {
+        self.made.as_ref().ok_or_else(|| io::Error::other("the group was given up"))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(made) = self.made.take() {
+            self.pool.discard(made);
+        }
+    }
+}
+
+/// Tries the places of the version 2 hierarchy in turn.
+fn try_v2(mount: &Path, own: &Path, owner: &Owner, host: &mut Host) -> Result<(Place, Made), String> {
+    let top = folder::Folder::open(mount.to_owned()).map_err(|e| e.to_string())?;
+    let offered = top.read("cgroup.controllers").map_err(|e| e.to_string())?;
+    for needed in ["memory", "pids"] {
+        if !detect::words(&offered).any(|name| name == needed) {
+            return Err(format!("cgroup v2 at {} has no {needed} controller", mount.display()));
+        }
+    }
+    host.v2 = true;
+    let own_folder = folder::Folder::open(own.to_owned()).map_err(|e| e.to_string())?;
+    let processes = own_folder.read("cgroup.procs").map_err(|e| e.to_string())?;
+    let this = std::process::id().to_string();
+    let candidates = detect::v2_candidates(&OwnGroup {
+        mount,
+        own,
+        // Every group but the root of the hierarchy has a type.
+        real_root: own_folder.open_for_writing("cgroup.type").is_err_and(|e| e.kind() == ErrorKind::NotFound),
+        // Processes of other pid namespaces are listed as 0, and are others.
+        alone: processes.lines().all(|pid| pid.trim() == this),
+        superuser: host.superuser,
+    });
+    let mut why = Vec::new();
+    for candidate in &candidates {
+        let tried = v2::Base::establish(candidate).map(Place::V2);
+        match tried.and_then(|place| try_place(&place, owner).map(|first| (place, first))) {
+            Ok(found) => return Ok(found),
+            Err(e) => why.push(e.to_string()),
+        }
+    }
+    if why.is_empty() {
+        why.push(format!(
+            "{} holds other processes and is the topmost group that can be seen",
+            own.display()
+        ));
+    }
+    Err(format!("cgroup v2: {}", why.join("; ")))
+}
+
+/// Makes a group and limits it. Leaves nothing behind when that fails.
+fn try_place(place: &Place, owner: &Owner) -> io::Result<Made> {
+    // More than any real limit, since the group is used afterwards and version 1 refuses to raise memory
+    // above memory and swap together.
+    let trial = GroupLimits { memory: Bytes(1 << 50), processes: 64, cpus: None };
+    let tried = place.ensure().and_then(|()| {
+        let mut made = pool::make(place, owner)?;
+        match place.limit(&mut made, &trial) {
+            Ok(()) => Ok(made),
+            Err(e) => {
+                let _ = made.remove();
+                Err(e)
+            }
+        }
+    });
+    tried.inspect_err(|_| place.remove_bases())
+}
+
+/// How many microseconds of each period `cpus` processors are.
+fn cpu_quota_us(cpus: f64) -> u64 {
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    // Float to integer casts saturate, and a NaN becomes 0.
+    let quota = (cpus * CPU_PERIOD_US as f64) as u64;
+    quota.max(LEAST_QUOTA_US)
+}
+
+#[cfg(test)]
+mod tests;

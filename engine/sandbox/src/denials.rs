@@ -1,0 +1,194 @@
+//! Answers the filter's notifications and keeps the list of what was denied.
+//!
+//! The answer depends on nothing but the call's number: denied calls get `EPERM`, the three calls that carry an
+//! address are let through. What is read from the program's memory is for the report alone.
+
+use std::io::IoSliceMut;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::outcome::Denial;
+use crate::seccomp::{self, Arch, Meaning};
+use crate::sys::{self, Notification};
+
+/// The most rows of a report; further kinds of denial are counted in [`Denials::dropped`].
+const MOST: usize = 200;
+/// Notifications answered before other work gets a turn.
+const BATCH: usize = 64;
+
+/// What was denied so far.
+#[derive(Debug, Default)]
+pub struct Denials {
+    rows: Vec<Denial>,
+    /// Denials that found no row.
+    pub dropped: u64,
+}
+
+impl Denials {
+    fn add(&mut self, layer: &str, operation: &str, target: String, errno: &str) {
+        let same = |d: &Denial| d.operation == operation && d.target == target && d.layer == layer;
+        match self.rows.iter().position(same) {
+            Some(row) => self.rows[row].count += 1,
+            None if self.rows.len() < MOST => self.rows.push(Denial {
+                layer: layer.to_owned(),
+                operation: operation.to_owned(),
+                target,
+                errno: errno.to_owned(),
+                count: 1,
+            }),
+            None => self.dropped += 1,
+        }
+    }
+
+    /// The rows, in order of first appearance.
+    pub fn into_rows(self) -> Vec<Denial> {
+        self.rows
+    }
+}
+
+/// Answers notifications until no process uses the filter any more.
+pub async fn answer(listener: OwnedFd, denials: &std::sync::Mutex<Denials>) -> std::io::Result<()> {
+    let listener = sys::readiness(listener)?;
+    let mut answered = 0;
+    loop {
+        let mut ready = listener.ready(Interest::READABLE).await?;
+        if ready.ready().is_read_closed() && !readable(&listener) {
+            return Ok(());
+        }
+        if !readable(&listener) {
+            ready.clear_ready();
+            continue;
+        }
+        match sys::receive_notification(listener.get_ref().as_fd()) {
+            Ok(notification) => answer_one(&listener, &notification, denials),
+            Err(Errno::ENOENT | Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        answered += 1;
+        if answered % BATCH == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Whether a notification waits; the receiving call would block otherwise.
+fn readable(listener: &AsyncFd<OwnedFd>) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds = [PollFd::new(listener.get_ref().as_fd(), PollFlags::POLLIN)];
+    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(n) if n > 0)
+        && fds[0].revents().is_some_and(|e| e.contains(PollFlags::POLLIN))
+}
+
+fn answer_one(listener: &AsyncFd<OwnedFd>, call: &Notification, denials: &std::sync::Mutex<Denials>) {
+    let fd = listener.get_ref().as_fd();
+    let number = i64::from(call.number);
+    let name =
+        seccomp::name(Arch::HOST, number).map_or_else(|| format!("system call {number}"), str::to_owned);
+    match seccomp::meaning(Arch::HOST, number) {
+        Meaning::Denied => {
+            let arguments = call.arguments.map(|a| format!("{a:#x}")).join(", ");
+            lock(denials).add("seccomp", &name, arguments, "EPERM");
+            let _ = sys::answer_notification(fd, call.id, Some(nix::libc::EPERM));
+        }
+        Meaning::Address => {
+            // connect and bind: address and length are arguments 1 and 2; sendto: 4 and 5.
+            let at = if name == "sendto" { 4 } else { 1 };
+            let address = read_address(call.pid, call.arguments[at], call.arguments[at + 1]);
+            if let Some(address) = address.filter(|_| sys::still_waiting(fd, call.id)) {
+                lock(denials).add("network", &name, address, "ENETUNREACH");
+            }
+            let _ = sys::answer_notification(fd, call.id, None);
+        }
+    }
+}
+
+fn lock(denials: &std::sync::Mutex<Denials>) -> std::sync::MutexGuard<'_, Denials> {
+    denials.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The socket address in another process's memory, when it is an internet address beyond the private loopback.
+fn read_address(pid: u32, at: u64, len: u64) -> Option<String> {
+    let mut bytes = [0u8; 28];
+    let len = usize::try_from(len).ok()?.min(bytes.len());
+    let base = usize::try_from(at).ok()?;
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?);
+    let mut local = [IoSliceMut::new(&mut bytes[..len])];
+    let read = process_vm_readv(pid, &mut local, &[RemoteIoVec { base, len }]).ok()?;
+    beyond_loopback(&bytes[..read])
+}
+
+/// Reads a `struct sockaddr`; `None` for other families and for the private loopback, which is allowed.
+fn beyond_loopback(bytes: &[u8]) -> Option<String> {
+    let family = i32::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
+    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
+    match family {
+        nix::libc::AF_INET => {
+            let ip = Ipv4Addr::from(<[u8; 4]>::try_from(bytes.get(4..8)?).ok()?);
+            (!ip.is_loopback() && !ip.is_unspecified()).then(|| format!("{ip}:{port}"))
+        }
+        nix::libc::AF_INET6 => {
+            let ip = Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?);
+            let mapped = ip.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback());
+            (!ip.is_loopback() && !ip.is_unspecified() && !mapped).then(|| format!("[{ip}]:{port}"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(ip: [u8; 4], port: u16) -> Vec<u8> {
+        let mut b = u16::try_from(nix::libc::AF_INET).unwrap().to_ne_bytes().to_vec();
+        b.extend(port.to_be_bytes());
+        b.extend(ip);
+        b.extend([0; 8]);
+        b
+    }
+    fn v6(ip: Ipv6Addr, port: u16) -> Vec<u8> {
+        let mut b = u16::try_from(nix::libc::AF_INET6).unwrap().to_ne_bytes().to_vec();
+        b.extend(port.to_be_bytes());
+        b.extend([0; 4]);
+        b.extend(ip.octets());
+        b.extend([0; 4]);
+        b
+    }
+
+    #[test]
+    fn which_addresses_are_reported() {
+        for (bytes, want) in [
+            (v4([93, 184, 216, 34], 80), Some("93.184.216.34:80")),
+            (v4([127, 0, 0, 1], 80), None),
+            (v4([127, 9, 9, 9], 80), None),
+            (v4([0, 0, 0, 0], 0), None),
+            (v6("2001:db8::1".parse().unwrap(), 443), Some("[2001:db8::1]:443")),
+            (v6(Ipv6Addr::LOCALHOST, 443), None),
+            (v6("::ffff:127.0.0.1".parse().unwrap(), 1), None),
+            (v6("::ffff:10.0.0.1".parse().unwrap(), 1), Some("[::ffff:10.0.0.1]:1")),
+            (vec![1, 0, b'/', b'x', 0, 0], None),
+            (vec![2], None),
+            (vec![], None),
+        ] {
+            assert_eq!(beyond_loopback(&bytes).as_deref(), want, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_and_bounded() {
+        let mut denials = Denials::default();
+        for n in 0..300 {
+            denials.add("seccomp", "ptrace", format!("{n}"), "EPERM");
+            denials.add("seccomp", "bpf", "0".to_owned(), "EPERM");
+        }
+        assert_eq!(denials.dropped, 300 - 199);
+        let rows = denials.into_rows();
+        assert_eq!((rows.len(), rows[1].count), (200, 300));
+    }
+}

@@ -1,0 +1,327 @@
+//! Writes the messages that `hotcell_launcher::wire` reads. The mirror of its decoder; a property test holds
+//! the two together.
+
+use std::ffi::{CStr, CString};
+
+use hotcell_launcher::wire::{IdMap, VERSION};
+
+/// A message under construction.
+#[derive(Default)]
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    /// A message of this version.
+    pub fn new() -> Self {
+        let mut w = Self::default();
+        w.u32(VERSION);
+        w
+    }
+    /// The finished bytes.
+    pub fn finish(self) -> Vec<u8> {
+        self.0
+    }
+    pub fn u8(&mut self, v: u8) {
+        self.0.push(v);
+    }
+    pub fn bool(&mut self, v: bool) {
+        self.0.push(u8::from(v));
+    }
+    pub fn u32(&mut self, v: u32) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+    pub fn u64(&mut self, v: u64) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+    /// Bytes behind their length, which fits: nothing near 4 GiB is ever sent.
+    pub fn bytes(&mut self, v: &[u8]) {
+        self.count(v.len());
+        self.0.extend_from_slice(v);
+    }
+    pub fn cstr(&mut self, v: &CStr) {
+        self.bytes(v.to_bytes_with_nul());
+    }
+    pub fn list<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Self, &T)) {
+        self.count(items.len());
+        for item in items {
+            each(self, item);
+        }
+    }
+    fn count(&mut self, n: usize) {
+        self.u32(u32::try_from(n).expect("no message holds 4 GiB"));
+    }
+}
+
+/// The first message to a launcher.
+pub fn hello(own_user_ns: bool, own_mounts: bool, own_network: bool, uid: u32, gid: u32) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u32(0);
+    w.bool(own_user_ns);
+    w.bool(own_mounts);
+    w.bool(own_network);
+    w.u32(uid);
+    w.u32(gid);
+    w.finish()
+}
+
+/// Build a template from the operations in the memfd beside this message.
+pub fn template(id: u32, len: usize) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u32(1);
+    w.u32(id);
+    w.u64(len as u64);
+    w.finish()
+}
+
+/// Forget a template.
+pub fn forget(id: u32) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u32(2);
+    w.u32(id);
+    w.finish()
+}
+
+/// Clone a host path.
+pub fn clone_mount(path: &CStr, dev: u64, ino: u64, read_only: bool, idmap: Option<IdMap>) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u32(3);
+    w.cstr(path);
+    w.u64(dev);
+    w.u64(ino);
+    w.bool(read_only);
+    w.bool(false);
+    w.bool(idmap.is_some());
+    if let Some(map) = idmap {
+        for id in [map.from_uid, map.from_gid, map.to_uid, map.to_gid] {
+            w.u32(id);
+        }
+    }
+    w.finish()
+}
+
+/// One step of a template, owned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// A folder with its mode.
+    Dir(CString, u32),
+    /// A file with its mode and content.
+    File(CString, u32, Vec<u8>),
+    /// A symbolic link and what it says.
+    Link(CString, CString),
+    /// A host path bound there; whether device nodes work.
+    Bind(CString, CString, bool),
+}
+
+/// The operations of a template.
+pub fn ops(ops: &[Op]) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.list(ops, |w, op| match op {
+        Op::Dir(path, mode) => {
+            w.u8(0);
+            w.cstr(path);
+            w.u32(*mode);
+        }
+        Op::File(path, mode, content) => {
+            w.u8(1);
+            w.cstr(path);
+            w.u32(*mode);
+            w.bytes(content);
+        }
+        Op::Link(path, says) => {
+            w.u8(2);
+            w.cstr(path);
+            w.cstr(says);
+        }
+        Op::Bind(from, to, devices) => {
+            w.u8(3);
+            w.cstr(from);
+            w.cstr(to);
+            w.bool(*devices);
+        }
+    });
+    w.finish()
+}
+
+/// A Landlock ruleset as planned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ruleset {
+    /// Handled rights on files.
+    pub fs: u64,
+    /// Handled rights on the network.
+    pub net: u64,
+    /// Scopes.
+    pub scoped: u64,
+    /// Rights at and below a path.
+    pub rules: Vec<(u64, CString)>,
+}
+
+/// A sandbox to be made, as planned; see `wire::Setup`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Setup {
+    pub flags: u32,
+    pub namespaces: u64,
+    pub inside: (u32, u32),
+    pub outside: (u32, u32),
+    pub template: u32,
+    pub scratch_bytes: u64,
+    pub scratch_files: u64,
+    pub hostname: Vec<u8>,
+    pub masks: Vec<CString>,
+    pub landlock: Ruleset,
+    pub filter: Vec<u8>,
+    pub init_filter: Vec<u8>,
+}
+
+impl Setup {
+    /// The request to the launcher.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(4);
+        w.u32(self.flags);
+        w.u64(self.namespaces);
+        for id in [self.inside.0, self.inside.1, self.outside.0, self.outside.1] {
+            w.u32(id);
+        }
+        w.u32(self.template);
+        w.u64(self.scratch_bytes);
+        w.u64(self.scratch_files);
+        w.bytes(&self.hostname);
+        w.list(&self.masks, |w, path| w.cstr(path));
+        w.u64(self.landlock.fs);
+        w.u64(self.landlock.net);
+        w.u64(self.landlock.scoped);
+        w.list(&self.landlock.rules, rule);
+        w.bytes(&self.filter);
+        w.bytes(&self.init_filter);
+        w.finish()
+    }
+}
+
+fn rule(w: &mut Writer, (rights, path): &(u64, CString)) {
+    w.u64(*rights);
+    w.cstr(path);
+}
+
+/// A mount of a job, as planned; its descriptor comes beside the message, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobMount {
+    pub overlay: bool,
+    pub dir: bool,
+    pub target: CString,
+}
+
+/// A job, as planned; see `wire::Job`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    pub scratch_bytes: u64,
+    pub scratch_files: u64,
+    pub mounts: Vec<JobMount>,
+    pub rules: Vec<(u64, CString)>,
+    pub rlimits: Vec<(u32, u64, u64)>,
+    pub cwd: CString,
+    pub programs: Vec<CString>,
+    pub argv: Vec<CString>,
+    pub env: Vec<CString>,
+}
+
+impl Job {
+    /// The bytes for the memfd.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u64(self.scratch_bytes);
+        w.u64(self.scratch_files);
+        let mut number = 0;
+        w.list(&self.mounts, |w, mount| {
+            w.u32(number);
+            number += 1;
+            w.bool(mount.overlay);
+            w.bool(mount.dir);
+            w.cstr(&mount.target);
+        });
+        w.list(&self.rules, rule);
+        w.list(&self.rlimits, |w, (resource, soft, hard)| {
+            w.u32(*resource);
+            w.u64(*soft);
+            w.u64(*hard);
+        });
+        w.cstr(&self.cwd);
+        for list in [&self.programs, &self.argv, &self.env] {
+            w.list(list, |w, text| w.cstr(text));
+        }
+        w.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_launcher::wire;
+    use proptest::prelude::*;
+
+    fn text() -> impl Strategy<Value = CString> {
+        proptest::collection::vec(1u8..=255, 0..40).prop_map(|b| CString::new(b).expect("no NUL in 1..=255"))
+    }
+    fn rules() -> impl Strategy<Value = Vec<(u64, CString)>> {
+        proptest::collection::vec((any::<u64>(), text()), 0..5)
+    }
+    fn own<'a>(list: wire::List<'a, (u64, &'a CStr)>) -> Vec<(u64, CString)> {
+        list.map(|(rights, path)| (rights, path.to_owned())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_setup_arrives_as_it_was_sent(
+            numbers in any::<(u32, u64, (u32, u32), (u32, u32), u32, u64, u64)>(),
+            masks in proptest::collection::vec(text(), 0..5),
+            landlock in (any::<(u64, u64, u64)>(), rules()),
+            filter in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let ((fs, net, scoped), rules) = landlock;
+            let (flags, namespaces, inside, outside, template, scratch_bytes, scratch_files) = numbers;
+            let sent = Setup {
+                flags, namespaces, inside, outside, template, scratch_bytes, scratch_files, masks,
+                landlock: Ruleset { fs, net, scoped, rules }, init_filter: filter.clone(), filter,
+                hostname: b"sandbox".to_vec(),
+            };
+            let bytes = sent.encode();
+            let Ok(wire::Request::Spawn(got)) = wire::Request::decode(&bytes) else { panic!("not a spawn") };
+            let back = Setup {
+                flags: got.flags, namespaces: got.namespaces, inside: got.inside, outside: got.outside,
+                template: got.template, scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files,
+                hostname: got.hostname.to_vec(), masks: got.masks.map(CStr::to_owned).collect(),
+                landlock: Ruleset {
+                    fs: got.landlock.fs, net: got.landlock.net, scoped: got.landlock.scoped,
+                    rules: own(got.landlock.rules),
+                },
+                filter: got.filter.to_vec(), init_filter: got.init_filter.to_vec(),
+            };
+            prop_assert_eq!(back, sent);
+        }
+
+        #[test]
+        fn a_job_arrives_as_it_was_sent(
+            argv in proptest::collection::vec(text(), 0..6),
+            env in proptest::collection::vec(text(), 0..6),
+            rules in rules(),
+            rlimits in proptest::collection::vec(any::<(u32, u64, u64)>(), 0..4),
+            mounts in proptest::collection::vec((any::<bool>(), any::<bool>(), text()), 0..4),
+            cwd in text(),
+        ) {
+            let mounts = mounts.into_iter().map(|(overlay, dir, target)| JobMount { overlay, dir, target }).collect();
+            let sent = Job {
+                scratch_bytes: 7, scratch_files: 9, mounts, rules, rlimits, cwd,
+                programs: argv.clone(), argv, env,
+            };
+            let bytes = sent.encode();
+            let got = wire::Job::decode(&bytes).expect("a job");
+            let back = Job {
+                scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files,
+                mounts: got.mounts.map(|m| JobMount { overlay: m.overlay, dir: m.dir, target: m.target.to_owned() })
+                    .collect(),
+                rules: own(got.rules), rlimits: got.rlimits.collect(), cwd: got.cwd.to_owned(),
+                programs: got.programs.map(CStr::to_owned).collect(),
+                argv: got.argv.map(CStr::to_owned).collect(), env: got.env.map(CStr::to_owned).collect(),
+            };
+            prop_assert_eq!(back, sent);
+        }
+    }
+}

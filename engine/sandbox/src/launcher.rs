@@ -1,0 +1,135 @@
+//! Starts the launcher from a sealed memfd and speaks with it.
+//!
+//! One request is under way at a time; the answer comes on the same socket. Nothing here is bound to one tokio
+//! runtime: readiness is registered for each request.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use hotcell_launcher::EXECUTABLE;
+use hotcell_launcher::wire::{Step, tell};
+use nix::errno::Errno;
+
+use crate::failure::Failure;
+use crate::{encode, ids, socket, sys};
+
+/// How long the launcher may take for one answer: building a root takes well under a millisecond, so this is
+/// for a launcher that somebody stopped.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why the launcher gave no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It answered with a failure.
+    #[error("{0:?}")]
+    Failed(Failure),
+    /// It is gone, or does not answer; a new one is needed.
+    #[error("the launcher {0}")]
+    Lost(String),
+}
+
+/// A running launcher.
+#[derive(Debug)]
+pub struct Launcher {
+    socket: OwnedFd,
+    child: Child,
+}
+
+impl Launcher {
+    /// Starts one and lets it enter its own namespaces.
+    pub async fn start(mapping: ids::Mapping, namespaces: bool) -> Result<Self, Trouble> {
+        let launcher = Self::spawn().map_err(|e| Trouble::Lost(format!("cannot be started: {e}")))?;
+        let (own_user, uid, gid) = match mapping {
+            ids::Mapping::Privileged => (false, 0, 0),
+            ids::Mapping::OwnId { uid, gid } => (true, uid, gid),
+        };
+        let hello = encode::hello(namespaces && own_user, namespaces, namespaces, uid, gid);
+        launcher.ask(&hello, &[]).await?;
+        Ok(launcher)
+    }
+
+    fn spawn() -> io::Result<Self> {
+        let (ours, theirs) = socket::pair()?;
+        let program = program()?;
+        // Standard input is the socket: that needs no code between fork and exec.
+        let child = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { socket: ours, child })
+    }
+
+    /// Sends a request and waits for its answer, which may carry a descriptor.
+    pub async fn ask(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Option<OwnedFd>, Trouble> {
+        self.tell(request, fds)?;
+        let answer = tokio::time::timeout(PATIENCE, receive(self.socket.as_fd())).await;
+        let message = match answer {
+            Err(_) => return Err(Trouble::Lost(format!("does not answer within {} s", PATIENCE.as_secs()))),
+            Ok(Err(e)) => return Err(Trouble::Lost(format!("cannot be read: {e}"))),
+            Ok(Ok(None)) => return Err(Trouble::Lost("has ended".to_owned())),
+            Ok(Ok(Some(message))) => message,
+        };
+        let said = message.tell().map_err(|e| Trouble::Lost(e.to_string()))?;
+        match said.kind {
+            tell::DONE => Ok(message.fds.into_iter().next()),
+            tell::FAILED => Err(Trouble::Failed(failure(said.a, said.b, said.c))),
+            other => Err(Trouble::Lost(format!("answered with a message of kind {other}"))),
+        }
+    }
+
+    /// Sends a request that is answered elsewhere.
+    pub fn tell(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
+        socket::send(self.socket.as_fd(), request, fds)
+            .map_err(|e| Trouble::Lost(format!("does not take requests: {e}")))
+    }
+
+    /// Its process id, for tests that end it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        // It would end by the closed socket; killing also ends one that somebody stopped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A failure as told.
+pub fn failure(step: u64, errno: u64, detail: u64) -> Failure {
+    Failure {
+        step: Step::from_number(step).unwrap_or(Step::Supervise),
+        errno: Errno::from_raw(i32::try_from(errno).unwrap_or(0)),
+        detail,
+    }
+}
+
+/// Waits for a message.
+pub async fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<socket::Message>> {
+    let ready = sys::readiness(socket)?;
+    loop {
+        let mut guard = ready.readable().await?;
+        match guard.try_io(|fd| socket::receive(*fd.get_ref())) {
+            Ok(message) => return message,
+            Err(_not_yet) => {}
+        }
+    }
+}
+
+/// The executable: a sealed memfd, so that nobody can overwrite it through `/proc/PID/exe` (CVE-2019-5736).
+fn program() -> io::Result<File> {
+    socket::sealed_program(c"hotcell-launcher", EXECUTABLE).map(File::from).map_err(|e| {
+        io::Error::new(
+            e.kind(),
+            format!("its memory file cannot be made ({e}); vm.memfd_noexec=2 forbids it"),
+        )
+    })
+}

@@ -1,0 +1,71 @@
+//! Runs a command that nobody has read in a sandbox with every Linux layer on, and explains how it ended.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use hotcell_sandbox::{Cause, Policy};
+//!
+//! let policy = Policy::new("python3").args(["-c", "print(6 * 7)"]);
+//! let outcome = hotcell_sandbox::run(&policy).await;
+//! assert_eq!(outcome.cause, Cause::Exited);
+//! assert_eq!(outcome.stdout.text.as_deref(), Some("42\n"));
+//! # }
+//! ```
+//!
+//! No call is needed in `main`: sandboxes are forked by a small launcher that this library carries with it.
+//! A [`Policy`] is a [`Shape`] (what is the same for all runs of a kind) and a [`Job`] (what differs), so that a
+//! sandbox can be made before it is needed: `run = acquire(shape) + release(job)`. Nothing is granted until a
+//! method grants it. What was in force stands in every [`Outcome`].
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`policy`] | what the caller asks for |
+//! | [`outcome`] | what a run came to |
+//! | [`plan`] | policy x host -> plan: every decision, no system call |
+//! | [`engine`] | makes sandboxes and follows runs |
+//! | [`toolchain`] | which host folders a program needs besides `/usr` |
+//! | [`seccomp`], [`cgroup`] | two layers that are more than one call |
+//! | [`layer`], [`units`] | names and quantities |
+
+mod access;
+pub mod cgroup;
+mod denials;
+mod encode;
+pub mod engine;
+mod failure;
+mod ids;
+mod launcher;
+pub mod layer;
+mod os_text;
+pub mod outcome;
+pub mod plan;
+pub mod policy;
+mod root;
+pub mod seccomp;
+mod socket;
+mod stdio;
+mod supervise;
+mod sys;
+pub mod toolchain;
+pub mod units;
+mod watch;
+
+pub use engine::{BoxFuture, Canceller, Engine, Running, Sandbox};
+pub use layer::Layer;
+pub use outcome::{Cause, Outcome};
+pub use plan::Refusal;
+pub use policy::{Bind, Confinement, Job, Limits, Network, Policy, ProcView, Shape, Stdin, danger};
+pub use supervise::Chunk;
+pub use units::Bytes;
+
+/// Runs a policy to its end with the shared engine. A refusal is an outcome too.
+pub fn run(policy: &Policy) -> BoxFuture<'_, Outcome> {
+    Engine::shared().run(policy)
+}
+
+/// Starts a policy with the shared engine; the program's streams can be followed.
+///
+/// # Errors
+/// [`Refusal`] when the policy cannot be met; nothing ran then.
+pub fn spawn(policy: &Policy) -> BoxFuture<'_, Result<Running, Refusal>> {
+    Engine::shared().spawn(policy)
+}

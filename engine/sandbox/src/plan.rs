@@ -1,0 +1,724 @@
+//! Policy x host -> plan. Pure: which layers, mounts, rules and numbers, or a refusal. Nothing here touches
+//! the system, and nothing later decides again.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use hotcell_launcher::wire::{MAX_MOUNTS, setup};
+use nix::libc;
+
+use crate::access::{self, Grant};
+use crate::encode::{self, JobMount, Op, Setup};
+use crate::ids::{self, Mapping};
+use crate::layer::Layer;
+use crate::outcome::{Cause, LayerState, Layers, Mount};
+use crate::policy::{Confinement, HOME, Job, Limits, Network, PROJECT, ProcView, Shape};
+use crate::root::{self, HostRoot, Place};
+use crate::seccomp::{self, Arch};
+use crate::units::Bytes;
+
+/// What the host offers, found out by trying.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Whose ids sandboxes get.
+    pub mapping: Mapping,
+    /// The Landlock version, or why there is none.
+    pub landlock: Result<u32, String>,
+    /// Whether the filter can notify, or why not.
+    pub notifications: Result<(), String>,
+    /// The version of the cgroup tree, or why there is none.
+    pub cgroup: Result<u32, String>,
+    /// Whether a share of processors can be held.
+    pub cpus: bool,
+    /// Whether there are time namespaces, or why not.
+    pub time_ns: Result<(), String>,
+    /// What the root is made of.
+    pub root: HostRoot,
+    /// Memory of the host.
+    pub memory: Bytes,
+}
+
+/// Why nothing ran.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// `refused`, `not_found`, `not_executable` or `internal`.
+    pub cause: Cause,
+    /// The layer that could not be had.
+    pub layer: Option<Layer>,
+    /// What failed, and what to do.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A policy that cannot be met.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { cause: Cause::Refused, layer: None, message: message.into() }
+    }
+    /// A failure of hotcell itself.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self { cause: Cause::Internal, layer: None, message: message.into() }
+    }
+}
+
+/// Everything about a sandbox that does not depend on its job.
+#[derive(Clone, Debug)]
+pub struct ShapePlan {
+    /// The request to the launcher; ids and template are filled in when it is sent.
+    pub setup: Setup,
+    /// The root, for the template; empty without one.
+    pub root: Vec<Op>,
+    /// What is in force.
+    pub layers: Layers,
+    /// What is mounted.
+    pub mounts: Vec<Mount>,
+    /// Confine the program only when its mounts are there.
+    pub late: bool,
+    /// Make a cgroup with these limits.
+    pub group: bool,
+    /// The limits that it was planned for.
+    pub ceilings: Limits,
+    places: BTreeSet<Place>,
+    landlock_abi: u32,
+}
+
+/// Plans a shape.
+///
+/// # Errors
+/// [`Refusal`] when a required layer is missing or a number makes no sense.
+pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
+    check_limits(&shape.ceilings, host)?;
+    let layers = layers(shape, host);
+    for layer in &shape.require {
+        match layers.states.get(layer) {
+            Some(LayerState::On) => {}
+            Some(LayerState::Unavailable(why)) => return Err(missing(*layer, why)),
+            _ => return Err(missing(*layer, "this policy switches it off")),
+        }
+    }
+    let on = |layer| layers.is_on(layer);
+    let abi = if on(Layer::Landlock) { host.landlock.clone().unwrap_or(0) } else { 0 };
+    let rooted = on(Layer::MountNs);
+    let places: BTreeSet<Place> = shape
+        .places
+        .iter()
+        .map(|p| Ok(Place { inside: inside_path(&p.inside)?, folder: p.folder }))
+        .collect::<Result<_, Refusal>>()?;
+
+    let mut flags = 0;
+    let mut namespaces = 0;
+    for (layer, clone, flag) in [
+        (Layer::UserNs, libc::CLONE_NEWUSER, 0),
+        (Layer::MountNs, libc::CLONE_NEWNS, setup::ROOT | setup::SCRATCH | setup::DEVPTS),
+        (Layer::PidNs, libc::CLONE_NEWPID, setup::PID_NS),
+        (
+            Layer::NetNs,
+            libc::CLONE_NEWNET,
+            if shape.network == Network::Loopback { setup::LOOPBACK } else { 0 },
+        ),
+        (Layer::IpcNs, libc::CLONE_NEWIPC, 0),
+        (Layer::UtsNs, libc::CLONE_NEWUTS, 0),
+        (Layer::TimeNs, CLONE_NEWTIME, 0),
+        (Layer::Landlock, 0, setup::LANDLOCK),
+        (Layer::Seccomp, 0, setup::SECCOMP),
+        (Layer::NoNewPrivs, 0, setup::NO_NEW_PRIVS),
+        (Layer::Capabilities, 0, setup::DROP_CAPS),
+        (Layer::CgroupNs, 0, setup::CGROUP_NS),
+    ] {
+        if on(layer) {
+            namespaces |= u64::from(clone.cast_unsigned());
+            flags |= flag;
+        }
+    }
+    if rooted && on(Layer::PidNs) {
+        flags |= setup::PROC;
+        if shape.proc == ProcView::OwnProcesses {
+            flags |= setup::PROC_SUBSET;
+        } else if on(Layer::UserNs) {
+            flags |= setup::NO_NESTED_USER_NS;
+        }
+    }
+    if on(Layer::UserNs) && host.mapping == Mapping::Privileged {
+        flags |= setup::PRIVILEGED_MAP;
+    }
+    let late = !places.is_empty();
+    if late {
+        flags |= setup::HARDEN_LATE;
+    }
+    let notify = on(Layer::Seccomp) && host.notifications.is_ok();
+    if notify {
+        flags |= setup::LISTENER;
+    }
+    let group = on(Layer::Cgroup);
+    match (group, host.cgroup.as_ref()) {
+        (true, Ok(1)) => flags |= setup::CGROUP_V1,
+        (true, Ok(_)) => flags |= setup::CGROUP_V2,
+        _ => flags |= setup::SAMPLE,
+    }
+    let filter_options = seccomp::Options {
+        notify,
+        internet: shape.network == Network::Loopback,
+        namespaces: on(Layer::PidNs),
+    };
+    let setup = Setup {
+        flags,
+        namespaces,
+        inside: (ids::INSIDE, ids::INSIDE),
+        scratch_bytes: shape.ceilings.disk.0,
+        scratch_files: scratch_files(&shape.ceilings),
+        hostname: if on(Layer::UtsNs) { b"sandbox".to_vec() } else { Vec::new() },
+        masks: if flags & (setup::PROC | setup::PROC_SUBSET) == setup::PROC {
+            MASKS.iter().map(|path| CString::from(*path)).collect()
+        } else {
+            Vec::new()
+        },
+        landlock: if abi > 0 {
+            access::ruleset(abi, &host.root, shape.network)
+        } else {
+            encode::Ruleset::default()
+        },
+        filter: if on(Layer::Seccomp) {
+            seccomp::program(Arch::HOST, filter_options).as_bytes()
+        } else {
+            Vec::new()
+        },
+        // Process 1's own filter is a part of the same layer.
+        init_filter: if on(Layer::Seccomp) { seccomp::init(Arch::HOST).as_bytes() } else { Vec::new() },
+        ..Setup::default()
+    };
+    let root = if rooted { root::ops(&host.root, &places, ids::INSIDE) } else { Vec::new() };
+    let mounts = if rooted { system_mounts(flags, host) } else { Vec::new() };
+    Ok(ShapePlan {
+        setup,
+        root,
+        layers,
+        mounts,
+        late,
+        group,
+        places,
+        ceilings: shape.ceilings.clone(),
+        landlock_abi: abi,
+    })
+}
+
+/// `CLONE_NEWTIME`, which `libc` lacks on some targets.
+const CLONE_NEWTIME: i32 = 0x80;
+
+/// Parts of `/proc` that tell of the host or act on it, with owner and Landlock as the other walls.
+const MASKS: [&std::ffi::CStr; 7] = [
+    c"proc/sysrq-trigger",
+    c"proc/kcore",
+    c"proc/kmsg",
+    c"proc/kallsyms",
+    c"proc/keys",
+    c"proc/timer_list",
+    c"proc/sys",
+];
+
+fn missing(layer: Layer, why: &str) -> Refusal {
+    Refusal {
+        cause: Cause::Refused,
+        layer: Some(layer),
+        message: format!(
+            "the policy requires the layer {layer}, and it cannot be had: {why}; see `hotcell doctor`"
+        ),
+    }
+}
+
+/// The state of every layer as planned.
+fn layers(shape: &Shape, host: &Host) -> Layers {
+    let namespaces = shape.confinement == Confinement::Namespaces;
+    let mut layers = Layers::default();
+    for layer in Layer::ALL {
+        let state = match layer {
+            _ if shape.knocked_out.contains(&layer) => LayerState::Off,
+            Layer::UserNs | Layer::MountNs | Layer::PidNs | Layer::NetNs | Layer::IpcNs | Layer::UtsNs
+                if !namespaces =>
+            {
+                LayerState::Off
+            }
+            Layer::CgroupNs | Layer::TimeNs if !namespaces => LayerState::Off,
+            Layer::TimeNs => state(host.time_ns.as_ref().err()),
+            Layer::Landlock => state(host.landlock.as_ref().err()),
+            Layer::Cgroup => state(host.cgroup.as_ref().err()),
+            _ => LayerState::On,
+        };
+        layers.states.insert(layer, state);
+    }
+    // Without the privilege of an own user namespace the others cannot be made by an ordinary user.
+    if !layers.is_on(Layer::UserNs) && host.mapping != Mapping::Privileged {
+        for layer in [
+            Layer::MountNs,
+            Layer::PidNs,
+            Layer::NetNs,
+            Layer::IpcNs,
+            Layer::UtsNs,
+            Layer::CgroupNs,
+            Layer::TimeNs,
+        ] {
+            layers.states.insert(layer, LayerState::Off);
+        }
+    }
+    // A ruleset names paths of the sandbox's own tree.
+    if layers.is_on(Layer::Landlock) {
+        layers.landlock_abi = access::in_force(host.landlock.clone().unwrap_or(0));
+    }
+    if layers.is_on(Layer::Cgroup) {
+        layers.cgroup_version = host.cgroup.clone().unwrap_or(0);
+    }
+    layers
+}
+
+fn state(why: Option<&String>) -> LayerState {
+    why.map_or(LayerState::On, |why| LayerState::Unavailable(why.clone()))
+}
+
+fn system_mounts(flags: u32, host: &Host) -> Vec<Mount> {
+    let mut mounts = vec![row("/", "system", false), row("/usr", "system", false)];
+    mounts.extend(host.root.folders().map(|name| row(&format!("/{name}"), "system", false)));
+    mounts.extend(host.root.etc_folders.iter().map(|name| row(&format!("/etc/{name}"), "system", false)));
+    mounts.extend(host.root.devices.iter().map(|name| row(&format!("/dev/{name}"), "device", true)));
+    for path in [HOME, "/tmp", "/var/tmp", "/dev/shm"] {
+        mounts.push(row(path, "scratch", true));
+    }
+    if flags & setup::PROC != 0 {
+        mounts.push(row("/proc", "proc", false));
+    }
+    mounts.push(row("/dev/pts", "devpts", true));
+    mounts
+}
+
+fn row(inside: &str, kind: &str, writable: bool) -> Mount {
+    Mount { inside: inside.to_owned(), kind: kind.to_owned(), writable }
+}
+
+/// Our own folders in scratch that must not count as the program's.
+pub const OWN_SCRATCH_FILES: u64 = 8;
+
+fn scratch_files(limits: &Limits) -> u64 {
+    limits.files.saturating_add(OWN_SCRATCH_FILES)
+}
+
+/// The smallest memory in which a program can start at all.
+const LEAST_MEMORY: Bytes = Bytes::mib(1);
+
+fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
+    let zero = |name: &str| {
+        Refusal::new(format!("the limit {name} is 0, so nothing could run; raise it or leave it out"))
+    };
+    for (name, value) in [
+        ("memory", limits.memory.0),
+        ("processes", limits.processes.into()),
+        ("disk", limits.disk.0),
+        ("files", limits.files),
+        ("output", limits.output.0),
+    ] {
+        if value == 0 {
+            return Err(zero(name));
+        }
+    }
+    if limits.wall.is_zero() {
+        return Err(zero("timeout"));
+    }
+    if limits.cpu_time.is_some_and(|t| t.is_zero()) {
+        return Err(zero("cpu-time"));
+    }
+    if limits.cpus.is_some_and(|n| !n.is_finite() || n < 0.01) {
+        return Err(Refusal::new("the limit cpus must be at least 0.01"));
+    }
+    if limits.cpus.is_some() && !host.cpus {
+        return Err(Refusal {
+            layer: Some(Layer::Cgroup),
+            ..Refusal::new(
+                "a share of processors needs a cgroup with the cpu controller; leave --cpus out, or see `hotcell doctor`",
+            )
+        });
+    }
+    if limits.memory < LEAST_MEMORY {
+        return Err(Refusal::new(format!(
+            "the memory limit {} is below {LEAST_MEMORY}, in which no program starts",
+            limits.memory
+        )));
+    }
+    if limits.memory > host.memory {
+        return Err(Refusal::new(format!(
+            "the memory limit {} is more than this host's {}; lower --memory",
+            limits.memory, host.memory
+        )));
+    }
+    if limits.disk > host.memory {
+        return Err(Refusal::new(format!(
+            "the disk limit {} is more than this host's memory of {}, in which scratch lives; lower --disk",
+            limits.disk, host.memory
+        )));
+    }
+    if limits.processes > 1 << 22 {
+        return Err(Refusal::new("the limit processes is more than the kernel's 4,194,304"));
+    }
+    Ok(())
+}
+
+/// A host file that is to be mounted, as the engine found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Canonical path on the host.
+    pub host: PathBuf,
+    /// Path inside.
+    pub inside: PathBuf,
+    /// `workspace`, `bind` or `toolchain`.
+    pub kind: SourceKind,
+    /// It is a folder.
+    pub folder: bool,
+}
+
+/// Why something is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// Copy-on-write.
+    Workspace,
+    /// Read-only, named by the user.
+    ReadOnly,
+    /// Writable, named by the user.
+    ReadWrite,
+    /// Read-only, at its own place.
+    Toolchain,
+}
+
+impl SourceKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Workspace => "workspace",
+            Self::ReadOnly | Self::ReadWrite => "bind",
+            Self::Toolchain => "toolchain",
+        }
+    }
+    /// Whether the program may write there.
+    pub const fn writable(self) -> bool {
+        matches!(self, Self::Workspace | Self::ReadWrite)
+    }
+}
+
+/// A job, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct JobPlan {
+    /// The message.
+    pub job: encode::Job,
+    /// What is mounted besides the shape's.
+    pub mounts: Vec<Mount>,
+}
+
+/// Whether a path inside lies in scratch, where folders can be made when the job arrives.
+pub fn in_scratch(inside: &Path) -> bool {
+    [HOME, "/tmp", "/var/tmp", "/dev/shm"]
+        .iter()
+        .any(|top| inside.starts_with(top) && inside != Path::new(top))
+}
+
+/// The environment that every program has, unless the job says otherwise.
+fn environment(job: &Job) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
+    let defaults =
+        [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", HOME), ("LANG", "C.UTF-8"), ("TMPDIR", "/tmp")];
+    for (name, value) in defaults
+        .map(|(n, v)| (OsString::from(n), OsString::from(v)))
+        .into_iter()
+        .chain(job.env.iter().cloned())
+    {
+        match env.iter_mut().find(|(known, _)| *known == name) {
+            Some(slot) => slot.1 = value,
+            None => env.push((name, value)),
+        }
+    }
+    env
+}
+
+/// The longest single argument or variable, and the most for all of them, that Linux takes. `execve(2)`
+const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
+const MOST_ARGUMENTS: usize = 2 * 1024 * 1024 - 64 * 1024;
+
+/// Plans a job for a sandbox of this plan.
+///
+/// # Errors
+/// [`Refusal`] when it asks for more than the shape has, or for what no kernel does.
+pub fn job(job: &Job, sources: &[Source], plan: &ShapePlan, host: &Host) -> Result<JobPlan, Refusal> {
+    check_limits(&job.limits, host)?;
+    check_ceilings(&job.limits, &plan.ceilings)?;
+    let program = job.argv.first().filter(|p| !p.is_empty());
+    let program = program.ok_or_else(|| Refusal::new("there is no program to run; name one after --"))?;
+    let argv = job.argv.iter().map(|a| text(a, "an argument")).collect::<Result<Vec<_>, _>>()?;
+    let env_pairs = environment(job);
+    let env = env_pairs
+        .iter()
+        .map(|(name, value)| {
+            if name.is_empty() || name.as_bytes().contains(&b'=') {
+                return Err(Refusal::new(format!("{name:?} cannot be the name of an environment variable")));
+            }
+            let mut both = name.clone();
+            both.push("=");
+            both.push(value);
+            text(&both, "an environment variable")
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let total: usize = argv.iter().chain(&env).map(|s| s.as_bytes().len() + 1 + size_of::<usize>()).sum();
+    if total > MOST_ARGUMENTS {
+        return Err(Refusal::new(format!(
+            "arguments and environment take {total} bytes, and Linux takes at most {MOST_ARGUMENTS}; pass a file instead"
+        )));
+    }
+    if sources.len() > MAX_MOUNTS {
+        return Err(Refusal::new(format!(
+            "{} folders are to be mounted, and {MAX_MOUNTS} are possible",
+            sources.len()
+        )));
+    }
+    let rooted = plan.setup.flags & setup::ROOT != 0;
+    let mut mounts = Vec::new();
+    let mut rules = Vec::new();
+    for source in sources {
+        let place = Place { inside: source.inside.clone(), folder: source.folder };
+        if !in_scratch(&source.inside) && !plan.places.contains(&place) {
+            return Err(Refusal::new(format!(
+                "this sandbox has no place for {}; name it in the shape's places",
+                source.inside.display()
+            )));
+        }
+        mounts.push(JobMount {
+            overlay: source.kind == SourceKind::Workspace,
+            dir: source.folder,
+            target: text(source.inside.as_os_str(), "a path")?,
+        });
+        if plan.landlock_abi > 0 && plan.late {
+            let grant = if source.kind.writable() { Grant::Write } else { Grant::Execute };
+            rules.push(access::rule(plan.landlock_abi, &source.inside, grant, source.folder));
+        }
+    }
+    let cwd = match &job.cwd {
+        Some(cwd) => inside_path(cwd)?,
+        None if !rooted => PathBuf::from("/"),
+        None if job.workspace.is_some() => PROJECT.into(),
+        None => HOME.into(),
+    };
+    let changed = job.limits.disk != plan.ceilings.disk || job.limits.files != plan.ceilings.files;
+    Ok(JobPlan {
+        job: encode::Job {
+            scratch_bytes: if changed { job.limits.disk.0 } else { 0 },
+            scratch_files: scratch_files(&job.limits),
+            mounts,
+            rules,
+            rlimits: if plan.layers.is_on(Layer::Rlimits) {
+                rlimits(&job.limits, plan.group)
+            } else {
+                Vec::new()
+            },
+            cwd: text(cwd.as_os_str(), "the start folder")?,
+            programs: candidates(program, &env_pairs, &cwd),
+            argv,
+            env,
+        },
+        mounts: sources
+            .iter()
+            .map(|s| row(&s.inside.to_string_lossy(), s.kind.name(), s.kind.writable()))
+            .collect(),
+    })
+}
+
+fn check_ceilings(limits: &Limits, ceilings: &Limits) -> Result<(), Refusal> {
+    let above = |name: &str, asked: String, most: String| {
+        Refusal::new(format!(
+            "the limit {name} of {asked} is above this shape's {most}; lower it or raise the ceiling"
+        ))
+    };
+    if limits.memory > ceilings.memory {
+        return Err(above("memory", limits.memory.to_string(), ceilings.memory.to_string()));
+    }
+    if limits.disk > ceilings.disk {
+        return Err(above("disk", limits.disk.to_string(), ceilings.disk.to_string()));
+    }
+    if limits.processes > ceilings.processes {
+        return Err(above("processes", limits.processes.to_string(), ceilings.processes.to_string()));
+    }
+    if limits.files > ceilings.files {
+        return Err(above("files", limits.files.to_string(), ceilings.files.to_string()));
+    }
+    Ok(())
+}
+
+fn text(text: &OsStr, what: &str) -> Result<CString, Refusal> {
+    if text.len() > LONGEST_ARGUMENT {
+        return Err(Refusal::new(format!(
+            "{what} is {} bytes long, and Linux takes at most {LONGEST_ARGUMENT}; pass a file instead",
+            text.len()
+        )));
+    }
+    CString::new(text.as_bytes())
+        .map_err(|_| Refusal::new(format!("{what} contains a NUL character: {:?}", text.to_string_lossy())))
+}
+
+/// A path inside, absolute and without `..`, so that it means what it says.
+pub fn inside_path(path: &Path) -> Result<PathBuf, Refusal> {
+    if !path.is_absolute() || path.components().any(|c| c == Component::ParentDir) {
+        return Err(Refusal::new(format!(
+            "{} is not a path inside a sandbox: it must start with / and have no `..`",
+            path.display()
+        )));
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(Refusal::new(format!("{:?} contains a NUL character", path.to_string_lossy())));
+    }
+    Ok(path.components().collect())
+}
+
+/// The paths at which a program may be: itself, or every folder of the `PATH` inside.
+fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<CString> {
+    if program.as_bytes().contains(&b'/') {
+        return vec![root::cstring(cwd.join(program))];
+    }
+    let path =
+        env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()).unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| root::cstring(dir.join(program)))
+        .collect()
+}
+
+/// Per-process limits. With a cgroup they stand behind its limits, a little further out, so that the cgroup,
+/// which tells, is reached first.
+fn rlimits(limits: &Limits, group: bool) -> Vec<(u32, u64, u64)> {
+    const INIT: u64 = 1;
+    let slack = if group { 16 } else { 0 };
+    let processes = u64::from(limits.processes) + INIT + slack;
+    let mut list = vec![
+        (libc::RLIMIT_CORE, 0, 0),
+        (libc::RLIMIT_NOFILE, 1024, 16_384),
+        (libc::RLIMIT_NPROC, processes, processes),
+        (libc::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
+        (libc::RLIMIT_MSGQUEUE, 819_200, 819_200),
+        (libc::RLIMIT_SIGPENDING, 4_096, 4_096),
+        (libc::RLIMIT_NICE, 0, 0),
+        (libc::RLIMIT_RTPRIO, 0, 0),
+        (libc::RLIMIT_STACK, 8 << 20, libc::RLIM_INFINITY),
+    ];
+    if let Some(cpu) = limits.cpu_time {
+        // For each process alone, so it only stands behind the sum that the supervisor watches.
+        let seconds = cpu.as_secs() + 2;
+        list.push((libc::RLIMIT_CPU, seconds, seconds + 1));
+    }
+    if !group {
+        // Never RLIMIT_AS: 64 GiB reserved and untouched must work. Scratch is no data.
+        list.push((libc::RLIMIT_DATA, limits.memory.0, limits.memory.0));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn full_host() -> Host {
+        Host {
+            mapping: Mapping::Privileged,
+            landlock: Ok(7),
+            notifications: Ok(()),
+            cgroup: Ok(1),
+            cpus: true,
+            time_ns: Ok(()),
+            root: HostRoot::default(),
+            memory: Bytes::gib(16),
+        }
+    }
+
+    #[test]
+    fn a_full_host_puts_every_layer_into_force() {
+        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        for layer in Layer::ALL {
+            assert!(plan.layers.is_on(layer), "{layer}");
+        }
+        assert_eq!((plan.layers.landlock_abi, plan.layers.cgroup_version), (7, 1));
+        assert!(!plan.late);
+    }
+
+    #[test]
+    fn what_is_required_and_missing_is_a_refusal_that_names_it() {
+        let lacks: [(Layer, fn(&mut Host)); 3] = [
+            (Layer::Landlock, |h| h.landlock = Err("ENOSYS".into())),
+            (Layer::Cgroup, |h| h.cgroup = Err("not writable".into())),
+            (Layer::TimeNs, |h| h.time_ns = Err("EINVAL".into())),
+        ];
+        for (layer, lose) in lacks {
+            let mut host = full_host();
+            lose(&mut host);
+            let plan = shape(&Shape::default(), &host).unwrap();
+            assert!(matches!(plan.layers.states[&layer], LayerState::Unavailable(_)), "{layer}");
+            let strict = Shape { require: Layer::ALL.into(), ..Shape::default() };
+            let refusal = shape(&strict, &host).unwrap_err();
+            assert_eq!(refusal.layer, Some(layer));
+            assert!(refusal.message.contains(layer.name()), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn senseless_limits_are_refused() {
+        let cases: [(&str, fn(&mut Limits)); 7] = [
+            ("memory", |l| l.memory = Bytes(0)),
+            ("memory", |l| l.memory = Bytes::gib(64)),
+            ("memory", |l| l.memory = Bytes::kib(4)),
+            ("timeout", |l| l.wall = std::time::Duration::ZERO),
+            ("processes", |l| l.processes = 0),
+            ("disk", |l| l.disk = Bytes::gib(100)),
+            ("cpus", |l| l.cpus = Some(0.0)),
+        ];
+        for (name, spoil) in cases {
+            let mut limits = Limits::default();
+            spoil(&mut limits);
+            let refusal = check_limits(&limits, &full_host()).unwrap_err();
+            assert!(refusal.message.contains(name), "{name}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn jobs_that_no_kernel_takes_are_refused() {
+        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        let with = |argv: Vec<OsString>| Job { argv, ..Job::default() };
+        for (argv, word) in [
+            (vec![], "no program"),
+            (vec![OsString::new()], "no program"),
+            (vec!["a\0b".into()], "NUL"),
+            (vec!["a".into(), "x".repeat(200_000).into()], "bytes long"),
+            (vec![OsString::from("x".repeat(100_000)); 30], "at most"),
+        ] {
+            let refusal = job(&with(argv), &[], &plan, &full_host()).unwrap_err();
+            assert!(refusal.message.contains(word), "{word}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn programs_are_looked_up_inside() {
+        let env = [(OsString::from("PATH"), OsString::from("/a:rel:/b"))];
+        let found = |program: &str| {
+            candidates(program.as_ref(), &env, Path::new("/w"))
+                .into_iter()
+                .map(|c| c.into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found("x"), ["/a/x", "/b/x"]);
+        assert_eq!(found("./x"), ["/w/./x"]);
+        assert_eq!(found("/q/x"), ["/q/x"]);
+    }
+
+    #[test]
+    fn paths_inside_are_absolute_and_straight() {
+        for (path, good) in [("/a/b", true), ("/a/../b", false), ("a", false), ("/a//./b", true)] {
+            assert_eq!(inside_path(Path::new(path)).is_ok(), good, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_job_never_exceeds_its_shape() {
+        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        let mut big = Job { argv: vec!["x".into()], ..Job::default() };
+        big.limits.memory = Bytes::gib(1);
+        assert!(job(&big, &[], &plan, &full_host()).unwrap_err().message.contains("ceiling"));
+    }
+}

@@ -1,0 +1,333 @@
+//! What the caller asks for: a [`Policy`] is a [`Shape`] and a [`Job`].
+//!
+//! Plain data and builders; nothing here touches the system. A new policy grants nothing but the
+//! program itself, the host's `/usr` read-only and an empty scratch folder: everything else is a method.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::layer::Layer;
+use crate::os_text;
+use crate::units::{Bytes, seconds};
+
+/// The home folder inside every sandbox: writable scratch.
+pub const HOME: &str = "/home/sandbox";
+/// Where a workspace is mounted inside, and then the folder in which the program starts.
+pub const PROJECT: &str = "/home/sandbox/project";
+
+/// How the program is separated from the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Confinement {
+    /// Namespaces, an own root, and every other layer.
+    #[default]
+    Namespaces,
+    /// Landlock, seccomp, rlimits and cgroups only, on the host's own file system tree: for hosts that
+    /// forbid user namespaces. **Weaker**: the program sees the host's processes.
+    LandlockOnly,
+}
+
+/// What network a program has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// A private loopback and nothing else.
+    #[default]
+    Loopback,
+    /// No internet sockets at all: the system call filter refuses to make one, Landlock refuses to use one.
+    Off,
+}
+
+/// How much of `/proc` a program sees; always only its own processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcView {
+    /// All of it, with the dangerous files masked and `/proc/sys` read-only.
+    #[default]
+    Masked,
+    /// Process folders only (`subset=pid`). Some runtimes want `/proc/cpuinfo` and miss it.
+    OwnProcesses,
+}
+
+/// Limits of one run. See `design` chapter *Limits* of the book for which of them kill and which deny.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Memory of the whole tree without scratch files, no swap. Kills. Default 512 MiB.
+    pub memory: Bytes,
+    /// Wall clock from release. Kills. Default 60 s. (seconds)
+    #[serde(with = "seconds")]
+    #[schemars(with = "f64")]
+    pub wall: Duration,
+    /// CPU time of the whole tree; `None` for no limit. Kills. Default 60 s. (seconds)
+    #[serde(with = "seconds::option")]
+    #[schemars(with = "Option<f64>")]
+    pub cpu_time: Option<Duration>,
+    /// Processes and threads, the program's own included. Denies (`EAGAIN`). Default 64.
+    pub processes: u32,
+    /// Bytes written to scratch and to a copy-on-write workspace. Denies (`ENOSPC`). Default 256 MiB.
+    pub disk: Bytes,
+    /// Files and folders made in scratch and in a copy-on-write workspace. Denies (`ENOSPC`). Default 65,536.
+    pub files: u64,
+    /// Kept of each output stream: the first and the last half; the rest is counted. Default 1 MiB.
+    pub capture: Bytes,
+    /// Written to both output streams together. Kills. Default 64 MiB.
+    pub output: Bytes,
+    /// Processors that the tree may keep busy at once (1.5 = one and a half); `None` for all. Throttles.
+    pub cpus: Option<f64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: Bytes::mib(512),
+            wall: Duration::from_secs(60),
+            cpu_time: Some(Duration::from_secs(60)),
+            processes: 64,
+            disk: Bytes::mib(256),
+            files: 65_536,
+            capture: Bytes::mib(1),
+            output: Bytes::mib(64),
+            cpus: None,
+        }
+    }
+}
+
+/// What is never different between runs of a kind; the key under which sandboxes are made ahead of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Shape {
+    /// Namespaces or the weaker fallback.
+    pub confinement: Confinement,
+    /// Loopback or no internet sockets.
+    pub network: Network,
+    /// How much of `/proc` is there.
+    pub proc: ProcView,
+    /// Layers without which the run is refused.
+    pub require: BTreeSet<Layer>,
+    /// The highest limits that a job of this shape may have.
+    pub ceilings: Limits,
+    /// Where jobs of this shape may have something mounted outside the home folder.
+    pub places: Vec<MountPlace>,
+    /// Layers switched off on purpose, for tests that prove the others. Empty in every profile.
+    #[serde(skip)]
+    pub(crate) knocked_out: BTreeSet<Layer>,
+}
+
+/// A place for a job's bind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MountPlace {
+    /// Absolute path inside.
+    #[schemars(with = "String")]
+    #[serde(with = "os_text::path")]
+    pub inside: PathBuf,
+    /// A folder; otherwise a file.
+    pub folder: bool,
+}
+
+/// Where standard input comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    /// `/dev/null`.
+    #[default]
+    Null,
+    /// A pipe that the caller writes to through [`crate::Running::stdin`].
+    Piped,
+    /// These bytes, then end of file.
+    #[schemars(with = "String")]
+    Bytes(#[serde(with = "os_text::bytes")] Vec<u8>),
+}
+
+/// One host file or folder that a policy lets the program see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bind {
+    /// Absolute path on the host. Symbolic links are followed once, when the policy is planned.
+    #[schemars(with = "String")]
+    #[serde(with = "os_text::path")]
+    pub host: PathBuf,
+    /// Absolute path inside.
+    #[schemars(with = "String")]
+    #[serde(with = "os_text::path")]
+    pub inside: PathBuf,
+    /// Whether the program may change it, for real.
+    pub writable: bool,
+}
+
+/// One run: sent to a sandbox when it is released.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Job {
+    /// Program and arguments. A program without a slash is looked up in the `PATH` inside.
+    #[schemars(with = "Vec<String>")]
+    #[serde(with = "os_text::list")]
+    pub argv: Vec<OsString>,
+    /// The whole environment beyond `PATH`, `HOME`, `LANG` and `TMPDIR`, which it may replace.
+    #[schemars(with = "Vec<(String, String)>")]
+    #[serde(with = "os_text::pairs")]
+    pub env: Vec<(OsString, OsString)>,
+    /// Start folder inside; by default the workspace, else the home folder.
+    #[schemars(with = "Option<String>")]
+    #[serde(with = "os_text::option_path")]
+    pub cwd: Option<PathBuf>,
+    /// A host folder mounted copy-on-write at [`PROJECT`]; never written.
+    #[schemars(with = "Option<String>")]
+    #[serde(with = "os_text::option_path")]
+    pub workspace: Option<PathBuf>,
+    /// Further host files and folders.
+    pub binds: Vec<Bind>,
+    /// Read-only prefixes of toolchains, mounted at the same path inside.
+    #[schemars(with = "Vec<String>")]
+    #[serde(with = "os_text::paths")]
+    pub toolchains: Vec<PathBuf>,
+    /// Standard input.
+    pub stdin: Stdin,
+    /// Limits.
+    pub limits: Limits,
+}
+
+/// A Shape and a Job: everything about one run.
+///
+/// ```
+/// use hotcell_sandbox::{Bytes, Policy};
+/// let policy = Policy::new("python3")
+///     .args(["-c", "print(1)"])
+///     .read_only("/srv/data", "/data")
+///     .memory(Bytes::mib(256));
+/// assert_eq!(policy.job.argv.len(), 3);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// What is the same for all runs of a kind.
+    pub shape: Shape,
+    /// What differs from run to run.
+    pub job: Job,
+}
+
+impl Policy {
+    /// A policy that runs `program` with nothing granted.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self { job: Job { argv: vec![program.into()], ..Job::default() }, ..Self::default() }
+    }
+
+    /// Adds one argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.job.argv.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<I: IntoIterator<Item = S>, S: Into<OsString>>(mut self, args: I) -> Self {
+        self.job.argv.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets one environment variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.job.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the program in this folder (a path inside).
+    #[must_use]
+    pub fn cwd(mut self, inside: impl Into<PathBuf>) -> Self {
+        self.job.cwd = Some(inside.into());
+        self
+    }
+
+    /// Mounts a host folder copy-on-write at [`PROJECT`] and starts there. The original is never written.
+    #[must_use]
+    pub fn workspace(mut self, host: impl Into<PathBuf>) -> Self {
+        self.job.workspace = Some(host.into());
+        self
+    }
+
+    /// Lets the program read a host file or folder.
+    #[must_use]
+    pub fn read_only(mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
+        self.job.binds.push(Bind { host: host.into(), inside: inside.into(), writable: false });
+        self
+    }
+
+    /// Lets the program change a host file or folder, **for real**.
+    #[must_use]
+    pub fn read_write(mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
+        self.job.binds.push(Bind { host: host.into(), inside: inside.into(), writable: true });
+        self
+    }
+
+    /// Mounts a toolchain's prefix read-only at the same path inside.
+    #[must_use]
+    pub fn toolchain(mut self, prefix: impl Into<PathBuf>) -> Self {
+        self.job.toolchains.push(prefix.into());
+        self
+    }
+
+    /// Feeds these bytes to standard input.
+    #[must_use]
+    pub fn stdin_bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.job.stdin = Stdin::Bytes(bytes.into());
+        self
+    }
+
+    /// Gives the program a standard input that the caller writes.
+    #[must_use]
+    pub fn stdin_piped(mut self) -> Self {
+        self.job.stdin = Stdin::Piped;
+        self
+    }
+
+    /// Limits the memory of the whole tree.
+    #[must_use]
+    pub fn memory(mut self, limit: Bytes) -> Self {
+        self.job.limits.memory = limit;
+        self
+    }
+
+    /// Limits the wall clock.
+    #[must_use]
+    pub fn wall(mut self, limit: Duration) -> Self {
+        self.job.limits.wall = limit;
+        self
+    }
+
+    /// Replaces all limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.job.limits = limits;
+        self
+    }
+
+    /// Refuses to run where this layer cannot be had.
+    #[must_use]
+    pub fn require(mut self, layer: Layer) -> Self {
+        self.shape.require.insert(layer);
+        self
+    }
+
+    /// Switches a layer **off**. Only for tests that prove that another layer holds; the tag type is there
+    /// so that every such place can be found by its name.
+    #[must_use]
+    pub fn without_layer(mut self, layer: Layer, _: danger::WeakensTheSandbox) -> Self {
+        self.shape.knocked_out.insert(layer);
+        self
+    }
+}
+
+/// Tags that a caller must write out where a method makes things less safe.
+pub mod danger {
+    /// The caller knows that the sandbox holds less after this call.
+    #[derive(Clone, Copy, Debug)]
+    pub struct WeakensTheSandbox;
+}

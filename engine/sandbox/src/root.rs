@@ -1,0 +1,275 @@
+//! The root file system of the `host` image: the host's `/usr` read-only, a minimal `/etc` and `/dev`, mountpoints.
+//!
+//! [`HostRoot::look`] reads what this host has; [`ops`] decides, purely, what the root is made of. The launcher
+//! builds it once and clones it for every sandbox.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsStr};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::encode::Op;
+use crate::policy::HOME;
+
+/// Top-level folders that a merged-usr distribution links into `/usr`, and others keep as folders.
+const TOP: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+/// Device nodes that a program may use.
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+/// Files of `/etc` that are copied when present: libraries, time zone, service names, TLS defaults. Nothing
+/// here names users, hosts or secrets of the host.
+const ETC_FILES: [&str; 9] = [
+    "ld.so.cache",
+    "localtime",
+    "timezone",
+    "protocols",
+    "services",
+    "mime.types",
+    "magic",
+    "debian_version",
+    "ssl/openssl.cnf",
+];
+/// Folders of `/etc` that programs in `/usr` link into.
+const ETC_FOLDERS: [&str; 6] = ["alternatives", "ssl/certs", "fonts", "perl", "terminfo", "os-release.d"];
+/// Folders of `/etc` by prefix: run-time configuration of language runtimes.
+const ETC_PREFIXES: [&str; 2] = ["java-", "python3"];
+/// The largest file of `/etc` that is copied.
+const ETC_FILE_MAX: u64 = 1 << 20;
+
+/// What a top-level folder of the host is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Top {
+    /// A link, and what it says.
+    Link(PathBuf),
+    /// A folder.
+    Folder,
+}
+
+/// What this host's root consists of, as far as sandboxes need it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRoot {
+    /// `bin`, `lib` and so on that exist.
+    pub top: Vec<(&'static str, Top)>,
+    /// Files of `/etc` with their content.
+    pub etc_files: Vec<(String, Vec<u8>)>,
+    /// Folders of `/etc`.
+    pub etc_folders: Vec<String>,
+    /// Device nodes.
+    pub devices: Vec<&'static str>,
+}
+
+impl HostRoot {
+    /// Looks at this host.
+    pub fn look() -> Self {
+        let mut host = Self::default();
+        for name in TOP {
+            let path = Path::new("/").join(name);
+            match path.symlink_metadata() {
+                Ok(m) if m.is_symlink() => {
+                    if let Ok(says) = path.read_link() {
+                        host.top.push((name, Top::Link(says)));
+                    }
+                }
+                Ok(m) if m.is_dir() => host.top.push((name, Top::Folder)),
+                _ => {}
+            }
+        }
+        for name in ETC_FILES {
+            if let Some(content) = read_small(&Path::new("/etc").join(name)) {
+                host.etc_files.push((name.to_owned(), content));
+            }
+        }
+        host.etc_folders.extend(
+            ETC_FOLDERS.into_iter().filter(|name| Path::new("/etc").join(name).is_dir()).map(str::to_owned),
+        );
+        for entry in std::fs::read_dir("/etc").into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if ETC_PREFIXES.iter().any(|p| name.starts_with(p)) && entry.path().is_dir() {
+                host.etc_folders.push(name);
+            }
+        }
+        host.etc_folders.sort();
+        host.devices = DEVICES.into_iter().filter(|d| Path::new("/dev").join(d).exists()).collect();
+        host
+    }
+
+    /// Top-level folders that are no links: they need an access rule of their own.
+    pub fn folders(&self) -> impl Iterator<Item = &'static str> {
+        self.top.iter().filter(|(_, top)| *top == Top::Folder).map(|(name, _)| *name)
+    }
+}
+
+fn read_small(path: &Path) -> Option<Vec<u8>> {
+    let file = std::fs::File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut content = Vec::new();
+    file.take(ETC_FILE_MAX + 1).read_to_end(&mut content).ok()?;
+    (content.len() as u64 <= ETC_FILE_MAX).then_some(content)
+}
+
+/// A place in the root for something that is mounted when a job arrives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Absolute path inside.
+    pub inside: PathBuf,
+    /// A folder, or a file.
+    pub folder: bool,
+}
+
+/// What the root is made of, in order.
+pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, user: u32) -> Vec<Op> {
+    let mut root = Builder::default();
+    root.bind("/usr", "usr", false);
+    for (name, top) in &host.top {
+        match top {
+            Top::Link(says) => root.link(name, says.as_os_str()),
+            Top::Folder => root.bind(&format!("/{name}"), name, false),
+        }
+    }
+    etc(&mut root, host, user);
+    dev(&mut root, host);
+    root.folder("proc");
+    root.folder("run");
+    root.folder("tmp");
+    root.folder("var/tmp");
+    root.folder(HOME.trim_start_matches('/'));
+    for place in places {
+        let path = place.inside.as_os_str().as_bytes();
+        let relative = OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path));
+        if place.folder {
+            root.folder(relative);
+        } else {
+            root.file(relative, 0o444, b"");
+        }
+    }
+    root.ops
+}
+
+fn etc(root: &mut Builder, host: &HostRoot, user: u32) {
+    let passwd = format!(
+        "root:x:0:0:root:/:/usr/sbin/nologin\n\
+         sandbox:x:{user}:{user}:sandbox:{HOME}:/bin/sh\n\
+         nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
+    );
+    root.file("etc/passwd", 0o444, passwd.as_bytes());
+    let group = format!("root:x:0:\ntty:x:5:\nsandbox:x:{user}:\nnogroup:x:65534:\n");
+    root.file("etc/group", 0o444, group.as_bytes());
+    root.file("etc/hostname", 0o444, b"sandbox\n");
+    root.file(
+        "etc/hosts",
+        0o444,
+        b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n",
+    );
+    root.file(
+        "etc/nsswitch.conf",
+        0o444,
+        b"passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+    );
+    root.file("etc/resolv.conf", 0o444, b"# this sandbox has no name server\n");
+    for (name, content) in &host.etc_files {
+        root.file(format!("etc/{name}"), 0o444, content);
+    }
+    for name in &host.etc_folders {
+        root.bind(&format!("/etc/{name}"), &format!("etc/{name}"), false);
+    }
+}
+
+fn dev(root: &mut Builder, host: &HostRoot) {
+    for name in &host.devices {
+        root.file(format!("dev/{name}"), 0o666, b"");
+        root.ops.push(Op::Bind(cstring(format!("/dev/{name}")), cstring(format!("dev/{name}")), true));
+    }
+    root.folder("dev/pts");
+    root.folder("dev/shm");
+    // What forbidden files of /proc are covered with: nobody may open it.
+    root.file("dev/.masked", 0, b"");
+    for (name, says) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        root.link(format!("dev/{name}"), OsStr::new(says));
+    }
+}
+
+/// Collects operations, making parents once.
+#[derive(Default)]
+struct Builder {
+    ops: Vec<Op>,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Builder {
+    fn parents(&mut self, path: &Path) {
+        if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            self.folder(parent);
+        }
+    }
+    fn folder(&mut self, path: impl AsRef<Path>) {
+        let path = path.as_ref();
+        if self.folders.contains(path) {
+            return;
+        }
+        self.parents(path);
+        self.folders.insert(path.to_owned());
+        self.ops.push(Op::Dir(cstring(path), 0o755));
+    }
+    fn file(&mut self, path: impl AsRef<Path>, mode: u32, content: &[u8]) {
+        let path = path.as_ref();
+        self.parents(path);
+        self.ops.push(Op::File(cstring(path), mode, content.to_vec()));
+    }
+    fn link(&mut self, path: impl AsRef<Path>, says: &OsStr) {
+        let path = path.as_ref();
+        self.parents(path);
+        self.ops.push(Op::Link(cstring(path), cstring(says)));
+    }
+    fn bind(&mut self, host: &str, inside: &str, devices: bool) {
+        self.folder(inside);
+        self.ops.push(Op::Bind(cstring(host), cstring(inside), devices));
+    }
+}
+
+/// A path for the kernel. Paths with NUL are refused when the policy is read, long before this.
+pub fn cstring(text: impl AsRef<OsStr>) -> CString {
+    let bytes = text.as_ref().as_bytes();
+    CString::new(bytes.split(|b| *b == 0).next().unwrap_or_default()).expect("no NUL is left")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_has_its_folders_before_what_lies_in_them() {
+        let host = HostRoot {
+            top: vec![("bin", Top::Link("usr/bin".into())), ("lib", Top::Folder)],
+            etc_files: vec![("ssl/openssl.cnf".into(), b"x".to_vec())],
+            etc_folders: vec!["alternatives".into(), "ssl/certs".into()],
+            devices: vec!["null"],
+        };
+        let places = [
+            Place { inside: "/opt/tool/a".into(), folder: true },
+            Place { inside: "/data/file".into(), folder: false },
+        ];
+        let made = ops(&host, &places.into_iter().collect(), 1000);
+        let mut seen = BTreeSet::from([PathBuf::new()]);
+        for op in &made {
+            let (Op::Dir(path, _) | Op::File(path, ..) | Op::Link(path, _) | Op::Bind(_, path, _)) = op;
+            let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+            assert!(!path.is_absolute(), "{path:?}");
+            match op {
+                Op::Bind(..) => assert!(seen.contains(&path), "nothing to bind onto: {path:?}"),
+                _ => {
+                    assert!(seen.contains(path.parent().expect("a parent")), "{path:?} has no folder");
+                    assert!(seen.insert(path.clone()), "{path:?} twice");
+                }
+            }
+        }
+        assert!(seen.contains(Path::new("opt/tool/a")) && seen.contains(Path::new("data/file")));
+    }
+}

@@ -1,0 +1,44 @@
+//! Tests of the filters and of their compiler, and what these share.
+
+use super::compile::{ENOSYS, EPERM, RET_ALLOW, RET_ERRNO, RET_KILL, RET_NOTIFY};
+use super::interpret::Call;
+use super::rules::Action;
+use super::{Arch, Options};
+
+mod compiler;
+mod parser;
+mod shipped;
+
+/// `notify`, `internet` and `namespaces` on.
+const ALL_ON: Options = Options { notify: true, internet: true, namespaces: true };
+
+fn option_sets() -> impl Iterator<Item = Options> {
+    (0..Options::COUNT).map(|bits| Options {
+        notify: bits & 1 != 0,
+        internet: bits & 2 != 0,
+        namespaces: bits & 4 != 0,
+    })
+}
+
+fn answer(action: Action, notify: bool) -> u32 {
+    match action {
+        Action::Allow => RET_ALLOW,
+        Action::Deny if notify => RET_NOTIFY,
+        Action::Deny => RET_ERRNO | EPERM,
+        Action::Notify if notify => RET_NOTIFY,
+        Action::Notify => RET_ALLOW,
+        Action::Enosys => RET_ERRNO | ENOSYS,
+        Action::Kill => RET_KILL,
+    }
+}
+
+fn call(arch: Arch, number: u32, arguments: &[u64]) -> Call {
+    let mut all = [0; 6];
+    all[..arguments.len()].copy_from_slice(arguments);
+    Call { arch: arch.audit(), number, arguments: all }
+}
+
+const ALLOW: Action = Action::Allow;
+const DENY: Action = Action::Deny;
+const NOTIFY: Action = Action::Notify;
+const NONE: Action = Action::Enosys;

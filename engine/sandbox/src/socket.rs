@@ -1,0 +1,95 @@
+//! Messages with descriptors over a `SOCK_SEQPACKET` pair. Thin; the decisions are in `launcher` and `supervise`.
+
+use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use hotcell_launcher::wire;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg,
+    socketpair,
+};
+
+/// Two connected ends, closed on exec; the first is non-blocking.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    fcntl(&ours, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+    Ok((ours, theirs))
+}
+
+/// Sends one message whole.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&raw)];
+    let control = if raw.is_empty() { &[][..] } else { &rights[..] };
+    sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, MsgFlags::MSG_NOSIGNAL, None)?;
+    Ok(())
+}
+
+/// One received message.
+pub struct Message {
+    bytes: [u8; 1024],
+    len: usize,
+    /// The descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+}
+
+impl Message {
+    /// What it says.
+    pub fn tell(&self) -> io::Result<wire::Tell<'_>> {
+        wire::Tell::decode(&self.bytes[..self.len]).map_err(|_| {
+            io::Error::new(io::ErrorKind::InvalidData, "the launcher sent a message that is none")
+        })
+    }
+}
+
+/// Receives one message without waiting; `None` at the end of the stream.
+pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
+    let mut message = Message { bytes: [0; 1024], len: 0, fds: Vec::new() };
+    let mut space = nix::cmsg_space!([i32; 4]);
+    let mut iov = [IoSliceMut::new(&mut message.bytes)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+    let received = recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
+    let mut fds = Vec::new();
+    for control in received.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raw) = control {
+            // SAFETY: the kernel has just installed them for this process, and nothing else knows them.
+            fds.extend(raw.into_iter().map(|fd| unsafe { crate::sys::own(fd) }));
+        }
+    }
+    let len = received.bytes;
+    if len == 0 {
+        return Ok(None);
+    }
+    message.len = len;
+    message.fds = fds;
+    Ok(Some(message))
+}
+
+/// A memory file with these bytes that nobody can change any more.
+pub fn sealed(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
+    seal(memfd_create(name, SEALABLE)?, bytes)
+}
+
+const SEALABLE: MFdFlags = MFdFlags::MFD_CLOEXEC.union(MFdFlags::MFD_ALLOW_SEALING);
+
+/// The same, and executable also where `vm.memfd_noexec` is 1.
+pub fn sealed_program(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
+    const MFD_EXEC: MFdFlags = MFdFlags::from_bits_retain(0x10);
+    let fd = match memfd_create(name, SEALABLE | MFD_EXEC) {
+        // Kernels before 6.3 do not know the flag, and need none.
+        Err(nix::errno::Errno::EINVAL) => memfd_create(name, SEALABLE),
+        made => made,
+    }?;
+    seal(fd, bytes)
+}
+
+fn seal(fd: OwnedFd, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = std::fs::File::from(fd);
+    file.write_all(bytes)?;
+    let all =
+        SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
+    fcntl(file.as_fd(), FcntlArg::F_ADD_SEALS(all))?;
+    Ok(file.into())
+}

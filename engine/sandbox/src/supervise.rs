@@ -1,0 +1,550 @@
+//! One run, from release to outcome: streams, limits, denials, and the first cause that ends it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hotcell_launcher::wire::{Step, tell};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant as Tick, sleep_until};
+
+use crate::cgroup::Group;
+use crate::denials::{self, Denials};
+use crate::failure::{Failure, explain};
+use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Output, Timings, Usage};
+use crate::plan::{OWN_SCRATCH_FILES, Refusal};
+use crate::policy::Limits;
+use crate::stdio::Capture;
+use crate::units::Bytes;
+use crate::watch::{self, INTERVAL, Scratch, Seen, Watch, micros};
+use crate::{socket, sys};
+
+/// What a running program printed, as it comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// On standard output.
+    Stdout(Vec<u8>),
+    /// On standard error.
+    Stderr(Vec<u8>),
+}
+
+/// How long the end may take after a kill before it is reported anyway.
+const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// Read from a pipe at once.
+const PIECE: usize = 64 * 1024;
+
+/// A sandbox's ends on this side.
+pub struct Ends {
+    /// Messages of launcher and init.
+    pub control: OwnedFd,
+    /// Its cgroup.
+    pub group: Option<Group>,
+    /// What it was planned with.
+    pub layers: Layers,
+    /// What is mounted.
+    pub mounts: Vec<Mount>,
+}
+
+/// What the supervisor needs to know about the job.
+pub struct Task {
+    /// Its limits.
+    pub limits: Limits,
+    /// Standard output and error, the reading ends.
+    pub output: [pipe::Receiver; 2],
+    /// The program's name, for messages.
+    pub program: String,
+    /// Its start folder, for messages.
+    pub folder: String,
+    /// Where chunks go, if anybody listens.
+    pub chunks: Option<mpsc::Sender<Chunk>>,
+    /// When the run was asked for.
+    pub asked: Instant,
+    /// When its launcher was ready.
+    pub ready: Instant,
+    /// When the job was sent.
+    pub released: Instant,
+}
+
+/// Lets the caller stop a run.
+#[derive(Debug, Default)]
+pub struct Stop {
+    asked: std::sync::atomic::AtomicBool,
+    bell: Notify,
+}
+
+impl Stop {
+    /// Asks for the end.
+    pub fn stop(&self) {
+        self.asked.store(true, Ordering::Release);
+        self.bell.notify_one();
+    }
+    async fn wait(&self) {
+        while !self.asked.load(Ordering::Acquire) {
+            self.bell.notified().await;
+        }
+    }
+}
+
+/// What is left of a sandbox when its outcome is known: the rest goes away behind the caller's back.
+pub struct Remains {
+    /// Its process 1.
+    pub pidfd: Option<OwnedFd>,
+    /// Its cgroup.
+    pub group: Option<Group>,
+}
+
+/// One stream being read.
+struct Stream {
+    capture: Arc<Mutex<Capture>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// Shared by the readers: how much was printed and who is told.
+struct Flow {
+    printed: AtomicU64,
+    most: u64,
+    over: Notify,
+    /// Set when the program has ended: read what is there and stop.
+    ended: std::sync::atomic::AtomicBool,
+    end: Notify,
+}
+
+/// Follows a run to its end.
+pub async fn supervise(ends: Ends, task: Task, stop: Arc<Stop>) -> (Outcome, Remains) {
+    let mut run = Run::new(ends, task);
+    let failed = run.follow(&stop).await.err();
+    run.finish(failed).await
+}
+
+struct Run {
+    ends: Ends,
+    limits: Limits,
+    program: String,
+    folder: String,
+    times: [Instant; 3],
+    flow: Arc<Flow>,
+    streams: Vec<Stream>,
+    pidfd: Option<OwnedFd>,
+    scratch: Option<std::fs::File>,
+    denials: Arc<Mutex<Denials>>,
+    listener: Option<tokio::task::JoinHandle<io::Result<()>>>,
+    watch: Watch,
+    cause: Option<Cause>,
+    status: Option<i32>,
+    init_cpu: Duration,
+    init_peak: u64,
+    told_use: Option<(Bytes, Duration, u64)>,
+    steps: Vec<(Step, u64)>,
+    running: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+impl Run {
+    fn new(ends: Ends, task: Task) -> Self {
+        let flow = Arc::new(Flow {
+            printed: AtomicU64::new(0),
+            most: task.limits.output.0,
+            over: Notify::new(),
+            ended: false.into(),
+            end: Notify::new(),
+        });
+        let kinds: [fn(Vec<u8>) -> Chunk; 2] = [Chunk::Stdout, Chunk::Stderr];
+        let streams = task
+            .output
+            .into_iter()
+            .zip(kinds)
+            .map(|(pipe, kind)| {
+                let capture = Arc::new(Mutex::new(Capture::new(task.limits.capture.0)));
+                let (flow, chunks) = (Arc::clone(&flow), task.chunks.clone());
+                let task = tokio::spawn(read_stream(pipe, Arc::clone(&capture), flow, chunks, kind));
+                Stream { capture, task }
+            })
+            .collect();
+        Self {
+            ends,
+            watch: Watch::new(&task.limits),
+            limits: task.limits,
+            program: task.program,
+            folder: task.folder,
+            times: [task.asked, task.ready, task.released],
+            flow,
+            streams,
+            pidfd: None,
+            scratch: None,
+            denials: Arc::default(),
+            listener: None,
+            cause: None,
+            status: None,
+            init_cpu: Duration::ZERO,
+            init_peak: 0,
+            told_use: None,
+            steps: Vec::new(),
+            running: None,
+            ended: None,
+        }
+    }
+
+    fn released(&self) -> Instant {
+        self.times[2]
+    }
+
+    /// Until the program has ended or was killed. An error is a sandbox that never ran or was lost.
+    async fn follow(&mut self, stop: &Stop) -> Result<(), Lost> {
+        let control = self.ends.control.try_clone().map_err(Lost::Io)?;
+        let control = sys::readiness(control).map_err(Lost::Io)?;
+        let flow = Arc::clone(&self.flow);
+        let mut look = tokio::time::interval_at(Tick::now() + INTERVAL, INTERVAL);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut deadline = Tick::from_std(self.released() + self.limits.wall);
+        let mut killed = false;
+        loop {
+            tokio::select! {
+                biased;
+                guard = control.readable() => {
+                    let mut guard = guard.map_err(Lost::Io)?;
+                    match guard.try_io(|fd| socket::receive(fd.get_ref().as_fd())) {
+                        Err(_not_yet) => {}
+                        Ok(message) => if self.hear(message.map_err(Lost::Io)?)? { return Ok(()) },
+                    }
+                }
+                () = sleep_until(deadline) => {
+                    if killed {
+                        // Its process 1 had its time to end.
+                        return Err(Lost::Silent);
+                    }
+                    self.watch.wall(self.released().elapsed());
+                    self.kill(Cause::WallLimit);
+                }
+                () = flow.over.notified(), if self.cause.is_none() => {
+                    self.watch.output(self.released().elapsed());
+                    self.kill(Cause::OutputLimit);
+                }
+                () = stop.wait(), if self.cause.is_none() => self.kill(Cause::Cancelled),
+                _ = look.tick(), if self.cause.is_none() && self.running.is_some() => {
+                    let seen = self.see();
+                    if let Some(cause) = self.watch.look(seen) {
+                        self.kill(cause);
+                    }
+                }
+            }
+            if self.cause.is_some() && !killed {
+                killed = true;
+                deadline = Tick::now() + LAST_WORDS;
+            }
+        }
+    }
+
+    /// Ends the whole tree. The first cause stays.
+    fn kill(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+        if let Some(pidfd) = &self.pidfd {
+            let _ = sys::signal_process(pidfd.as_fd(), nix::libc::SIGKILL);
+        }
+        if let Some(group) = &self.ends.group {
+            group.kill();
+        }
+    }
+
+    /// Takes a message; true when the program has ended.
+    fn hear(&mut self, message: Option<socket::Message>) -> Result<bool, Lost> {
+        let Some(mut message) = message else {
+            // Process 1 is gone without a word: killed with the sandbox, or by the kernel for memory.
+            return if self.cause.is_some() { Ok(true) } else { Err(Lost::Silent) };
+        };
+        let mut fds = std::mem::take(&mut message.fds).into_iter();
+        let said = message.tell().map_err(Lost::Io)?;
+        self.steps.extend(said.steps());
+        match said.kind {
+            tell::BORN => self.pidfd = fds.next(),
+            tell::READY => {
+                let has_listener = said.a == 1;
+                let mut rest: Vec<OwnedFd> = fds.collect();
+                if has_listener && let Some(listener) = rest.pop() {
+                    let denials = Arc::clone(&self.denials);
+                    self.listener =
+                        Some(tokio::spawn(async move { denials::answer(listener, &denials).await }));
+                }
+                if let Some(scratch) = rest.pop() {
+                    self.scratch = Some(scratch.into());
+                }
+            }
+            tell::RUNNING => {
+                self.running = Some(Instant::now());
+                if let Some(group) = &mut self.ends.group {
+                    group.close_join();
+                }
+            }
+            tell::ENDED => {
+                self.ended = Some(Instant::now());
+                self.status = Some(i32::try_from(said.a).unwrap_or(0));
+                self.init_cpu = Duration::from_micros(said.b);
+                self.init_peak = said.c;
+                return Ok(true);
+            }
+            tell::USE => self.told_use = Some((Bytes(said.a), Duration::from_micros(said.b), said.c)),
+            tell::FAILED => return Err(Lost::Failed(crate::launcher::failure(said.a, said.b, said.c))),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    /// One look at what the run uses.
+    fn see(&self) -> Seen {
+        let mut seen = Seen { at: self.released().elapsed(), scratch: self.see_scratch(), ..Seen::default() };
+        match self.ends.group.as_ref().map(Group::sample) {
+            Some(Ok(sample)) => {
+                seen.memory = Some(sample.memory_without_shmem);
+                seen.cpu = sample.cpu;
+                // Process 1 is in the group too.
+                seen.processes = Some(sample.processes_peak.unwrap_or(sample.processes).saturating_sub(1));
+                seen.oom_kills = Some(sample.oom_kills);
+                seen.fork_failures = Some(sample.fork_failures);
+            }
+            Some(Err(error)) => tracing::warn!("the cgroup of a run cannot be read: {error}"),
+            None => {
+                if let Some((memory, cpu, processes)) = self.told_use {
+                    (seen.memory, seen.cpu, seen.processes) = (Some(memory), Some(cpu), Some(processes));
+                }
+            }
+        }
+        seen
+    }
+
+    fn see_scratch(&self) -> Option<Scratch> {
+        let stat = nix::sys::statvfs::fstatvfs(self.scratch.as_ref()?).ok()?;
+        let used = stat.blocks() - stat.blocks_free();
+        Some(Scratch {
+            bytes: used * stat.fragment_size(),
+            files: (stat.files() - stat.files_free()).saturating_sub(OWN_SCRATCH_FILES),
+            bytes_full: stat.blocks_free() == 0,
+            files_full: stat.files_free() == 0,
+        })
+    }
+
+    async fn finish(mut self, failed: Option<Lost>) -> (Outcome, Remains) {
+        let collecting = Instant::now();
+        let before = self.cause;
+        if failed.is_some() {
+            self.kill(Cause::Internal);
+        }
+        // The last look: what happened between the last sample and the end.
+        let seen = self.see();
+        let verdict = self.watch.look(seen);
+        let oom = self.watch.has_hit(Limit::Memory);
+        let output = self.collect_output().await;
+        if let Some(listener) = &self.listener {
+            listener.abort();
+        }
+        let refusal = match &failed {
+            None => None,
+            // The kernel took process 1 as well.
+            Some(Lost::Silent) if before.is_some() || oom => None,
+            Some(lost) => Some(lost.explain(&self.program, &self.folder)),
+        };
+        let (cause, exit_code, signal) = match (&refusal, before) {
+            (Some(refusal), _) => (refusal.cause, None, None),
+            (None, Some(cause)) => (cause, None, self.status.and_then(signal_name)),
+            (None, None) => end(self.status, verdict, oom),
+        };
+        let reason =
+            refusal.as_ref().map(|r| r.message.clone()).or_else(|| watch::reason(cause, &self.limits));
+        let usage = self.usage(&seen);
+        let timings = self.timings(collecting);
+        let denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut layers = self.ends.layers;
+        if let Some(layer) = refusal.as_ref().and_then(|r| r.layer) {
+            let why = refusal.as_ref().map(|r| r.message.clone()).unwrap_or_default();
+            layers.states.insert(layer, crate::outcome::LayerState::Unavailable(why));
+        }
+        let [stdout, stderr] = output;
+        let outcome = Outcome {
+            exit_code,
+            signal,
+            stdout,
+            stderr,
+            usage,
+            limits_hit: self.watch.into_hits(),
+            denials: denials.into_rows(),
+            // What is missing (ENOENT) or read-only (EROFS), and what Landlock refuses, is not told by the kernel.
+            denials_complete: false,
+            layers,
+            mounts: self.ends.mounts,
+            timings_us: timings,
+            reason,
+            ..Outcome::without_a_run(cause, "")
+        };
+        (outcome, Remains { pidfd: self.pidfd, group: self.ends.group })
+    }
+
+    /// Reads what is left in the pipes; nobody waits for a descendant that keeps them open.
+    async fn collect_output(&mut self) -> [Output; 2] {
+        self.flow.ended.store(true, Ordering::Release);
+        self.flow.end.notify_waiters();
+        let mut outputs = [Output::new(Vec::new(), 0), Output::new(Vec::new(), 0)];
+        for (stream, output) in self.streams.drain(..).zip(&mut outputs) {
+            let mut task = stream.task;
+            if tokio::time::timeout(Duration::from_secs(1), &mut task).await.is_err() {
+                task.abort(); // a listener that does not take its chunks
+            }
+            let mut capture = stream.capture.lock().unwrap_or_else(PoisonError::into_inner);
+            *output = std::mem::replace(&mut *capture, Capture::new(0)).finish();
+        }
+        outputs
+    }
+
+    fn usage(&self, last: &Seen) -> Usage {
+        let cpu = match &self.ends.group {
+            Some(_) => last.cpu.or(Some(self.init_cpu)),
+            None => Some(self.init_cpu.max(last.cpu.unwrap_or_default())),
+        };
+        let peak = self.watch.peak_memory.map_or(0, |b| b.0).max(self.init_peak);
+        let wall = self.ended.unwrap_or_else(Instant::now) - self.released();
+        Usage {
+            wall_us: Some(micros(wall)),
+            cpu_us: cpu.map(micros),
+            peak_memory_bytes: (peak > 0).then_some(peak),
+            peak_processes: self.watch.peak_processes.map(|n| n.max(1)),
+            disk_bytes: self.watch.scratch.map(|s| s.bytes),
+            disk_files: self.watch.scratch.map(|s| s.files),
+        }
+    }
+
+    fn timings(&self, collecting: Instant) -> Timings {
+        let [asked, ready, released] = self.times;
+        let ended = self.ended.unwrap_or(collecting);
+        let running = self.running.unwrap_or(ended);
+        let mut steps = std::collections::BTreeMap::new();
+        let mut before = None;
+        for (step, at) in &self.steps {
+            if let Some(before) = before {
+                let us = at.saturating_sub(before) / 1000;
+                *steps.entry(format!("{step:?}").to_lowercase()).or_insert(0) += us;
+            }
+            before = Some(*at);
+        }
+        Timings {
+            queue: micros(ready - asked),
+            setup: micros(released.saturating_duration_since(ready)),
+            exec: micros(running.saturating_duration_since(released)),
+            run: micros(ended.saturating_duration_since(running)),
+            collect: micros(collecting.elapsed()),
+            teardown: 0,
+            total: micros(asked.elapsed()),
+            steps,
+        }
+    }
+}
+
+/// Why a run has no proper end.
+#[derive(Debug)]
+enum Lost {
+    Failed(Failure),
+    Silent,
+    Io(io::Error),
+}
+
+impl Lost {
+    fn explain(&self, program: &str, folder: &str) -> Refusal {
+        match self {
+            Self::Failed(failure) => explain(*failure, program, folder),
+            Self::Silent => Refusal::internal(
+                "the sandbox ended without a report: its launcher or its process 1 was killed from outside",
+            ),
+            Self::Io(e) => Refusal::internal(format!("the sandbox cannot be followed: {e}")),
+        }
+    }
+}
+
+/// How a program that nobody stopped ended.
+fn end(status: Option<i32>, verdict: Option<Cause>, oom: bool) -> (Cause, Option<i32>, Option<String>) {
+    let Some(status) = status else {
+        return (verdict.unwrap_or(if oom { Cause::MemoryLimit } else { Cause::Internal }), None, None);
+    };
+    if nix::libc::WIFEXITED(status) {
+        return (Cause::Exited, Some(nix::libc::WEXITSTATUS(status)), None);
+    }
+    let signal = nix::libc::WTERMSIG(status);
+    let cause = match signal {
+        // Killed by the kernel for memory, before anybody looked.
+        nix::libc::SIGKILL if oom => Cause::MemoryLimit,
+        // The limit of one process stands behind the sum's.
+        nix::libc::SIGXCPU => Cause::CpuLimit,
+        _ => Cause::Signaled,
+    };
+    (cause, None, signal_name(status))
+}
+
+fn signal_name(status: i32) -> Option<String> {
+    if !nix::libc::WIFSIGNALED(status) {
+        return None;
+    }
+    let number = nix::libc::WTERMSIG(status);
+    let name = nix::sys::signal::Signal::try_from(number).map(|s| s.as_str().to_owned());
+    Some(name.unwrap_or_else(|_| format!("SIG{number}")))
+}
+
+async fn read_stream(
+    mut pipe: pipe::Receiver,
+    capture: Arc<Mutex<Capture>>,
+    flow: Arc<Flow>,
+    chunks: Option<mpsc::Sender<Chunk>>,
+    kind: fn(Vec<u8>) -> Chunk,
+) {
+    let mut buffer = vec![0u8; PIECE];
+    loop {
+        let end = flow.end.notified();
+        let n = if flow.ended.load(Ordering::Acquire) {
+            match pipe.try_read(&mut buffer) {
+                Ok(n) => n,
+                Err(_) => return,
+            }
+        } else {
+            tokio::select! {
+                biased;
+                read = pipe.read(&mut buffer) => read.unwrap_or(0),
+                () = end => continue,
+            }
+        };
+        if n == 0 {
+            return;
+        }
+        capture.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..n]);
+        let printed = flow.printed.fetch_add(n as u64, Ordering::AcqRel) + n as u64;
+        if let Some(chunks) = &chunks {
+            // A slow listener slows the program down, as a full pipe does.
+            let _ = chunks.send(kind(buffer[..n].to_vec())).await;
+        }
+        if printed > flow.most {
+            flow.over.notify_one();
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_programs_end() {
+        const EXIT_3: i32 = 3 << 8;
+        for (status, oom, verdict, want) in [
+            (Some(0), false, None, (Cause::Exited, Some(0), None)),
+            (Some(EXIT_3), true, Some(Cause::MemoryLimit), (Cause::Exited, Some(3), None)),
+            (Some(9), false, None, (Cause::Signaled, None, Some("SIGKILL"))),
+            (Some(9), true, None, (Cause::MemoryLimit, None, Some("SIGKILL"))),
+            (Some(11), false, None, (Cause::Signaled, None, Some("SIGSEGV"))),
+            (Some(24), false, None, (Cause::CpuLimit, None, Some("SIGXCPU"))),
+            (Some(40), false, None, (Cause::Signaled, None, Some("SIG40"))),
+            (None, true, None, (Cause::MemoryLimit, None, None)),
+            (None, false, None, (Cause::Internal, None, None)),
+        ] {
+            let (cause, code, signal) = end(status, verdict, oom);
+            assert_eq!((cause, code, signal.as_deref()), want, "{status:?} {oom}");
+        }
+    }
+}

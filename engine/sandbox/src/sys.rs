@@ -1,0 +1,115 @@
+//! System calls that no crate offers safely: seccomp notifications, Landlock's version, sealed memory files.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::libc;
+
+/// The Landlock version of this kernel; the error where it has none (`ENOSYS`) or does not run it (`EOPNOTSUPP`).
+pub fn landlock_abi() -> io::Result<u32> {
+    const CREATE_RULESET_VERSION: u32 = 1;
+    // SAFETY: with this flag the call takes no memory; see landlock_create_ruleset(2).
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0usize,
+            CREATE_RULESET_VERSION,
+        )
+    };
+    if version < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::try_from(version).unwrap_or(0)) }
+}
+
+/// Whether this kernel notifies of system calls (seccomp user notification).
+pub fn notifications_work() -> io::Result<()> {
+    const GET_NOTIF_SIZES: libc::c_uint = 3;
+    let mut sizes = [0u16; 3];
+    // SAFETY: the call writes three 16-bit sizes. seccomp(2)
+    let answer = unsafe { libc::syscall(libc::SYS_seccomp, GET_NOTIF_SIZES, 0, sizes.as_mut_ptr()) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A system call that waits for an answer. `seccomp_unotify(2)`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notification {
+    /// To be named in the answer.
+    pub id: u64,
+    /// The thread, as this process numbers it.
+    pub pid: u32,
+    flags: u32,
+    /// The call's number.
+    pub number: i32,
+    arch: u32,
+    instruction_pointer: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+#[repr(C)]
+struct Answer {
+    id: u64,
+    value: i64,
+    error: i32,
+    flags: u32,
+}
+
+nix::ioctl_readwrite!(notif_recv, b'!', 0, Notification);
+nix::ioctl_readwrite!(notif_send, b'!', 1, Answer);
+nix::ioctl_write_ptr!(notif_id_valid, b'!', 2, u64);
+
+/// Takes the next waiting call. `ENOENT` when its thread was killed meanwhile.
+pub fn receive_notification(listener: BorrowedFd<'_>) -> nix::Result<Notification> {
+    let mut notification = Notification::default(); // the kernel wants it zeroed
+    // SAFETY: the descriptor lives across the call, the structure is the kernel's struct seccomp_notif.
+    unsafe { notif_recv(listener.as_raw_fd(), &raw mut notification) }.map(|_| notification)
+}
+
+/// Answers a waiting call: an error number, or `None` to let the kernel carry it out.
+pub fn answer_notification(listener: BorrowedFd<'_>, id: u64, error: Option<i32>) -> nix::Result<()> {
+    const CONTINUE: u32 = 1;
+    let mut answer = Answer {
+        id,
+        value: 0,
+        error: error.map_or(0, |e| -e),
+        flags: if error.is_some() { 0 } else { CONTINUE },
+    };
+    // SAFETY: the descriptor lives across the call, the structure is the kernel's struct seccomp_notif_resp.
+    unsafe { notif_send(listener.as_raw_fd(), &raw mut answer) }.map(drop)
+}
+
+/// Whether the call still waits, so that what was read from its thread's memory was that thread's.
+pub fn still_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SAFETY: the descriptor and the number live across the call.
+    unsafe { notif_id_valid(listener.as_raw_fd(), &raw const id) }.is_ok()
+}
+
+/// Signals the process behind a pidfd.
+pub fn signal_process(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    // SAFETY: no memory is passed. pidfd_send_signal(2)
+    let sent = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<u8>(), 0)
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Takes over a descriptor that the kernel has just made for this process.
+///
+/// # Safety
+/// Nothing else may own it.
+pub unsafe fn own(fd: i32) -> OwnedFd {
+    // SAFETY: the caller's contract.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Descriptors that always are the same one for as long as they live.
+pub trait Steady: AsRawFd {}
+impl Steady for OwnedFd {}
+impl Steady for BorrowedFd<'_> {}
+
+/// Registers a descriptor with the runtime.
+pub fn readiness<T: Steady>(fd: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
+    // SAFETY: `Steady` types own or borrow one descriptor, return it always, and keep it open while they live.
+    unsafe { tokio::io::unix::AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) }
+        .map_err(Into::into)
+}

@@ -1,0 +1,99 @@
+//! The sandbox engine, as the attacks use it: the only file here that knows its API.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub use hotcell_sandbox::Layer;
+use hotcell_sandbox::danger::WeakensTheSandbox;
+use hotcell_sandbox::{Bytes, Cause, Limits, Network, Outcome, Policy};
+
+use crate::run::{Ending, Run, Setting};
+use crate::table::{Row, Set, Wall};
+
+/// Memory, where a row says nothing: enough for an interpreter, little enough for a machine of two cores.
+const MEMORY_MIB: u64 = 256;
+/// Wall clock, where a row says nothing.
+const WALL: Duration = Duration::from_secs(20);
+
+/// The policy of a row: its programs and one file are granted read-only, at the same paths inside, and nothing else.
+#[must_use]
+pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Policy {
+    let (program, arguments) =
+        argv.split_first().map_or(("/bin/true", &[] as &[String]), |(p, a)| (p.as_str(), a));
+    let mut limits = Limits { memory: Bytes::mib(MEMORY_MIB), wall: WALL, ..Limits::default() };
+    let mut network = Network::default();
+    for set in row.set {
+        match *set {
+            Set::MemoryMib(n) => limits.memory = Bytes::mib(n),
+            Set::Processes(n) => limits.processes = n,
+            Set::DiskMib(n) => limits.disk = Bytes::mib(n),
+            Set::Files(n) => limits.files = n,
+            Set::WallSeconds(n) => limits.wall = Duration::from_secs(n),
+            Set::CpuSeconds(n) => limits.cpu_time = Some(Duration::from_secs(n)),
+            Set::OutputMib(n) => limits.output = Bytes::mib(n),
+            Set::NetworkOff => network = Network::Off,
+        }
+    }
+    let bin = base.join("bin");
+    let granted = base.join("granted");
+    let mut policy = Policy::new(program)
+        .args(arguments)
+        .read_only(&bin, &bin)
+        .read_only(&granted, &granted)
+        .limits(limits);
+    policy.shape.network = network;
+    without.iter().fold(policy, |policy, wall| match wall {
+        Wall::Layer(layer) => policy.without_layer(*layer, WeakensTheSandbox),
+        Wall::Kernel | Wall::Supervisor | Wall::Launcher => policy,
+    })
+}
+
+/// Runs a policy to its end.
+///
+/// # Errors
+/// When no runtime can be made.
+pub fn outcome(policy: Policy) -> std::io::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(hotcell_sandbox::run(policy)))
+}
+
+/// Runs a row with some walls out.
+#[must_use]
+pub fn run(row: &Row, argv: &[String], base: &Path, setting: Setting, without: &[Wall]) -> Run {
+    let start = Instant::now();
+    let (ending, note) = match outcome(policy(row, argv, base, without)) {
+        Ok(outcome) => (ending(&outcome), note(&outcome)),
+        Err(error) => (Ending::Other(error.to_string()), String::new()),
+    };
+    let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Run { setting, ending, survivor: false, note, milliseconds }
+}
+
+/// How an outcome says that the program ended.
+#[must_use]
+pub fn ending(outcome: &Outcome) -> Ending {
+    let reason = || outcome.reason.clone().unwrap_or_default();
+    let name = || {
+        serde_json::to_value(outcome.cause)
+            .ok()
+            .and_then(|v| v.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    match outcome.cause {
+        Cause::Exited => Ending::Exited(outcome.exit_code.unwrap_or(-1)),
+        Cause::Signaled => Ending::Signaled(outcome.signal.clone().unwrap_or_default()),
+        Cause::Refused => Ending::Refused(reason()),
+        cause if cause.is_limit() => Ending::Limit(name()),
+        _ => Ending::Other(format!("{}: {}", name(), reason())),
+    }
+}
+
+/// The program's last line, or the engine's reason.
+fn note(outcome: &Outcome) -> String {
+    let errors = outcome.stderr.to_bytes();
+    let text = String::from_utf8_lossy(&errors[errors.len().saturating_sub(600)..]).trim().to_owned();
+    match &outcome.reason {
+        Some(reason) => format!("{reason}; {text}"),
+        None => text,
+    }
+}

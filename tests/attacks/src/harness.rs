@@ -1,0 +1,208 @@
+//! The test program: one named test for each row and user, and for each special test.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use crate::arena;
+use crate::driver::Work;
+use crate::programs;
+use crate::report::{Line, markdown};
+use crate::run::{Run, User};
+use crate::special::{self, Said, Special};
+use crate::table::{Expect, ROWS, Row};
+use crate::verdict::{Verdict, bare_verdict, verdict};
+
+type Lines = Arc<Mutex<BTreeMap<String, Line>>>;
+
+/// Runs the tests, or the stage of an arena that the arguments ask for. `scratch` is the build's folder for tests.
+///
+/// Besides libtest's arguments it knows `--table`: print the table of attacks and layers after the run.
+#[must_use]
+pub fn main(scratch: &str) -> i32 {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(code) = arena::stage(&arguments) {
+        return code;
+    }
+    if let [_, what, base] = &arguments[..]
+        && what == special::SUPERVISE
+    {
+        return special::supervise(Path::new(base));
+    }
+    let table = arguments.iter().any(|a| a == "--table");
+    let mut known = Arguments::from_iter(arguments.into_iter().filter(|a| a != "--table"));
+    if known.test_threads.is_none() {
+        // Limits by time and memory are among what is tested: too many arenas at once disturb each other.
+        known.test_threads = Some(2);
+    }
+    let lines = Lines::default();
+    let scratch = PathBuf::from(scratch);
+    let root = nix::unistd::geteuid().is_root();
+    let mut trials = Vec::new();
+    for row in ROWS {
+        for user in User::ALL.into_iter().filter(|u| row.is_for(*u)) {
+            trials.push(row_trial(row, user, root, &scratch, &lines));
+            if !matches!(row.expect, Expect::Ends(_)) {
+                trials.push(bare_trial(row, user, root, &scratch, &lines));
+            }
+        }
+    }
+    for test in special::ALL {
+        for user in User::ALL {
+            trials.push(special_trial(test, user, root, &scratch));
+        }
+    }
+    let conclusion = libtest_mimic::run(&known, trials);
+    if table && let Ok(lines) = lines.lock() {
+        let lines: Vec<Line> = lines.values().cloned().collect();
+        println!("{}", markdown(&lines));
+        if std::env::var_os("HOTCELL_ATTACKS_NOTES").is_some() {
+            for line in &lines {
+                for run in &line.runs {
+                    println!(
+                        "{} {} {:?} {:?}: {}",
+                        line.row.test_name(),
+                        line.user.name(),
+                        run.setting,
+                        run.ending,
+                        run.note
+                    );
+                }
+            }
+        }
+    }
+    conclusion.exit_code().into_code()
+}
+
+/// `ExitCode` has no number; only whether it is good counts.
+trait IntoCode {
+    fn into_code(self) -> i32;
+}
+impl IntoCode for std::process::ExitCode {
+    fn into_code(self) -> i32 {
+        i32::from(self != Self::SUCCESS)
+    }
+}
+
+fn program(scratch: &Path) -> Result<PathBuf, Failed> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PROGRAM
+        .get_or_init(|| programs::attack_program(scratch).map_err(|e| e.to_string()))
+        .clone()
+        .map_err(Failed::from)
+}
+
+/// Runs `work` in an arena; a host that offers none is a named skip, never a pass.
+fn in_arena(
+    user: User,
+    root: bool,
+    scratch: &Path,
+    work: Work,
+) -> Result<Result<arena::Report, Completion>, Failed> {
+    if user == User::Root && !root {
+        return Ok(Err(Completion::ignored_with("needs root")));
+    }
+    let program = program(scratch)?;
+    match arena::run(user, work, &program) {
+        Ok(report) => Ok(Ok(report)),
+        Err(error) if std::env::var_os("HOTCELL_ATTACKS_REQUIRE_ARENA").is_some() => {
+            Err(Failed::from(error.to_string()))
+        }
+        Err(error) => {
+            Ok(Err(Completion::ignored_with(format!("without an arena nothing hostile runs: {error}"))))
+        }
+    }
+}
+
+/// The order of the table.
+fn key(row: &Row, user: User) -> String {
+    format!("{} {}", row.test_name(), user.name())
+}
+
+fn runs(report: &arena::Report) -> Result<Vec<Run>, Failed> {
+    let runs: Vec<Run> = report
+        .lines
+        .iter()
+        .map(|line| serde_json::from_str(line).map_err(|e| Failed::from(format!("{e}: {line}"))))
+        .collect::<Result<_, _>>()?;
+    if runs.is_empty() {
+        return Err(Failed::from(format!("the driver said nothing: {}", report.errors.trim())));
+    }
+    Ok(runs)
+}
+
+fn complete(verdict: &Verdict, runs: &[Run]) -> Result<Completion, Failed> {
+    match verdict {
+        Verdict::Held(_) | Verdict::Works => Ok(Completion::Completed),
+        Verdict::Skipped(why) => Ok(Completion::ignored_with(why)),
+        Verdict::Failed(why) => {
+            let mut text = why.join("\n");
+            for run in runs {
+                text.push_str(&format!(
+                    "\n  {:?}: {:?} survivor {} {}",
+                    run.setting, run.ending, run.survivor, run.note
+                ));
+            }
+            Err(Failed::from(text))
+        }
+    }
+}
+
+fn row_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &Lines) -> Trial {
+    let (scratch, lines) = (scratch.to_owned(), Arc::clone(lines));
+    Trial::ignorable_test(format!("{}::{}", row.test_name(), user.name()), move || {
+        let report = match in_arena(user, root, &scratch, Work::Full(row.test_name()))? {
+            Ok(report) => report,
+            Err(skip) => return Ok(skip),
+        };
+        let runs = runs(&report)?;
+        let verdict = verdict(row, user, &runs);
+        let completion = complete(&verdict, &runs);
+        if let Ok(mut lines) = lines.lock() {
+            lines.insert(key(row, user), Line { row, user, runs, verdict });
+        }
+        completion
+    })
+}
+
+fn bare_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &Lines) -> Trial {
+    let (scratch, lines) = (scratch.to_owned(), Arc::clone(lines));
+    Trial::ignorable_test(format!("bare::{}::{}", row.test_name(), user.name()), move || {
+        let report = match in_arena(user, root, &scratch, Work::Bare(row.test_name()))? {
+            Ok(report) => report,
+            Err(skip) => return Ok(skip),
+        };
+        let runs = runs(&report)?;
+        let Some(bare) = runs.first() else { return Err(Failed::from("no run")) };
+        let verdict = bare_verdict(row, user, bare);
+        let completion = complete(&verdict, &runs);
+        if let Ok(mut lines) = lines.lock() {
+            // The full run of the row says more, where there is one.
+            lines.entry(key(row, user)).or_insert(Line { row, user, runs, verdict });
+        }
+        completion
+    })
+}
+
+fn special_trial(test: &'static Special, user: User, root: bool, scratch: &Path) -> Trial {
+    let scratch = scratch.to_owned();
+    Trial::ignorable_test(format!("{}::{}", test.name, user.name()), move || {
+        let report = match in_arena(user, root, &scratch, Work::Special(test.name.to_owned()))? {
+            Ok(report) => report,
+            Err(skip) => return Ok(skip),
+        };
+        let Some(line) = report.lines.last() else {
+            return Err(Failed::from(format!("the driver said nothing: {}", report.errors.trim())));
+        };
+        match serde_json::from_str(line).map_err(|e| Failed::from(format!("{e}: {line}")))? {
+            Said::Good(_) if report.cgroups_left > 0 => {
+                Err(Failed::from(format!("{} cgroups are left", report.cgroups_left)))
+            }
+            Said::Good(_) => Ok(Completion::Completed),
+            Said::Skipped(why) => Ok(Completion::ignored_with(why)),
+            Said::Bad(why) => Err(Failed::from(why)),
+        }
+    })
+}

@@ -1,0 +1,8 @@
+//! One named test for each attack and user; see the README beside `Cargo.toml`.
+
+fn main() -> std::process::ExitCode {
+    match hotcell_attacks::harness::main(env!("CARGO_TARGET_TMPDIR")) {
+        0 => std::process::ExitCode::SUCCESS,
+        _ => std::process::ExitCode::FAILURE,
+    }
+}
