@@ -1,12 +1,12 @@
 //! Makes sandboxes: one launcher, its templates, the cgroups, and what has to be cleaned up behind runs.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::CString;
 use std::future::Future;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ const TEMPLATES: u32 = 32;
 /// Sandboxes that have answered and are not gone yet.
 #[derive(Debug, Default)]
 struct Cleaning {
-    open: std::sync::atomic::AtomicUsize,
+    open: AtomicUsize,
 }
 
 impl Engine {
@@ -149,7 +149,7 @@ impl Engine {
             let until = Instant::now() + patience;
             loop {
                 let groups = self.0.cgroups.as_ref().map_or(0, Cgroups::pending);
-                let open = self.0.cleaning.open.load(std::sync::atomic::Ordering::Acquire);
+                let open = self.0.cleaning.open.load(Ordering::Acquire);
                 if groups == 0 && open == 0 {
                     return true;
                 }
@@ -553,19 +553,33 @@ async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, engine: Engine, slot: O
 
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
 fn clean_up(remains: Remains, slot: Option<Slot>, cleaning: &Arc<Cleaning>) {
-    use std::sync::atomic::Ordering;
     let Remains { pidfd, group } = remains;
     let Some(pidfd) = pidfd else { return };
-    let cleaning = Arc::clone(cleaning);
-    cleaning.open.fetch_add(1, Ordering::AcqRel);
+    let open = Open::count(cleaning);
     tokio::spawn(async move {
         if let Ok(gone) = sys::readiness(pidfd) {
             let _ = tokio::time::timeout(Duration::from_secs(10), gone.readable()).await;
         }
         drop(group);
         drop(slot);
-        cleaning.open.fetch_sub(1, Ordering::AcqRel);
+        drop(open);
     });
+}
+
+/// Counts one sandbox that is going away; also when the runtime that waits for it ends first.
+struct Open(Arc<Cleaning>);
+
+impl Open {
+    fn count(cleaning: &Arc<Cleaning>) -> Self {
+        cleaning.open.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(cleaning))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// An outcome for something that never ran.
@@ -682,10 +696,4 @@ fn look_at_host(cgroups: &Result<Cgroups, crate::cgroup::Unavailable>) -> Host {
         root: HostRoot::look(),
         memory: memory.unwrap_or(Bytes::gib(1)),
     }
-}
-
-/// A host path as the kernel wants it.
-#[allow(dead_code)]
-fn kernel_path(path: &Path) -> CString {
-    root::cstring(path)
 }

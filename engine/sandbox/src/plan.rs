@@ -606,8 +606,10 @@ fn rlimits(limits: &Limits, group: bool) -> Vec<(u32, u64, u64)> {
         list.push((libc::RLIMIT_CPU, seconds, seconds + 1));
     }
     if !group {
-        // Never RLIMIT_AS: 64 GiB reserved and untouched must work. Scratch is no data.
-        list.push((libc::RLIMIT_DATA, limits.memory.0, limits.memory.0));
+        // Never RLIMIT_AS: 64 GiB reserved and untouched must work. Well above the limit itself, so that the
+        // supervisor, which can name the cause, sees the tree's sum first; this stops what is faster than it.
+        let data = limits.memory.0.saturating_add(limits.memory.0.max(Bytes::mib(256).0));
+        list.push((libc::RLIMIT_DATA, data, data));
     }
     list
 }

@@ -1,0 +1,160 @@
+use std::time::Duration;
+
+use hotcell_sandbox::{Cause, Chunk, Layer, Policy, Stdin};
+
+use crate::{run, sh, stdout, told};
+
+#[tokio::test]
+async fn exit_codes_and_signals_are_the_program_s_own() {
+    for (script, cause, code, signal) in [
+        ("exit 0", Cause::Exited, Some(0), None),
+        ("exit 77", Cause::Exited, Some(77), None),
+        ("kill -9 $$", Cause::Signaled, None, Some("SIGKILL")),
+        ("kill -SEGV $$", Cause::Signaled, None, Some("SIGSEGV")),
+    ] {
+        let outcome = run(&sh(script)).await;
+        let got = (outcome.cause, outcome.exit_code, outcome.signal.as_deref());
+        assert_eq!(got, (cause, code, signal), "{script}: {}", told(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn missing_and_broken_programs_have_their_own_causes() {
+    for (program, cause) in [
+        ("no-such-program-anywhere", Cause::NotFound),
+        ("/usr/bin/no-such-program", Cause::NotFound),
+        ("/etc/passwd", Cause::NotExecutable),
+        ("/usr", Cause::NotExecutable),
+    ] {
+        let outcome = run(&Policy::new(program)).await;
+        assert_eq!(outcome.cause, cause, "{program}: {}", told(&outcome));
+        assert!(outcome.reason.as_deref().is_some_and(|r| r.contains(program)), "{}", told(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn the_world_inside_is_small_and_its_own() {
+    let script = "id -u; id -g; uname -n; pwd; echo $HOME $LANG $TMPDIR; cat /proc/1/comm; ls /; ls /dev; ls /home";
+    let outcome = run(&sh(script)).await;
+    let text = stdout(&outcome);
+    assert!(text.starts_with("1000\n1000\nsandbox\n/home/sandbox\n/home/sandbox C.UTF-8 /tmp\nhotcell-init\n"), "{text}");
+    for absent in ["sys\n", "boot", "root", "kvm", "mem\n", "tty\n", "fuse"] {
+        assert!(!text.contains(absent), "{absent} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_environment_is_only_what_was_named() {
+    let outcome = run(&Policy::new("env").env("NAMED", "yes").env("LANG", "C")).await;
+    let mut lines: Vec<&str> = stdout(&outcome).lines().collect();
+    lines.sort_unstable();
+    let path = "PATH=/usr/local/bin:/usr/bin:/bin";
+    assert_eq!(lines, ["HOME=/home/sandbox", "LANG=C", "NAMED=yes", path, "TMPDIR=/tmp"]);
+}
+
+#[tokio::test]
+async fn every_layer_that_stands_as_on_is_in_force() {
+    let outcome = run(&sh("grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status; cat /proc/self/cgroup")).await;
+    let text = stdout(&outcome);
+    assert!(text.contains("NoNewPrivs:\t1") && text.contains("Seccomp:\t2"), "{text}");
+    assert_eq!(text.matches("0000000000000000").count(), 5, "{text}");
+    for layer in [
+        Layer::UserNs, Layer::MountNs, Layer::PidNs, Layer::NetNs, Layer::IpcNs, Layer::UtsNs, Layer::Seccomp,
+        Layer::NoNewPrivs, Layer::Capabilities, Layer::Rlimits,
+    ] {
+        assert!(outcome.layers.is_on(layer), "{layer}: {}", told(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn streams_arrive_while_the_program_runs() {
+    let mut running = hotcell_sandbox::spawn(&sh("read a; echo got $a; echo bad >&2; read b; echo and $b").stdin_piped())
+        .await
+        .expect("spawned");
+    let mut output = running.output().expect("output");
+    let mut input = running.stdin().expect("stdin");
+    use tokio::io::AsyncWriteExt;
+    input.write_all(b"one\n").await.expect("written");
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        seen.push(output.recv().await.expect("a chunk"));
+    }
+    assert!(seen.contains(&Chunk::Stdout(b"got one\n".to_vec())), "{seen:?}");
+    assert!(seen.contains(&Chunk::Stderr(b"bad\n".to_vec())), "{seen:?}");
+    input.write_all(b"two\n").await.expect("written");
+    let outcome = running.wait().await;
+    assert_eq!(stdout(&outcome), "got one\nand two\n");
+}
+
+#[tokio::test]
+async fn standard_input_can_be_bytes_or_nothing() {
+    let outcome = run(&Policy::new("cat").stdin_bytes("some\nbytes")).await;
+    assert_eq!(stdout(&outcome), "some\nbytes");
+    let mut nothing = Policy::new("cat");
+    nothing.job.stdin = Stdin::Null;
+    let outcome = run(&nothing).await;
+    assert_eq!((stdout(&outcome), outcome.exit_code), ("", Some(0)));
+}
+
+#[tokio::test]
+async fn output_that_is_not_text_survives() {
+    let outcome = run(&sh(r"printf '\377\000\376'")).await;
+    assert_eq!(outcome.stdout.text, None);
+    assert_eq!(outcome.stdout.to_bytes(), [255, 0, 254]);
+}
+
+#[tokio::test]
+async fn a_run_can_be_cancelled() {
+    let running = hotcell_sandbox::spawn(&sh("sleep 60 & sleep 60")).await.expect("spawned");
+    let cancel = running.canceller();
+    let started = std::time::Instant::now();
+    let (outcome, ()) = tokio::join!(running.wait(), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cancel.cancel();
+    });
+    assert_eq!(outcome.cause, Cause::Cancelled);
+    assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_sandbox_can_be_made_before_its_job() {
+    let engine = hotcell_sandbox::Engine::shared();
+    let sandbox = engine.acquire(&hotcell_sandbox::Shape::default()).await.expect("acquired");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let job = Policy::new("echo").arg("later").job;
+    let outcome = sandbox.release(&job).await.expect("released").wait().await;
+    assert_eq!(stdout(&outcome), "later\n");
+}
+
+#[tokio::test]
+async fn dev_stdout_can_be_opened_again() {
+    let outcome = run(&sh("echo a > /dev/stdout; echo b > /dev/stderr")).await;
+    assert_eq!((stdout(&outcome), outcome.stderr.text.as_deref()), ("a\n", Some("b\n")), "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn denied_calls_are_reported_with_their_name() {
+    let script = "import ctypes, socket\n\
+                  libc = ctypes.CDLL(None, use_errno=True)\n\
+                  print(libc.ptrace(0, 0, 0, 0), ctypes.get_errno())\n\
+                  s = socket.socket()\n\
+                  try: s.connect(('198.51.100.7', 81))\n\
+                  except OSError as e: print(e.errno)\n";
+    let outcome = run(&Policy::new("/usr/bin/python3").args(["-c", script])).await;
+    assert_eq!(stdout(&outcome), "-1 1\n101\n", "{}", told(&outcome));
+    let rows: Vec<(&str, &str)> = outcome.denials.iter().map(|d| (d.layer.as_str(), d.operation.as_str())).collect();
+    assert!(rows.contains(&("seccomp", "ptrace")), "{rows:?}");
+    let network = outcome.denials.iter().find(|d| d.layer == "network").expect("a network denial");
+    assert_eq!((network.operation.as_str(), network.target.as_str()), ("connect", "198.51.100.7:81"));
+}
+
+#[tokio::test]
+async fn a_private_loopback_works() {
+    let script = "import socket, threading\n\
+                  s = socket.create_server(('127.0.0.1', 0))\n\
+                  def serve():\n    c, _ = s.accept()\n    c.sendall(b'hello')\n    c.close()\n\
+                  threading.Thread(target=serve).start()\n\
+                  print(socket.create_connection(s.getsockname()).recv(9))\n";
+    let outcome = run(&Policy::new("/usr/bin/python3").args(["-c", script])).await;
+    assert_eq!(stdout(&outcome), "b'hello'\n", "{}", told(&outcome));
+}

@@ -1,0 +1,114 @@
+//! Who dies with whom, and what is left.
+
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::{Cause, Engine, Policy};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::{run, sh, told};
+
+/// Whether any process's command line holds `mark`.
+fn alive(mark: &str) -> bool {
+    let own = std::process::id().to_string();
+    std::fs::read_dir("/proc").expect("/proc").flatten().any(|entry| {
+        let name = entry.file_name();
+        name != own.as_str()
+            && name.to_string_lossy().bytes().all(|b| b.is_ascii_digit())
+            && std::fs::read(entry.path().join("cmdline"))
+                .is_ok_and(|line| line.split(|b| *b == 0).any(|arg| arg == mark.as_bytes()))
+    })
+}
+
+fn wait_until(what: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// A program that stays, and a daemon of it that left its session, both findable by `mark`.
+fn stays(mark: &str) -> Policy {
+    sh("setsid sh -c 'sleep 600; :' \"$0\" & sleep 600; :").arg(mark)
+}
+
+#[tokio::test]
+async fn daemons_end_with_the_program() {
+    let mark = "hotcell-mark-daemon";
+    let outcome = run(&sh("setsid sh -c 'sleep 600; :' \"$0\" >/dev/null 2>&1 & echo begun").arg(mark)).await;
+    assert_eq!((outcome.cause, outcome.exit_code), (Cause::Exited, Some(0)), "{}", told(&outcome));
+    assert!(wait_until(|| !alive(mark)));
+}
+
+#[tokio::test]
+async fn a_child_that_holds_the_output_does_not_hold_the_answer() {
+    let started = Instant::now();
+    let outcome = run(&sh("sleep 600 & echo done")).await;
+    assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"));
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn killing_the_launcher_ends_its_sandboxes_and_the_next_run_has_a_new_one() {
+    let engine = Engine::new();
+    let mark = "hotcell-mark-launcher";
+    let policy = stays(mark);
+    let running = engine.spawn(&policy).await.expect("spawned");
+    let waiting = tokio::spawn(running.wait());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(alive(mark));
+    let launcher = engine.launcher_id().await.expect("a launcher");
+    kill(Pid::from_raw(i32::try_from(launcher).expect("a pid")), Signal::SIGKILL).expect("killed");
+    let outcome = waiting.await.expect("followed");
+    assert_eq!(outcome.cause, Cause::Internal, "{}", told(&outcome));
+    assert!(wait_until(|| !alive(mark)));
+    let again = engine.run(&sh("echo again")).await;
+    assert_eq!(again.stdout.text.as_deref(), Some("again\n"), "{}", told(&again));
+}
+
+#[tokio::test]
+async fn a_stopped_launcher_does_not_keep_a_dropped_run_alive() {
+    let engine = Engine::new();
+    let mark = "hotcell-mark-stopped";
+    let policy = stays(mark);
+    let mut running = engine.spawn(&policy).await.expect("spawned");
+    let output = running.output();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(alive(mark));
+    let launcher = Pid::from_raw(i32::try_from(engine.launcher_id().await.expect("a launcher")).expect("a pid"));
+    kill(launcher, Signal::SIGSTOP).expect("stopped");
+    drop((running, output));
+    let ended = tokio::task::spawn_blocking(move || wait_until(|| !alive(mark))).await.expect("waited");
+    kill(launcher, Signal::SIGCONT).expect("continued");
+    assert!(ended);
+}
+
+#[tokio::test]
+async fn a_hundred_runs_leave_nothing() {
+    let engine = Engine::new();
+    let count = |what: &str| std::fs::read_dir(format!("/proc/self/{what}")).expect("/proc/self").count();
+    let groups = || {
+        let folders = engine.cgroup_folders();
+        let own = format!("{}-", std::process::id());
+        folders
+            .iter()
+            .flat_map(|f| std::fs::read_dir(f).into_iter().flatten().flatten())
+            .filter(|e| e.file_name().to_string_lossy().starts_with(&own))
+            .count()
+    };
+    let _ = engine.run(&sh("true")).await;
+    assert!(engine.settle(Duration::from_secs(5)).await);
+    let before = count("fd");
+    for _ in 0..100 {
+        let outcome = engine.run(&sh("true")).await;
+        assert!(outcome.success(), "{}", told(&outcome));
+    }
+    assert!(engine.settle(Duration::from_secs(5)).await);
+    // Other tests of this process run beside this one, so only a leak per run would show.
+    assert!(count("fd") < before + 60, "{before} descriptors before, {} after", count("fd"));
+    assert!(groups() < 20, "{} cgroups left", groups());
+}

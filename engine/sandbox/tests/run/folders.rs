@@ -1,0 +1,129 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+use hotcell_sandbox::Cause;
+
+use crate::{is_root, run, sh, stdout, told};
+
+/// Name, content, mode and owner of everything below a folder.
+fn snapshot(dir: &Path) -> Vec<(String, Vec<u8>, u32)> {
+    let mut all = Vec::new();
+    let mut todo = vec![dir.to_owned()];
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(&dir).expect("readable") {
+            let path = entry.expect("an entry").path();
+            let meta = path.symlink_metadata().expect("metadata");
+            let content = if meta.is_file() { fs::read(&path).expect("content") } else { Vec::new() };
+            all.push((path.display().to_string(), content, meta.permissions().mode()));
+            if meta.is_dir() {
+                todo.push(path);
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+fn project(mode: u32) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::create_dir(dir.path().join("sub")).expect("made");
+    fs::write(dir.path().join("sub/a.txt"), "original").expect("written");
+    fs::write(dir.path().join("run.sh"), "#!/bin/sh\ncat sub/a.txt\n").expect("written");
+    fs::set_permissions(dir.path().join("run.sh"), PermissionsExt::from_mode(0o700)).expect("mode");
+    fs::set_permissions(dir.path().join("sub"), PermissionsExt::from_mode(mode)).expect("mode");
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).expect("mode");
+    dir
+}
+
+const CHANGE: &str = "./run.sh && echo changed > sub/a.txt && rm run.sh && rm -r sub && mkdir sub && echo new > sub/b && cat sub/b";
+
+#[tokio::test]
+async fn a_workspace_is_writable_inside_and_untouched_outside() {
+    let dir = project(0o700);
+    let before = snapshot(dir.path());
+    let outcome = run(&sh(CHANGE).workspace(dir.path())).await;
+    assert_eq!(stdout(&outcome), "originalnew\n", "{}", told(&outcome));
+    assert_eq!(snapshot(dir.path()), before);
+}
+
+#[tokio::test]
+async fn a_workspace_of_another_user_works_for_root() {
+    if !is_root() {
+        eprintln!("skipped: only root can make files of another user");
+        return;
+    }
+    let dir = project(0o700);
+    for path in ["", "sub", "sub/a.txt", "run.sh"] {
+        chown(dir.path().join(path), Some(4321), Some(4321)).expect("chown");
+    }
+    let before = snapshot(dir.path());
+    let outcome = run(&sh(CHANGE).workspace(dir.path())).await;
+    assert_eq!(stdout(&outcome), "originalnew\n", "{}", told(&outcome));
+    assert_eq!(snapshot(dir.path()), before);
+}
+
+#[tokio::test]
+async fn read_only_folders_are_read_only() {
+    let dir = project(0o700);
+    let script = "cat /data/sub/a.txt; echo x > /data/new || echo refused; echo x > /data/sub/a.txt || echo refused";
+    let outcome = run(&sh(script).read_only(dir.path(), "/data")).await;
+    assert_eq!(stdout(&outcome), "originalrefused\nrefused\n", "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn what_is_written_to_a_writable_folder_belongs_to_its_owner() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = project(0o700);
+    if is_root() {
+        for path in ["", "sub", "sub/a.txt", "run.sh"] {
+            chown(dir.path().join(path), Some(4321), Some(4321)).expect("chown");
+        }
+    }
+    let script = "echo mine > /out/new && echo more >> /out/sub/a.txt && cat /out/sub/a.txt";
+    let outcome = run(&sh(script).read_write(dir.path(), "/out")).await;
+    assert_eq!(stdout(&outcome), "originalmore\n", "{}", told(&outcome));
+    let meta = fs::metadata(dir.path().join("new")).expect("written for real");
+    let owner = fs::metadata(dir.path()).expect("the folder").uid();
+    assert_eq!(meta.uid(), owner);
+}
+
+#[tokio::test]
+async fn a_single_file_can_be_bound_anywhere() {
+    let dir = project(0o700);
+    let file = dir.path().join("sub/a.txt");
+    let policy = sh("cat /etc/extra.conf /opt/x/y ~/deep/er/file").read_only(&file, "/etc/extra.conf");
+    let policy = policy.read_only(&file, "/opt/x/y").read_only(&file, "/home/sandbox/deep/er/file");
+    let outcome = run(&policy).await;
+    assert_eq!(stdout(&outcome), "originaloriginaloriginal", "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn folders_that_cannot_be_mounted_are_refused() {
+    for (policy, word) in [
+        (sh("true").workspace("/no/such/folder"), "/no/such/folder"),
+        (sh("true").workspace("/etc/hostname"), "not a folder"),
+        (sh("true").read_only("/dev/null", "/x"), "neither"),
+        (sh("true").read_only("/usr", "relative"), "start with /"),
+        (sh("true").read_only("/usr", "/a/../b"), "`..`"),
+        (sh("true").read_only("/usr", "/proc/x"), "belongs to the sandbox"),
+        (sh("true").read_only("/", "/host"), "never mounted"),
+        (sh("true").cwd("/nowhere"), "/nowhere"),
+    ] {
+        let outcome = run(&policy).await;
+        assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
+        assert!(outcome.reason.as_deref().is_some_and(|r| r.contains(word)), "{word}: {}", told(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_not_text_survive() {
+    use std::os::unix::ffi::OsStringExt;
+    let dir = tempfile::tempdir().expect("a folder");
+    let odd = std::ffi::OsString::from_vec(b"bad\xff\nname".to_vec());
+    let inner = dir.path().join(&odd);
+    fs::create_dir(&inner).expect("made");
+    fs::write(inner.join("f"), "there").expect("written");
+    let outcome = run(&sh("cat f").workspace(&inner)).await;
+    assert_eq!(stdout(&outcome), "there", "{}", told(&outcome));
+}

@@ -1,0 +1,114 @@
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::outcome::Limit;
+use hotcell_sandbox::{Bytes, Cause, Limits, Outcome, Policy};
+
+use crate::{run, sh, told};
+
+fn python(script: &str) -> Policy {
+    Policy::new("/usr/bin/python3").args(["-c", script])
+}
+
+fn hit(outcome: &Outcome, limit: Limit) -> bool {
+    outcome.limits_hit.iter().any(|h| h.limit == limit)
+}
+
+/// Runs a bomb; it must end by itself well before its wall clock.
+async fn bomb(policy: &Policy, cause: Cause) -> Outcome {
+    let started = Instant::now();
+    let outcome = run(policy).await;
+    assert_eq!(outcome.cause, cause, "{}", told(&outcome));
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    outcome
+}
+
+#[tokio::test]
+async fn the_wall_clock_ends_a_sleeper_that_ignores_signals() {
+    let policy = sh("trap '' TERM INT; echo begun; while :; do sleep 1; done").wall(Duration::from_millis(300));
+    let outcome = bomb(&policy, Cause::WallLimit).await;
+    assert!(hit(&outcome, Limit::Wall));
+    assert_eq!(outcome.stdout.text.as_deref(), Some("begun\n"), "output so far is kept");
+}
+
+#[tokio::test]
+async fn cpu_time_ends_a_spinner_on_several_threads() {
+    let mut policy = sh("while :; do :; done & while :; do :; done");
+    policy.job.limits.cpu_time = Some(Duration::from_millis(600));
+    let outcome = bomb(&policy, Cause::CpuLimit).await;
+    assert!(hit(&outcome, Limit::CpuTime) || outcome.signal.is_some(), "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn memory_ends_a_bomb_and_keeps_its_output() {
+    let script = "print('begun', flush=True)\nx = []\nwhile True: x.append(bytearray(1 << 20))";
+    let outcome = bomb(&python(script).memory(Bytes::mib(64)), Cause::MemoryLimit).await;
+    assert!(hit(&outcome, Limit::Memory), "{}", told(&outcome));
+    assert_eq!(outcome.stdout.text.as_deref(), Some("begun\n"));
+}
+
+#[tokio::test]
+async fn memory_that_is_only_reserved_is_free() {
+    let script = "import mmap; m = mmap.mmap(-1, 64 << 30, prot=0, flags=mmap.MAP_PRIVATE | 0x4000); print('ok')";
+    let outcome = run(&python(script).memory(Bytes::mib(64))).await;
+    assert_eq!(outcome.stdout.text.as_deref(), Some("ok\n"), "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn a_fork_bomb_is_held_and_ended() {
+    let mut policy = sh("f() { f | f & f; }; f").wall(Duration::from_secs(5));
+    policy.job.limits.processes = 20;
+    let outcome = run(&policy).await;
+    if outcome.layers.cgroup_version > 0 {
+        // Held at once; a shell bomb may fall over its own failures before the second is over.
+        assert!(hit(&outcome, Limit::Processes), "{}", told(&outcome));
+        assert!(matches!(outcome.cause, Cause::ProcessLimit | Cause::Exited), "{}", told(&outcome));
+    } else {
+        assert!(matches!(outcome.cause, Cause::WallLimit | Cause::Exited | Cause::CpuLimit), "{}", told(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn forks_that_go_on_failing_end_the_run() {
+    let script = "import os, time\nwhile True:\n try:\n  if os.fork() == 0: time.sleep(60)\n except OSError: time.sleep(0.01)";
+    let mut policy = python(script).wall(Duration::from_secs(6));
+    policy.job.limits.processes = 8;
+    let outcome = run(&policy).await;
+    let want = if outcome.layers.cgroup_version > 0 { Cause::ProcessLimit } else { Cause::WallLimit };
+    assert_eq!(outcome.cause, want, "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn output_ends_a_bomb_and_keeps_both_ends() {
+    let limits = Limits { output: Bytes::mib(1), capture: Bytes::kib(8), ..Limits::default() };
+    let outcome = bomb(&sh("echo first; yes").limits(limits), Cause::OutputLimit).await;
+    let text = outcome.stdout.text.clone().unwrap_or_default();
+    assert!(text.starts_with("first\ny\n") && outcome.stdout.truncated, "{}", told(&outcome));
+    assert_eq!(text.len(), 8 << 10);
+    assert!(outcome.stdout.bytes > 1 << 20);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_denied_and_then_ends_the_run() {
+    let limits = Limits { disk: Bytes::mib(4), ..Limits::default() };
+    let once = run(&sh("head -c 8M /dev/zero > /tmp/x; echo $?").limits(limits.clone())).await;
+    assert_eq!((once.cause, once.stdout.text.as_deref()), (Cause::Exited, Some("1\n")), "{}", told(&once));
+    assert!(hit(&once, Limit::Disk), "{}", told(&once));
+    let outcome = bomb(&sh("cat /dev/zero > /tmp/x; sleep 30").limits(limits), Cause::DiskLimit).await;
+    assert!(outcome.usage.disk_bytes.is_some_and(|n| n >= 4 << 20), "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn too_many_files_are_denied_and_then_end_the_run() {
+    let limits = Limits { files: 100, ..Limits::default() };
+    let script = "import itertools, time\nfor i in itertools.count():\n try: open(f'/tmp/{i}', 'x').close()\n except OSError: time.sleep(0.05)";
+    let outcome = bomb(&python(script).limits(limits), Cause::FileLimit).await;
+    assert!(hit(&outcome, Limit::Files), "{}", told(&outcome));
+    assert!(outcome.usage.disk_files.is_some_and(|n| (98..=102).contains(&n)), "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn scratch_is_not_charged_as_memory() {
+    let policy = sh("head -c 100M /dev/zero > /tmp/x; sleep 0.3; echo done").memory(Bytes::mib(32));
+    let outcome = run(&policy).await;
+    assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"), "{}", told(&outcome));
+}

@@ -1,0 +1,31 @@
+//! Runs real programs through the public API: what a sandbox is, what it may see, how its limits end it, and
+//! what is left behind. Every test works as root and as an ordinary user unless it says so.
+
+mod basics;
+mod deaths;
+mod folders;
+mod limits;
+
+use hotcell_sandbox::{Outcome, Policy};
+
+/// Runs a shell script with nothing granted.
+fn sh(script: &str) -> Policy {
+    Policy::new("sh").args(["-c", script])
+}
+
+async fn run(policy: &Policy) -> Outcome {
+    hotcell_sandbox::run(policy).await
+}
+
+fn stdout(outcome: &Outcome) -> &str {
+    outcome.stdout.text.as_deref().unwrap_or_default()
+}
+
+/// For assertions: everything that helps to understand a wrong outcome.
+fn told(outcome: &Outcome) -> String {
+    serde_json::to_string_pretty(outcome).unwrap_or_else(|e| e.to_string())
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
