@@ -34,7 +34,7 @@ pub struct Inherited<'a> {
 const CONTROL: Fd = 10;
 const LIFE: Fd = 11;
 const SCRATCH: Fd = 12;
-const KEPT: u32 = 12;
+const TREE: Fd = 13;
 
 /// Init. Never returns.
 pub fn run<'a>(setup: &'a Setup<'a>, inherited: &Inherited<'_>) -> ! {
@@ -55,23 +55,19 @@ fn live<'a>(
 ) -> Result<(), Failure> {
     identify(setup, from, log)?;
     join_cgroup(setup, from, log)?;
-    enter_root(setup, from.tree, log)?;
-    keep_descriptors(from).at(Step::Pivot)?;
+    keep_descriptors(from).at(Step::Ids)?;
     *control = CONTROL;
-    surround(setup, log)?;
 
-    let signals = sys::sigchld_fd().at(Step::Runner)?;
+    // The runner makes its network namespace and confines itself on the other processor meanwhile.
     let shared = Shared::new(setup);
     let pid = start_runner(&shared)?;
     log.done(Step::Runner);
+    enter_root(setup, log)?;
+    shared.rooted();
+    let signals = sys::sigchld_fd().at(Step::Runner)?;
     let early = setup.flags & setup::HARDEN_LATE == 0;
     if early {
         confirm(setup, &shared, pid, log)?;
-    }
-    if !setup.init_filter.is_empty() {
-        sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at(Step::InitFilter)?;
-        sys::install_filter(setup.init_filter, false).at(Step::InitFilter)?;
-        log.done(Step::InitFilter);
     }
     tell_ready(setup, &shared, early, log)?;
 
@@ -92,7 +88,14 @@ fn live<'a>(
     }
     let tried = shared.wait_until_executed()?;
     log.done(Step::Exec);
-    // From here on init only waits: the rights to mount go, the program's descriptors go.
+    log.tell(CONTROL, tell::RUNNING, [tried, 0, 0], &[]).at(Step::Supervise)?;
+    retire(setup, signals)?;
+    supervise(setup, signals, pid, log)
+}
+
+/// The program runs and init only waits from here on: the right to mount goes, the program's descriptors go,
+/// and of the system calls those stay that waiting and reporting need.
+fn retire(setup: &Setup<'_>, signals: Fd) -> Result<(), Failure> {
     sys::drop_capability_sets().at(Step::Supervise)?;
     sys::close_range(0, 2, 0).at(Step::Supervise)?;
     for fd in 3..=signals.max(64) {
@@ -100,8 +103,11 @@ fn live<'a>(
             sys::close(fd);
         }
     }
-    log.tell(CONTROL, tell::RUNNING, [tried, 0, 0], &[]).at(Step::Supervise)?;
-    supervise(setup, signals, pid, log)
+    if !setup.init_filter.is_empty() {
+        sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at(Step::InitFilter)?;
+        sys::install_filter(setup.init_filter, false).at(Step::InitFilter)?;
+    }
+    Ok(())
 }
 
 /// Takes the ids inside, then ties its life to the launcher's.
@@ -153,12 +159,15 @@ fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result
 }
 
 /// Attaches the root, makes the mounts that belong to this sandbox alone, and leaves the old tree.
-fn enter_root(setup: &Setup<'_>, tree: Fd, log: &mut Log) -> Result<(), Failure> {
+fn enter_root(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
+    if !setup.hostname.is_empty() {
+        sys::sethostname(setup.hostname).at_item(Step::Network, 1)?;
+    }
     if setup.flags & setup::ROOT == 0 {
         return Ok(());
     }
-    sys::move_mount(tree, sys::AT_FDCWD, c"/").at(Step::Root)?;
-    sys::fchdir(tree).at(Step::Root)?;
+    sys::move_mount(TREE, sys::AT_FDCWD, c"/").at(Step::Root)?;
+    sys::fchdir(TREE).at(Step::Root)?;
     log.done(Step::Root);
     let quiet = sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC;
     if setup.flags & setup::PROC != 0 {
@@ -238,28 +247,22 @@ fn mount_scratch(setup: &Setup<'_>) -> sys::Result<()> {
 
 /// Moves what init keeps to fixed places and closes everything else that it inherited.
 fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
-    // Inherited numbers may collide with the fixed places: go through a high place first.
+    // Inherited numbers may collide with the fixed places: go through high places first.
     const HIGH: Fd = 500;
-    sys::dup3(from.control, HIGH, sys::O_CLOEXEC)?;
-    sys::dup3(from.life, HIGH + 1, sys::O_CLOEXEC)?;
-    sys::dup3(HIGH, CONTROL, sys::O_CLOEXEC)?;
-    sys::dup3(HIGH + 1, LIFE, sys::O_CLOEXEC)?;
+    let kept = [(from.control, CONTROL), (from.life, LIFE), (from.tree, TREE)];
+    for (offset, (fd, _)) in (0..).zip(kept).filter(|(_, (fd, _))| *fd >= 0) {
+        sys::dup3(fd, HIGH + offset, sys::O_CLOEXEC)?;
+    }
+    for (offset, (_, place)) in (0..).zip(kept).filter(|(_, (fd, _))| *fd >= 0) {
+        sys::dup3(HIGH + offset, place, sys::O_CLOEXEC)?;
+    }
+    // Standard input, output and error are taken, so that nothing else gets their numbers.
     for place in 0..=2 {
         sys::dup3(CONTROL, place, sys::O_CLOEXEC)?;
     }
     sys::close_range(3, 9, 0)?;
-    sys::close_range(KEPT + 1, u32::MAX, 0)
-}
-
-fn surround(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
-    if !setup.hostname.is_empty() {
-        sys::sethostname(setup.hostname).at_item(Step::Network, 1)?;
-    }
-    if setup.flags & setup::LOOPBACK != 0 {
-        sys::loopback_up().at_item(Step::Network, 2)?;
-    }
-    log.done(Step::Network);
-    Ok(())
+    sys::close_range(SCRATCH.unsigned_abs(), SCRATCH.unsigned_abs(), 0)?;
+    sys::close_range(TREE.unsigned_abs() + 1, u32::MAX, 0)
 }
 
 /// Starts the runner on a stack of its own, sharing memory and descriptors with init until it executes.
@@ -286,7 +289,7 @@ fn confirm(setup: &Setup<'_>, shared: &Shared<'_>, pid: i32, log: &mut Log) -> R
     for (step, at) in shared.times() {
         log.done_at(step, at);
     }
-    readback::check(setup, pid)?;
+    readback::check(setup, pid, shared.its_root())?;
     log.done(Step::Readback);
     Ok(())
 }

@@ -290,7 +290,8 @@ impl Launcher {
         let go = sys::pipe().at(Step::Fork)?;
         let mut pidfd: Fd = -1;
         let mut args = CloneArgs {
-            flags: setup.namespaces | sys::CLONE_PIDFD,
+            // The network namespace is half of all the work: the runner makes it while init mounts.
+            flags: (setup.namespaces & !sys::CLONE_NEWNET) | sys::CLONE_PIDFD,
             pidfd: &raw mut pidfd as u64,
             exit_signal: u64::from(sys::SIGCHLD.unsigned_abs()),
             ..CloneArgs::default()

@@ -22,8 +22,8 @@ fn different(detail: u64) -> Failure {
     Failure { step: Step::Readback, errno: Errno::PERM, detail }
 }
 
-/// Compares what is in force for the runner with what was asked for.
-pub fn check(setup: &Setup<'_>, runner: i32) -> Result<(), Failure> {
+/// Compares what is in force for the runner, which sees `its_root` (device, inode) as `/`, with what was asked for.
+pub fn check(setup: &Setup<'_>, runner: i32, its_root: (u64, u64)) -> Result<(), Failure> {
     let mut buffer = [0u8; 4096];
     let status =
         slurp(Text::of(format_args!("/proc/{runner}/status")).cstr(), &mut buffer).at(Step::Readback)?;
@@ -34,6 +34,11 @@ pub fn check(setup: &Setup<'_>, runner: i32) -> Result<(), Failure> {
         sys::close(root);
         let wanted = sys::ST_RDONLY | sys::ST_NOSUID;
         if flags.at(Step::Readback)? & wanted != wanted {
+            return Err(different(differs::ROOT_FLAGS));
+        }
+        // The runner was there before the root was: pivot_root(2) moves every process of the namespace.
+        let own = sys::stat(c"/").at(Step::Readback)?;
+        if (own.dev, own.ino) != its_root {
             return Err(different(differs::ROOT_FLAGS));
         }
     }

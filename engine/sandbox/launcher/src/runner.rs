@@ -1,7 +1,8 @@
 //! The process that becomes the program. It shares memory and descriptors with init until it executes, so
 //! that making it is cheap and every failure can be told.
 //!
-//! Order: capabilities, Landlock, filter; then it waits, confined, for its job.
+//! While init mounts, it makes its network namespace, empties its capabilities and installs the filter; then,
+//! on the finished root, Landlock; then it waits, confined, for its job.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -13,9 +14,10 @@ use crate::wire::{Job, List, Setup, Step, setup};
 const STARTED: u32 = 0;
 const CONFINED: u32 = 1;
 const FAILED: u32 = 2;
-const RELEASED: u32 = 1;
-const GO: u32 = 2;
-const TIMED: [Step; 3] = [Step::Capabilities, Step::Landlock, Step::Seccomp];
+const ROOTED: u32 = 1;
+const RELEASED: u32 = 2;
+const GO: u32 = 3;
+const TIMED: [Step; 4] = [Step::Network, Step::Capabilities, Step::Seccomp, Step::Landlock];
 
 /// What init and runner share. Each field has one writer.
 pub struct Shared<'a> {
@@ -24,13 +26,15 @@ pub struct Shared<'a> {
     pub alive: AtomicU32,
     /// By the runner: `STARTED`, `CONFINED`, `FAILED`.
     runner: AtomicU32,
-    /// By init: 0, `RELEASED`, `GO`.
+    /// By init: 0, `ROOTED`, `RELEASED`, `GO`.
     init: AtomicU32,
     /// The filter's listener, or -1.
     pub listener: AtomicI32,
     failed: [AtomicU64; 3],
     done: [AtomicU64; TIMED.len()],
     tried: AtomicU64,
+    /// Device and inode of what the runner sees as `/`.
+    root: [AtomicU64; 2],
     stdio: [AtomicI32; 3],
     job: AtomicPtr<Job<'a>>,
     vectors: AtomicPtr<Vectors>,
@@ -47,6 +51,7 @@ impl<'a> Shared<'a> {
             failed: [const { AtomicU64::new(0) }; 3],
             done: [const { AtomicU64::new(0) }; TIMED.len()],
             tried: AtomicU64::new(0),
+            root: [const { AtomicU64::new(0) }; 2],
             stdio: [const { AtomicI32::new(-1) }; 3],
             job: AtomicPtr::new(core::ptr::null_mut()),
             vectors: AtomicPtr::new(core::ptr::null_mut()),
@@ -54,6 +59,11 @@ impl<'a> Shared<'a> {
     }
 
     // Init's side.
+
+    /// The root is complete.
+    pub fn rooted(&self) {
+        self.advance(&self.init, ROOTED);
+    }
 
     pub fn wait_until_confined(&self) -> Result<(), Failure> {
         loop {
@@ -63,6 +73,11 @@ impl<'a> Shared<'a> {
                 _ => return Err(self.failure()),
             }
         }
+    }
+
+    /// Device and inode of what the runner sees as `/`.
+    pub fn its_root(&self) -> (u64, u64) {
+        (self.root[0].load(Ordering::Acquire), self.root[1].load(Ordering::Acquire))
     }
 
     /// The steps of confinement with their times.
@@ -171,10 +186,8 @@ pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
     // SAFETY: the caller's contract.
     let shared = unsafe { &*argument.cast_const().cast::<Shared<'_>>() };
     let late = shared.setup.flags & setup::HARDEN_LATE != 0;
-    if late {
-        shared.wait_for(RELEASED);
-    }
-    match confine(shared) {
+    let landed = if late { RELEASED } else { ROOTED };
+    match confine(shared, landed) {
         Ok(()) => shared.advance(&shared.runner, CONFINED),
         Err(failure) => shared.fail(failure),
     }
@@ -182,8 +195,16 @@ pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
     shared.fail(become_program(shared))
 }
 
-fn confine(shared: &Shared<'_>) -> Result<(), Failure> {
+/// Confines this process. The rules of Landlock are made when init has reached the stage `landed`.
+fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
     let setup = shared.setup;
+    if setup.namespaces & sys::CLONE_NEWNET != 0 {
+        sys::unshare(sys::CLONE_NEWNET).at_item(Step::Network, 3)?;
+        if setup.flags & setup::LOOPBACK != 0 {
+            sys::loopback_up().at_item(Step::Network, 2)?;
+        }
+        shared.done(Step::Network);
+    }
     let no_new_privs = setup.flags & setup::NO_NEW_PRIVS != 0;
     if no_new_privs {
         sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at_item(Step::Capabilities, 1)?;
@@ -200,10 +221,6 @@ fn confine(shared: &Shared<'_>) -> Result<(), Failure> {
             .at_item(Step::Capabilities, 3)?;
     }
     shared.done(Step::Capabilities);
-    if setup.flags & setup::LANDLOCK != 0 {
-        restrict(shared)?;
-        shared.done(Step::Landlock);
-    }
     // Landlock and the filter accept either no_new_privs or CAP_SYS_ADMIN: without the first (a test that knocks
     // it out), the sets go last.
     if no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
@@ -216,6 +233,14 @@ fn confine(shared: &Shared<'_>) -> Result<(), Failure> {
             shared.listener.store(fd, Ordering::Release);
         }
         shared.done(Step::Seccomp);
+    }
+    shared.wait_for(landed);
+    let root = sys::stat(c"/").at_item(Step::Readback, 7)?;
+    shared.root[0].store(root.dev, Ordering::Release);
+    shared.root[1].store(root.ino, Ordering::Release);
+    if setup.flags & setup::LANDLOCK != 0 {
+        restrict(shared)?;
+        shared.done(Step::Landlock);
     }
     if !no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
         sys::drop_capability_sets().at_item(Step::Capabilities, 5)?;

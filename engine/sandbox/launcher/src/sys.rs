@@ -259,6 +259,11 @@ pub fn fstat(fd: Fd) -> Result<Stat> {
     call!(nr::NEWFSTATAT, fd, c"".as_ptr(), &raw mut stat, AT_EMPTY_PATH).map(|_| stat)
 }
 
+pub fn stat(path: &CStr) -> Result<Stat> {
+    let mut stat = Stat { dev: 0, ino: 0, rest: [0; 128] };
+    call!(nr::NEWFSTATAT, AT_FDCWD, path.as_ptr(), &raw mut stat, 0).map(|_| stat)
+}
+
 /// `struct statfs` of 64-bit architectures.
 #[repr(C)]
 #[derive(Default)]

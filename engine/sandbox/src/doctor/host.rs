@@ -1,0 +1,158 @@
+//! Facts about the host that choose words, never states.
+
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use super::HostReport;
+use crate::ids::Mapping;
+use crate::sys;
+
+/// What the advice depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// For the report.
+    pub report: HostReport,
+    /// `kernel.apparmor_restrict_unprivileged_userns` is on.
+    pub apparmor_restricts: bool,
+    /// Debian's `kernel.unprivileged_userns_clone` is 0.
+    pub clone_forbidden: bool,
+    /// Kinds of namespaces (`user`, `mnt` …) of which none may be made: `user.max_KIND_namespaces` is 0.
+    pub ceilings: Vec<&'static str>,
+    /// What Landlock's version call answered, when it failed.
+    pub landlock: Option<Errno>,
+    /// Security modules that are switched on, as `lsm=` wants them; empty where unknown.
+    pub modules: String,
+    /// This program.
+    pub program: PathBuf,
+    /// Groups of this process beyond its first.
+    pub supplementary_groups: usize,
+}
+
+/// Looks at this host. Reads `/proc` and `/sys` only, which never wait for a network.
+pub fn look(mapping: Mapping) -> Facts {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let says = |path: &str, value: &str| read(path).is_some_and(|text| text.trim() == value);
+    let uname = nix::sys::utsname::uname().ok();
+    let word = |text: Option<&std::ffi::OsStr>| text.unwrap_or_default().to_string_lossy().into_owned();
+    let container = container(&Traces {
+        variable: std::env::var("container").ok(),
+        systemd: read("/run/systemd/container"),
+        podman: read("/run/.containerenv"),
+        docker: Path::new("/.dockerenv").exists(),
+        kubernetes: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+        cgroup: read("/proc/1/cgroup").unwrap_or_default(),
+        version: read("/proc/version").unwrap_or_default(),
+    });
+    let kinds = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"];
+    Facts {
+        report: HostReport {
+            kernel: word(uname.as_ref().map(|u| u.release())),
+            arch: word(uname.as_ref().map(|u| u.machine())),
+            container,
+            user: user(nix::unistd::geteuid().as_raw(), mapping),
+        },
+        apparmor_restricts: says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
+        clone_forbidden: says("/proc/sys/kernel/unprivileged_userns_clone", "0"),
+        ceilings: kinds
+            .into_iter()
+            .filter(|kind| says(&format!("/proc/sys/user/max_{kind}_namespaces"), "0"))
+            .collect(),
+        landlock: sys::landlock_abi().err().map(|e| Errno::from_raw(e.raw_os_error().unwrap_or(0))),
+        modules: read("/sys/kernel/security/lsm").unwrap_or_default().trim().to_owned(),
+        program: std::env::current_exe().unwrap_or_else(|_| "/usr/bin/hotcell".into()),
+        supplementary_groups: nix::unistd::getgroups()
+            .map_or(0, |all| all.into_iter().filter(|g| *g != nix::unistd::getegid()).count()),
+    }
+}
+
+fn user(uid: u32, mapping: Mapping) -> String {
+    match (uid, mapping) {
+        (0, Mapping::Privileged) => "root".to_owned(),
+        (0, Mapping::OwnId { .. }) => "root of a user namespace, or root without capabilities".to_owned(),
+        (uid, _) => format!("user {uid}"),
+    }
+}
+
+/// What containers leave behind for those who look.
+#[derive(Debug, Default)]
+struct Traces {
+    /// The variable `container`.
+    variable: Option<String>,
+    /// `/run/systemd/container`.
+    systemd: Option<String>,
+    /// `/run/.containerenv`.
+    podman: Option<String>,
+    /// `/.dockerenv` exists.
+    docker: bool,
+    /// A pod's variables are set.
+    kubernetes: bool,
+    /// `/proc/1/cgroup`.
+    cgroup: String,
+    /// `/proc/version`.
+    version: String,
+}
+
+/// The longest name of a container kind that is passed on.
+const LONGEST_NAME: usize = 32;
+
+/// Which kind of container this looks like. A guess, and used as one.
+fn container(traces: &Traces) -> Option<String> {
+    let named = [&traces.variable, &traces.systemd].into_iter().flatten().map(|name| name.trim());
+    let plain = |name: &&str| {
+        (1..=LONGEST_NAME).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    let in_cgroup = |word: &str| traces.cgroup.contains(word);
+    let name = if traces.version.contains("gVisor") {
+        "gvisor"
+    } else if traces.kubernetes || in_cgroup("/kubepods") {
+        "kubernetes"
+    } else if let Some(name) = named.into_iter().find(plain) {
+        name
+    } else if traces.podman.is_some() || in_cgroup("/libpod-") {
+        "podman"
+    } else if traces.docker || in_cgroup("/docker/") || in_cgroup("/docker-") {
+        "docker"
+    } else if in_cgroup("/lxc/") || in_cgroup("/lxc.payload") {
+        "lxc"
+    } else {
+        return None;
+    };
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_container_it_looks_like() {
+        let none = Traces::default;
+        for (traces, want) in [
+            (none(), None),
+            (Traces { cgroup: "0::/init.scope\n".into(), ..none() }, None),
+            (Traces { docker: true, ..none() }, Some("docker")),
+            (Traces { cgroup: "9:pids:/docker/0a1b\n".into(), ..none() }, Some("docker")),
+            (Traces { podman: Some("engine=\"podman-5\"".into()), ..none() }, Some("podman")),
+            (Traces { variable: Some("podman".into()), docker: true, ..none() }, Some("podman")),
+            (Traces { systemd: Some("systemd-nspawn\n".into()), ..none() }, Some("systemd-nspawn")),
+            (Traces { variable: Some("\u{1b}[31m".into()), ..none() }, None),
+            (Traces { variable: Some(String::new()), docker: true, ..none() }, Some("docker")),
+            (Traces { kubernetes: true, docker: true, ..none() }, Some("kubernetes")),
+            (Traces { cgroup: "0::/kubepods.slice/x\n".into(), ..none() }, Some("kubernetes")),
+            (Traces { cgroup: "4:memory:/lxc/box\n".into(), ..none() }, Some("lxc")),
+            (Traces { version: "Linux version 4.4.0 gVisor".into(), docker: true, ..none() }, Some("gvisor")),
+        ] {
+            assert_eq!(container(&traces).as_deref(), want, "{traces:?}");
+        }
+    }
+
+    #[test]
+    fn whose_rights() {
+        let own = Mapping::OwnId { uid: 7, gid: 7 };
+        assert_eq!(user(0, Mapping::Privileged), "root");
+        assert_eq!(user(7, own), "user 7");
+        assert!(user(0, own).contains("namespace"));
+    }
+}

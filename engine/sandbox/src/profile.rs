@@ -1,0 +1,561 @@
+//! Named policies in TOML: what a run may do, written down once and given a name.
+//!
+//! Three are built in (`profiles/*.toml`, commented); any file of the same form is one too. Parsing is strict: a
+//! key that nobody reads is an error that names the file, the line and the nearest key that exists, because a
+//! misspelt limit that is silently ignored is a hole. The same strict reading serves other files of the project
+//! ([`parse_strict`]). Pure but for [`Profile::from_file`]; it does not decide whether a host can meet a profile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::{DeserializeOwned, Error as _, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::de::{DeTable, DeValue};
+
+use crate::layer::{Layer, nearest};
+use crate::policy::{Bind, Confinement, Limits, Network, Policy, ProcView};
+use crate::units::{Bytes, parse_duration};
+
+/// The profiles that are built in, by name; the first is the default.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("standard", include_str!("../profiles/standard.toml")),
+    ("strict", include_str!("../profiles/strict.toml")),
+    ("landlock-only", include_str!("../profiles/landlock-only.toml")),
+];
+
+/// The longest file that is read; a profile is a page of text.
+const LONGEST_FILE: u64 = 64 * 1024;
+
+/// A named policy without a program.
+///
+/// ```
+/// use hotcell_sandbox::profile::Profile;
+/// let strict = Profile::named("strict").unwrap();
+/// assert_eq!(strict.require.len(), 14);
+/// assert!(Profile::named("strcit").unwrap_err().to_string().contains("strict"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// Its name, or the file that it came from.
+    pub name: String,
+    /// One line for a person.
+    pub description: String,
+    /// Namespaces or the weaker fallback.
+    pub confinement: Confinement,
+    /// A private loopback or no internet sockets.
+    pub network: Network,
+    /// How much of `/proc` is there.
+    pub proc: ProcView,
+    /// Layers without which a run is refused.
+    pub require: BTreeSet<Layer>,
+    /// Limits; what is not set is the default.
+    pub limits: LimitSettings,
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+    /// Host files and folders that the program sees.
+    pub binds: Vec<Bind>,
+}
+
+impl Profile {
+    /// The names of the built-in profiles, the default first.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// A built-in profile.
+    ///
+    /// # Errors
+    /// When there is none of that name; the error names the nearest.
+    pub fn named(name: &str) -> Result<Self, ProfileError> {
+        let Some((known, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
+            return Err(ProfileError::Unknown {
+                name: name.to_owned(),
+                nearest: nearest(name, Self::names()).unwrap_or("standard"),
+            });
+        };
+        Ok(Self::parse(text, Path::new(known), known)?)
+    }
+
+    /// A profile from a file. Relative host paths in it count from its folder.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or does not say what a profile says.
+    pub fn from_file(path: &Path) -> Result<Self, ProfileError> {
+        let text = read_text(path)?;
+        Ok(Self::parse(&text, path, &path.to_string_lossy())?)
+    }
+
+    /// A profile from text; `file` is for messages and for relative paths.
+    ///
+    /// # Errors
+    /// [`FileError`] with line and nearest key.
+    pub fn parse(text: &str, file: &Path, name: &str) -> Result<Self, FileError> {
+        let written: Written = parse_strict(text, file, KEYS)?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let mut binds = Vec::new();
+        for (texts, writable, key) in [(&written.ro, false, "ro"), (&written.rw, true, "rw")] {
+            for text in texts {
+                let bind = parse_bind(Path::new(text), base, writable);
+                binds.push(bind.map_err(|e| FileError::of_key(text_line(file), key, e.to_string()))?);
+            }
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            description: written.description,
+            confinement: written.confinement,
+            network: written.network.map_or_else(Network::default, Network::from),
+            proc: written.proc,
+            require: written.require.into_iter().collect(),
+            limits: written.limits,
+            env: written.env,
+            binds,
+        })
+    }
+
+    /// A policy with everything that this profile says; the program is still to be named.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        let mut policy = Policy::default();
+        policy.shape.confinement = self.confinement;
+        policy.shape.network = self.network;
+        policy.shape.proc = self.proc;
+        policy.shape.require.clone_from(&self.require);
+        policy.job.limits = self.limits.over(Limits::default());
+        policy.job.env = self.env.iter().map(|(n, v)| (n.into(), v.into())).collect();
+        policy.job.binds.clone_from(&self.binds);
+        policy
+    }
+}
+
+/// Why there is no such profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// No built-in profile has this name.
+    #[error("there is no profile {name:?}; did you mean {nearest:?}? (a file is given with a slash, as ./mine.toml)")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+        /// The most likely one.
+        nearest: &'static str,
+    },
+    /// The file cannot be read or understood.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// What is wrong with a file that a person wrote: `FILE:LINE: MESSAGE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileError {
+    /// The file, as it was named.
+    pub file: PathBuf,
+    /// Counted from 1, where known.
+    pub line: Option<usize>,
+    /// The key that is wrong, dotted, where it is one.
+    pub key: Option<String>,
+    /// The key that was probably meant.
+    pub nearest: Option<String>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl FileError {
+    /// An error about a whole file.
+    pub fn of_file(file: &Path, message: impl Into<String>) -> Self {
+        Self { file: file.into(), line: None, key: None, nearest: None, message: message.into() }
+    }
+
+    /// An error about a key of a file.
+    pub fn of_key(file: &Path, key: &str, message: impl fmt::Display) -> Self {
+        Self { key: Some(key.to_owned()), ..Self::of_file(file, format!("{key}: {message}")) }
+    }
+
+    /// The same, with the line on which `key` stands in `text`.
+    #[must_use]
+    pub fn found_in(mut self, text: &str) -> Self {
+        if let (None, Some(key)) = (self.line, &self.key) {
+            self.line = line_of_key(text, key);
+        }
+        self
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+fn text_line(file: &Path) -> &Path {
+    file
+}
+
+/// The form of a profile file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+struct Written {
+    description: String,
+    confinement: Confinement,
+    network: Option<NetworkName>,
+    proc: ProcView,
+    require: Vec<Layer>,
+    limits: LimitSettings,
+    env: BTreeMap<String, String>,
+    ro: Vec<String>,
+    rw: Vec<String>,
+}
+
+/// A key that a file may have, with the keys of its table; a table without known keys is free.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// The keys within it.
+    pub within: &'static [Key],
+}
+
+impl Key {
+    /// A key with a value, or with a table of any keys.
+    #[must_use]
+    pub const fn value(name: &'static str) -> Self {
+        Self { name, within: &[] }
+    }
+    /// A key with a table of known keys.
+    #[must_use]
+    pub const fn table(name: &'static str, within: &'static [Key]) -> Self {
+        Self { name, within }
+    }
+}
+
+/// The keys of a table of limits.
+pub const LIMIT_KEYS: &[Key] = &[
+    Key::value("memory"),
+    Key::value("timeout"),
+    Key::value("cpu_time"),
+    Key::value("processes"),
+    Key::value("disk"),
+    Key::value("files"),
+    Key::value("capture"),
+    Key::value("output"),
+    Key::value("cpus"),
+];
+
+const KEYS: &[Key] = &[
+    Key::value("description"),
+    Key::value("confinement"),
+    Key::value("network"),
+    Key::value("proc"),
+    Key::value("require"),
+    Key::table("limits", LIMIT_KEYS),
+    Key::value("env"),
+    Key::value("ro"),
+    Key::value("rw"),
+];
+
+/// The network as people write it: the command line's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkName {
+    /// A private loopback and nothing else.
+    None,
+    /// No internet sockets at all.
+    Off,
+}
+
+impl From<NetworkName> for Network {
+    fn from(name: NetworkName) -> Self {
+        match name {
+            NetworkName::None => Self::Loopback,
+            NetworkName::Off => Self::Off,
+        }
+    }
+}
+
+/// A limit of time that may be absent: `60s`, a number of seconds, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// This long.
+    Of(Duration),
+    /// No limit.
+    Unlimited,
+}
+
+impl std::str::FromStr for Span {
+    type Err = crate::units::ParseUnitError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" { Ok(Self::Unlimited) } else { parse_duration(text).map(Self::Of) }
+    }
+}
+
+/// Limits that somebody set; the others are left to who is asked next.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)] // each is the field of `Limits` of that name
+pub struct LimitSettings {
+    #[serde(deserialize_with = "size")]
+    pub memory: Option<Bytes>,
+    /// The wall clock.
+    #[serde(deserialize_with = "time")]
+    pub timeout: Option<Duration>,
+    #[serde(deserialize_with = "span")]
+    pub cpu_time: Option<Span>,
+    pub processes: Option<u32>,
+    #[serde(deserialize_with = "size")]
+    pub disk: Option<Bytes>,
+    pub files: Option<u64>,
+    #[serde(deserialize_with = "size")]
+    pub capture: Option<Bytes>,
+    #[serde(deserialize_with = "size")]
+    pub output: Option<Bytes>,
+    pub cpus: Option<f64>,
+}
+
+impl LimitSettings {
+    /// `base` with what is set here.
+    #[must_use]
+    pub fn over(&self, base: Limits) -> Limits {
+        Limits {
+            memory: self.memory.unwrap_or(base.memory),
+            wall: self.timeout.unwrap_or(base.wall),
+            cpu_time: match self.cpu_time {
+                Some(Span::Of(time)) => Some(time),
+                Some(Span::Unlimited) => None,
+                None => base.cpu_time,
+            },
+            processes: self.processes.unwrap_or(base.processes),
+            disk: self.disk.unwrap_or(base.disk),
+            files: self.files.unwrap_or(base.files),
+            capture: self.capture.unwrap_or(base.capture),
+            output: self.output.unwrap_or(base.output),
+            cpus: self.cpus.or(base.cpus),
+        }
+    }
+}
+
+/// Reads text or a whole number, and says what it wanted when it finds something else.
+struct Quantity<T>(&'static str, fn(&str) -> Result<T, String>);
+
+impl<T> Visitor<'_> for Quantity<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.1)(text).map_err(E::custom)
+    }
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<T, E> {
+        (self.1)(&number.to_string()).map_err(E::custom)
+    }
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
+        (self.1)(&number.to_string()).map_err(E::custom)
+    }
+}
+
+fn read<T: std::str::FromStr<Err = crate::units::ParseUnitError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|e: T::Err| e.to_string())
+}
+
+fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes>, D::Error> {
+    d.deserialize_any(Quantity("a size such as \"512M\"", read)).map(Some)
+}
+
+fn span<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Span>, D::Error> {
+    d.deserialize_any(Quantity("a time such as \"60s\", or \"none\"", read)).map(Some)
+}
+
+fn time<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
+    d.deserialize_any(Quantity("a time such as \"60s\"", |text| {
+        parse_duration(text).map_err(|e| e.to_string())
+    }))
+    .map(Some)
+}
+
+/// Reads a small text file: a regular one, in full, as UTF-8.
+///
+/// # Errors
+/// [`FileError`] with what is in the way.
+pub fn read_text(path: &Path) -> Result<String, FileError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // A pipe that nobody writes must not hold us up.
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|e| FileError::of_file(path, format!("cannot be read: {e}")))?;
+    text_of(file, path)
+}
+
+/// Reads a small text file that is open already.
+///
+/// # Errors
+/// [`FileError`] with what is in the way.
+pub fn text_of(file: std::fs::File, path: &Path) -> Result<String, FileError> {
+    let bad = |message: String| FileError::of_file(path, message);
+    let metadata = file.metadata().map_err(|e| bad(format!("cannot be read: {e}")))?;
+    if !metadata.is_file() {
+        return Err(bad("is not a file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(|e| bad(format!("cannot be read: {e}")))?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        return Err(bad(format!("is longer than {}", Bytes(LONGEST_FILE))));
+    }
+    String::from_utf8(bytes).map_err(|_| bad("is not UTF-8 text".to_owned()))
+}
+
+/// Reads TOML in which every key must be known.
+///
+/// # Errors
+/// [`FileError`] with the line, and for an unknown key the nearest one that exists at its place.
+pub fn parse_strict<T: DeserializeOwned>(text: &str, file: &Path, known: &[Key]) -> Result<T, FileError> {
+    let at = |span: Option<std::ops::Range<usize>>| span.map(|s| line_at(text, s.start));
+    let of_toml = |e: toml::de::Error| FileError {
+        line: at(e.span()),
+        // The first line: what follows is a picture of the place.
+        ..FileError::of_file(file, e.message().lines().next().unwrap_or("is not TOML").to_owned())
+    };
+    let document = DeTable::parse(text).map_err(of_toml)?;
+    check_keys(document.get_ref(), known, "").map_err(|unknown| FileError {
+        file: file.to_owned(),
+        line: Some(line_at(text, unknown.at)),
+        message: match &unknown.nearest {
+            Some(nearest) => format!("unknown key {:?}; did you mean {nearest:?}?", unknown.key),
+            None => format!("unknown key {:?}", unknown.key),
+        },
+        key: Some(unknown.key),
+        nearest: unknown.nearest,
+    })?;
+    toml::from_str(text).map_err(of_toml)
+}
+
+struct UnknownKey {
+    key: String,
+    nearest: Option<String>,
+    at: usize,
+}
+
+fn check_keys(table: &DeTable<'_>, known: &[Key], above: &str) -> Result<(), UnknownKey> {
+    for (key, value) in table {
+        let name: &str = key.get_ref();
+        let Some(found) = known.iter().find(|k| k.name == name) else {
+            let nearest = nearest(name, known.iter().map(|k| k.name)).map(|n| format!("{above}{n}"));
+            return Err(UnknownKey { key: format!("{above}{name}"), nearest, at: key.span().start });
+        };
+        if let (DeValue::Table(inner), false) = (value.get_ref(), found.within.is_empty()) {
+            check_keys(inner, found.within, &format!("{above}{name}."))?;
+        }
+    }
+    Ok(())
+}
+
+/// The line, counted from 1, on which a dotted key stands.
+#[must_use]
+pub fn line_of_key(text: &str, dotted: &str) -> Option<usize> {
+    fn find(table: &DeTable<'_>, dotted: &str) -> Option<usize> {
+        table.iter().find_map(|(key, value)| {
+            let name: &str = key.get_ref();
+            if name == dotted {
+                return Some(key.span().start);
+            }
+            match (dotted.strip_prefix(name)?.strip_prefix('.'), value.get_ref()) {
+                (Some(rest), DeValue::Table(inner)) => find(inner, rest),
+                _ => None,
+            }
+        })
+    }
+    let document = DeTable::parse(text).ok()?;
+    find(document.get_ref(), dotted).map(|at| line_at(text, at))
+}
+
+fn line_at(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
+}
+
+/// What is wrong with `HOST[:INSIDE]`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no host path; write HOST or HOST:/INSIDE")]
+pub struct BindError(PathBuf);
+
+/// Reads `HOST[:INSIDE]`. INSIDE is absolute, so the last `:/` divides them; without it the place inside is the
+/// host's. A relative HOST counts from `base`.
+///
+/// # Errors
+/// [`BindError`] when there is no HOST.
+pub fn parse_bind(text: &Path, base: &Path, writable: bool) -> Result<Bind, BindError> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let bytes = text.as_os_str().as_bytes();
+    let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()));
+    let colon = bytes.windows(2).rposition(|two| two == b":/");
+    let (host, inside) = match colon {
+        Some(at) => (path(&bytes[..at]), Some(path(&bytes[at + 1..]))),
+        None => (path(bytes), None),
+    };
+    if host.as_os_str().is_empty() {
+        return Err(BindError(text.to_owned()));
+    }
+    let host = base.join(host);
+    let inside = inside.unwrap_or_else(|| without_dots(&host));
+    Ok(Bind { host, inside, writable })
+}
+
+/// An absolute path without `.` and `..`, by its text.
+fn without_dots(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+impl Profile {
+    /// Whether this profile asks for less than a policy with these values has: the first key that widens it.
+    #[must_use]
+    pub fn widens(&self, allowed: &Policy) -> Option<&'static str> {
+        let limits = self.limits.over(Limits::default());
+        if self.confinement != allowed.shape.confinement && self.confinement == Confinement::LandlockOnly {
+            return Some("confinement");
+        }
+        if self.network == Network::Loopback && allowed.shape.network == Network::Off {
+            return Some("network");
+        }
+        if self.proc == ProcView::Masked && allowed.shape.proc == ProcView::OwnProcesses {
+            return Some("proc");
+        }
+        if !allowed.shape.require.is_subset(&self.require) {
+            return Some("require");
+        }
+        wider(&limits, &allowed.job.limits)
+    }
+}
+
+/// The first limit of `asked` that is wider than in `allowed`.
+#[must_use]
+pub fn wider(asked: &Limits, allowed: &Limits) -> Option<&'static str> {
+    let time = |t: Option<Duration>| t.unwrap_or(Duration::MAX);
+    [
+        ("memory", asked.memory > allowed.memory),
+        ("timeout", asked.wall > allowed.wall),
+        ("cpu_time", time(asked.cpu_time) > time(allowed.cpu_time)),
+        ("processes", asked.processes > allowed.processes),
+        ("disk", asked.disk > allowed.disk),
+        ("files", asked.files > allowed.files),
+        ("capture", asked.capture > allowed.capture),
+        ("output", asked.output > allowed.output),
+        ("cpus", asked.cpus.unwrap_or(f64::INFINITY) > allowed.cpus.unwrap_or(f64::INFINITY)),
+    ]
+    .into_iter()
+    .find_map(|(name, wider)| wider.then_some(name))
+}
