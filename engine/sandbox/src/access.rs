@@ -62,7 +62,6 @@ pub fn rule(abi: u32, path: &Path, grant: Grant, folder: bool) -> (u64, std::ffi
 
 /// The rules that every sandbox has.
 pub fn ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
-    let version = known(abi);
     let mut rules = vec![
         rule(abi, Path::new("/"), Grant::List, true),
         rule(abi, Path::new("/usr"), Grant::Execute, true),
@@ -76,6 +75,36 @@ pub fn ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
     for path in [HOME, "/tmp", "/var/tmp", "/dev/shm"] {
         rules.push(rule(abi, Path::new(path), Grant::Write, true));
     }
+    finish(known(abi), rules, network)
+}
+
+/// The rules of a sandbox that has no root of its own: the same places of the host, and of `/etc` and `/dev`
+/// only the files that a root would have held. Its scratch folder is added when it is made.
+pub fn host_ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
+    let mut rules = vec![
+        rule(abi, Path::new("/usr"), Grant::Execute, true),
+        rule(abi, Path::new("/proc"), Grant::Read, true),
+    ];
+    for name in host.folders() {
+        rules.push(rule(abi, &Path::new("/").join(name), Grant::Execute, true));
+    }
+    let etc = Path::new("/etc");
+    for name in host.etc_files.iter().map(|(name, _)| name.as_str()).chain(HOST_ETC) {
+        rules.push(rule(abi, &etc.join(name), Grant::Read, false));
+    }
+    for name in &host.etc_folders {
+        rules.push(rule(abi, &etc.join(name), Grant::Read, true));
+    }
+    for name in &host.devices {
+        rules.push(rule(abi, &Path::new("/dev").join(name), Grant::Device, false));
+    }
+    finish(known(abi), rules, network)
+}
+
+/// Files of `/etc` without which names of users and hosts cannot be resolved.
+const HOST_ETC: [&str; 4] = ["passwd", "group", "hosts", "nsswitch.conf"];
+
+fn finish(version: ABI, mut rules: Vec<(u64, std::ffi::CString)>, network: Network) -> Ruleset {
     rules.retain(|(rights, _)| *rights != 0);
     Ruleset {
         fs: AccessFs::from_all(version).bits(),

@@ -19,9 +19,11 @@
 //! | module | idea |
 //! | --- | --- |
 //! | [`policy`] | what the caller asks for |
+//! | [`profile`] | named policies in TOML |
 //! | [`outcome`] | what a run came to |
 //! | [`plan`] | policy x host -> plan: every decision, no system call |
-//! | [`engine`] | makes sandboxes and follows runs |
+//! | [`host`] | what this host offers |
+//! | [`engine`], [`sandbox`], [`running`] | makes sandboxes; one that is ready; a run under way |
 //! | [`toolchain`] | which host folders a program needs besides `/usr` |
 //! | [`seccomp`], [`cgroup`] | two layers that are more than one call |
 //! | [`layer`], [`units`] | names and quantities |
@@ -29,19 +31,26 @@
 mod access;
 pub mod cgroup;
 mod denials;
+pub mod doctor;
 mod encode;
 pub mod engine;
 mod failure;
+pub mod host;
 mod ids;
 mod launcher;
 pub mod layer;
 mod os_text;
 pub mod outcome;
+mod plain;
 pub mod plan;
 pub mod policy;
+pub mod profile;
 mod root;
+pub mod running;
+pub mod sandbox;
 pub mod seccomp;
 mod socket;
+mod sources;
 mod stdio;
 mod supervise;
 mod sys;
@@ -49,13 +58,18 @@ pub mod toolchain;
 pub mod units;
 mod watch;
 
-pub use engine::{BoxFuture, Canceller, Engine, Running, Sandbox};
+pub use engine::Engine;
 pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
 pub use plan::Refusal;
 pub use policy::{Bind, Confinement, Job, Limits, Network, Policy, ProcView, Shape, Stdin, danger};
+pub use running::{Canceller, Running, StdinWriter};
+pub use sandbox::Sandbox;
 pub use supervise::Chunk;
 pub use units::Bytes;
+
+/// A future as this library returns it: boxed, so that programs that use it stay small and quick to build.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs a policy to its end with the shared engine. A refusal is an outcome too.
 pub fn run(policy: &Policy) -> BoxFuture<'_, Outcome> {

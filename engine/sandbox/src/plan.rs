@@ -10,35 +10,15 @@ use hotcell_launcher::wire::{MAX_MOUNTS, setup};
 use nix::libc;
 
 use crate::access::{self, Grant};
-use crate::encode::{self, JobMount, Op, Setup};
+use crate::encode::{self, JobMount, Setup};
+use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
 use crate::outcome::{Cause, LayerState, Layers, Mount};
-use crate::policy::{Confinement, HOME, Job, Limits, Network, PROJECT, ProcView, Shape};
-use crate::root::{self, HostRoot, Place};
+use crate::policy::{Confinement, HOME, Job, Limits, Network, PROJECT_NAME, ProcView, Shape};
+use crate::root::{self, Place};
 use crate::seccomp::{self, Arch};
 use crate::units::Bytes;
-
-/// What the host offers, found out by trying.
-#[derive(Clone, Debug)]
-pub struct Host {
-    /// Whose ids sandboxes get.
-    pub mapping: Mapping,
-    /// The Landlock version, or why there is none.
-    pub landlock: Result<u32, String>,
-    /// Whether the filter can notify, or why not.
-    pub notifications: Result<(), String>,
-    /// The version of the cgroup tree, or why there is none.
-    pub cgroup: Result<u32, String>,
-    /// Whether a share of processors can be held.
-    pub cpus: bool,
-    /// Whether there are time namespaces, or why not.
-    pub time_ns: Result<(), String>,
-    /// What the root is made of.
-    pub root: HostRoot,
-    /// Memory of the host.
-    pub memory: Bytes,
-}
 
 /// Why nothing ran.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,8 +48,6 @@ impl Refusal {
 pub struct ShapePlan {
     /// The request to the launcher; ids and template are filled in when it is sent.
     pub setup: Setup,
-    /// The root, for the template; empty without one.
-    pub root: Vec<Op>,
     /// What is in force.
     pub layers: Layers,
     /// What is mounted.
@@ -78,10 +56,31 @@ pub struct ShapePlan {
     pub late: bool,
     /// Make a cgroup with these limits.
     pub group: bool,
+    /// It has a root of its own; without, a private folder of the host is its scratch.
+    pub rooted: bool,
     /// The limits that it was planned for.
     pub ceilings: Limits,
-    places: BTreeSet<Place>,
+    /// Where something may be mounted when the job arrives; what differs between roots.
+    pub places: BTreeSet<Place>,
     landlock_abi: u32,
+}
+
+impl ShapePlan {
+    /// Fills in the host ids. Without an own user namespace they are the ids inside as well.
+    pub fn with_ids(&mut self, outside: (u32, u32)) {
+        self.setup.outside = outside;
+        if !self.layers.is_on(Layer::UserNs) {
+            self.setup.inside = outside;
+        }
+    }
+
+    /// Lets the program use a private folder of the host as its scratch.
+    pub fn allow_scratch(&mut self, folder: &Path) {
+        if self.landlock_abi > 0 {
+            let rule = access::rule(self.landlock_abi, folder, Grant::Write, true);
+            self.setup.landlock.rules.push(rule);
+        }
+    }
 }
 
 /// Plans a shape.
@@ -140,8 +139,13 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
             flags |= setup::NO_NESTED_USER_NS;
         }
     }
-    if on(Layer::UserNs) && host.mapping == Mapping::Privileged {
+    // By design without an own user namespace, root still becomes nobody; knocked out, it stays root.
+    let plain = shape.confinement == Confinement::LandlockOnly;
+    if (on(Layer::UserNs) || plain) && host.mapping == Mapping::Privileged {
         flags |= setup::PRIVILEGED_MAP;
+    }
+    if flags & setup::PROC != 0 || !on(Layer::PidNs) {
+        flags |= setup::READBACK;
     }
     let late = !places.is_empty();
     if late {
@@ -157,11 +161,10 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         (true, Ok(_)) => flags |= setup::CGROUP_V2,
         _ => flags |= setup::SAMPLE,
     }
-    let filter_options = seccomp::Options {
-        notify,
-        internet: shape.network == Network::Loopback,
-        namespaces: on(Layer::PidNs),
-    };
+    // On the host's own network the only loopback is the host's: no sockets at all then.
+    let network = if plain { Network::Off } else { shape.network };
+    let filter_options =
+        seccomp::Options { notify, internet: network == Network::Loopback, namespaces: on(Layer::PidNs) };
     let setup = Setup {
         flags,
         namespaces,
@@ -174,10 +177,10 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         } else {
             Vec::new()
         },
-        landlock: if abi > 0 {
-            access::ruleset(abi, &host.root, shape.network)
-        } else {
-            encode::Ruleset::default()
+        landlock: match (abi, rooted) {
+            (0, _) => encode::Ruleset::default(),
+            (_, true) => access::ruleset(abi, &host.root, shape.network),
+            (_, false) => access::host_ruleset(abi, &host.root, network),
         },
         filter: if on(Layer::Seccomp) {
             seccomp::program(Arch::HOST, filter_options).as_bytes()
@@ -188,15 +191,14 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         init_filter: if on(Layer::Seccomp) { seccomp::init(Arch::HOST).as_bytes() } else { Vec::new() },
         ..Setup::default()
     };
-    let root = if rooted { root::ops(&host.root, &places, ids::INSIDE) } else { Vec::new() };
     let mounts = if rooted { system_mounts(flags, host) } else { Vec::new() };
     Ok(ShapePlan {
         setup,
-        root,
         layers,
         mounts,
         late,
         group,
+        rooted,
         places,
         ceilings: shape.ceilings.clone(),
         landlock_abi: abi,
@@ -417,14 +419,17 @@ pub fn in_scratch(inside: &Path) -> bool {
 }
 
 /// The environment that every program has, unless the job says otherwise.
-fn environment(job: &Job) -> Vec<(OsString, OsString)> {
+fn environment(job: &Job, home: &Path) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = Vec::new();
-    let defaults =
-        [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", HOME), ("LANG", "C.UTF-8"), ("TMPDIR", "/tmp")];
-    for (name, value) in defaults
-        .map(|(n, v)| (OsString::from(n), OsString::from(v)))
-        .into_iter()
-        .chain(job.env.iter().cloned())
+    let temporary = if home == Path::new(HOME) { OsStr::new("/tmp") } else { home.as_os_str() };
+    let defaults = [
+        ("PATH", OsStr::new("/usr/local/bin:/usr/bin:/bin")),
+        ("HOME", home.as_os_str()),
+        ("LANG", OsStr::new("C.UTF-8")),
+        ("TMPDIR", temporary),
+    ];
+    for (name, value) in
+        defaults.map(|(n, v)| (OsString::from(n), v.to_owned())).into_iter().chain(job.env.iter().cloned())
     {
         match env.iter_mut().find(|(known, _)| *known == name) {
             Some(slot) => slot.1 = value,
@@ -438,17 +443,23 @@ fn environment(job: &Job) -> Vec<(OsString, OsString)> {
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 const MOST_ARGUMENTS: usize = 2 * 1024 * 1024 - 64 * 1024;
 
-/// Plans a job for a sandbox of this plan.
+/// Plans a job for a sandbox of this plan. `home` is its home folder inside.
 ///
 /// # Errors
 /// [`Refusal`] when it asks for more than the shape has, or for what no kernel does.
-pub fn job(job: &Job, sources: &[Source], plan: &ShapePlan, host: &Host) -> Result<JobPlan, Refusal> {
+pub fn job(
+    job: &Job,
+    sources: &[Source],
+    home: &Path,
+    plan: &ShapePlan,
+    host: &Host,
+) -> Result<JobPlan, Refusal> {
     check_limits(&job.limits, host)?;
     check_ceilings(&job.limits, &plan.ceilings)?;
     let program = job.argv.first().filter(|p| !p.is_empty());
     let program = program.ok_or_else(|| Refusal::new("there is no program to run; name one after --"))?;
     let argv = job.argv.iter().map(|a| text(a, "an argument")).collect::<Result<Vec<_>, _>>()?;
-    let env_pairs = environment(job);
+    let env_pairs = environment(job, home);
     let env = env_pairs
         .iter()
         .map(|(name, value)| {
@@ -473,32 +484,42 @@ pub fn job(job: &Job, sources: &[Source], plan: &ShapePlan, host: &Host) -> Resu
             sources.len()
         )));
     }
-    let rooted = plan.setup.flags & setup::ROOT != 0;
     let mut mounts = Vec::new();
     let mut rules = Vec::new();
     for source in sources {
+        if !plan.rooted && source.kind != SourceKind::Workspace && source.inside != source.host {
+            return Err(Refusal {
+                layer: Some(Layer::MountNs),
+                ..Refusal::new(format!(
+                    "{} cannot be shown at {}: without a mount namespace a folder keeps its place",
+                    source.host.display(),
+                    source.inside.display()
+                ))
+            });
+        }
         let place = Place { inside: source.inside.clone(), folder: source.folder };
-        if !in_scratch(&source.inside) && !plan.places.contains(&place) {
+        if plan.rooted && !in_scratch(&source.inside) && !plan.places.contains(&place) {
             return Err(Refusal::new(format!(
                 "this sandbox has no place for {}; name it in the shape's places",
                 source.inside.display()
             )));
         }
-        mounts.push(JobMount {
-            overlay: source.kind == SourceKind::Workspace,
-            dir: source.folder,
-            target: text(source.inside.as_os_str(), "a path")?,
-        });
-        if plan.landlock_abi > 0 && plan.late {
+        if plan.rooted {
+            mounts.push(JobMount {
+                overlay: source.kind == SourceKind::Workspace,
+                dir: source.folder,
+                target: text(source.inside.as_os_str(), "a path")?,
+            });
+        }
+        if plan.landlock_abi > 0 && plan.late && (plan.rooted || source.kind != SourceKind::Workspace) {
             let grant = if source.kind.writable() { Grant::Write } else { Grant::Execute };
             rules.push(access::rule(plan.landlock_abi, &source.inside, grant, source.folder));
         }
     }
     let cwd = match &job.cwd {
         Some(cwd) => inside_path(cwd)?,
-        None if !rooted => PathBuf::from("/"),
-        None if job.workspace.is_some() => PROJECT.into(),
-        None => HOME.into(),
+        None if job.workspace.is_some() => home.join(PROJECT_NAME),
+        None => home.to_owned(),
     };
     let changed = job.limits.disk != plan.ceilings.disk || job.limits.files != plan.ceilings.files;
     Ok(JobPlan {
@@ -519,7 +540,11 @@ pub fn job(job: &Job, sources: &[Source], plan: &ShapePlan, host: &Host) -> Resu
         },
         mounts: sources
             .iter()
-            .map(|s| row(&s.inside.to_string_lossy(), s.kind.name(), s.kind.writable()))
+            .map(|s| {
+                let kind =
+                    if s.kind == SourceKind::Workspace && !plan.rooted { "copy" } else { s.kind.name() };
+                row(&s.inside.to_string_lossy(), kind, s.kind.writable())
+            })
             .collect(),
     })
 }
@@ -618,7 +643,7 @@ fn rlimits(limits: &Limits, group: bool) -> Vec<(u32, u64, u64)> {
 mod tests {
     use super::*;
 
-    pub(crate) fn full_host() -> Host {
+    fn full_host() -> Host {
         Host {
             mapping: Mapping::Privileged,
             landlock: Ok(7),
@@ -626,7 +651,7 @@ mod tests {
             cgroup: Ok(1),
             cpus: true,
             time_ns: Ok(()),
-            root: HostRoot::default(),
+            root: crate::root::HostRoot::default(),
             memory: Bytes::gib(16),
         }
     }
@@ -690,7 +715,7 @@ mod tests {
             (vec!["a".into(), "x".repeat(200_000).into()], "bytes long"),
             (vec![OsString::from("x".repeat(100_000)); 30], "at most"),
         ] {
-            let refusal = job(&with(argv), &[], &plan, &full_host()).unwrap_err();
+            let refusal = job(&with(argv), &[], Path::new(HOME), &plan, &full_host()).unwrap_err();
             assert!(refusal.message.contains(word), "{word}: {refusal}");
         }
     }
@@ -721,6 +746,8 @@ mod tests {
         let plan = shape(&Shape::default(), &full_host()).unwrap();
         let mut big = Job { argv: vec!["x".into()], ..Job::default() };
         big.limits.memory = Bytes::gib(1);
-        assert!(job(&big, &[], &plan, &full_host()).unwrap_err().message.contains("ceiling"));
+        assert!(
+            job(&big, &[], Path::new(HOME), &plan, &full_host()).unwrap_err().message.contains("ceiling")
+        );
     }
 }

@@ -19,6 +19,8 @@ use crate::units::{Bytes, seconds};
 pub const HOME: &str = "/home/sandbox";
 /// Where a workspace is mounted inside, and then the folder in which the program starts.
 pub const PROJECT: &str = "/home/sandbox/project";
+/// The workspace's name in the home folder.
+pub const PROJECT_NAME: &str = "project";
 
 /// How the program is separated from the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

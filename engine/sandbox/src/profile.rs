@@ -95,11 +95,11 @@ impl Profile {
     pub fn parse(text: &str, file: &Path, name: &str) -> Result<Self, FileError> {
         let written: Written = parse_strict(text, file, KEYS)?;
         let base = file.parent().unwrap_or(Path::new(""));
-        let mut binds = Vec::new();
+        let (mut binds, whole) = (Vec::new(), text);
         for (texts, writable, key) in [(&written.ro, false, "ro"), (&written.rw, true, "rw")] {
             for text in texts {
                 let bind = parse_bind(Path::new(text), base, writable);
-                binds.push(bind.map_err(|e| FileError::of_key(text_line(file), key, e.to_string()))?);
+                binds.push(bind.map_err(|e| FileError::of_key(file, key, e).found_in(whole))?);
             }
         }
         Ok(Self {
@@ -108,7 +108,7 @@ impl Profile {
             confinement: written.confinement,
             network: written.network.map_or_else(Network::default, Network::from),
             proc: written.proc,
-            require: written.require.into_iter().collect(),
+            require: written.require,
             limits: written.limits,
             env: written.env,
             binds,
@@ -134,7 +134,9 @@ impl Profile {
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// No built-in profile has this name.
-    #[error("there is no profile {name:?}; did you mean {nearest:?}? (a file is given with a slash, as ./mine.toml)")]
+    #[error(
+        "there is no profile {name:?}; did you mean {nearest:?}? (a file is given with a slash, as ./mine.toml)"
+    )]
     Unknown {
         /// As it was asked for.
         name: String,
@@ -194,20 +196,16 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-fn text_line(file: &Path) -> &Path {
-    file
-}
-
 /// The form of a profile file.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[derive(Default)]
 struct Written {
     description: String,
     confinement: Confinement,
     network: Option<NetworkName>,
     proc: ProcView,
-    require: Vec<Layer>,
+    #[serde(deserialize_with = "layers")]
+    require: BTreeSet<Layer>,
     limits: LimitSettings,
     env: BTreeMap<String, String>,
     ro: Vec<String>,
@@ -339,6 +337,20 @@ impl LimitSettings {
             cpus: self.cpus.or(base.cpus),
         }
     }
+}
+
+/// Reads a list of layers; a mistake names the nearest.
+///
+/// # Errors
+/// When it is not a list of names of layers.
+pub fn layers<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeSet<Layer>, D::Error> {
+    struct Name(Layer);
+    impl<'de> Deserialize<'de> for Name {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            String::deserialize(d)?.parse().map(Self).map_err(D::Error::custom)
+        }
+    }
+    Ok(Vec::<Name>::deserialize(d)?.into_iter().map(|name| name.0).collect())
 }
 
 /// Reads text or a whole number, and says what it wanted when it finds something else.
@@ -520,42 +532,134 @@ fn without_dots(path: &Path) -> PathBuf {
     out
 }
 
-impl Profile {
-    /// Whether this profile asks for less than a policy with these values has: the first key that widens it.
-    #[must_use]
-    pub fn widens(&self, allowed: &Policy) -> Option<&'static str> {
-        let limits = self.limits.over(Limits::default());
-        if self.confinement != allowed.shape.confinement && self.confinement == Confinement::LandlockOnly {
-            return Some("confinement");
-        }
-        if self.network == Network::Loopback && allowed.shape.network == Network::Off {
-            return Some("network");
-        }
-        if self.proc == ProcView::Masked && allowed.shape.proc == ProcView::OwnProcesses {
-            return Some("proc");
-        }
-        if !allowed.shape.require.is_subset(&self.require) {
-            return Some("require");
-        }
-        wider(&limits, &allowed.job.limits)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The first limit of `asked` that is wider than in `allowed`.
-#[must_use]
-pub fn wider(asked: &Limits, allowed: &Limits) -> Option<&'static str> {
-    let time = |t: Option<Duration>| t.unwrap_or(Duration::MAX);
-    [
-        ("memory", asked.memory > allowed.memory),
-        ("timeout", asked.wall > allowed.wall),
-        ("cpu_time", time(asked.cpu_time) > time(allowed.cpu_time)),
-        ("processes", asked.processes > allowed.processes),
-        ("disk", asked.disk > allowed.disk),
-        ("files", asked.files > allowed.files),
-        ("capture", asked.capture > allowed.capture),
-        ("output", asked.output > allowed.output),
-        ("cpus", asked.cpus.unwrap_or(f64::INFINITY) > allowed.cpus.unwrap_or(f64::INFINITY)),
-    ]
-    .into_iter()
-    .find_map(|(name, wider)| wider.then_some(name))
+    fn parse(text: &str) -> Result<Profile, FileError> {
+        Profile::parse(text, Path::new("/etc/p.toml"), "p")
+    }
+
+    #[test]
+    fn the_built_in_profiles_say_what_they_promise() {
+        let named = |name| Profile::named(name).unwrap();
+        let standard = named("standard");
+        assert_eq!(standard.policy().job.limits, Limits::default());
+        let degradable = [Layer::Landlock, Layer::Cgroup, Layer::CgroupNs, Layer::TimeNs];
+        for layer in Layer::ALL {
+            assert_eq!(standard.require.contains(&layer), !degradable.contains(&layer), "{layer}");
+            assert!(named("strict").require.contains(&layer), "{layer}");
+        }
+        let strict = named("strict");
+        assert_eq!((strict.network, strict.proc), (Network::Off, ProcView::OwnProcesses));
+        assert_eq!(strict.policy().job.limits, Limits::default());
+        assert_eq!(named("landlock-only").confinement, Confinement::LandlockOnly);
+        for name in Profile::names() {
+            let policy = named(name).policy();
+            assert!(policy.shape.knocked_out.is_empty() && policy.job.binds.is_empty(), "{name}");
+            assert!(!named(name).description.is_empty());
+        }
+    }
+
+    #[test]
+    fn mistakes_name_file_line_and_nearest_key() {
+        for (text, line, word) in [
+            ("memory = 1\n", 1, "unknown key \"memory\""),
+            ("\n\n[limits]\nmemry = \"1M\"\n", 4, "did you mean \"limits.memory\""),
+            ("requires = []", 1, "did you mean \"require\""),
+            ("\nrequire = [\"secomp\"]", 2, "did you mean \"seccomp\""),
+            ("[limits]\nmemory = \"12Q\"", 2, "512M"),
+            ("[limits]\nmemory = true", 2, "a size such as"),
+            ("[limits]\nmemory = -1", 2, "is not a size"),
+            ("[limits]\ntimeout = \"soon\"", 2, "60s"),
+            ("[limits]\nprocesses = -3", 2, "u32"),
+            ("network = \"all\"", 1, "unknown variant"),
+            ("proc = 3", 1, "string"),
+            ("env = 3", 1, "map"),
+            ("a = = b", 1, ""),
+            ("\nro = [\"x\", \":/x\"]", 2, "names no host path"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.line, Some(line), "{text:?}: {error}");
+            assert!(error.to_string().starts_with(&format!("/etc/p.toml:{line}: ")), "{error}");
+            assert!(error.to_string().contains(word), "{text:?}: {error}");
+            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn every_key_that_is_known_is_read() {
+        let text = r#"
+            description = "d"
+            confinement = "namespaces"
+            network = "off"
+            proc = "own_processes"
+            require = ["landlock"]
+            env = { A = "b" }
+            ro = ["data", "/srv:/data"]
+            rw = ["/out"]
+            [limits]
+            memory = 1048576
+            timeout = 1.5
+            cpu_time = "none"
+            processes = 3
+            disk = "1M"
+            files = 4
+            capture = "0"
+            output = "2k"
+            cpus = 1.5
+        "#;
+        for key in KEYS.iter().chain(LIMIT_KEYS) {
+            assert!(text.contains(&format!("{} = ", key.name)) || key.name == "limits", "{}", key.name);
+        }
+        let policy = parse(text).unwrap().policy();
+        let limits = &policy.job.limits;
+        assert_eq!(
+            (limits.memory, limits.disk, limits.output),
+            (Bytes::mib(1), Bytes::mib(1), Bytes::kib(2))
+        );
+        assert_eq!((limits.wall, limits.cpu_time), (Duration::from_millis(1500), None));
+        assert_eq!((limits.processes, limits.files, limits.cpus), (3, 4, Some(1.5)));
+        assert_eq!(policy.job.env, [("A".into(), "b".into())]);
+        let bind =
+            |host: &str, inside: &str, writable| Bind { host: host.into(), inside: inside.into(), writable };
+        assert_eq!(
+            policy.job.binds,
+            [bind("/etc/data", "/etc/data", false), bind("/srv", "/data", false), bind("/out", "/out", true)]
+        );
+        assert_eq!(policy.shape.require, [Layer::Landlock].into());
+    }
+
+    #[test]
+    fn binds_as_people_write_them() {
+        for (text, want) in [
+            ("a", Some(("/w/a", "/w/a"))),
+            ("../a/./b", Some(("/w/../a/./b", "/a/b"))),
+            ("/a:/b", Some(("/a", "/b"))),
+            ("/a:b", Some(("/a:b", "/a:b"))),
+            ("/a:/b:/c", Some(("/a:/b", "/c"))),
+            (".:/x", Some(("/w/.", "/x"))),
+            ("", None),
+            (":/x", None),
+        ] {
+            let got = parse_bind(Path::new(text), Path::new("/w"), false).ok();
+            let want = want.map(|(h, i)| Bind { host: h.into(), inside: i.into(), writable: false });
+            assert_eq!(got, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_once_it_is_a_small_regular_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.toml");
+        std::fs::write(&path, "network = \"off\"\n").unwrap();
+        assert_eq!(Profile::from_file(&path).unwrap().network, Network::Off);
+        for (bytes, word) in [(vec![b'#'; 70_000], "longer"), (vec![0xff], "UTF-8")] {
+            std::fs::write(&path, bytes).unwrap();
+            assert!(Profile::from_file(&path).unwrap_err().to_string().contains(word), "{word}");
+        }
+        assert!(Profile::from_file(dir.path()).unwrap_err().to_string().contains("not a file"));
+        let error = Profile::from_file(&dir.path().join("none.toml")).unwrap_err().to_string();
+        assert!(error.contains("cannot be read"), "{error}");
+    }
 }

@@ -50,7 +50,11 @@ pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut space = nix::cmsg_space!([i32; 4]);
     let mut iov = [IoSliceMut::new(&mut message.bytes)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-    let received = recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
+    let received = match recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags) {
+        // The other side ended without reading our last message.
+        Err(nix::errno::Errno::ECONNRESET) => return Ok(None),
+        received => received?,
+    };
     let mut fds = Vec::new();
     for control in received.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = control {

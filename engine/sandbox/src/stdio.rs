@@ -48,11 +48,6 @@ impl Capture {
         }
     }
 
-    /// All that was written.
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
     /// What was kept.
     pub fn finish(mut self) -> Output {
         self.head.extend(self.tail);

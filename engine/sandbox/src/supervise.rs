@@ -47,6 +47,10 @@ pub struct Ends {
     pub layers: Layers,
     /// What is mounted.
     pub mounts: Vec<Mount>,
+    /// The first of them that came with the job.
+    pub first_job_mount: usize,
+    /// Without a process namespace, killing process 1 kills nothing else: it is asked instead.
+    pub asks_for_end: bool,
 }
 
 /// What the supervisor needs to know about the job.
@@ -241,7 +245,9 @@ impl Run {
     /// Ends the whole tree. The first cause stays.
     fn kill(&mut self, cause: Cause) {
         self.cause.get_or_insert(cause);
-        if let Some(pidfd) = &self.pidfd {
+        if self.ends.asks_for_end {
+            let _ = socket::send(self.ends.control.as_fd(), b"end", &[]);
+        } else if let Some(pidfd) = &self.pidfd {
             let _ = sys::signal_process(pidfd.as_fd(), nix::libc::SIGKILL);
         }
         if let Some(group) = &self.ends.group {
@@ -274,6 +280,12 @@ impl Run {
             }
             tell::RUNNING => {
                 self.running = Some(Instant::now());
+                let jobs = self.ends.mounts.iter_mut().skip(self.ends.first_job_mount);
+                for (number, mount) in jobs.enumerate() {
+                    if said.b >> number & 1 == 1 {
+                        "copy".clone_into(&mut mount.kind);
+                    }
+                }
                 if let Some(group) = &mut self.ends.group {
                     group.close_join();
                 }

@@ -6,6 +6,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
+use crate::copy;
 use crate::launch::tell_failure;
 use crate::readback;
 use crate::report::{At, Failure, Log};
@@ -76,7 +77,7 @@ fn live<'a>(
     let job = Job::decode(memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
     let vectors = Vectors::of(&job).at(Step::Release)?;
     log.done(Step::Release);
-    attach(&job, &release.fds, setup, log)?;
+    let copies = attach(&job, &release.fds, setup, log)?;
     shared.release(&job, &vectors, [release.fds[1], release.fds[2], release.fds[3]]);
     if !early {
         confirm(setup, &shared, pid, log)?;
@@ -88,7 +89,7 @@ fn live<'a>(
     }
     let tried = shared.wait_until_executed()?;
     log.done(Step::Exec);
-    log.tell(CONTROL, tell::RUNNING, [tried, 0, 0], &[]).at(Step::Supervise)?;
+    log.tell(CONTROL, tell::RUNNING, [tried, copies, 0], &[]).at(Step::Supervise)?;
     retire(setup, signals)?;
     supervise(setup, signals, pid, log)
 }
@@ -338,8 +339,9 @@ fn receive_job() -> Result<Release, Failure> {
     Ok(Release { len, fds })
 }
 
-/// Attaches the job's mounts and gives scratch the job's size.
-fn attach(job: &Job<'_>, fds: &[Fd], setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
+/// Attaches the job's mounts and gives scratch the job's size. Returns which of them are copies, as bits.
+fn attach(job: &Job<'_>, fds: &[Fd], setup: &Setup<'_>, log: &mut Log) -> Result<u64, Failure> {
+    let mut copies = 0;
     if setup.flags & setup::SCRATCH != 0 && job.scratch_bytes != 0 {
         let size = Text::of(format_args!("size={},nr_inodes={}", job.scratch_bytes, job.scratch_files));
         sys::mount(c"", c"/tmp", c"", sys::MS_REMOUNT | sys::MS_NOSUID | sys::MS_NODEV, size.cstr())
@@ -349,16 +351,19 @@ fn attach(job: &Job<'_>, fds: &[Fd], setup: &Setup<'_>, log: &mut Log) -> Result
         let index = usize::try_from(mount.fd).ok().and_then(|i| i.checked_add(4));
         let fd = index.and_then(|i| fds.get(i)).copied().filter(|fd| *fd >= 0);
         let fd = fd.ok_or(Errno::BADF).at_item(Step::Mounts, number)?;
-        attach_one(&mount, fd, number).at_item(Step::Mounts, number)?;
+        if attach_one(&mount, fd, number).at_item(Step::Mounts, number)? {
+            copies |= 1 << number;
+        }
     }
     log.done(Step::Mounts);
-    Ok(())
+    Ok(copies)
 }
 
-fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize) -> sys::Result<()> {
+/// Attaches one mount; true when it had to be copied.
+fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize) -> sys::Result<bool> {
     make_mountpoint(mount)?;
     if !mount.overlay {
-        return sys::move_mount(fd, sys::AT_FDCWD, mount.target);
+        return sys::move_mount(fd, sys::AT_FDCWD, mount.target).map(|()| false);
     }
     let [low, up, work] = ["low", "up", "work"].map(|name| Text::of(format_args!("{name}{number}")));
     for name in [&low, &up, &work] {
@@ -366,11 +371,35 @@ fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize) -> sys::Result<()> {
     }
     // An overlay's layers must be mounted in this namespace: the detached clone is attached below scratch first.
     sys::move_mount(fd, SCRATCH, low.cstr())?;
+    let upper = sys::openat(SCRATCH, up.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+    let mounted = overlay(mount, fd, upper, number);
+    let copied = match mounted {
+        Ok(()) => Ok(false),
+        Err(_) => copy_instead(mount, &low, upper, number).map(|()| true),
+    };
+    sys::close(upper);
+    copied
+}
+
+fn overlay(mount: &JobMount<'_>, lower: Fd, upper: Fd, number: usize) -> sys::Result<()> {
+    // The trial: a folder that replaces one of the lower layer is marked by such an attribute, and before
+    // kernel 6.6 a tmpfs has none, so that removing a folder would fail with EIO later.
+    sys::fsetxattr(upper, c"user.hotcell", b"1")?;
     let options = Text::of(format_args!(
-        "lowerdir=/proc/self/fd/{fd},upperdir=/proc/self/fd/{SCRATCH}/up{number},\
+        "lowerdir=/proc/self/fd/{lower},upperdir=/proc/self/fd/{upper},\
          workdir=/proc/self/fd/{SCRATCH}/work{number},userxattr"
     ));
     sys::mount(c"workspace", mount.target, c"overlay", sys::MS_NOSUID | sys::MS_NODEV, options.cstr())
+}
+
+/// Copies the folder into scratch and shows the copy.
+fn copy_instead(mount: &JobMount<'_>, low: &Text, upper: Fd, number: usize) -> sys::Result<()> {
+    let lower = sys::openat(SCRATCH, low.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+    let copied = copy::tree(lower, upper);
+    sys::close(lower);
+    copied?;
+    let source = Text::of(format_args!("/proc/self/fd/{SCRATCH}/up{number}"));
+    sys::mount(source.cstr(), mount.target, c"", sys::MS_BIND, c"")
 }
 
 /// Makes the folders down to a mountpoint, where they do not exist yet (scratch; elsewhere the template has them).
@@ -399,11 +428,18 @@ fn make_mountpoint(mount: &JobMount<'_>) -> sys::Result<()> {
     Ok(())
 }
 
+/// Ends what is left of the tree. In an own process namespace the end of process 1 does it.
+fn end_tree(setup: &Setup<'_>) {
+    if setup.flags & setup::PID_NS == 0 {
+        readback::end_children();
+    }
+}
+
 /// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone.
 fn supervise(setup: &Setup<'_>, signals: Fd, program: i32, log: &mut Log) -> Result<(), Failure> {
     let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
     let mut poll = [
-        sys::PollFd { fd: CONTROL, events: 0, revents: 0 },
+        sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
         sys::PollFd { fd: signals, events: sys::POLLIN, revents: 0 },
     ];
@@ -413,7 +449,9 @@ fn supervise(setup: &Setup<'_>, signals: Fd, program: i32, log: &mut Log) -> Res
             Err(errno) => return Err(Failure { step: Step::Supervise, errno, detail: 1 }),
         }
         if poll[0].revents != 0 || poll[1].revents != 0 {
-            sys::exit(1); // and with process 1 everything in its namespace
+            // The supervisor asks for the end, or is gone, or the launcher is.
+            end_tree(setup);
+            sys::exit(1);
         }
         let _ = sys::read(signals, &mut [0u8; 128]);
         while let Ok((pid, status)) = sys::wait(-1, sys::WNOHANG | sys::WALL) {
@@ -422,6 +460,7 @@ fn supervise(setup: &Setup<'_>, signals: Fd, program: i32, log: &mut Log) -> Res
             }
             if pid == program {
                 log.done(Step::Supervise);
+                end_tree(setup);
                 let usage = sys::children_rusage();
                 let peak = usage.max_rss_kib.unsigned_abs() * 1024;
                 let numbers = [u64::from(status.cast_unsigned()), usage.cpu_us(), peak];

@@ -13,6 +13,7 @@
 //! | `template` | builds a root file system from a list of operations |
 //! | `init` | process 1 of a sandbox: sets it up, attaches the job, reaps, reports the ending |
 //! | `runner` | the process that becomes the program: confines itself, waits for release, executes |
+//! | `copy` | copies a workspace where the kernel cannot mount it copy-on-write |
 //! | `report` | what init tells the supervisor |
 //! | `readback` | proves from `/proc` that every layer is in force |
 #![cfg_attr(not(test), no_std)]
@@ -20,6 +21,7 @@
 pub mod wire;
 
 // The modules of the program are compiled here too, for lints and unit tests; only `launch::main` is an entry.
+mod copy;
 mod init;
 #[doc(hidden)]
 pub mod launch;

@@ -40,6 +40,10 @@ mod nr {
     pub const RECVMSG: usize = 47;
     pub const EXECVE: usize = 59;
     pub const WAIT4: usize = 61;
+    pub const KILL: usize = 62;
+    pub const FCHMOD: usize = 91;
+    pub const FSETXATTR: usize = 190;
+    pub const READLINKAT: usize = 267;
     pub const FCHDIR: usize = 81;
     pub const CHDIR: usize = 80;
     pub const GETRUSAGE: usize = 98;
@@ -98,6 +102,10 @@ mod nr {
     pub const UNSHARE: usize = 97;
     pub const FUTEX: usize = 98;
     pub const CLOCK_GETTIME: usize = 113;
+    pub const KILL: usize = 129;
+    pub const FCHMOD: usize = 52;
+    pub const FSETXATTR: usize = 7;
+    pub const READLINKAT: usize = 78;
     pub const RT_SIGACTION: usize = 134;
     pub const RT_SIGPROCMASK: usize = 135;
     pub const SETRESUID: usize = 147;
@@ -246,21 +254,52 @@ pub fn symlinkat(says: &CStr, dir: Fd, path: &CStr) -> Result<()> {
     call!(nr::SYMLINKAT, says.as_ptr(), dir, path.as_ptr()).map(drop)
 }
 
-/// `struct stat`: only device and inode are read, which come first on both architectures.
+/// `struct stat`: device and inode come first on both architectures; the mode is at 24 or 16.
 #[repr(C, align(8))]
 pub struct Stat {
     pub dev: u64,
     pub ino: u64,
-    rest: [u8; 128],
+    rest: [u32; 32],
+}
+
+impl Stat {
+    const fn new() -> Self {
+        Self { dev: 0, ino: 0, rest: [0; 32] }
+    }
+
+    /// Type and permissions.
+    pub const fn mode(&self) -> u32 {
+        self.rest[if cfg!(target_arch = "x86_64") { 2 } else { 0 }]
+    }
+}
+
+/// Type and permissions of `name` below `dir`; a link's own.
+pub fn mode_of(dir: Fd, name: &CStr) -> Result<u32> {
+    const SYMLINK_NOFOLLOW: u32 = 0x100;
+    let mut stat = Stat::new();
+    call!(nr::NEWFSTATAT, dir, name.as_ptr(), &raw mut stat, SYMLINK_NOFOLLOW).map(|_| stat.mode())
+}
+
+pub fn fchmod(fd: Fd, mode: u32) -> Result<()> {
+    call!(nr::FCHMOD, fd, mode).map(drop)
+}
+
+pub fn readlinkat(dir: Fd, name: &CStr, into: &mut [u8]) -> Result<usize> {
+    call!(nr::READLINKAT, dir, name.as_ptr(), into.as_mut_ptr(), into.len())
+}
+
+/// Sets an extended attribute of an open file.
+pub fn fsetxattr(fd: Fd, name: &CStr, value: &[u8]) -> Result<()> {
+    call!(nr::FSETXATTR, fd, name.as_ptr(), value.as_ptr(), value.len(), 0).map(drop)
 }
 
 pub fn fstat(fd: Fd) -> Result<Stat> {
-    let mut stat = Stat { dev: 0, ino: 0, rest: [0; 128] };
+    let mut stat = Stat::new();
     call!(nr::NEWFSTATAT, fd, c"".as_ptr(), &raw mut stat, AT_EMPTY_PATH).map(|_| stat)
 }
 
 pub fn stat(path: &CStr) -> Result<Stat> {
-    let mut stat = Stat { dev: 0, ino: 0, rest: [0; 128] };
+    let mut stat = Stat::new();
     call!(nr::NEWFSTATAT, AT_FDCWD, path.as_ptr(), &raw mut stat, 0).map(|_| stat)
 }
 
@@ -494,6 +533,10 @@ pub fn children_rusage() -> Rusage {
     let mut usage = Rusage::default();
     let _ = call!(nr::GETRUSAGE, -1isize, &raw mut usage);
     usage
+}
+
+pub fn kill(pid: i32, signal: i32) -> Result<()> {
+    call!(nr::KILL, pid, signal).map(drop)
 }
 
 pub fn setsid() {

@@ -239,6 +239,8 @@ pub mod setup {
     pub const PID_NS: u32 = 1 << 17;
     /// Mount scratch space.
     pub const SCRATCH: u32 = 1 << 18;
+    /// `/proc` shows the runner under its own number, so that what is in force can be read back.
+    pub const READBACK: u32 = 1 << 19;
 }
 
 /// A sandbox to be made: everything that does not depend on the job.
@@ -430,7 +432,7 @@ pub mod tell {
     pub const BORN: u32 = 1;
     /// It is ready for its job; carries the listener of the filter, if there is one, then a descriptor of scratch.
     pub const READY: u32 = 2;
-    /// The program runs; `a` is the index into the tried paths.
+    /// The program runs; `a` is the index into the tried paths, `b` has a bit for each mount that is a copy.
     pub const RUNNING: u32 = 3;
     /// The program ended; `a` is its wait status, `b` CPU time in microseconds, `c` peak memory in bytes.
     pub const ENDED: u32 = 4;

@@ -19,10 +19,14 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
         LayerState::Unavailable(why) => why,
     };
     if why.starts_with(super::judge::DOES_NOT_HOLD) {
-        return Some("do not trust a sandbox on this host; report it with `hotcell doctor --json`".to_owned());
+        return Some(
+            "do not trust a sandbox on this host; report it with `hotcell doctor --json`".to_owned(),
+        );
     }
     if why.starts_with(super::judge::NOT_TRIED) {
-        return Some("nothing is known to be broken; run `hotcell doctor` again when the host is less busy".to_owned());
+        return Some(
+            "nothing is known to be broken; run `hotcell doctor` again when the host is less busy".to_owned(),
+        );
     }
     Some(match layer {
         Layer::UserNs => user_namespaces(facts),
@@ -164,10 +168,8 @@ mod tests {
     #[test]
     fn what_mends_what() {
         let bare = Facts::default;
-        let apparmor =
-            Facts { apparmor_restricts: true, program: "/opt/hot cell/hotcell".into(), ..bare() };
-        let unbooted =
-            Facts { landlock: Some(Errno::EOPNOTSUPP), modules: "lockdown,yama".into(), ..bare() };
+        let apparmor = Facts { apparmor_restricts: true, program: "/opt/hot cell/hotcell".into(), ..bare() };
+        let unbooted = Facts { landlock: Some(Errno::EOPNOTSUPP), modules: "lockdown,yama".into(), ..bare() };
         let none = |kind| Facts { ceilings: vec![kind], ..bare() };
         for (layer, facts, why, want) in [
             (Layer::UserNs, apparmor.clone(), "x", "kernel.apparmor_restrict_unprivileged_userns=0"),

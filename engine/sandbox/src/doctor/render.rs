@@ -6,11 +6,12 @@ use super::{Availability, Doctor};
 use crate::outcome::LayerState;
 
 /// Columns that a line fills at most, unless a single word is longer.
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 /// Where the answers begin.
 const INDENT: usize = 17;
 
-/// The report as text for a terminal of 100 columns or more: a line for each layer, below it what would mend it, then the profiles.
+/// The report as text for a terminal of 80 columns: a line for each layer, below it what would mend it, then
+/// the profiles.
 /// With `colour` the marks have ANSI colours.
 #[must_use]
 pub fn render(doctor: &Doctor, colour: bool) -> String {

@@ -34,10 +34,14 @@ async fn missing_and_broken_programs_have_their_own_causes() {
 
 #[tokio::test]
 async fn the_world_inside_is_small_and_its_own() {
-    let script = "id -u; id -g; uname -n; pwd; echo $HOME $LANG $TMPDIR; cat /proc/1/comm; ls /; ls /dev; ls /home";
+    let script =
+        "id -u; id -g; uname -n; pwd; echo $HOME $LANG $TMPDIR; cat /proc/1/comm; ls /; ls /dev; ls /home";
     let outcome = run(&sh(script)).await;
     let text = stdout(&outcome);
-    assert!(text.starts_with("1000\n1000\nsandbox\n/home/sandbox\n/home/sandbox C.UTF-8 /tmp\nhotcell-init\n"), "{text}");
+    assert!(
+        text.starts_with("1000\n1000\nsandbox\n/home/sandbox\n/home/sandbox C.UTF-8 /tmp\nhotcell-init\n"),
+        "{text}"
+    );
     for absent in ["sys\n", "boot", "root", "kvm", "mem\n", "tty\n", "fuse"] {
         assert!(!text.contains(absent), "{absent} in {text}");
     }
@@ -59,8 +63,16 @@ async fn every_layer_that_stands_as_on_is_in_force() {
     assert!(text.contains("NoNewPrivs:\t1") && text.contains("Seccomp:\t2"), "{text}");
     assert_eq!(text.matches("0000000000000000").count(), 5, "{text}");
     for layer in [
-        Layer::UserNs, Layer::MountNs, Layer::PidNs, Layer::NetNs, Layer::IpcNs, Layer::UtsNs, Layer::Seccomp,
-        Layer::NoNewPrivs, Layer::Capabilities, Layer::Rlimits,
+        Layer::UserNs,
+        Layer::MountNs,
+        Layer::PidNs,
+        Layer::NetNs,
+        Layer::IpcNs,
+        Layer::UtsNs,
+        Layer::Seccomp,
+        Layer::NoNewPrivs,
+        Layer::Capabilities,
+        Layer::Rlimits,
     ] {
         assert!(outcome.layers.is_on(layer), "{layer}: {}", told(&outcome));
     }
@@ -68,9 +80,10 @@ async fn every_layer_that_stands_as_on_is_in_force() {
 
 #[tokio::test]
 async fn streams_arrive_while_the_program_runs() {
-    let mut running = hotcell_sandbox::spawn(&sh("read a; echo got $a; echo bad >&2; read b; echo and $b").stdin_piped())
-        .await
-        .expect("spawned");
+    let mut running =
+        hotcell_sandbox::spawn(&sh("read a; echo got $a; echo bad >&2; read b; echo and $b").stdin_piped())
+            .await
+            .expect("spawned");
     let mut output = running.output().expect("output");
     let mut input = running.stdin().expect("stdin");
     use tokio::io::AsyncWriteExt;
@@ -129,7 +142,12 @@ async fn a_sandbox_can_be_made_before_its_job() {
 #[tokio::test]
 async fn dev_stdout_can_be_opened_again() {
     let outcome = run(&sh("echo a > /dev/stdout; echo b > /dev/stderr")).await;
-    assert_eq!((stdout(&outcome), outcome.stderr.text.as_deref()), ("a\n", Some("b\n")), "{}", told(&outcome));
+    assert_eq!(
+        (stdout(&outcome), outcome.stderr.text.as_deref()),
+        ("a\n", Some("b\n")),
+        "{}",
+        told(&outcome)
+    );
 }
 
 #[tokio::test]
@@ -142,7 +160,8 @@ async fn denied_calls_are_reported_with_their_name() {
                   except OSError as e: print(e.errno)\n";
     let outcome = run(&Policy::new("/usr/bin/python3").args(["-c", script])).await;
     assert_eq!(stdout(&outcome), "-1 1\n101\n", "{}", told(&outcome));
-    let rows: Vec<(&str, &str)> = outcome.denials.iter().map(|d| (d.layer.as_str(), d.operation.as_str())).collect();
+    let rows: Vec<(&str, &str)> =
+        outcome.denials.iter().map(|d| (d.layer.as_str(), d.operation.as_str())).collect();
     assert!(rows.contains(&("seccomp", "ptrace")), "{rows:?}");
     let network = outcome.denials.iter().find(|d| d.layer == "network").expect("a network denial");
     assert_eq!((network.operation.as_str(), network.target.as_str()), ("connect", "198.51.100.7:81"));

@@ -79,7 +79,8 @@ async fn a_stopped_launcher_does_not_keep_a_dropped_run_alive() {
     let output = running.output();
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(alive(mark));
-    let launcher = Pid::from_raw(i32::try_from(engine.launcher_id().await.expect("a launcher")).expect("a pid"));
+    let launcher =
+        Pid::from_raw(i32::try_from(engine.launcher_id().await.expect("a launcher")).expect("a pid"));
     kill(launcher, Signal::SIGSTOP).expect("stopped");
     drop((running, output));
     let ended = tokio::task::spawn_blocking(move || wait_until(|| !alive(mark))).await.expect("waited");

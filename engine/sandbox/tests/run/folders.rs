@@ -66,7 +66,8 @@ async fn a_workspace_of_another_user_works_for_root() {
 #[tokio::test]
 async fn read_only_folders_are_read_only() {
     let dir = project(0o700);
-    let script = "cat /data/sub/a.txt; echo x > /data/new || echo refused; echo x > /data/sub/a.txt || echo refused";
+    let script =
+        "cat /data/sub/a.txt; echo x > /data/new || echo refused; echo x > /data/sub/a.txt || echo refused";
     let outcome = run(&sh(script).read_only(dir.path(), "/data")).await;
     assert_eq!(stdout(&outcome), "originalrefused\nrefused\n", "{}", told(&outcome));
 }

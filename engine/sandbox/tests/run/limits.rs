@@ -24,7 +24,8 @@ async fn bomb(policy: &Policy, cause: Cause) -> Outcome {
 
 #[tokio::test]
 async fn the_wall_clock_ends_a_sleeper_that_ignores_signals() {
-    let policy = sh("trap '' TERM INT; echo begun; while :; do sleep 1; done").wall(Duration::from_millis(300));
+    let policy =
+        sh("trap '' TERM INT; echo begun; while :; do sleep 1; done").wall(Duration::from_millis(300));
     let outcome = bomb(&policy, Cause::WallLimit).await;
     assert!(hit(&outcome, Limit::Wall));
     assert_eq!(outcome.stdout.text.as_deref(), Some("begun\n"), "output so far is kept");
@@ -48,7 +49,8 @@ async fn memory_ends_a_bomb_and_keeps_its_output() {
 
 #[tokio::test]
 async fn memory_that_is_only_reserved_is_free() {
-    let script = "import mmap; m = mmap.mmap(-1, 64 << 30, prot=0, flags=mmap.MAP_PRIVATE | 0x4000); print('ok')";
+    let script =
+        "import mmap; m = mmap.mmap(-1, 64 << 30, prot=0, flags=mmap.MAP_PRIVATE | 0x4000); print('ok')";
     let outcome = run(&python(script).memory(Bytes::mib(64))).await;
     assert_eq!(outcome.stdout.text.as_deref(), Some("ok\n"), "{}", told(&outcome));
 }
@@ -63,7 +65,11 @@ async fn a_fork_bomb_is_held_and_ended() {
         assert!(hit(&outcome, Limit::Processes), "{}", told(&outcome));
         assert!(matches!(outcome.cause, Cause::ProcessLimit | Cause::Exited), "{}", told(&outcome));
     } else {
-        assert!(matches!(outcome.cause, Cause::WallLimit | Cause::Exited | Cause::CpuLimit), "{}", told(&outcome));
+        assert!(
+            matches!(outcome.cause, Cause::WallLimit | Cause::Exited | Cause::CpuLimit),
+            "{}",
+            told(&outcome)
+        );
     }
 }
 

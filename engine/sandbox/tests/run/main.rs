@@ -5,6 +5,7 @@ mod basics;
 mod deaths;
 mod folders;
 mod limits;
+mod plain;
 
 use hotcell_sandbox::{Outcome, Policy};
 

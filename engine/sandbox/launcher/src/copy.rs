@@ -1,0 +1,101 @@
+//! Copies a folder into scratch, where the kernel cannot mount it copy-on-write. Runs as the sandbox's own user,
+//! inside the sandbox, within scratch's limits.
+
+use core::ffi::CStr;
+
+use crate::sys::{self, Errno, Fd};
+
+/// Deeper folders than this are refused: each level holds two descriptors.
+const DEPTH: u32 = 200;
+const TYPE: u32 = 0o170_000;
+const FOLDER: u32 = 0o040_000;
+const FILE: u32 = 0o100_000;
+const LINK: u32 = 0o120_000;
+
+/// Copies what is in `from` to the existing folder `to`: files, folders and symbolic links with their modes.
+/// Sockets, pipes and devices are left out, as is what may not be read.
+///
+/// # Errors
+/// When scratch is full, or the tree is too deep.
+pub fn tree(from: Fd, to: Fd) -> sys::Result<()> {
+    folder(from, to, 0)
+}
+
+fn folder(from: Fd, to: Fd, depth: u32) -> sys::Result<()> {
+    if depth > DEPTH {
+        return Err(Errno::INVAL);
+    }
+    let mut entries = [0u8; 4096];
+    loop {
+        let len = sys::getdents(from, &mut entries)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let mut rest = &entries[..len];
+        // struct linux_dirent64: inode, offset, record length at 16, type at 18, name at 19.
+        while rest.len() > 19 {
+            let record = usize::from(u16::from_ne_bytes([rest[16], rest[17]])).clamp(19, rest.len());
+            let name = CStr::from_bytes_until_nul(&rest[19..record]).map_err(|_| Errno::INVAL)?;
+            rest = &rest[record..];
+            if name != c"." && name != c".." {
+                match entry(from, to, name, depth) {
+                    Err(Errno::ACCES | Errno::PERM | Errno::NOENT) => {}
+                    other => other?,
+                }
+            }
+        }
+    }
+}
+
+fn entry(from: Fd, to: Fd, name: &CStr, depth: u32) -> sys::Result<()> {
+    let mode = sys::mode_of(from, name)?;
+    match mode & TYPE {
+        FOLDER => {
+            let flags = sys::O_DIRECTORY | sys::O_NOFOLLOW;
+            let source = sys::openat(from, name, flags, 0)?;
+            let made = sys::mkdirat(to, name, 0o700).and_then(|()| sys::openat(to, name, flags, 0));
+            let copied = made.and_then(|target| {
+                let copied = folder(source, target, depth + 1);
+                let set = sys::fchmod(target, mode & 0o1777);
+                sys::close(target);
+                copied.and(set)
+            });
+            sys::close(source);
+            copied
+        }
+        FILE => {
+            let source = sys::openat(from, name, sys::O_RDONLY | sys::O_NOFOLLOW, 0)?;
+            let flags = sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL;
+            let copied = sys::openat(to, name, flags, 0o600).and_then(|target| {
+                let copied = content(source, target);
+                let set = sys::fchmod(target, mode & 0o777);
+                sys::close(target);
+                copied.and(set)
+            });
+            sys::close(source);
+            copied
+        }
+        LINK => {
+            let mut says = [0u8; 4096];
+            let len = sys::readlinkat(from, name, &mut says[..4095])?;
+            let says = CStr::from_bytes_until_nul(&says[..=len]).map_err(|_| Errno::INVAL)?;
+            sys::symlinkat(says, to, name)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn content(from: Fd, to: Fd) -> sys::Result<()> {
+    let mut buffer = [0u8; 32 * 1024];
+    loop {
+        let len = sys::read(from, &mut buffer)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let mut rest = &buffer[..len];
+        while !rest.is_empty() {
+            let written = sys::write(to, rest)?;
+            rest = &rest[written..];
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Throw-away sandboxes, what runs in them, and what they answered.
+//!
+//! All judging is in [`super::judge`]. The script needs no more than a shell and `ls`, `mknod` and `sleep`; what is
+//! missing leaves a question open, which is not an answer in a layer's favour.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+
+use super::LONGEST;
+use super::judge::{Answers, Findings, Full, Limited};
+use crate::engine::Engine;
+use crate::ids::Mapping;
+use crate::layer::Layer;
+use crate::outcome::{Cause, Evidence, LayerState, Limit, Outcome};
+use crate::plan::Refusal;
+use crate::policy::{Confinement, Job, Limits, Policy, Shape, danger};
+use crate::units::Bytes;
+
+/// The wall clock of one canary.
+const EACH: Duration = Duration::from_secs(2);
+/// How long a canary may take with everything around it: its own limit, and a launcher that has to be started.
+const EACH_IN_ALL: Duration = Duration::from_millis(2_500);
+/// How long finished sandboxes are waited for.
+const SETTLE: Duration = Duration::from_millis(500);
+/// What runs in a sandbox. Prints files as `== name` and their lines, attempts as `? name yes` or `no`.
+const SCRIPT: &str = include_str!("canary.sh");
+/// Memory for the canary that wants more, and what it wants: 16 bytes doubled 22 times.
+const LITTLE_MEMORY: Bytes = Bytes::mib(16);
+const GREEDY: &str = "x=0123456789abcdef
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do x=$x$x; done
+    echo survived";
+/// Processes for the canary that wants more.
+const FEW_PROCESSES: u32 = 4;
+const FERTILE: &str = "for i in 1 2 3 4 5 6; do sleep 1 & done; echo survived";
+/// A canary that met its limit ends at once; some shells go on trying for longer than we want to wait.
+const BRIEF: Duration = Duration::from_millis(400);
+
+/// What became of one profile.
+pub struct ProfileTrial {
+    /// Its name.
+    pub name: String,
+    /// The layers without which it is refused.
+    pub require: BTreeSet<Layer>,
+    /// Whether a program ran in it, or why not.
+    pub ran: Result<(), String>,
+}
+
+/// Tries everything.
+pub async fn try_all(engine: &Engine, profiles: &[(String, Shape)]) -> (Findings, Vec<ProfileTrial>) {
+    let trial =
+        Trial { engine: engine.clone(), until: Instant::now() + LONGEST - SETTLE, traps: Traps::set() };
+    let host = engine.host();
+    let mut findings = Findings {
+        outside: namespaces_of_this_process(),
+        landlock_abi: host.landlock.clone().unwrap_or(0),
+        silent: host.notifications.clone().err(),
+        missing: [
+            (Layer::Landlock, host.landlock.as_ref().err()),
+            (Layer::Cgroup, host.cgroup.as_ref().err()),
+            (Layer::TimeNs, host.time_ns.as_ref().err()),
+        ]
+        .into_iter()
+        .filter_map(|(layer, why)| Some((layer, why?.clone())))
+        .collect(),
+        ..Findings::default()
+    };
+    let form = trial.full(&mut findings).await;
+    if let Some(form) = form {
+        trial.the_rest(&form, &mut findings).await;
+    }
+    // The fallback's last: it is made by a launcher of another kind.
+    let mut trials = Vec::new();
+    for confinement in [Confinement::Namespaces, Confinement::LandlockOnly] {
+        let of_this_kind = profiles.iter().filter(|(_, shape)| shape.confinement == confinement);
+        let waiting: Vec<_> = of_this_kind
+            .map(|(name, shape)| (name, shape, tokio::spawn(trial.attempt(profile_policy(shape)))))
+            .collect();
+        for (name, shape, attempt) in waiting {
+            let ran = match joined(attempt).await {
+                Attempt::Ran(_) | Attempt::NoShell(_) => Ok(()),
+                Attempt::Refused { message, .. } => Err(message),
+            };
+            trials.push(ProfileTrial { name: name.clone(), require: shape.require.clone(), ran });
+        }
+    }
+    engine.settle(SETTLE).await;
+    (findings, trials)
+}
+
+/// How sandboxes can be made here at all.
+#[derive(Clone, Debug, Default)]
+struct Form {
+    confinement: Confinement,
+    without: BTreeSet<Layer>,
+}
+
+impl Form {
+    fn without(&self, layers: &[Layer]) -> Self {
+        Self { without: self.without.iter().chain(layers).copied().collect(), ..self.clone() }
+    }
+}
+
+struct Trial {
+    engine: Engine,
+    until: Instant,
+    traps: Traps,
+}
+
+impl Trial {
+    /// Makes a sandbox with everything; where the kernel refuses a layer, one without it, so that the others
+    /// are tried all the same. `None` when there is no way.
+    async fn full(&self, findings: &mut Findings) -> Option<Form> {
+        let ordinary = self.engine.host().mapping != Mapping::Privileged;
+        let mut form = Form::default();
+        loop {
+            let attempt = self.attempt(self.canaries(&form)).await;
+            findings.rooted =
+                form.confinement == Confinement::Namespaces && !form.without.contains(&Layer::MountNs);
+            let (layer, message) = match attempt {
+                Attempt::Ran(outcome) => {
+                    self.traps.look(findings);
+                    findings.cgroup_version = outcome.layers.cgroup_version;
+                    findings.landlock_abi = outcome.layers.landlock_abi;
+                    findings.denied.clone_from(&outcome.denials);
+                    findings.full = Full::Ran(Answers::parse(&printed(&outcome)));
+                    return Some(form);
+                }
+                Attempt::NoShell(message) => {
+                    findings.full = Full::NoShell(message);
+                    return None;
+                }
+                Attempt::Refused { layer, message } => (layer, message),
+            };
+            let first = findings.no_namespaces.is_none();
+            match layer.filter(|layer| !form.without.contains(layer)) {
+                // Without its own user namespace an ordinary user can make no other.
+                Some(layer) if layer != Layer::UserNs || !ordinary => {
+                    findings.refused.insert(layer, message);
+                    form.without.insert(layer);
+                }
+                layer if form.confinement == Confinement::Namespaces && first => {
+                    if let Some(layer) = layer {
+                        findings.refused.insert(layer, message.clone());
+                    }
+                    findings.no_namespaces = Some(message);
+                    form = Form { confinement: Confinement::LandlockOnly, without: BTreeSet::new() };
+                }
+                _ => {
+                    findings.full = Full::None(message);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The same canaries with fewer walls, and the limits.
+    async fn the_rest(&self, form: &Form, findings: &mut Findings) {
+        let landlock = findings.landlock_abi > 0;
+        let few = form.without(&[Layer::Landlock]);
+        let fewer = form.without(&[Layer::Landlock, Layer::Seccomp]);
+        let start = |form: &Form| tokio::spawn(self.attempt(self.canaries(form)));
+        let without_landlock = landlock.then(|| start(&few));
+        // Not on the host's own file system tree.
+        let without_both = findings.rooted.then(|| start(&fewer));
+        let on = findings.cgroup_version > 0;
+        let limits = |script, memory, processes| {
+            let limits = Limits { memory, processes, wall: BRIEF, disk: Bytes::mib(1), ..small() };
+            shell(script, form).limits(limits)
+        };
+        let memory = limits(GREEDY, LITTLE_MEMORY, 16);
+        let processes = limits(FERTILE, Bytes::mib(64), FEW_PROCESSES);
+        let tried = [(&memory, Limit::Memory), (&processes, Limit::Processes)]
+            .map(|(policy, limit)| on.then(|| (tokio::spawn(self.attempt(policy.clone())), policy, limit)));
+
+        if let Some(attempt) = without_landlock
+            && let Attempt::Ran(outcome) = joined(attempt).await
+        {
+            findings.denied.extend(outcome.denials.iter().cloned());
+            findings.without_landlock = Some(Answers::parse(&printed(&outcome)));
+        }
+        if let Some(attempt) = without_both
+            && let Attempt::Ran(outcome) = joined(attempt).await
+        {
+            findings.without_both = Some(Answers::parse(&printed(&outcome)));
+        }
+        let [memory, processes] = tried;
+        findings.memory = self.limited(memory).await;
+        findings.processes = self.limited(processes).await;
+    }
+
+    /// What a canary at a limit came to; a second time with more patience where the first was no answer.
+    async fn limited(&self, tried: Option<(JoinHandle<Attempt>, &Policy, Limit)>) -> Option<Limited> {
+        let (first, policy, limit) = tried?;
+        match limited(&joined(first).await, limit) {
+            Limited::Open(_) => Some(limited(&self.attempt(policy.clone().wall(EACH)).await, limit)),
+            answer => Some(answer),
+        }
+    }
+
+    fn canaries(&self, form: &Form) -> Policy {
+        let rooted = form.confinement == Confinement::Namespaces && !form.without.contains(&Layer::MountNs);
+        shell(SCRIPT, form)
+            .limits(small())
+            .env("ROOTED", if rooted { "yes" } else { "" })
+            .env("NAME", &self.traps.name)
+            .env("PORT", self.traps.port().map(|port| port.to_string()).unwrap_or_default())
+    }
+
+    /// Runs a policy within its time. It goes on in the background when that is over: a request to the launcher
+    /// that is given up halfway would leave its answer to the next one.
+    fn attempt(&self, policy: Policy) -> impl Future<Output = Attempt> + Send + 'static {
+        let (engine, until) = (self.engine.clone(), self.until);
+        async move {
+            let patience = EACH_IN_ALL.min(until.saturating_duration_since(Instant::now()));
+            let run = tokio::spawn(async move {
+                match engine.spawn(&policy).await {
+                    Ok(running) => Ok(running.wait().await),
+                    Err(refusal) => Err(refusal),
+                }
+            });
+            match tokio::time::timeout(patience, run).await {
+                Ok(Ok(Ok(outcome))) => Attempt::of(outcome),
+                Ok(Ok(Err(Refusal { layer, message, .. }))) => Attempt::Refused { layer, message },
+                Ok(Err(e)) => Attempt::refused(format!("the canary failed: {e}")),
+                Err(_) => Attempt::refused("the time for trying is over".to_owned()),
+            }
+        }
+    }
+}
+
+/// What became of one throw-away sandbox.
+enum Attempt {
+    /// Something ran in it.
+    Ran(Box<Outcome>),
+    /// It was made, and has no shell.
+    NoShell(String),
+    /// It could not be made.
+    Refused { layer: Option<Layer>, message: String },
+}
+
+impl Attempt {
+    fn of(outcome: Outcome) -> Self {
+        let message = outcome.reason.clone().unwrap_or_default();
+        match outcome.cause {
+            Cause::NotFound | Cause::NotExecutable => Self::NoShell(message),
+            Cause::Refused | Cause::Internal => {
+                let why = LayerState::Unavailable(message.clone());
+                let layer = outcome.layers.states.iter().find(|(_, state)| **state == why).map(|(l, _)| *l);
+                Self::Refused { layer, message }
+            }
+            _ => Self::Ran(Box::new(outcome)),
+        }
+    }
+    fn refused(message: String) -> Self {
+        Self::Refused { layer: None, message }
+    }
+}
+
+async fn joined(attempt: JoinHandle<Attempt>) -> Attempt {
+    attempt.await.unwrap_or_else(|e| Attempt::refused(format!("the canary failed: {e}")))
+}
+
+fn printed(outcome: &Outcome) -> String {
+    String::from_utf8_lossy(&outcome.stdout.to_bytes()).into_owned()
+}
+
+/// What a canary at its limit came to. The kernel's count decides; what the canary printed shows only that
+/// nothing stopped it.
+fn limited(attempt: &Attempt, limit: Limit) -> Limited {
+    match attempt {
+        Attempt::Ran(outcome) => {
+            let hit = outcome.limits_hit.iter().find(|hit| hit.limit == limit);
+            match hit.map(|hit| hit.evidence) {
+                Some(Evidence::Kernel) => Limited::Held,
+                Some(Evidence::Sampled) => Limited::Open("the supervisor was faster than the kernel".into()),
+                None if printed(outcome).contains("survived") => Limited::Passed,
+                None => Limited::Open("the canary did not get as far as its limit".into()),
+            }
+        }
+        Attempt::NoShell(message) | Attempt::Refused { message, .. } => Limited::Open(message.clone()),
+    }
+}
+
+/// Enough for a canary, and little enough for a small host.
+fn small() -> Limits {
+    Limits {
+        memory: Bytes::mib(64),
+        wall: EACH,
+        cpu_time: Some(EACH),
+        processes: 16,
+        disk: Bytes::mib(4),
+        files: 256,
+        capture: Bytes::kib(256),
+        output: Bytes::mib(1),
+        cpus: None,
+    }
+}
+
+fn shell(script: &str, form: &Form) -> Policy {
+    let mut policy = Policy::new("/bin/sh").args(["-c", script]);
+    policy.shape.confinement = form.confinement;
+    for layer in &form.without {
+        policy = policy.without_layer(*layer, danger::WeakensTheSandbox);
+    }
+    policy
+}
+
+/// A profile is tried with its own ceilings, but for the time.
+fn profile_policy(shape: &Shape) -> Policy {
+    let limits = Limits { wall: EACH, ..shape.ceilings.clone() };
+    let argv = ["/bin/sh", "-c", ":"].map(Into::into).into();
+    Policy { shape: shape.clone(), job: Job { argv, limits, ..Job::default() } }
+}
+
+/// The ids of this process's namespaces, by kind.
+fn namespaces_of_this_process() -> BTreeMap<String, String> {
+    let kinds = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"];
+    let id = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}")).ok();
+    kinds
+        .into_iter()
+        .filter_map(|kind| Some((kind.to_owned(), id(kind)?.to_string_lossy().into_owned())))
+        .collect()
+}
+
+/// What lies about on the host for a canary to find.
+struct Traps {
+    /// A file in the host's `/tmp`, readable for everybody.
+    file: Option<tempfile::NamedTempFile>,
+    /// The name of that file; canaries write files that begin with it.
+    name: String,
+    /// A listener on the host's loopback.
+    listener: Option<TcpListener>,
+}
+
+impl Traps {
+    fn set() -> Self {
+        let file = tempfile::Builder::new().prefix("hotcell-doctor-").tempfile_in("/tmp").ok();
+        let file = file.and_then(|mut file| {
+            file.write_all(b"a canary must not see this\n").ok()?;
+            file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).ok()?;
+            Some(file)
+        });
+        let name = file.as_ref().and_then(|f| f.path().file_name()).map(|n| n.to_string_lossy().into_owned());
+        let listener = TcpListener::bind(("127.0.0.1", 0)).ok();
+        Self {
+            name: name.unwrap_or_else(|| format!("hotcell-doctor-{}", std::process::id())),
+            file,
+            listener: listener.filter(|l| l.set_nonblocking(true).is_ok()),
+        }
+    }
+
+    fn port(&self) -> Option<u16> {
+        Some(self.listener.as_ref()?.local_addr().ok()?.port())
+    }
+
+    /// Whether anything went into them.
+    fn look(&self, findings: &mut Findings) {
+        findings.marked = self.file.is_some();
+        findings.leaked = Path::new("/tmp").join(format!("{}.in", self.name)).exists();
+        findings.reached = self.listener.as_ref().map(|l| l.accept().is_ok());
+    }
+}

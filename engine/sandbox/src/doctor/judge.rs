@@ -1,0 +1,540 @@
+//! Canaries' answers -> layers. Pure: every judgement, no system call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Availability, LayerReport};
+use crate::ids;
+use crate::layer::Layer;
+use crate::outcome::{Denial, LayerState};
+
+/// Begins the reason of a layer that the kernel accepted and a canary got through.
+pub const DOES_NOT_HOLD: &str = "was set up and does not hold";
+/// Begins the reason of a layer of which nothing is known.
+pub const NOT_TRIED: &str = "not tried";
+/// The least version of Landlock that confines signals.
+const SIGNAL_SCOPE: u32 = 6;
+/// More processes than canaries ever have at once, and less than any host.
+const MOST_PROCESSES: usize = 8;
+
+/// What one script of canaries printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    sections: BTreeMap<String, Vec<String>>,
+    attempts: BTreeMap<String, bool>,
+}
+
+impl Answers {
+    /// Reads `== name` with the lines below it, and `? name yes|no`. Anything else is of no meaning.
+    pub fn parse(text: &str) -> Self {
+        let mut answers = Self::default();
+        let mut section = None;
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("== ") {
+                section = Some(name.to_owned());
+                answers.sections.entry(name.to_owned()).or_default();
+            } else if let Some((name, answer)) = line.strip_prefix("? ").and_then(|l| l.split_once(' ')) {
+                match answer {
+                    "yes" => drop(answers.attempts.insert(name.to_owned(), true)),
+                    "no" => drop(answers.attempts.insert(name.to_owned(), false)),
+                    _ => {}
+                }
+            } else if let Some(lines) = section.as_ref().and_then(|name| answers.sections.get_mut(name)) {
+                lines.push(line.to_owned());
+            }
+        }
+        answers
+    }
+
+    /// Whether an attempt was successful; `None` when it was not made.
+    fn attempt(&self, name: &str) -> Option<bool> {
+        self.attempts.get(name).copied()
+    }
+
+    /// The lines of a file; `None` when it could not be read or was empty.
+    fn lines(&self, section: &str) -> Option<&[String]> {
+        self.sections.get(section).map(Vec::as_slice).filter(|lines| !lines.is_empty())
+    }
+
+    /// A field of `/proc/self/status`.
+    fn status(&self, field: &str) -> Option<&str> {
+        let line = |l: &'_ String| l.split_once(':').filter(|(name, _)| *name == field).is_some();
+        self.lines("status")?.iter().find(|l| line(l))?.split_once(':').map(|(_, value)| value.trim())
+    }
+
+    /// The hard limit in a line of `/proc/self/limits`.
+    fn hard_limit(&self, name: &str) -> Option<&str> {
+        let line = self.lines("limits")?.iter().find_map(|l| l.strip_prefix(name))?;
+        line.split_ascii_whitespace().nth(1)
+    }
+
+    /// The id of a namespace, from a line such as `… user -> user:[4026531837]`.
+    fn namespace(&self, kind: &str) -> Option<&str> {
+        self.lines("namespaces")?.iter().find_map(|line| {
+            let (before, id) = line.split_once(" -> ")?;
+            (before.split_ascii_whitespace().next_back()? == kind).then_some(id)
+        })
+    }
+}
+
+/// The sandbox with everything.
+#[derive(Clone, Debug)]
+pub enum Full {
+    /// Its canaries answered.
+    Ran(Answers),
+    /// It was made and read back, and no shell was in it.
+    NoShell(String),
+    /// There was none.
+    None(String),
+}
+
+impl Default for Full {
+    fn default() -> Self {
+        Self::None("nothing was tried".to_owned())
+    }
+}
+
+/// What a canary at a limit came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limited {
+    /// The kernel stopped it and counted that.
+    Held,
+    /// It got more than the limit.
+    Passed,
+    /// Neither, and why.
+    Open(String),
+}
+
+/// Everything that was found out.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// The sandbox with everything that can be had.
+    pub full: Full,
+    /// It has a file system tree of its own.
+    pub rooted: bool,
+    /// Layers that were refused when they were set up, with the refusal.
+    pub refused: BTreeMap<Layer, String>,
+    /// Why there are no namespaces at all.
+    pub no_namespaces: Option<String>,
+    /// Layers that this host does not offer.
+    pub missing: BTreeMap<Layer, String>,
+    /// The same canaries without Landlock.
+    pub without_landlock: Option<Answers>,
+    /// The same canaries without Landlock and seccomp.
+    pub without_both: Option<Answers>,
+    /// What the filter reported.
+    pub denied: Vec<Denial>,
+    /// This process's own namespaces.
+    pub outside: BTreeMap<String, String>,
+    /// Landlock's version; 0 without.
+    pub landlock_abi: u32,
+    /// Why the filter cannot report what it denies.
+    pub silent: Option<String>,
+    /// Version of the cgroup tree; 0 without.
+    pub cgroup_version: u32,
+    /// More memory than allowed; `None` when it was not tried.
+    pub memory: Option<Limited>,
+    /// More processes than allowed; `None` when it was not tried.
+    pub processes: Option<Limited>,
+    /// A file lay in the host's `/tmp` for the canaries to see.
+    pub marked: bool,
+    /// What a canary wrote to its `/tmp` is in the host's.
+    pub leaked: bool,
+    /// A canary reached a listener on the host's loopback; `None` when there was no listener.
+    pub reached: Option<bool>,
+    /// Groups of this process beyond its first.
+    pub supplementary_groups: usize,
+}
+
+/// One question to a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Check {
+    /// It held, in words; empty where another check's words say it too.
+    Holds(String),
+    /// It did not.
+    Broken(String),
+    /// No answer.
+    Open(String),
+}
+
+use Check::{Broken, Holds, Open};
+
+impl Check {
+    /// Holds if the answer is yes.
+    fn that(answer: Option<bool>, good: &str, bad: &str) -> Self {
+        match answer {
+            Some(true) => Holds(good.to_owned()),
+            Some(false) => Broken(bad.to_owned()),
+            None => Open(format!("whether {bad} could not be seen")),
+        }
+    }
+    /// Holds if the answer is yes; says nothing where there is none.
+    fn maybe(answer: Option<bool>, good: &str, bad: &str) -> Option<Self> {
+        answer.map(|_| Self::that(answer, good, bad))
+    }
+}
+
+/// The report of every layer. What would mend them is filled in elsewhere.
+pub fn judge(findings: &Findings) -> BTreeMap<Layer, LayerReport> {
+    Layer::ALL.into_iter().map(|layer| (layer, report(layer, findings))).collect()
+}
+
+fn report(layer: Layer, findings: &Findings) -> LayerReport {
+    let (state, answer) = state(layer, findings);
+    let tried = if findings.missing.contains_key(&layer) { tried_alone(layer) } else { tried(layer) };
+    LayerReport { state, tried: tried.to_owned(), answer, mend: None }
+}
+
+fn state(layer: Layer, findings: &Findings) -> (LayerState, String) {
+    let unavailable = |why: String| (LayerState::Unavailable(why.clone()), why);
+    if let Some(why) = findings.missing.get(&layer).or_else(|| findings.refused.get(&layer)) {
+        return unavailable(why.clone());
+    }
+    if let (true, Some(why)) = (is_namespace(layer), &findings.no_namespaces) {
+        let why = match findings.refused.get(&Layer::UserNs) {
+            Some(_) => {
+                "an ordinary user can make it only inside an own user namespace, see user_ns".to_owned()
+            }
+            None => format!("no sandbox with namespaces can be made: {why}"),
+        };
+        return unavailable(why);
+    }
+    let answers = match &findings.full {
+        Full::Ran(answers) => answers,
+        Full::NoShell(why) => {
+            let answer = format!("set up and read back; no canary could run: {why}");
+            return (LayerState::On, answer);
+        }
+        Full::None(why) => {
+            let alone = match layer {
+                Layer::Landlock => format!("; alone, the kernel offers version {}", findings.landlock_abi),
+                Layer::Seccomp if findings.silent.is_none() => {
+                    "; alone, the kernel offers notifications".to_owned()
+                }
+                Layer::Cgroup => "; alone, a group could be made and limited".to_owned(),
+                _ => String::new(),
+            };
+            let why = format!("{NOT_TRIED}: no sandbox can be made: {why}");
+            return (LayerState::Unavailable(why.clone()), why + &alone);
+        }
+    };
+    sum(checks(layer, answers, findings))
+}
+
+/// One broken check breaks a layer; an open one leaves it open; else it is on.
+fn sum(checks: Vec<Check>) -> (LayerState, String) {
+    let mut good = Vec::new();
+    let (mut broken, mut open) = (None, None);
+    for check in checks {
+        match check {
+            Holds(words) if words.is_empty() => {}
+            Holds(words) => good.push(words),
+            Broken(words) => drop(broken.get_or_insert(words)),
+            Open(words) => drop(open.get_or_insert(words)),
+        }
+    }
+    let bad = |head: &str, words: String| {
+        let why = format!("{head}: {words}");
+        (LayerState::Unavailable(why.clone()), why)
+    };
+    match (broken, open) {
+        (Some(words), _) => bad(DOES_NOT_HOLD, words),
+        (None, Some(words)) => bad(NOT_TRIED, words),
+        (None, None) => (LayerState::On, good.join("; ")),
+    }
+}
+
+const fn is_namespace(layer: Layer) -> bool {
+    matches!(
+        layer,
+        Layer::UserNs
+            | Layer::MountNs
+            | Layer::PidNs
+            | Layer::NetNs
+            | Layer::IpcNs
+            | Layer::UtsNs
+            | Layer::CgroupNs
+            | Layer::TimeNs
+    )
+}
+
+fn checks(layer: Layer, answers: &Answers, findings: &Findings) -> Vec<Check> {
+    match layer {
+        Layer::UserNs => user(answers, findings),
+        Layer::MountNs => mounts(answers, findings),
+        Layer::PidNs => processes(answers, findings),
+        Layer::NetNs => network(answers, findings),
+        Layer::IpcNs => {
+            let empty = ["messages", "memory", "semaphores"].map(|s| answers.lines(s).map(|l| l.len() == 1));
+            let seen = empty.into_iter().flatten().reduce(|a, b| a && b);
+            let listed = Check::maybe(seen, "no object of the host in sight", "it sees objects of the host");
+            [Some(own("ipc", answers, findings)), listed].into_iter().flatten().collect()
+        }
+        Layer::UtsNs => {
+            let name = answers.lines("hostname").map(|lines| lines == ["sandbox"]);
+            vec![
+                own("uts", answers, findings),
+                Check::that(name, "called sandbox", "it knows the host by its name"),
+            ]
+        }
+        Layer::CgroupNs => {
+            let top = answers.lines("cgroup").map(|lines| lines.iter().all(|l| l.ends_with(":/")));
+            vec![
+                own("cgroup", answers, findings),
+                Check::that(top, "its own group is the top", "it sees where its group is"),
+            ]
+        }
+        Layer::TimeNs => vec![own("time", answers, findings)],
+        Layer::Landlock => landlock(answers, findings),
+        Layer::Seccomp => seccomp(answers, findings),
+        Layer::Cgroup => cgroup(findings),
+        Layer::Rlimits => {
+            let core = answers.hard_limit("Max core file size").map(|hard| hard == "0");
+            let raised = answers.attempt("raise_limit").map(|raised| !raised);
+            let opened = answers.attempt("open_too_many").map(|opened| !opened);
+            vec![
+                Check::that(opened, "a file too many is refused", "it opened more files than its limit"),
+                Check::that(core, "", "its limit on core files is not 0"),
+                Check::that(raised, "no limit can be raised", "it raised a limit"),
+            ]
+        }
+        Layer::NoNewPrivs => {
+            let set = answers.status("NoNewPrivs").map(|value| value == "1");
+            vec![Check::that(set, "NoNewPrivs is 1", "NoNewPrivs is not 1")]
+        }
+        Layer::Capabilities => capabilities(answers),
+    }
+}
+
+/// Whether the canaries had a namespace of their own of this kind.
+fn own(kind: &str, answers: &Answers, findings: &Findings) -> Check {
+    let (inside, outside) = (answers.namespace(kind), findings.outside.get(kind));
+    let differs = inside.zip(outside).map(|(inside, outside)| inside != outside);
+    let words = if kind == "time" { "clocks of its own" } else { "" };
+    Check::that(differs, words, "its namespace is the host's")
+}
+
+fn user(answers: &Answers, findings: &Findings) -> Vec<Check> {
+    let map = answers.lines("uid_map").map(|lines| {
+        let numbers: Vec<_> = lines.iter().flat_map(|l| l.split_ascii_whitespace()).collect();
+        match numbers[..] {
+            [inside, outside, "1"] if inside == ids::INSIDE.to_string() => Some(outside.to_owned()),
+            _ => None,
+        }
+    });
+    let mut checks = vec![own("user", answers, findings)];
+    checks.push(match map {
+        Some(Some(outside)) => Holds(format!("user {} inside is {outside} outside", ids::INSIDE)),
+        Some(None) => Broken("it has other ids than one of its own".to_owned()),
+        None => Open("its map of ids could not be read".to_owned()),
+    });
+    // Only root can leave its groups, and gives none of them to a sandbox.
+    let kept = answers.status("Groups").map_or(0, |groups| groups.split_ascii_whitespace().count());
+    if kept > 0 && findings.supplementary_groups > 0 {
+        checks.push(Holds(format!(
+            "{kept} further groups show as 65534 (nothing that only a group may read is mounted)"
+        )));
+    }
+    checks
+}
+
+fn mounts(answers: &Answers, findings: &Findings) -> Vec<Check> {
+    let refused = |name: &str| answers.attempt(name).map(|done| !done);
+    let mut checks = vec![own("mnt", answers, findings)];
+    for (name, place) in
+        [("write_root", "/"), ("write_usr", "/usr"), ("write_etc", "/etc"), ("write_sysctl", "/proc/sys")]
+    {
+        checks.push(Check::that(refused(name), "", &format!("it wrote to {place}")));
+        // And without Landlock, which refuses it too.
+        let alone = findings.without_landlock.as_ref().and_then(|a| a.attempt(name)).map(|done| !done);
+        checks.extend(Check::maybe(alone, "", &format!("without Landlock it wrote to {place}")));
+    }
+    checks.push(Holds("read-only but for scratch".to_owned()));
+    for name in ["write_tmp", "write_home"] {
+        checks.push(Check::that(answers.attempt(name), "", "it could not write to its scratch"));
+    }
+    let setuid = answers.lines("mountinfo").map(|lines| {
+        lines.iter().all(|l| l.split(' ').nth(5).is_some_and(|o| o.split(',').any(|w| w == "nosuid")))
+    });
+    checks.push(Check::that(setuid, "nosuid", "a mount honours setuid"));
+    if findings.marked {
+        let hidden = refused("see_host").map(|hidden| hidden && !findings.leaked);
+        checks.push(Check::that(hidden, "the host's /tmp is hidden", "its /tmp is the host's"));
+    }
+    checks
+}
+
+fn processes(answers: &Answers, findings: &Findings) -> Vec<Check> {
+    let first = answers.lines("first").map(|lines| lines == ["hotcell-init"]);
+    let count = answers.lines("processes").map(<[String]>::len);
+    let few = count.map(|n| n <= MOST_PROCESSES);
+    vec![
+        own("pid", answers, findings),
+        Check::that(first, "process 1 is hotcell's", "process 1 is not hotcell's"),
+        Check::that(
+            few,
+            &format!("{} processes in /proc", count.unwrap_or(0)),
+            "/proc shows the host's processes",
+        ),
+    ]
+}
+
+fn network(answers: &Answers, findings: &Findings) -> Vec<Check> {
+    let devices = answers
+        .lines("devices")
+        .map(|lines| lines.iter().filter_map(|l| l.split_once(':')).all(|(name, _)| name.trim() == "lo"));
+    let routes = answers.lines("routes").map(|lines| lines.len() == 1);
+    let mut checks = vec![
+        own("net", answers, findings),
+        Check::that(devices, "only lo", "it has a network device of the host"),
+    ];
+    checks.extend(Check::maybe(routes, "no route", "it has a route"));
+    // A canary that connected to something else than the listener is no evidence; one that was not made neither.
+    let unreached = answers.attempt("connect").and(findings.reached).map(|reached| !reached);
+    checks.extend(Check::maybe(
+        unreached,
+        "the host's listener not reached",
+        "it reached the host's loopback",
+    ));
+    checks
+}
+
+/// An attempt that a layer must refuse, and that comes through without it.
+fn alone(name: &str, with: &Answers, without: Option<&Answers>, what: &str) -> Check {
+    match (with.attempt(name), without.and_then(|answers| answers.attempt(name))) {
+        (Some(true), _) => Broken(format!("{what} was not refused")),
+        (Some(false), Some(true)) => Holds(format!("{what} refused")),
+        (Some(false), Some(false)) => Open(format!("{what} is refused without it too")),
+        (Some(false), None) => Open(format!("{what} is refused; whether by it alone could not be seen")),
+        (None, _) => Open(format!("{what} could not be tried")),
+    }
+}
+
+fn landlock(answers: &Answers, findings: &Findings) -> Vec<Check> {
+    let without = findings.without_landlock.as_ref();
+    let mut checks = vec![alone("write_comm", answers, without, "a write to /proc/self/comm")];
+    if findings.landlock_abi >= SIGNAL_SCOPE {
+        checks.push(alone("signal_parent", answers, without, "a signal to process 1"));
+    }
+    if checks.iter().all(|c| matches!(c, Holds(_))) {
+        let what = if checks.len() > 1 { "write and signal" } else { "write" };
+        checks =
+            vec![Holds(format!("version {}; {what} refused, and not without it", findings.landlock_abi))];
+    }
+    checks
+}
+
+fn seccomp(answers: &Answers, findings: &Findings) -> Vec<Check> {
+    let mode = answers.status("Seccomp").map(|value| value == "2");
+    let mut checks = vec![Check::that(mode, "", "no filter is in force")];
+    // Landlock refuses device nodes as well.
+    let only_filter = findings.without_landlock.as_ref().unwrap_or(answers);
+    let counted = findings
+        .denied
+        .iter()
+        .any(|d| d.layer == Layer::Seccomp.name() && matches!(d.operation.as_str(), "mknod" | "mknodat"));
+    checks.push(match alone("make_device", only_filter, findings.without_both.as_ref(), "a device node") {
+        // The filter's own report is as good as the twin without it.
+        Open(_) if counted => Holds("a device node refused and reported".to_owned()),
+        Holds(_) if counted => Holds("a device node refused by it alone and reported".to_owned()),
+        Holds(_) if findings.silent.is_none() => Broken("a denied call was not reported".to_owned()),
+        Holds(words) => Holds(format!("{words} by it alone")),
+        other => other,
+    });
+    if let Some(why) = &findings.silent {
+        checks.push(Holds(format!("what it denies is not reported: {why}")));
+    }
+    checks
+}
+
+fn cgroup(findings: &Findings) -> Vec<Check> {
+    let check = |answer: &Option<Limited>, good: &str, bad: &str| match answer {
+        Some(Limited::Held) => Holds(good.to_owned()),
+        Some(Limited::Passed) => Broken(bad.to_owned()),
+        Some(Limited::Open(why)) => Open(why.clone()),
+        None => Open("no canary was run at a limit".to_owned()),
+    };
+    vec![
+        Holds(format!("version {}", findings.cgroup_version)),
+        check(&findings.memory, "stopped at 16 MiB", "64 MiB were used within a limit of 16 MiB"),
+        check(&findings.processes, "a process too many refused", "7 processes ran within a limit of 4"),
+    ]
+}
+
+fn capabilities(answers: &Answers) -> Vec<Check> {
+    let empty = |set: &str| answers.status(set).map(|value| value.bytes().all(|b| b == b'0'));
+    let mut checks: Vec<Check> = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]
+        .into_iter()
+        .map(|set| Check::that(empty(set), "", &format!("{set} is not empty")))
+        .collect();
+    checks.push(Holds("all five sets are empty".to_owned()));
+    let locked = answers.attempt("read_locked").map(|read| !read);
+    checks.extend(Check::maybe(
+        locked,
+        "a file without rights is closed to it",
+        "it read a file without rights",
+    ));
+    checks
+}
+
+/// What is tried for a layer, in words.
+const fn tried(layer: Layer) -> &'static str {
+    match layer {
+        Layer::UserNs => "the namespace's id inside and outside; the map of ids",
+        Layer::MountNs => {
+            "writes to /, /usr, /etc and /proc/sys with and without Landlock, writes to /tmp and the home folder; \
+             a file of the host's /tmp; the flags of all mounts"
+        }
+        Layer::PidNs => "the namespace's id inside and outside; process 1; the processes in /proc",
+        Layer::NetNs => {
+            "the namespace's id inside and outside; devices and routes; a connection to a listener on the host's \
+             loopback, where there is bash"
+        }
+        Layer::IpcNs => "the namespace's id inside and outside; the System V objects in /proc/sysvipc",
+        Layer::UtsNs => "the namespace's id inside and outside; the host name",
+        Layer::CgroupNs => "the namespace's id inside and outside; the own group in /proc/self/cgroup",
+        Layer::TimeNs => "the namespace's id inside and outside",
+        Layer::Landlock => {
+            "what no other layer refuses: a write to /proc/self/comm and, from version 6, a signal to process 1; \
+             the same in a second sandbox without Landlock"
+        }
+        Layer::Seccomp => {
+            "a device node 0:0 in a sandbox without Landlock, where no other layer refuses it, and in one without \
+             both; the filter's report; Seccomp in /proc/self/status"
+        }
+        Layer::Cgroup => "64 MiB of memory within a limit of 16 MiB; 7 processes within a limit of 4",
+        Layer::Rlimits => "a fourth file within a limit of 3; raising a hard limit; /proc/self/limits",
+        Layer::NoNewPrivs => "NoNewPrivs in /proc/self/status",
+        Layer::Capabilities => "the capability sets in /proc/self/status; a file with mode 000",
+    }
+}
+
+/// What is tried for a layer before any sandbox.
+const fn tried_alone(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Landlock => "the system call that tells the version",
+        Layer::Cgroup => "making a group and limiting it",
+        _ => "whether the kernel knows it",
+    }
+}
+
+/// Whether a profile can be had: a program ran in it, and every layer that it requires held.
+pub fn availability(
+    require: &BTreeSet<Layer>,
+    ran: Result<(), String>,
+    layers: &BTreeMap<Layer, LayerReport>,
+) -> Availability {
+    if let Err(why) = ran {
+        return Availability::Refused(why);
+    }
+    let lacking = require.iter().find_map(|layer| match layers.get(layer).map(|report| &report.state) {
+        Some(LayerState::On) => None,
+        Some(LayerState::Unavailable(why)) => Some((layer, why.as_str())),
+        Some(LayerState::Off) | None => Some((layer, "it is off")),
+    });
+    match lacking {
+        Some((layer, why)) => {
+            Availability::Refused(format!("it requires {layer}: {}", super::mend::without_advice(why)))
+        }
+        None => Availability::Available,
+    }
+}

@@ -1,0 +1,57 @@
+//! What this host offers, found out by trying; the plan decides from it.
+
+use std::path::Path;
+
+use crate::cgroup::{Cgroups, Unavailable};
+use crate::ids::Mapping;
+use crate::root::HostRoot;
+use crate::sys;
+use crate::units::Bytes;
+
+/// What the host offers, found out by trying.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Whose ids sandboxes get.
+    pub mapping: Mapping,
+    /// The Landlock version, or why there is none.
+    pub landlock: Result<u32, String>,
+    /// Whether the filter can notify, or why not.
+    pub notifications: Result<(), String>,
+    /// The version of the cgroup tree, or why there is none.
+    pub cgroup: Result<u32, String>,
+    /// Whether a share of processors can be held.
+    pub cpus: bool,
+    /// Whether there are time namespaces, or why not.
+    pub time_ns: Result<(), String>,
+    /// What the root is made of.
+    pub root: HostRoot,
+    /// Memory of the host.
+    pub memory: Bytes,
+}
+
+impl Host {
+    /// Looks at this host.
+    pub(crate) fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
+        let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+            let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
+            line.split_ascii_whitespace().nth(1)?.parse().ok().map(Bytes::kib)
+        });
+        Self {
+            mapping: Mapping::of_this_process(),
+            landlock: sys::landlock_abi().map_err(|e| format!("this kernel does not offer it ({e})")),
+            notifications: sys::notifications_work().map_err(|e| e.to_string()),
+            cgroup: match cgroups {
+                Ok(cgroups) => Ok(cgroups.version()),
+                Err(unavailable) => Err(unavailable.to_string()),
+            },
+            cpus: cgroups.as_ref().is_ok_and(Cgroups::holds_cpus),
+            time_ns: if Path::new("/proc/self/ns/time").exists() {
+                Ok(())
+            } else {
+                Err("this kernel has no time namespaces".to_owned())
+            },
+            root: HostRoot::look(),
+            memory: memory.unwrap_or(Bytes::gib(1)),
+        }
+    }
+}

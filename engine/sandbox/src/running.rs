@@ -1,0 +1,178 @@
+//! A job under way, as the caller sees it: its streams, its end, a way to stop it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+use crate::engine::{Cleaning, Engine, Slot, refused};
+use crate::outcome::Outcome;
+use crate::plain::Scratch;
+use crate::plan::Refusal;
+use crate::supervise::{Chunk, Ends, Remains, Stop, Task, supervise};
+use crate::{BoxFuture, sys};
+
+/// Writes to a program's standard input; dropping it ends the stream.
+pub type StdinWriter = pipe::Sender;
+
+/// A job under way. Dropping it ends the whole process tree.
+#[derive(Debug)]
+pub struct Running {
+    pub(crate) follow: Option<(Ends, Task)>,
+    pub(crate) chunks: (mpsc::Sender<Chunk>, Option<mpsc::Receiver<Chunk>>),
+    pub(crate) stdin: Option<StdinWriter>,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) engine: Engine,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) scratch: Option<Scratch>,
+    pub(crate) handle: Option<tokio::task::JoinHandle<Outcome>>,
+}
+
+impl std::fmt::Debug for Ends {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ends").field("control", &self.control).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+impl Running {
+    /// The program's standard input, for [`Stdin::Piped`]; once.
+    pub fn stdin(&mut self) -> Option<StdinWriter> {
+        self.stdin.take()
+    }
+
+    /// What the program prints, as it comes; once, and before [`Running::wait`]. Whoever takes it must read it:
+    /// a full channel slows the program down. The outcome holds the output all the same.
+    pub fn output(&mut self) -> Option<mpsc::Receiver<Chunk>> {
+        let receiver = self.chunks.1.take()?;
+        if let Some((_, task)) = &mut self.follow {
+            task.chunks = Some(self.chunks.0.clone());
+        }
+        self.follow_in_background();
+        Some(receiver)
+    }
+
+    /// A handle that stops this run from elsewhere.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.stop))
+    }
+
+    /// Follows the run to its end.
+    pub fn wait(mut self) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            self.stdin = None;
+            let guard = StopOnDrop(Some(Arc::clone(&self.stop)));
+            let outcome = match self.handle.take() {
+                Some(handle) => handle.await.unwrap_or_else(|e| {
+                    refused(&Refusal::internal(format!("following the run failed: {e}")))
+                }),
+                None => match self.follow.take() {
+                    Some((ends, task)) => {
+                        follow(
+                            ends,
+                            task,
+                            Arc::clone(&self.stop),
+                            self.engine.clone(),
+                            (self.slot.take(), self.scratch.take()),
+                        )
+                        .await
+                    }
+                    None => refused(&Refusal::internal("the run was followed twice")),
+                },
+            };
+            guard.disarm();
+            outcome
+        })
+    }
+
+    fn follow_in_background(&mut self) {
+        if let Some((ends, task)) = self.follow.take() {
+            let (stop, engine, slot) =
+                (Arc::clone(&self.stop), self.engine.clone(), (self.slot.take(), self.scratch.take()));
+            self.handle = Some(tokio::spawn(follow(ends, task, stop, engine, slot)));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.handle.is_some() {
+            self.stop.stop();
+        }
+    }
+}
+
+/// Stops a run from elsewhere.
+#[derive(Clone, Debug)]
+pub struct Canceller(Arc<Stop>);
+
+impl Canceller {
+    /// Ends the whole process tree; the outcome's cause is `cancelled`, unless it had ended already.
+    pub fn cancel(&self) {
+        self.0.stop();
+    }
+}
+
+struct StopOnDrop(Option<Arc<Stop>>);
+
+impl StopOnDrop {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        if let Some(stop) = &self.0 {
+            stop.stop();
+        }
+    }
+}
+
+/// What a sandbox keeps to itself until it is gone: its ids and its folder.
+type Held = (Option<Slot>, Option<Scratch>);
+
+async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, engine: Engine, held: Held) -> Outcome {
+    let (outcome, remains) = supervise(ends, task, stop).await;
+    clean_up(remains, held, &engine.0.cleaning);
+    outcome
+}
+
+/// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
+fn clean_up(remains: Remains, held: Held, cleaning: &Arc<Cleaning>) {
+    let Remains { pidfd, group } = remains;
+    let Some(pidfd) = pidfd else { return };
+    let open = Open::count(cleaning);
+    tokio::spawn(async move {
+        if let Ok(gone) = sys::readiness(pidfd) {
+            let _ = tokio::time::timeout(Duration::from_secs(10), gone.readable()).await;
+        }
+        drop(group);
+        drop(held);
+        drop(open);
+    });
+}
+
+/// Counts one sandbox that is going away; also when the runtime that waits for it ends first.
+struct Open(Arc<Cleaning>);
+
+impl Open {
+    fn count(cleaning: &Arc<Cleaning>) -> Self {
+        cleaning.open.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(cleaning))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,156 @@
+//! A sandbox that is ready for its one job: release sends it what it needs to become a run.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use hotcell_launcher::wire::setup;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+use crate::cgroup::Group;
+use crate::engine::{Engine, Slot, out_of_descriptors};
+use crate::ids::Mapping;
+use crate::plan::{self, Refusal, ShapePlan, Source};
+use crate::policy::{HOME, Job, Stdin};
+use crate::running::{Running, StdinWriter};
+use crate::supervise::{Ends, Stop, Task};
+use crate::{BoxFuture, plain, socket, sources};
+
+/// A sandbox that is ready for one job. Dropping it unused ends it.
+#[derive(Debug)]
+pub struct Sandbox {
+    pub(crate) engine: Engine,
+    pub(crate) control: OwnedFd,
+    pub(crate) group: Option<Group>,
+    pub(crate) plan: ShapePlan,
+    pub(crate) slot: Slot,
+    /// The program's own folder, where it has no root of its own.
+    pub(crate) scratch: Option<plain::Scratch>,
+    pub(crate) asked: Instant,
+    pub(crate) made: Instant,
+}
+
+impl Sandbox {
+    /// Sends it its job.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the job asks for more than the shape has; the sandbox is gone then.
+    pub fn release<'a>(self, job: &'a Job) -> BoxFuture<'a, Result<Running, Refusal>> {
+        Box::pin(async move {
+            let sources = sources::find(job)?;
+            self.start(job, sources).await
+        })
+    }
+
+    pub(crate) async fn start(self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
+        let host = &self.engine.0.host;
+        let home = self.scratch.as_ref().map_or(Path::new(HOME), plain::Scratch::path);
+        let plan = plan::job(job, &sources, home, &self.plan, host)?;
+        if let Some(scratch) = &self.scratch {
+            scratch.fill(&sources, &job.limits)?;
+        }
+        let mut mounts = Vec::new();
+        for source in sources.iter().filter(|_| self.plan.rooted) {
+            mounts.push(self.engine.0.clone_mount(source, self.plan.setup.outside).await?);
+        }
+        let bytes = plan.job.encode();
+        let memory = socket::sealed(c"hotcell-job", &bytes).map_err(out_of_descriptors)?;
+        let (stdin, stdin_writer) = self.stdin(&job.stdin)?;
+        let (stdout, stdout_writer) = self.pipe()?;
+        let (stderr, stderr_writer) = self.pipe()?;
+        let mut fds = vec![memory.as_fd(), stdin.as_fd(), stdout_writer.as_fd(), stderr_writer.as_fd()];
+        fds.extend(mounts.iter().map(AsFd::as_fd));
+        let released = Instant::now();
+        // A sandbox that could not be made has told so on this socket already: a failure to send is no news.
+        let _ = socket::send(self.control.as_fd(), &(bytes.len() as u64).to_le_bytes(), &fds);
+        drop(fds);
+
+        let (chunks, receiver) = mpsc::channel(64);
+        let stop = Arc::new(Stop::default());
+        let task = Task {
+            limits: job.limits.clone(),
+            output: [receiver_of(stdout)?, receiver_of(stderr)?],
+            program: job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
+            folder: plan.job.cwd.to_string_lossy().into_owned(),
+            chunks: None,
+            asked: self.asked,
+            ready: self.made,
+            released,
+        };
+        let first_job_mount = self.plan.mounts.len();
+        let mut all_mounts = self.plan.mounts;
+        all_mounts.extend(plan.mounts);
+        let ends = Ends {
+            control: self.control,
+            group: self.group,
+            layers: self.plan.layers,
+            mounts: all_mounts,
+            first_job_mount,
+            asks_for_end: self.plan.setup.flags & setup::PID_NS == 0,
+        };
+        Ok(Running {
+            follow: Some((ends, task)),
+            chunks: (chunks, Some(receiver)),
+            stdin: stdin_writer,
+            stop,
+            engine: self.engine,
+            slot: Some(self.slot),
+            scratch: self.scratch,
+            handle: None,
+        })
+    }
+
+    /// A pipe whose writing end the program may also open again through `/dev/stdout`.
+    fn pipe(&self) -> Result<(OwnedFd, OwnedFd), Refusal> {
+        let (reader, writer) =
+            nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| out_of_descriptors(e.into()))?;
+        self.give(&writer);
+        Ok((reader, writer))
+    }
+
+    fn give(&self, fd: &OwnedFd) {
+        if self.engine.0.host.mapping == Mapping::Privileged {
+            let (uid, gid) = self.plan.setup.outside;
+            let _ = nix::unistd::fchown(fd, Some(uid.into()), Some(gid.into()));
+        }
+    }
+
+    fn stdin(&self, stdin: &Stdin) -> Result<(OwnedFd, Option<StdinWriter>), Refusal> {
+        let null = || {
+            std::fs::File::open("/dev/null")
+                .map(OwnedFd::from)
+                .map_err(|e| Refusal::internal(format!("/dev/null: {e}")))
+        };
+        Ok(match stdin {
+            Stdin::Null => (null()?, None),
+            Stdin::Bytes(bytes) => {
+                let memory = socket::sealed(c"stdin", bytes).map_err(out_of_descriptors)?;
+                // The write above moved the offset: open it anew from its start.
+                let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+                let fresh = std::fs::File::open(path).map_err(out_of_descriptors)?.into();
+                self.give(&fresh);
+                (fresh, None)
+            }
+            Stdin::Piped => {
+                let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
+                    .map_err(|e| out_of_descriptors(e.into()))?;
+                self.give(&reader);
+                set_nonblocking(&writer)?;
+                let writer = pipe::Sender::from_owned_fd(writer).map_err(out_of_descriptors)?;
+                (reader, Some(writer))
+            }
+        })
+    }
+}
+
+fn receiver_of(fd: OwnedFd) -> Result<pipe::Receiver, Refusal> {
+    set_nonblocking(&fd)?;
+    pipe::Receiver::from_owned_fd(fd).map_err(out_of_descriptors)
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> Result<(), Refusal> {
+    let flag = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
+    nix::fcntl::fcntl(fd, flag).map(drop).map_err(|e| out_of_descriptors(e.into()))
+}

@@ -1,0 +1,61 @@
+//! Finds what a job mounts on the host, and refuses what is never mounted.
+
+use std::path::{Path, PathBuf};
+
+use crate::plan::{self, Refusal, Source, SourceKind};
+use crate::policy::{HOME, Job, MountPlace, PROJECT};
+
+/// Finds what a job mounts on the host: canonical paths, so that no link is followed afterwards.
+pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
+    let mut sources = Vec::new();
+    let workspace = job.workspace.iter().map(|w| (w.clone(), PathBuf::from(PROJECT), SourceKind::Workspace));
+    let toolchains = job.toolchains.iter().map(|t| (t.clone(), t.clone(), SourceKind::Toolchain));
+    let binds = job.binds.iter().map(|b| {
+        let kind = if b.writable { SourceKind::ReadWrite } else { SourceKind::ReadOnly };
+        (b.host.clone(), b.inside.clone(), kind)
+    });
+    for (host, inside, kind) in workspace.chain(toolchains).chain(binds) {
+        let found = host.canonicalize().map_err(|e| no_such_folder(&host, &e))?;
+        let folder = found.is_dir();
+        if kind == SourceKind::Workspace && !folder {
+            return Err(Refusal::new(format!(
+                "{} is not a folder, so it cannot be a workspace",
+                host.display()
+            )));
+        }
+        if !folder && !found.is_file() {
+            return Err(Refusal::new(format!(
+                "{} is neither a file nor a folder; sockets, pipes and devices are never mounted",
+                host.display()
+            )));
+        }
+        if found == Path::new("/") {
+            return Err(Refusal::new("the host's whole file system is never mounted; name a folder"));
+        }
+        let inside = plan::inside_path(&inside)?;
+        if RESERVED.iter().any(|top| inside.starts_with(top)) || inside == Path::new("/") {
+            return Err(Refusal::new(format!(
+                "nothing can be mounted at {} inside: it belongs to the sandbox itself",
+                inside.display()
+            )));
+        }
+        sources.push(Source { host: found, inside, kind, folder });
+    }
+    Ok(sources)
+}
+
+/// Places inside that a job cannot cover.
+const RESERVED: [&str; 3] = ["/proc", "/dev", "/sys"];
+
+/// Mountpoints that the root must have for them.
+pub fn places_for(sources: &[Source]) -> impl Iterator<Item = MountPlace> {
+    sources
+        .iter()
+        .filter(|s| !plan::in_scratch(&s.inside) && s.inside != Path::new(HOME))
+        .map(|s| MountPlace { inside: s.inside.clone(), folder: s.folder })
+}
+
+/// A host path that is not there.
+pub fn no_such_folder(path: &Path, e: &std::io::Error) -> Refusal {
+    Refusal::new(format!("{} cannot be mounted: {e}", path.display()))
+}

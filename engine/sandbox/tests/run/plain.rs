@@ -1,0 +1,86 @@
+//! The fallback for hosts that forbid user namespaces: Landlock, seccomp and rlimits on the host's own tree.
+
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::{Cause, Confinement, Layer, Policy};
+
+use crate::{run, sh, stdout, told};
+
+fn plain(mut policy: Policy) -> Policy {
+    policy.shape.confinement = Confinement::LandlockOnly;
+    policy
+}
+
+#[tokio::test]
+async fn it_runs_and_says_what_is_missing() {
+    let outcome = run(&plain(sh(
+        "echo $HOME; touch $HOME/x && echo wrote; pwd; grep -E '^(NoNew|Seccomp:)' /proc/self/status",
+    )))
+    .await;
+    let text = stdout(&outcome);
+    assert!(
+        text.contains("wrote") && text.contains("NoNewPrivs:\t1") && text.contains("Seccomp:\t2"),
+        "{}",
+        told(&outcome)
+    );
+    for layer in [Layer::UserNs, Layer::MountNs, Layer::PidNs, Layer::NetNs] {
+        assert!(!outcome.layers.is_on(layer), "{layer}");
+    }
+    assert!(
+        outcome.layers.is_on(Layer::Landlock) && outcome.layers.is_on(Layer::Seccomp),
+        "{}",
+        told(&outcome)
+    );
+    let home = std::path::PathBuf::from(text.lines().next().unwrap_or_default());
+    let until = Instant::now() + Duration::from_secs(3);
+    while home.exists() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!home.exists(), "the scratch folder is gone afterwards");
+}
+
+#[tokio::test]
+async fn the_host_s_files_and_network_are_out_of_reach() {
+    let secret = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(secret.path(), "secret").expect("written");
+    let script = "cat \"$0\"; cat /etc/shadow; echo x > /tmp/hotcell-plain-escape; \
+                  /usr/bin/python3 -c 'import socket; socket.socket()' 2>/dev/null || echo no socket; \
+                  ls /root >/dev/null || echo no root";
+    let outcome = run(&plain(sh(script).arg(secret.path()))).await;
+    assert_eq!(stdout(&outcome), "no socket\nno root\n", "{}", told(&outcome));
+    assert!(!std::path::Path::new("/tmp/hotcell-plain-escape").exists());
+}
+
+#[tokio::test]
+async fn daemons_end_with_the_program_and_with_a_limit() {
+    for (script, cause) in
+        [("setsid sleep 613 & echo begun", Cause::Exited), ("setsid sleep 614 & sleep 614", Cause::WallLimit)]
+    {
+        let outcome = run(&plain(sh(script)).wall(Duration::from_millis(400))).await;
+        assert_eq!(outcome.cause, cause, "{}", told(&outcome));
+    }
+    let until = Instant::now() + Duration::from_secs(3);
+    let alive = || {
+        std::fs::read_dir("/proc").expect("/proc").flatten().any(|e| {
+            std::fs::read(e.path().join("cmdline"))
+                .is_ok_and(|c| c == b"sleep\x00613\x00" || c == b"sleep\x00614\x00")
+        })
+    };
+    while alive() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!alive());
+}
+
+#[tokio::test]
+async fn a_workspace_is_a_copy_and_folders_keep_their_place() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("a"), "original").expect("written");
+    let outcome = run(&plain(sh("cat a; echo changed > a; cat a").workspace(dir.path()))).await;
+    assert_eq!(stdout(&outcome), "originalchanged\n", "{}", told(&outcome));
+    assert_eq!(std::fs::read(dir.path().join("a")).expect("read"), b"original");
+    assert!(outcome.mounts.iter().any(|m| m.kind == "copy"));
+
+    let elsewhere = run(&plain(sh("true").read_only(dir.path(), "/data"))).await;
+    assert_eq!(elsewhere.cause, Cause::Refused, "{}", told(&elsewhere));
+}

@@ -1,0 +1,481 @@
+//! The history of runs: one SQLite table in the state folder, bounded, safe for many processes at once.
+//!
+//! A row is written after its run's answer is given, so nothing here may hold anybody up: WAL, one commit without a
+//! sync, and no checkpoint on closing (the next commit that finds the log long does it).
+
+use std::time::{Duration, Instant, SystemTime};
+
+use hotcell_sandbox::outcome::{Cause, Outcome, Output, Usage};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::state::{StateError, StateFolder};
+use crate::time::{micros_since_1970, rfc3339};
+
+/// The name of the list's form in its `schema` field.
+pub const SCHEMA: &str = "hotcell.runs/1";
+/// The form of the database that this build knows (`PRAGMA user_version`).
+const VERSION: i64 = 1;
+/// Runs that are kept; older ones go.
+const KEPT: i64 = 1000;
+/// Kept of each stream of a stored outcome, so that the history stays below about 64 MiB.
+const STREAM: usize = 32 * 1024;
+/// How long another process may hold the database.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Pages of 4 KiB in the log before a commit moves them to the database. Whoever opens the database next reads the
+/// log through, so it is kept to a megabyte.
+const LOG_PAGES: i64 = 256;
+
+const TABLE: &str = "
+    CREATE TABLE runs (
+        seq       INTEGER PRIMARY KEY AUTOINCREMENT,
+        id        TEXT NOT NULL UNIQUE,
+        started   INTEGER NOT NULL,
+        command   TEXT NOT NULL,
+        cause     TEXT NOT NULL,
+        exit_code INTEGER,
+        usage     TEXT NOT NULL,
+        outcome   TEXT NOT NULL
+    ) STRICT;
+";
+
+/// One run as listed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRow {
+    /// Twelve hexadecimal digits.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// As it was typed; what is not UTF-8 is replaced.
+    pub command: Vec<String>,
+    /// Why it ended.
+    pub cause: Cause,
+    /// The program's own exit code.
+    pub exit_code: Option<i32>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// `hotcell.runs/1`, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunList {
+    /// Always `hotcell.runs/1`.
+    pub schema: String,
+    /// The runs.
+    pub runs: Vec<RunRow>,
+}
+
+impl RunList {
+    /// A list of these.
+    #[must_use]
+    pub fn new(runs: Vec<RunRow>) -> Self {
+        Self { schema: SCHEMA.to_owned(), runs }
+    }
+}
+
+/// A run that is to be remembered.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its name.
+    pub id: String,
+    /// When it was asked for.
+    pub started: SystemTime,
+    /// As it was typed.
+    pub command: Vec<String>,
+}
+
+impl Stored {
+    /// A record that begins now, under a fresh name.
+    #[must_use]
+    pub fn begin(command: Vec<String>) -> Self {
+        Self { id: fresh_id(), started: SystemTime::now(), command }
+    }
+}
+
+/// Why the history cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The folder.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The database.
+    #[error("the history in {} cannot be used: {error}", path.display())]
+    Database {
+        /// The database file.
+        path: std::path::PathBuf,
+        /// What SQLite said.
+        error: rusqlite::Error,
+    },
+    /// A newer hotcell wrote it.
+    #[error(
+        "the history in {} was written by a newer hotcell (form {found}, this one knows {VERSION}); use that one, \
+         or name another folder with --state DIR", path.display()
+    )]
+    Newer {
+        /// The database file.
+        path: std::path::PathBuf,
+        /// Its form.
+        found: i64,
+    },
+    /// No run has such a name.
+    #[error("there is no run {0:?}; `hotcell runs list` shows them")]
+    NoSuchRun(String),
+    /// Several have.
+    #[error("{id:?} could be {}; give more digits", among.join(", "))]
+    Ambiguous {
+        /// As asked.
+        id: String,
+        /// Some of those that it could be.
+        among: Vec<String>,
+    },
+}
+
+/// An open history.
+#[derive(Debug)]
+pub struct History {
+    database: Connection,
+    path: std::path::PathBuf,
+}
+
+impl History {
+    /// Opens it for writing; makes it when it is missing.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn open(folder: &StateFolder) -> Result<Self, HistoryError> {
+        folder.touch_database()?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        Self::with(folder, flags, |database| {
+            database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            if version == 0 {
+                create(database)?;
+            }
+            database.execute_batch(&format!(
+                "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = {LOG_PAGES};"
+            ))
+        })
+    }
+
+    /// Opens it for reading; `None` when there is none yet.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn open_to_read(folder: &StateFolder) -> Result<Option<Self>, HistoryError> {
+        if !folder.has_database() {
+            return Ok(None);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let history = Self::with(folder, flags, |_| Ok(()))?;
+        // A process that was stopped before it made the table leaves an empty file.
+        Ok((history.version()? != 0).then_some(history))
+    }
+
+    fn with(
+        folder: &StateFolder,
+        flags: OpenFlags,
+        prepare: impl Fn(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<Self, HistoryError> {
+        let path = folder.database();
+        let bad = |error| HistoryError::Database { path: path.clone(), error };
+        let database = Connection::open_with_flags(&path, flags).map_err(bad)?;
+        database.busy_timeout(PATIENCE).map_err(bad)?;
+        let history = Self { database, path: path.clone() };
+        let found = patiently(|| history.database.pragma_query_value(None, "user_version", |row| row.get(0)));
+        let found: i64 = found.map_err(bad)?;
+        if found > VERSION {
+            return Err(HistoryError::Newer { path, found });
+        }
+        patiently(|| prepare(&history.database)).map_err(bad)?;
+        Ok(history)
+    }
+
+    fn version(&self) -> Result<i64, HistoryError> {
+        self.database
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(|error| self.bad(error))
+    }
+
+    fn bad(&self, error: rusqlite::Error) -> HistoryError {
+        HistoryError::Database { path: self.path.clone(), error }
+    }
+
+    /// Writes a run, and forgets the oldest beyond those that are kept.
+    ///
+    /// # Errors
+    /// [`HistoryError::Database`].
+    pub fn add(&self, run: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {
+        let text = |value: &dyn erased::Json| value.json();
+        let row = params![
+            run.id,
+            micros_since_1970(run.started),
+            text(&run.command),
+            cause_name(outcome.cause),
+            outcome.exit_code,
+            text(&outcome.usage),
+            text(&bounded(outcome)),
+        ];
+        patiently(|| {
+            self.database.execute_batch("BEGIN IMMEDIATE")?;
+            let written = self
+                .database
+                .execute(
+                    "INSERT INTO runs (id, started, command, cause, exit_code, usage, outcome)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    row,
+                )
+                .and_then(|_| {
+                    let last = self.database.last_insert_rowid();
+                    self.database.execute("DELETE FROM runs WHERE seq <= ?1", [last - KEPT])
+                })
+                .and_then(|_| self.database.execute_batch("COMMIT"));
+            if written.is_err() {
+                let _ = self.database.execute_batch("ROLLBACK");
+            }
+            written
+        })
+        .map_err(|error| self.bad(error))
+    }
+
+    /// All runs, newest first.
+    ///
+    /// # Errors
+    /// [`HistoryError::Database`].
+    pub fn list(&self) -> Result<Vec<RunRow>, HistoryError> {
+        let read = || {
+            let mut statement = self.database.prepare(
+                "SELECT id, started, command, cause, exit_code, usage FROM runs ORDER BY seq DESC",
+            )?;
+            let rows = statement.query_map([], |row| {
+                let json = |at: usize| row.get::<_, String>(at);
+                Ok(RunRow {
+                    id: row.get(0)?,
+                    started: rfc3339(row.get(1)?),
+                    command: serde_json::from_str(&json(2)?).unwrap_or_default(),
+                    cause: serde_json::from_value(json(3)?.into()).unwrap_or(Cause::Internal),
+                    exit_code: row.get(4)?,
+                    usage: serde_json::from_str(&json(5)?).unwrap_or_default(),
+                })
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        patiently(read).map_err(|error| self.bad(error))
+    }
+
+    /// The outcome of a run, by its name or the beginning of it.
+    ///
+    /// # Errors
+    /// [`HistoryError::NoSuchRun`], [`HistoryError::Ambiguous`], [`HistoryError::Database`].
+    pub fn show(&self, id: &str) -> Result<Outcome, HistoryError> {
+        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(HistoryError::NoSuchRun(id.to_owned()));
+        }
+        let id = id.to_ascii_lowercase();
+        let find = || {
+            let mut statement =
+                self.database.prepare("SELECT id FROM runs WHERE substr(id, 1, ?2) = ?1 ORDER BY seq DESC LIMIT 6")?;
+            let found = statement.query_map(params![id, id.len()], |row| row.get(0))?;
+            found.collect::<Result<Vec<String>, _>>()
+        };
+        let mut found = patiently(find).map_err(|error| self.bad(error))?;
+        if found.len() > 1 {
+            return Err(HistoryError::Ambiguous { id, among: found });
+        }
+        let Some(whole) = found.pop() else { return Err(HistoryError::NoSuchRun(id)) };
+        let read = || {
+            self.database
+                .query_row("SELECT outcome FROM runs WHERE id = ?1", [&whole], |row| row.get::<_, String>(0))
+                .optional()
+        };
+        let text = patiently(read).map_err(|error| self.bad(error))?;
+        let text = text.ok_or(HistoryError::NoSuchRun(id))?;
+        serde_json::from_str(&text).map_err(|e| self.bad(rusqlite::Error::ToSqlConversionFailure(e.into())))
+    }
+}
+
+/// Makes the table, unless another process just did.
+fn create(database: &Connection) -> rusqlite::Result<()> {
+    database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    database.execute_batch("BEGIN IMMEDIATE")?;
+    let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let made = match version {
+        0 => database.execute_batch(&format!("{TABLE} PRAGMA user_version = {VERSION}; COMMIT")),
+        _ => database.execute_batch("COMMIT"),
+    };
+    if made.is_err() {
+        let _ = database.execute_batch("ROLLBACK");
+    }
+    made
+}
+
+/// Tries again while another process is in the way: SQLite's own patience does not cover a change to WAL, nor the
+/// first look at a log that somebody is repairing.
+fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match attempt() {
+            Err(rusqlite::Error::SqliteFailure(e, _))
+                if matches!(e.code, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+                    && Instant::now() < until =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}
+
+mod erased {
+    /// Anything that becomes a column of JSON text.
+    pub trait Json {
+        fn json(&self) -> String;
+    }
+    impl<T: serde::Serialize> Json for T {
+        fn json(&self) -> String {
+            serde_json::to_string(self).unwrap_or_else(|_| "null".to_owned())
+        }
+    }
+}
+
+fn cause_name(cause: Cause) -> String {
+    match serde_json::to_value(cause) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => "internal".to_owned(),
+    }
+}
+
+/// The outcome with the first and the last half of what is kept of its streams.
+fn bounded(outcome: &Outcome) -> Outcome {
+    Outcome {
+        stdout: shorter(&outcome.stdout),
+        stderr: shorter(&outcome.stderr),
+        ..outcome.clone()
+    }
+}
+
+fn shorter(output: &Output) -> Output {
+    let kept = output.to_bytes();
+    if kept.len() <= STREAM {
+        return output.clone();
+    }
+    let half = STREAM / 2;
+    // Whole characters, where it is text, so that it stays text.
+    let (mut head, mut tail) = (half, kept.len() - half);
+    if let Some(text) = &output.text {
+        head = text.floor_char_boundary(head);
+        tail = text.ceil_char_boundary(tail);
+    }
+    Output::new([&kept[..head], &kept[tail..]].concat(), output.bytes)
+}
+
+/// Twelve hexadecimal digits that nobody has used.
+fn fresh_id() -> String {
+    use std::hash::{BuildHasher, Hasher};
+    // Keys from the kernel's random numbers, once a thread, and different each time.
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    format!("{:012x}", hasher.finish() & 0xffff_ffff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, StateFolder) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = StateFolder::open(&dir.path().join("state")).unwrap();
+        (dir, folder)
+    }
+
+    fn outcome(text: &str) -> Outcome {
+        let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+        (outcome.reason, outcome.exit_code) = (None, Some(0));
+        outcome.stdout = Output::new(text.as_bytes().to_vec(), text.len() as u64);
+        outcome
+    }
+
+    fn run(id: &str) -> Stored {
+        Stored { id: id.to_owned(), ..Stored::begin(vec!["true".to_owned()]) }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_by_its_beginning() {
+        let (_dir, folder) = folder();
+        assert!(History::open_to_read(&folder).unwrap().is_none());
+        let history = History::open(&folder).unwrap();
+        history.add(&run("aa11"), &outcome("one")).unwrap();
+        history.add(&run("aa22"), &outcome("two")).unwrap();
+        let history = History::open_to_read(&folder).unwrap().unwrap();
+        let ids: Vec<_> = history.list().unwrap().into_iter().map(|row| row.id).collect();
+        assert_eq!(ids, ["aa22", "aa11"]);
+        assert_eq!(history.show("AA2").unwrap().stdout.text.as_deref(), Some("two"));
+        assert!(matches!(history.show("aa"), Err(HistoryError::Ambiguous { among, .. }) if among.len() == 2));
+        for id in ["b", "", "%", "aa11'", "zz"] {
+            assert!(matches!(history.show(id), Err(HistoryError::NoSuchRun(_))), "{id}");
+        }
+    }
+
+    #[test]
+    fn only_the_newest_stay() {
+        let (_dir, folder) = folder();
+        let history = History::open(&folder).unwrap();
+        for n in 0..KEPT + 5 {
+            history.add(&run(&format!("{n:06x}")), &outcome("")).unwrap();
+        }
+        let rows = history.list().unwrap();
+        assert_eq!(rows.len(), usize::try_from(KEPT).unwrap());
+        assert_eq!(rows.last().unwrap().id, "000005");
+    }
+
+    #[test]
+    fn long_output_loses_its_middle() {
+        let long = format!("{}é{}", "a".repeat(STREAM / 2 - 1), "b".repeat(STREAM));
+        let short = shorter(&Output::new(long.clone().into_bytes(), long.len() as u64));
+        assert!(short.truncated && short.text.as_ref().unwrap().len() <= STREAM, "{short:?}");
+        assert_eq!(short.bytes, long.len() as u64);
+        let raw = shorter(&Output::new(vec![0xff; STREAM * 2], 5_000_000));
+        assert!(raw.base64.is_some() && raw.to_bytes().len() == STREAM && raw.bytes == 5_000_000);
+    }
+
+    #[test]
+    fn a_newer_form_is_refused_and_left_alone() {
+        let (_dir, folder) = folder();
+        drop(History::open(&folder).unwrap());
+        let database = Connection::open(folder.database()).unwrap();
+        database.pragma_update(None, "user_version", 7).unwrap();
+        drop(database);
+        let error = History::open(&folder).unwrap_err();
+        assert!(matches!(error, HistoryError::Newer { found: 7, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_database_is_an_error() {
+        let (_dir, folder) = folder();
+        std::fs::write(folder.database(), "not a database, but long enough to have a header".repeat(20)).unwrap();
+        let error = History::open(&folder).unwrap_err().to_string();
+        assert!(error.contains("cannot be used"), "{error}");
+    }
+
+    #[test]
+    fn many_at_once_lose_nothing() {
+        let (_dir, folder) = folder();
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let folder = &folder;
+                scope.spawn(move || {
+                    for n in 0..10 {
+                        let history = History::open(folder).unwrap();
+                        history.add(&run(&format!("{writer:02x}{n:02x}")), &outcome("x")).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(History::open(&folder).unwrap().list().unwrap().len(), 80);
+    }
+}

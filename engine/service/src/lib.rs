@@ -1,0 +1,22 @@
+//! Where the verbs live: what a person, a script or a model asks for, done once and the same for all of them.
+//!
+//! The command line translates to this crate and from it, and so will other front ends. It joins the parts:
+//! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the sandbox
+//! runs it, and the history remembers ([`history`]) in the state folder ([`state`]).
+//!
+//! It knows no command-line options and prints nothing.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod history;
+pub mod report;
+pub mod request;
+pub mod state;
+pub mod time;
+
+pub use config::{Configuration, Settings};
+pub use history::{History, RunList, RunRow, Stored};
+pub use report::ErrorReport;
+pub use request::{Language, Prepared, RunRequest, Source, What};
+pub use state::{StateChoice, StateFolder};
