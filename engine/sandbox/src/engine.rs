@@ -78,6 +78,7 @@ impl Engine {
         if let Ok(cgroups) = &cgroups {
             cgroups.remove_leftovers();
         }
+        plain::remove_leftovers();
         Self(Arc::new(Inner {
             host: Host::look(&cgroups),
             cgroups: cgroups.ok(),

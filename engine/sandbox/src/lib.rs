@@ -41,6 +41,7 @@ mod launcher;
 pub mod layer;
 mod os_text;
 pub mod outcome;
+mod owner;
 mod plain;
 pub mod plan;
 pub mod policy;

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::ids::Mapping;
+use crate::owner::Owner;
 use crate::plan::{Refusal, ShapePlan, Source, SourceKind};
 use crate::policy::{Limits, PROJECT_NAME};
 
@@ -22,7 +23,9 @@ impl Scratch {
     /// Makes one and allows the plan to use it.
     pub fn make(plan: &mut ShapePlan, mapping: Mapping) -> Result<Self, Refusal> {
         let owner = (mapping == Mapping::Privileged).then_some(plan.setup.outside);
-        let folder = tempfile::Builder::new().prefix("hotcell-").tempdir().map_err(|e| cannot("make", &e))?;
+        let name = Owner::this_process().map_err(|e| cannot("name", &e))?.next_name();
+        let prefix = format!("{PREFIX}{name}-");
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(|e| cannot("make", &e))?;
         own(folder.path(), owner).map_err(|e| cannot("give away", &e))?;
         plan.allow_scratch(folder.path());
         Ok(Self { folder, owner })
@@ -71,6 +74,30 @@ impl Scratch {
             fs::set_permissions(to, fs::Permissions::from_mode(metadata.mode() & 0o777))?;
         }
         Ok(())
+    }
+}
+
+/// The beginning of every scratch folder's name; the owner follows.
+const PREFIX: &str = "hotcell-";
+
+/// Removes the scratch folders of processes that have ended.
+pub fn remove_leftovers() {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        // Behind the owner's name stands tempfile's own suffix.
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'))
+            .and_then(|(owner, _)| Owner::of(owner));
+        if owner.is_some_and(|owner| owner.is_gone())
+            && let Err(e) = fs::remove_dir_all(entry.path())
+        {
+            tracing::debug!(
+                "{}: left by a process that has ended, and cannot be removed: {e}",
+                entry.path().display()
+            );
+        }
     }
 }
 

@@ -211,15 +211,14 @@ impl History {
     /// # Errors
     /// [`HistoryError::Database`].
     pub fn add(&self, run: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {
-        let text = |value: &dyn erased::Json| value.json();
         let row = params![
             run.id,
             micros_since_1970(run.started),
-            text(&run.command),
+            json(&run.command),
             cause_name(outcome.cause),
             outcome.exit_code,
-            text(&outcome.usage),
-            text(&bounded(outcome)),
+            json(&outcome.usage),
+            json(&bounded(outcome)),
         ];
         patiently(|| {
             self.database.execute_batch("BEGIN IMMEDIATE")?;
@@ -279,8 +278,8 @@ impl History {
         let id = id.to_ascii_lowercase();
         let find = || {
             let mut statement =
-                self.database.prepare("SELECT id FROM runs WHERE substr(id, 1, ?2) = ?1 ORDER BY seq DESC LIMIT 6")?;
-            let found = statement.query_map(params![id, id.len()], |row| row.get(0))?;
+                self.database.prepare("SELECT id FROM runs WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT 6")?;
+            let found = statement.query_map([&id], |row| row.get(0))?;
             found.collect::<Result<Vec<String>, _>>()
         };
         let mut found = patiently(find).map_err(|error| self.bad(error))?;
@@ -331,16 +330,9 @@ fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T
     }
 }
 
-mod erased {
-    /// Anything that becomes a column of JSON text.
-    pub trait Json {
-        fn json(&self) -> String;
-    }
-    impl<T: serde::Serialize> Json for T {
-        fn json(&self) -> String {
-            serde_json::to_string(self).unwrap_or_else(|_| "null".to_owned())
-        }
-    }
+/// A value as a column of JSON text.
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
 fn cause_name(cause: Cause) -> String {

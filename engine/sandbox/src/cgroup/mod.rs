@@ -19,7 +19,6 @@
 mod backend;
 mod detect;
 mod folder;
-mod leftovers;
 mod pool;
 mod v1;
 mod v2;
@@ -33,8 +32,8 @@ use std::time::{Duration, Instant};
 
 use self::backend::{Made, Place};
 use self::detect::{Host, OwnGroup};
-use self::leftovers::Owner;
 use self::pool::Pool;
+use crate::owner::Owner;
 use crate::units::Bytes;
 
 /// The folder below which all groups are made.

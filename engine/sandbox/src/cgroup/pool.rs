@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::backend::{Made, Place};
-use super::leftovers::Owner;
+use crate::owner::Owner;
 
 /// First pause before removal is tried again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_micros(500);

@@ -8,12 +8,14 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::LONGEST;
-use super::judge::{Answers, Findings, Full, Limited};
+use super::host::Facts;
+use super::judge::{Answers, Findings, Full, Limited, SEE_PID_NS};
+use super::{LONGEST, host};
 use crate::engine::Engine;
 use crate::ids::Mapping;
 use crate::layer::Layer;
@@ -47,17 +49,26 @@ pub struct ProfileTrial {
     pub name: String,
     /// The layers without which it is refused.
     pub require: BTreeSet<Layer>,
-    /// Whether a program ran in it, or why not.
-    pub ran: Result<(), String>,
+    /// Whether a program ran in it; if not, the layer that was refused and why.
+    pub ran: Result<(), (Option<Layer>, String)>,
 }
 
 /// Tries everything.
-pub async fn try_all(engine: &Engine, profiles: &[(String, Shape)]) -> (Findings, Vec<ProfileTrial>) {
-    let trial =
-        Trial { engine: engine.clone(), until: Instant::now() + LONGEST - SETTLE, traps: Traps::set() };
+pub async fn try_all(
+    engine: &Engine,
+    profiles: &[(String, Shape)],
+    facts: &Facts,
+) -> (Findings, Vec<ProfileTrial>) {
+    let trial = Trial {
+        engine: engine.clone(),
+        fallback: OnceLock::new(),
+        until: Instant::now() + LONGEST - SETTLE,
+        traps: Traps::set(),
+    };
     let host = engine.host();
     let mut findings = Findings {
         outside: namespaces_of_this_process(),
+        supplementary_groups: facts.supplementary_groups,
         landlock_abi: host.landlock.clone().unwrap_or(0),
         silent: host.notifications.clone().err(),
         missing: [
@@ -70,24 +81,21 @@ pub async fn try_all(engine: &Engine, profiles: &[(String, Shape)]) -> (Findings
         .collect(),
         ..Findings::default()
     };
-    let form = trial.full(&mut findings).await;
+    let form = trial.full(&facts.ceilings, &mut findings).await;
     if let Some(form) = form {
         trial.the_rest(&form, &mut findings).await;
     }
-    // The fallback's last: it is made by a launcher of another kind.
+    let waiting: Vec<_> = profiles
+        .iter()
+        .map(|(name, shape)| (name, shape, tokio::spawn(trial.attempt(profile_policy(shape)))))
+        .collect();
     let mut trials = Vec::new();
-    for confinement in [Confinement::Namespaces, Confinement::LandlockOnly] {
-        let of_this_kind = profiles.iter().filter(|(_, shape)| shape.confinement == confinement);
-        let waiting: Vec<_> = of_this_kind
-            .map(|(name, shape)| (name, shape, tokio::spawn(trial.attempt(profile_policy(shape)))))
-            .collect();
-        for (name, shape, attempt) in waiting {
-            let ran = match joined(attempt).await {
-                Attempt::Ran(_) | Attempt::NoShell(_) => Ok(()),
-                Attempt::Refused { message, .. } => Err(message),
-            };
-            trials.push(ProfileTrial { name: name.clone(), require: shape.require.clone(), ran });
-        }
+    for (name, shape, attempt) in waiting {
+        let ran = match joined(attempt).await {
+            Attempt::Ran(_) | Attempt::NoShell(_) => Ok(()),
+            Attempt::Refused { layer, message } => Err((layer, message)),
+        };
+        trials.push(ProfileTrial { name: name.clone(), require: shape.require.clone(), ran });
     }
     engine.settle(SETTLE).await;
     (findings, trials)
@@ -104,24 +112,72 @@ impl Form {
     fn without(&self, layers: &[Layer]) -> Self {
         Self { without: self.without.iter().chain(layers).copied().collect(), ..self.clone() }
     }
+
+    /// Whether its sandboxes have a file system tree of their own.
+    fn rooted(&self) -> bool {
+        self.confinement == Confinement::Namespaces && !self.without.contains(&Layer::MountNs)
+    }
 }
 
 struct Trial {
     engine: Engine,
+    /// For sandboxes without namespaces: a launcher of one kind takes the place of one of the other, and whatever
+    /// that one started ends with it.
+    fallback: OnceLock<Engine>,
     until: Instant,
     traps: Traps,
+}
+
+/// What to try after a refusal.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// A sandbox without these, for these reasons.
+    Without(Vec<(Layer, String)>),
+    /// One without any namespace.
+    Fallback,
+    /// Nothing is left.
+    Nothing,
+}
+
+/// Decides how to go on when a sandbox of this form was refused. Every answer has fewer layers than the form.
+fn next(form: &Form, layer: Option<Layer>, message: &str, ordinary: bool, ceilings: &[Layer]) -> Next {
+    let there = |layer: &Layer| !form.without.contains(layer);
+    let layer = layer.filter(there);
+    if form.confinement == Confinement::LandlockOnly {
+        return layer.map_or(Next::Nothing, |layer| Next::Without(vec![(layer, message.to_owned())]));
+    }
+    // The kernel does not tell which kind of namespace is one too many.
+    let none: Vec<_> = ceilings.iter().filter(|l| **l != Layer::UserNs && there(l)).collect();
+    if !none.is_empty() && layer.is_none_or(|layer| host::kind(layer).is_some()) {
+        let why = |l: Layer| {
+            format!("none may be made here: user.max_{}_namespaces is 0", host::kind(l).unwrap_or_default())
+        };
+        return Next::Without(none.into_iter().map(|layer| (*layer, why(*layer))).collect());
+    }
+    match layer {
+        // Without its own user namespace an ordinary user can make no other.
+        Some(Layer::UserNs) if ordinary => Next::Fallback,
+        Some(Layer::PidNs) if there(&Layer::MountNs) => {
+            Next::Without(vec![(Layer::PidNs, message.to_owned()), (Layer::MountNs, SEE_PID_NS.to_owned())])
+        }
+        Some(layer) => Next::Without(vec![(layer, message.to_owned())]),
+        None => Next::Fallback,
+    }
 }
 
 impl Trial {
     /// Makes a sandbox with everything; where the kernel refuses a layer, one without it, so that the others
     /// are tried all the same. `None` when there is no way.
-    async fn full(&self, findings: &mut Findings) -> Option<Form> {
+    async fn full(&self, ceilings: &[Layer], findings: &mut Findings) -> Option<Form> {
         let ordinary = self.engine.host().mapping != Mapping::Privileged;
         let mut form = Form::default();
         loop {
-            let attempt = self.attempt(self.canaries(&form)).await;
-            findings.rooted =
-                form.confinement == Confinement::Namespaces && !form.without.contains(&Layer::MountNs);
+            let mut attempt = self.attempt(self.canaries(&form)).await;
+            if let Attempt::Refused { layer: None, .. } = attempt {
+                // No layer's refusal: once more, in case it was a passing trouble.
+                attempt = self.attempt(self.canaries(&form)).await;
+            }
+            findings.rooted = form.rooted();
             let (layer, message) = match attempt {
                 Attempt::Ran(outcome) => {
                     self.traps.look(findings);
@@ -137,21 +193,19 @@ impl Trial {
                 }
                 Attempt::Refused { layer, message } => (layer, message),
             };
-            let first = findings.no_namespaces.is_none();
-            match layer.filter(|layer| !form.without.contains(layer)) {
-                // Without its own user namespace an ordinary user can make no other.
-                Some(layer) if layer != Layer::UserNs || !ordinary => {
-                    findings.refused.insert(layer, message);
-                    form.without.insert(layer);
+            match next(&form, layer, &message, ordinary, ceilings) {
+                Next::Without(layers) => {
+                    form.without.extend(layers.iter().map(|(layer, _)| *layer));
+                    findings.refused.extend(layers);
                 }
-                layer if form.confinement == Confinement::Namespaces && first => {
-                    if let Some(layer) = layer {
-                        findings.refused.insert(layer, message.clone());
+                Next::Fallback => {
+                    findings.no_namespaces = Some(message.clone());
+                    if layer == Some(Layer::UserNs) {
+                        findings.refused.entry(Layer::UserNs).or_insert(message);
                     }
-                    findings.no_namespaces = Some(message);
                     form = Form { confinement: Confinement::LandlockOnly, without: BTreeSet::new() };
                 }
-                _ => {
+                Next::Nothing => {
                     findings.full = Full::None(message);
                     return None;
                 }
@@ -204,10 +258,9 @@ impl Trial {
     }
 
     fn canaries(&self, form: &Form) -> Policy {
-        let rooted = form.confinement == Confinement::Namespaces && !form.without.contains(&Layer::MountNs);
         shell(SCRIPT, form)
             .limits(small())
-            .env("ROOTED", if rooted { "yes" } else { "" })
+            .env("ROOTED", if form.rooted() { "yes" } else { "" })
             .env("NAME", &self.traps.name)
             .env("PORT", self.traps.port().map(|port| port.to_string()).unwrap_or_default())
     }
@@ -215,7 +268,11 @@ impl Trial {
     /// Runs a policy within its time. It goes on in the background when that is over: a request to the launcher
     /// that is given up halfway would leave its answer to the next one.
     fn attempt(&self, policy: Policy) -> impl Future<Output = Attempt> + Send + 'static {
-        let (engine, until) = (self.engine.clone(), self.until);
+        let engine = match policy.shape.confinement {
+            Confinement::Namespaces => &self.engine,
+            Confinement::LandlockOnly => self.fallback.get_or_init(Engine::new),
+        };
+        let (engine, until) = (engine.clone(), self.until);
         async move {
             let patience = EACH_IN_ALL.min(until.saturating_duration_since(Instant::now()));
             let run = tokio::spawn(async move {
@@ -320,11 +377,10 @@ fn profile_policy(shape: &Shape) -> Policy {
 
 /// The ids of this process's namespaces, by kind.
 fn namespaces_of_this_process() -> BTreeMap<String, String> {
-    let kinds = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"];
     let id = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}")).ok();
-    kinds
+    host::KINDS
         .into_iter()
-        .filter_map(|kind| Some((kind.to_owned(), id(kind)?.to_string_lossy().into_owned())))
+        .filter_map(|(_, kind)| Some((kind.to_owned(), id(kind)?.to_string_lossy().into_owned())))
         .collect()
 }
 

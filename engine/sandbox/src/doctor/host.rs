@@ -6,7 +6,25 @@ use nix::errno::Errno;
 
 use super::HostReport;
 use crate::ids::Mapping;
+use crate::layer::Layer;
 use crate::sys;
+
+/// The namespaces and the kernel's names for them.
+pub const KINDS: [(Layer, &str); 8] = [
+    (Layer::UserNs, "user"),
+    (Layer::MountNs, "mnt"),
+    (Layer::PidNs, "pid"),
+    (Layer::NetNs, "net"),
+    (Layer::IpcNs, "ipc"),
+    (Layer::UtsNs, "uts"),
+    (Layer::CgroupNs, "cgroup"),
+    (Layer::TimeNs, "time"),
+];
+
+/// The kernel's name for a namespace; `None` for other layers.
+pub fn kind(layer: Layer) -> Option<&'static str> {
+    KINDS.into_iter().find(|(known, _)| *known == layer).map(|(_, kind)| kind)
+}
 
 /// What the advice depends on.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +35,8 @@ pub struct Facts {
     pub apparmor_restricts: bool,
     /// Debian's `kernel.unprivileged_userns_clone` is 0.
     pub clone_forbidden: bool,
-    /// Kinds of namespaces (`user`, `mnt` …) of which none may be made: `user.max_KIND_namespaces` is 0.
-    pub ceilings: Vec<&'static str>,
+    /// Namespaces of which none may be made: `user.max_KIND_namespaces` is 0.
+    pub ceilings: Vec<Layer>,
     /// What Landlock's version call answered, when it failed.
     pub landlock: Option<Errno>,
     /// Security modules that are switched on, as `lsm=` wants them; empty where unknown.
@@ -44,7 +62,6 @@ pub fn look(mapping: Mapping) -> Facts {
         cgroup: read("/proc/1/cgroup").unwrap_or_default(),
         version: read("/proc/version").unwrap_or_default(),
     });
-    let kinds = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"];
     Facts {
         report: HostReport {
             kernel: word(uname.as_ref().map(|u| u.release())),
@@ -54,9 +71,10 @@ pub fn look(mapping: Mapping) -> Facts {
         },
         apparmor_restricts: says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
         clone_forbidden: says("/proc/sys/kernel/unprivileged_userns_clone", "0"),
-        ceilings: kinds
+        ceilings: KINDS
             .into_iter()
-            .filter(|kind| says(&format!("/proc/sys/user/max_{kind}_namespaces"), "0"))
+            .filter(|(_, kind)| says(&format!("/proc/sys/user/max_{kind}_namespaces"), "0"))
+            .map(|(layer, _)| layer)
             .collect(),
         landlock: sys::landlock_abi().err().map(|e| Errno::from_raw(e.raw_os_error().unwrap_or(0))),
         modules: read("/sys/kernel/security/lsm").unwrap_or_default().trim().to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Availability, LayerReport};
+use super::{Availability, LayerReport, host};
 use crate::ids;
 use crate::layer::Layer;
 use crate::outcome::{Denial, LayerState};
@@ -11,6 +11,10 @@ use crate::outcome::{Denial, LayerState};
 pub const DOES_NOT_HOLD: &str = "was set up and does not hold";
 /// Begins the reason of a layer of which nothing is known.
 pub const NOT_TRIED: &str = "not tried";
+/// Why a namespace is missing that is made together with another one that cannot be had.
+pub const SEE_USER_NS: &str = "it is made together with user_ns, which cannot be had";
+/// Why there is no root without an own `/proc`.
+pub const SEE_PID_NS: &str = "its root has a /proc of its own, which cannot be had: see pid_ns";
 /// The least version of Landlock that confines signals.
 const SIGNAL_SCOPE: u32 = 6;
 /// More processes than canaries ever have at once, and less than any host.
@@ -180,8 +184,13 @@ pub fn judge(findings: &Findings) -> BTreeMap<Layer, LayerReport> {
 
 fn report(layer: Layer, findings: &Findings) -> LayerReport {
     let (state, answer) = state(layer, findings);
-    let tried = if findings.missing.contains_key(&layer) { tried_alone(layer) } else { tried(layer) };
-    LayerReport { state, tried: tried.to_owned(), answer, mend: None }
+    let tried = match &findings.full {
+        _ if findings.missing.contains_key(&layer) => tried_alone(layer).to_owned(),
+        _ if findings.refused.contains_key(&layer) => "setting it up for a sandbox".to_owned(),
+        Full::NoShell(why) => format!("setting it up and reading it back; {why}"),
+        _ => tried(layer).to_owned(),
+    };
+    LayerReport { state, tried, answer, mend: None }
 }
 
 fn state(layer: Layer, findings: &Findings) -> (LayerState, String) {
@@ -189,20 +198,16 @@ fn state(layer: Layer, findings: &Findings) -> (LayerState, String) {
     if let Some(why) = findings.missing.get(&layer).or_else(|| findings.refused.get(&layer)) {
         return unavailable(why.clone());
     }
-    if let (true, Some(why)) = (is_namespace(layer), &findings.no_namespaces) {
-        let why = match findings.refused.get(&Layer::UserNs) {
-            Some(_) => {
-                "an ordinary user can make it only inside an own user namespace, see user_ns".to_owned()
-            }
-            None => format!("no sandbox with namespaces can be made: {why}"),
-        };
-        return unavailable(why);
+    if let (Some(_), Some(why)) = (host::kind(layer), &findings.no_namespaces) {
+        return unavailable(match layer {
+            Layer::UserNs => format!("no sandbox with namespaces can be made: {why}"),
+            _ => SEE_USER_NS.to_owned(),
+        });
     }
     let answers = match &findings.full {
         Full::Ran(answers) => answers,
-        Full::NoShell(why) => {
-            let answer = format!("set up and read back; no canary could run: {why}");
-            return (LayerState::On, answer);
+        Full::NoShell(_) => {
+            return (LayerState::On, "set up and read back; no shell inside to try more".to_owned());
         }
         Full::None(why) => {
             let alone = match layer {
@@ -241,20 +246,6 @@ fn sum(checks: Vec<Check>) -> (LayerState, String) {
         (None, Some(words)) => bad(NOT_TRIED, words),
         (None, None) => (LayerState::On, good.join("; ")),
     }
-}
-
-const fn is_namespace(layer: Layer) -> bool {
-    matches!(
-        layer,
-        Layer::UserNs
-            | Layer::MountNs
-            | Layer::PidNs
-            | Layer::NetNs
-            | Layer::IpcNs
-            | Layer::UtsNs
-            | Layer::CgroupNs
-            | Layer::TimeNs
-    )
 }
 
 fn checks(layer: Layer, answers: &Answers, findings: &Findings) -> Vec<Check> {
@@ -520,21 +511,19 @@ const fn tried_alone(layer: Layer) -> &'static str {
 /// Whether a profile can be had: a program ran in it, and every layer that it requires held.
 pub fn availability(
     require: &BTreeSet<Layer>,
-    ran: Result<(), String>,
+    ran: Result<(), (Option<Layer>, String)>,
     layers: &BTreeMap<Layer, LayerReport>,
 ) -> Availability {
-    if let Err(why) = ran {
-        return Availability::Refused(why);
-    }
-    let lacking = require.iter().find_map(|layer| match layers.get(layer).map(|report| &report.state) {
-        Some(LayerState::On) => None,
-        Some(LayerState::Unavailable(why)) => Some((layer, why.as_str())),
-        Some(LayerState::Off) | None => Some((layer, "it is off")),
-    });
-    match lacking {
-        Some((layer, why)) => {
-            Availability::Refused(format!("it requires {layer}: {}", super::mend::without_advice(why)))
+    let on = |layer| layers.get(&layer).is_some_and(|report| report.state == LayerState::On);
+    match ran {
+        Err((Some(layer), _)) if !on(layer) => {
+            return Availability::Refused(format!("it needs {layer}, which cannot be had here"));
         }
+        Err((_, why)) => return Availability::Refused(super::mend::without_advice(&why).to_owned()),
+        Ok(()) => {}
+    }
+    match require.iter().find(|layer| !on(**layer)) {
+        Some(layer) => Availability::Refused(format!("it requires {layer}, which cannot be had here")),
         None => Availability::Available,
     }
 }

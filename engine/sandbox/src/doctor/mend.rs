@@ -4,7 +4,8 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::host::Facts;
+use super::host::{self, Facts};
+use crate::failure::USER_NS_HELP;
 use crate::layer::Layer;
 use crate::outcome::LayerState;
 
@@ -28,15 +29,27 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
             "nothing is known to be broken; run `hotcell doctor` again when the host is less busy".to_owned(),
         );
     }
+    if let Some(other) = [super::judge::SEE_USER_NS, super::judge::SEE_PID_NS].iter().position(|w| why == w) {
+        return Some(format!("mend {}", [Layer::UserNs, Layer::PidNs][other]));
+    }
+    if facts.ceilings.contains(&layer) {
+        return Some(ceiling(layer));
+    }
     Some(match layer {
         Layer::UserNs => user_namespaces(facts),
-        Layer::MountNs => namespace("mnt", facts),
-        Layer::PidNs => processes(facts),
-        Layer::NetNs => namespace("net", facts),
-        Layer::IpcNs => namespace("ipc", facts),
-        Layer::UtsNs => namespace("uts", facts),
-        Layer::CgroupNs => namespace("cgroup", facts),
-        Layer::TimeNs if facts.ceilings.contains(&"time") => ceiling("time"),
+        Layer::PidNs => outer(
+            facts,
+            "uncover this process's own /proc: a new one can be mounted only where no part of the old one is \
+             covered or read-only",
+            "start the container with an unmasked /proc: docker run --security-opt systempaths=unconfined, \
+             podman run --security-opt unmask=ALL, Kubernetes procMount: Unmasked",
+        ),
+        Layer::MountNs | Layer::NetNs | Layer::IpcNs | Layer::UtsNs | Layer::CgroupNs => outer(
+            facts,
+            "run hotcell as root, or on a kernel that lets this user make namespaces",
+            "start the container so that it may unshare(2), mount(2) and pivot_root(2): \
+             docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined",
+        ),
         Layer::TimeNs => "a kernel with CONFIG_TIME_NS=y (Linux 5.6 or newer)".to_owned(),
         Layer::Landlock => landlock(facts),
         Layer::Seccomp => outer(
@@ -55,9 +68,12 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     })
 }
 
-/// The reason of a state without the advice that follows it there.
+/// A reason without the advice that follows it: the report has a place for that, and it is a doctor's already.
 pub fn without_advice(why: &str) -> &str {
-    why.split(TO_MEND).next().unwrap_or(why)
+    [TO_MEND, &USER_NS_HELP[..20], "; see `hotcell doctor`"].iter().fold(why, |why, advice| {
+        let end = why.find(advice).unwrap_or(why.len());
+        why[..end].trim_end_matches([':', ';', ' '])
+    })
 }
 
 /// An AppArmor profile that lets `program` make user namespaces where AppArmor forbids them to others: the text
@@ -76,8 +92,9 @@ pub fn apparmor_profile(program: &Path) -> String {
 }
 
 fn user_namespaces(facts: &Facts) -> String {
-    if facts.ceilings.contains(&"user") {
-        return ceiling("user");
+    // The kernel's answer is the same whichever kind may not be made.
+    if let Some(layer) = facts.ceilings.first() {
+        return ceiling(*layer);
     }
     if facts.clone_forbidden {
         return "sudo sysctl -w kernel.unprivileged_userns_clone=1".to_owned();
@@ -96,33 +113,6 @@ fn user_namespaces(facts: &Facts) -> String {
         "a kernel with CONFIG_USER_NS=y that lets this user make user namespaces",
         "start the container so that it may make namespaces: docker run --security-opt seccomp=unconfined \
          --security-opt apparmor=unconfined --security-opt systempaths=unconfined",
-    )
-}
-
-fn processes(facts: &Facts) -> String {
-    if facts.ceilings.contains(&"pid") {
-        return ceiling("pid");
-    }
-    outer(
-        facts,
-        "uncover this process's own /proc: an own one can be mounted only where no part of the outer one is \
-         covered or read-only",
-        "start the container with an unmasked /proc: docker run --security-opt systempaths=unconfined, \
-         podman run --security-opt unmask=ALL, Kubernetes procMount: Unmasked",
-    )
-}
-
-fn namespace(kind: &str, facts: &Facts) -> String {
-    if facts.ceilings.contains(&kind) {
-        return ceiling(kind);
-    }
-    if facts.ceilings.contains(&"user") || facts.apparmor_restricts || facts.clone_forbidden {
-        return "mend user_ns first; an ordinary user makes all namespaces inside that one".to_owned();
-    }
-    outer(
-        facts,
-        "mend user_ns first, or run hotcell as root",
-        "mend user_ns first, and start the container so that it may unshare(2), mount(2) and pivot_root(2)",
     )
 }
 
@@ -149,8 +139,8 @@ fn outer(facts: &Facts, host: &str, container: &str) -> String {
     if facts.report.container.is_some() { container } else { host }.to_owned()
 }
 
-fn ceiling(kind: &str) -> String {
-    format!("sudo sysctl -w user.max_{kind}_namespaces=15000")
+fn ceiling(layer: Layer) -> String {
+    format!("sudo sysctl -w user.max_{}_namespaces=15000", host::kind(layer).unwrap_or("user"))
 }
 
 #[cfg(test)]
@@ -170,18 +160,21 @@ mod tests {
         let bare = Facts::default;
         let apparmor = Facts { apparmor_restricts: true, program: "/opt/hot cell/hotcell".into(), ..bare() };
         let unbooted = Facts { landlock: Some(Errno::EOPNOTSUPP), modules: "lockdown,yama".into(), ..bare() };
-        let none = |kind| Facts { ceilings: vec![kind], ..bare() };
+        let none = |layer| Facts { ceilings: vec![layer], ..bare() };
         for (layer, facts, why, want) in [
             (Layer::UserNs, apparmor.clone(), "x", "kernel.apparmor_restrict_unprivileged_userns=0"),
             (Layer::UserNs, apparmor.clone(), "x", "\"/opt/hot cell/hotcell\" flags=(unconfined)"),
-            (Layer::NetNs, apparmor, "x", "user_ns first"),
-            (Layer::UserNs, none("user"), "x", "user.max_user_namespaces=15000"),
+            (Layer::NetNs, apparmor, crate::doctor::judge::SEE_USER_NS, "mend user_ns"),
+            (Layer::MountNs, bare(), crate::doctor::judge::SEE_PID_NS, "mend pid_ns"),
+            (Layer::UserNs, none(Layer::NetNs), "x", "user.max_net_namespaces=15000"),
+            (Layer::NetNs, docker(), "x", "unshare(2)"),
+            (Layer::UserNs, none(Layer::UserNs), "x", "user.max_user_namespaces=15000"),
             (Layer::UserNs, Facts { clone_forbidden: true, ..bare() }, "x", "userns_clone=1"),
             (Layer::UserNs, docker(), "x", "systempaths=unconfined"),
             (Layer::UserNs, bare(), "x", "CONFIG_USER_NS"),
-            (Layer::MountNs, none("mnt"), "x", "user.max_mnt_namespaces"),
+            (Layer::MountNs, none(Layer::MountNs), "x", "user.max_mnt_namespaces"),
             (Layer::PidNs, docker(), "x", "unmasked"),
-            (Layer::PidNs, none("pid"), "x", "max_pid"),
+            (Layer::PidNs, none(Layer::PidNs), "x", "max_pid"),
             (Layer::TimeNs, bare(), "x", "CONFIG_TIME_NS"),
             (Layer::Landlock, unbooted, "x", "lsm=landlock,lockdown,yama"),
             (Layer::Landlock, Facts { landlock: Some(Errno::ENOSYS), ..bare() }, "x", "LANDLOCK=y"),
@@ -199,7 +192,14 @@ mod tests {
         }
         assert_eq!(mend(Layer::Seccomp, &LayerState::On, &bare()), None);
         assert!(mend(Layer::Seccomp, &LayerState::Off, &bare()).is_some());
-        assert_eq!(without_advice("a; to mend it: b"), "a");
+        for (why, want) in [
+            ("a; to mend it: b", "a"),
+            ("a: b; see `hotcell doctor`", "a: b"),
+            (&*format!("forbidden (EPERM): {USER_NS_HELP}"), "forbidden (EPERM)"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(without_advice(why), want);
+        }
     }
 
     #[test]

@@ -109,12 +109,15 @@ impl From<String> for Availability {
 /// longer than [`LONGEST`].
 pub fn examine<'a>(engine: &'a Engine, profiles: &'a [(String, Shape)]) -> BoxFuture<'a, Doctor> {
     Box::pin(async move {
-        let (mut findings, profiles) = canary::try_all(engine, profiles).await;
         let facts = host::look(engine.host().mapping);
-        findings.supplementary_groups = facts.supplementary_groups;
+        let (findings, profiles) = canary::try_all(engine, profiles, &facts).await;
         let mut layers = judge::judge(&findings);
         for (layer, report) in &mut layers {
             report.mend = mend::mend(*layer, &report.state, &facts);
+            report.answer = mend::without_advice(&report.answer).to_owned();
+            if let LayerState::Unavailable(why) = &mut report.state {
+                *why = mend::without_advice(why).to_owned();
+            }
         }
         let profiles = profiles
             .into_iter()
@@ -159,7 +162,7 @@ mod tests {
             assert!(said == "available" || said.starts_with("refused: "), "{name}: {said}");
         }
         assert_eq!(serde_json::from_value::<Doctor>(json).unwrap(), doctor);
-        assert_eq!(render(&doctor, true).contains('\u{1b}'), true);
+        assert!(render(&doctor, true).contains('\u{1b}'));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod deaths;
 mod folders;
 mod limits;
 mod plain;
+mod toolchains;
 
 use hotcell_sandbox::{Outcome, Policy};
 

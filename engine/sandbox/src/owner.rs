@@ -1,9 +1,9 @@
-//! Names of groups, and which groups a dead process has left behind.
+//! Names that tell which process made a thing, so that what a dead one left can be found and removed.
 //!
-//! A group is called `PID-START-NAMESPACE-N`: the process that made it, when that process started (so
-//! that a later process with the same number is not taken for it), the pid namespace in which the number
-//! counts, and a running number. A group is a leftover only when its owner is certainly gone; owners in
-//! another pid namespace cannot be looked up, and their groups are left alone.
+//! A cgroup or scratch folder is called `PID-START-NAMESPACE-N`: the process that made it, when that process
+//! started (so that a later process with the same number is not taken for it), the pid namespace in which the
+//! number counts, and a running number. It is a leftover only when its owner is certainly gone; owners in
+//! another pid namespace cannot be looked up, and what is theirs is left alone.
 
 use std::fmt;
 use std::io;
@@ -14,9 +14,9 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-/// The process that made a group.
+/// The process that made a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     pid: i32,
     /// In clock ticks since boot.
     start: u64,
@@ -26,7 +26,7 @@ pub(super) struct Owner {
 
 impl Owner {
     /// This process.
-    pub(super) fn this_process() -> io::Result<Self> {
+    pub(crate) fn this_process() -> io::Result<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat")?;
         let (_, start) = parse_stat(&stat).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat has an unknown form")
@@ -34,14 +34,14 @@ impl Owner {
         Ok(Self { pid: Pid::this().as_raw(), start, namespace: own_namespace()? })
     }
 
-    /// A name that no other group of this process has.
-    pub(super) fn next_name(&self) -> String {
+    /// A name that nothing else of this process has.
+    pub(crate) fn next_name(&self) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         format!("{self}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The owner in the name of a group; `None` for a name of another form.
-    pub(super) fn of(name: &str) -> Option<Self> {
+    /// The owner in a name; `None` for a name of another form.
+    pub(crate) fn of(name: &str) -> Option<Self> {
         let mut parts = name.split('-');
         let mut number = || {
             let part = parts.next()?;
@@ -54,7 +54,7 @@ impl Owner {
     }
 
     /// Whether the process has certainly ended. Doubt is `false`.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         if own_namespace().ok() != Some(self.namespace) {
             return false;
         }
@@ -94,7 +94,7 @@ fn parse_stat(stat: &str) -> Option<(bool, u64)> {
 
 /// The owner that a child of a test would be.
 #[cfg(test)]
-pub(super) fn owner_of_child(pid: u32) -> Owner {
+pub(crate) fn owner_of_child(pid: u32) -> Owner {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     Owner {
         pid: i32::try_from(pid).unwrap(),

@@ -1,0 +1,650 @@
+//! Configuration: the user's file, the project's file, the environment and the request, joined into one policy.
+//!
+//! The order: profile, user's file, environment, project's file, request; the later wins. A project's own file comes
+//! with code that nobody has read, so it can only tighten what stands before it: a key that would widen it is an
+//! error that names it. [`merge`] is pure; the reading beside it is thin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::policy::{Bind, Confinement, Network, Policy, ProcView};
+use hotcell_sandbox::profile::{
+    self, FileError, Key, LIMIT_KEYS, LimitSettings, NetworkName, Profile, ProfileError, parse_bind, parse_strict,
+};
+use hotcell_sandbox::{Layer, Limits};
+use serde::Deserialize;
+
+use crate::report::{Code, ErrorReport};
+
+/// The project's file.
+pub const PROJECT_FILE: &str = "hotcell.toml";
+
+/// One environment variable of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvSetting {
+    /// This value.
+    Set(OsString, OsString),
+    /// The value that hotcell itself was started with.
+    Pass(OsString),
+}
+
+/// What one source asks for; what it does not set is left to the others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// A profile's name or file.
+    pub profile: Option<OsString>,
+    /// The state folder.
+    pub state: Option<PathBuf>,
+    /// A private loopback, or no internet sockets.
+    pub network: Option<NetworkName>,
+    /// How much of `/proc` is there.
+    pub proc: Option<ProcView>,
+    /// Layers without which a run is refused, in addition.
+    pub require: BTreeSet<Layer>,
+    /// Limits.
+    pub limits: LimitSettings,
+    /// Environment variables.
+    pub env: Vec<EnvSetting>,
+    /// Host files and folders.
+    pub binds: Vec<Bind>,
+    /// Toolchains.
+    pub toolchains: Vec<PathBuf>,
+}
+
+/// The form of a configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    profile: Option<String>,
+    state: Option<PathBuf>,
+    network: Option<NetworkName>,
+    proc: Option<ProcView>,
+    #[serde(deserialize_with = "profile::layers")]
+    require: BTreeSet<Layer>,
+    limits: LimitSettings,
+    env: BTreeMap<String, String>,
+    pass_env: Vec<String>,
+    ro: Vec<String>,
+    rw: Vec<String>,
+    toolchains: Vec<PathBuf>,
+}
+
+const KEYS: &[Key] = &[
+    Key::value("profile"),
+    Key::value("state"),
+    Key::value("network"),
+    Key::value("proc"),
+    Key::value("require"),
+    Key::table("limits", LIMIT_KEYS),
+    Key::value("env"),
+    Key::value("pass_env"),
+    Key::value("ro"),
+    Key::value("rw"),
+    Key::value("toolchains"),
+];
+
+impl Settings {
+    /// Reads a file's text. Relative paths count from the file's folder.
+    ///
+    /// # Errors
+    /// [`FileError`] with line and nearest key.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, FileError> {
+        let written: Written = parse_strict(text, file, KEYS)?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let mut binds = Vec::new();
+        for (texts, writable, key) in [(&written.ro, false, "ro"), (&written.rw, true, "rw")] {
+            for bind in texts {
+                let bind = parse_bind(Path::new(bind), base, writable);
+                binds.push(bind.map_err(|e| FileError::of_key(file, key, e).found_in(text))?);
+            }
+        }
+        let set = written.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into()));
+        let pass = written.pass_env.into_iter().map(|n| EnvSetting::Pass(n.into()));
+        Ok(Self {
+            profile: written.profile.map(|p| if is_file(OsStr::new(&p)) { base.join(p).into() } else { p.into() }),
+            state: written.state.map(|p| base.join(p)),
+            network: written.network,
+            proc: written.proc,
+            require: written.require,
+            limits: written.limits,
+            env: set.chain(pass).collect(),
+            binds,
+            toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
+        })
+    }
+
+    /// Reads the `HOTCELL_*` variables among these. Relative paths count from `cwd`.
+    ///
+    /// # Errors
+    /// A variable that nobody reads, or a value that means nothing, as a report that names it.
+    pub fn from_environment(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        cwd: &Path,
+    ) -> Result<Self, ErrorReport> {
+        let mut settings = Self::default();
+        for (name, value) in variables {
+            let Some(key) = name.to_str().and_then(|n| n.strip_prefix("HOTCELL_")) else { continue };
+            if value.is_empty() {
+                continue;
+            }
+            let bad = |why: String| {
+                ErrorReport::new(Code::Configuration, format!("HOTCELL_{key}: {why}")).field(format!("HOTCELL_{key}"))
+            };
+            let text = || value.to_str().ok_or_else(|| bad("is not UTF-8".to_owned()));
+            let limits = &mut settings.limits;
+            macro_rules! parsed {
+                ($place:expr) => {
+                    $place = Some(text()?.parse().map_err(|e| bad(format!("{:?}: {e}", text().unwrap_or_default())))?)
+                };
+            }
+            match key {
+                "PROFILE" => settings.profile = Some(value.clone()),
+                "STATE" => settings.state = Some(cwd.join(&value)),
+                "CONFIG" => {} // read by whoever looks for the file
+                "NETWORK" => {
+                    settings.network = Some(network_name(text()?).ok_or_else(|| bad("is none or off".to_owned()))?);
+                }
+                "PROC" => {
+                    settings.proc = Some(match text()? {
+                        "masked" => ProcView::Masked,
+                        "own_processes" => ProcView::OwnProcesses,
+                        _ => return Err(bad("is masked or own_processes".to_owned())),
+                    });
+                }
+                "REQUIRE" => settings.require = parse_layers(text()?).map_err(bad)?,
+                "MEMORY" => parsed!(limits.memory),
+                "TIMEOUT" => limits.timeout = Some(parse_time(text()?).map_err(bad)?),
+                "CPU_TIME" => parsed!(limits.cpu_time),
+                "PROCESSES" => parsed!(limits.processes),
+                "DISK" => parsed!(limits.disk),
+                "FILES" => parsed!(limits.files),
+                "CAPTURE" => parsed!(limits.capture),
+                "OUTPUT" => parsed!(limits.output),
+                "CPUS" => parsed!(limits.cpus),
+                _ => {
+                    let near = nearest(key, VARIABLES).unwrap_or("PROFILE");
+                    return Err(ErrorReport::new(
+                        Code::Configuration,
+                        format!("the environment variable HOTCELL_{key} is set, and hotcell knows none of that name"),
+                    )
+                    .field(format!("HOTCELL_{key}"))
+                    .hint(format!("did you mean HOTCELL_{near}? otherwise unset it")));
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// The variables that are read, without their prefix.
+const VARIABLES: [&str; 15] = [
+    "PROFILE", "STATE", "CONFIG", "NETWORK", "PROC", "REQUIRE", "MEMORY", "TIMEOUT", "CPU_TIME", "PROCESSES", "DISK",
+    "FILES", "CAPTURE", "OUTPUT", "CPUS",
+];
+
+fn network_name(text: &str) -> Option<NetworkName> {
+    match text {
+        "none" => Some(NetworkName::None),
+        "off" => Some(NetworkName::Off),
+        _ => None,
+    }
+}
+
+/// Reads `LAYER,LAYER`.
+///
+/// # Errors
+/// A sentence with the nearest layer.
+pub fn parse_layers(text: &str) -> Result<BTreeSet<Layer>, String> {
+    text.split(',').map(|name| name.trim().parse::<Layer>().map_err(|e| e.to_string())).collect()
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    hotcell_sandbox::units::parse_duration(text).map_err(|e| e.to_string())
+}
+
+/// Whether a profile is named by its file.
+fn is_file(profile: &OsStr) -> bool {
+    let text = profile.to_string_lossy();
+    text.contains('/') || text.ends_with(".toml")
+}
+
+/// Finds a profile by its name or file.
+///
+/// # Errors
+/// [`ProfileError`].
+pub fn find_profile(profile: &OsStr) -> Result<Profile, ProfileError> {
+    if is_file(profile) {
+        let path = std::path::absolute(profile).unwrap_or_else(|_| profile.into());
+        return Profile::from_file(&path);
+    }
+    Profile::named(&profile.to_string_lossy())
+}
+
+/// What the sources say, before they are joined.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// The user's file.
+    pub user: Settings,
+    /// The environment.
+    pub environment: Settings,
+    /// The project's file, its path and its text.
+    pub project: Option<ProjectFile>,
+}
+
+/// A project's own file.
+#[derive(Clone, Debug)]
+pub struct ProjectFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+    /// The same, understood.
+    pub settings: Settings,
+}
+
+/// Where configuration is looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// A file that was named (`--config`): it must be there.
+    pub named: Option<PathBuf>,
+    /// `$XDG_CONFIG_HOME/hotcell/config.toml`, or the same below `~/.config`.
+    pub usual: Option<PathBuf>,
+    /// The folder of the project.
+    pub project: Option<PathBuf>,
+}
+
+impl Places {
+    /// The usual file, by `XDG_CONFIG_HOME` and `HOME`; relative values do not count.
+    #[must_use]
+    pub fn usual(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+        let absolute = |p: &PathBuf| p.is_absolute();
+        let base = xdg.filter(absolute).or_else(|| home.filter(absolute).map(|h| h.join(".config")))?;
+        Some(base.join("hotcell/config.toml"))
+    }
+}
+
+impl Configuration {
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// A report with file, line and nearest key.
+    pub fn read(
+        places: &Places,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        cwd: &Path,
+    ) -> Result<Self, ErrorReport> {
+        let user = match (&places.named, &places.usual) {
+            (Some(named), _) => {
+                let path = cwd.join(named);
+                Settings::parse(&profile::read_text(&path).map_err(of_file)?, &path).map_err(of_file)?
+            }
+            // Whatever is in the way counts, but for "there is none".
+            (None, Some(usual)) if usual.symlink_metadata().is_ok() => {
+                Settings::parse(&profile::read_text(usual).map_err(of_file)?, usual).map_err(of_file)?
+            }
+            _ => Settings::default(),
+        };
+        let environment = Settings::from_environment(variables, cwd)?;
+        let project = match &places.project {
+            Some(folder) => read_project(folder).map_err(of_file)?,
+            None => None,
+        };
+        Ok(Self { user, environment, project })
+    }
+}
+
+/// A project's file is as little trusted as its code: opened below the project's folder, never waited for.
+fn read_project(folder: &Path) -> Result<Option<ProjectFile>, FileError> {
+    let path = folder.join(PROJECT_FILE);
+    // A project that is not there is somebody else's error.
+    let Ok(dir) = Dir::open_ambient_dir(folder, ambient_authority()) else { return Ok(None) };
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(nix::libc::O_NONBLOCK);
+    let file = match dir.open_with(PROJECT_FILE, &options) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(FileError::of_file(&path, format!("cannot be read: {e}"))),
+    };
+    let text = profile::text_of(file.into_std(), &path)?;
+    let settings = Settings::parse(&text, &path)?;
+    Ok(Some(ProjectFile { path, text, settings }))
+}
+
+/// A file's mistake as a report.
+#[must_use]
+pub fn of_file(error: FileError) -> ErrorReport {
+    let report = ErrorReport::new(Code::Configuration, error.to_string());
+    match error.key {
+        Some(key) => report.field(key),
+        None => report,
+    }
+}
+
+/// A profile's mistake as a report; `field` is where it was named.
+#[must_use]
+pub fn of_profile(error: ProfileError, field: &str) -> ErrorReport {
+    match error {
+        ProfileError::Unknown { name, nearest } => {
+            ErrorReport::new(Code::UnknownName, format!("there is no profile {name:?}")).field(field).hint(format!(
+                "did you mean {nearest:?}? there are {}; a file is given with a slash, as ./mine.toml",
+                Profile::names().collect::<Vec<_>>().join(", ")
+            ))
+        }
+        ProfileError::File(error) => of_file(error),
+    }
+}
+
+/// The policy that the sources come to; the program is still to be named.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged {
+    /// The policy.
+    pub policy: Policy,
+    /// Its environment variables that take hotcell's own value, or a fixed one, in order.
+    pub env: Vec<EnvSetting>,
+}
+
+/// A key of a project's file that would widen what the user allows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {asked} would widen what you allow ({allowed}); a project's own file can only tighten it")]
+pub struct Widening {
+    /// The key, dotted.
+    pub key: &'static str,
+    /// Its value.
+    pub asked: String,
+    /// What stands before it.
+    pub allowed: String,
+}
+
+/// Joins the sources. `base` is the profile that the user chose, `project` the project's settings with the profile
+/// that it names; the user's choice of a profile in the request goes before the project's.
+///
+/// # Errors
+/// [`Widening`], when the project asks for more than stands before it.
+pub fn merge(
+    base: &Profile,
+    user: &Settings,
+    environment: &Settings,
+    project: Option<(&Settings, Option<&Profile>)>,
+    request: &Settings,
+) -> Result<Merged, Widening> {
+    let mut policy = base.policy();
+    let mut env = Vec::new();
+    apply(&mut policy, &mut env, user);
+    apply(&mut policy, &mut env, environment);
+    if let Some((settings, profile)) = project {
+        tighten(&mut policy, settings, profile)?;
+    }
+    apply(&mut policy, &mut env, request);
+    Ok(Merged { policy, env })
+}
+
+/// What a trusted source says goes.
+fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
+    match settings.network {
+        // "No network" never gives a loopback to a profile that has none.
+        Some(NetworkName::Off) => policy.shape.network = Network::Off,
+        Some(NetworkName::None) | None => {}
+    }
+    if let Some(proc) = settings.proc {
+        policy.shape.proc = proc;
+    }
+    policy.shape.require.extend(&settings.require);
+    policy.job.limits = settings.limits.over(std::mem::take(&mut policy.job.limits));
+    policy.job.binds.extend(settings.binds.iter().cloned());
+    policy.job.toolchains.extend(settings.toolchains.iter().cloned());
+    env.extend(settings.env.iter().cloned());
+}
+
+/// What a project says goes only where it tightens.
+fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) -> Result<(), Widening> {
+    let never = |key: &'static str, asked: String| Widening { key, asked, allowed: "not for a project".to_owned() };
+    let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+    if let Some(state) = &settings.state {
+        return Err(never("state", state.display().to_string()));
+    }
+    if let Some(bind) = settings.binds.first() {
+        return Err(never(if bind.writable { "rw" } else { "ro" }, bind.host.display().to_string()));
+    }
+    if !settings.toolchains.is_empty() {
+        return Err(never("toolchains", first(&settings.toolchains)));
+    }
+    match settings.env.first() {
+        Some(EnvSetting::Set(name, _)) => return Err(never("env", name.to_string_lossy().into_owned())),
+        Some(EnvSetting::Pass(name)) => return Err(never("pass_env", name.to_string_lossy().into_owned())),
+        None => {}
+    }
+    if let Some(profile) = profile {
+        meet(policy, profile)?;
+    }
+    let shape = &mut policy.shape;
+    match settings.network {
+        Some(NetworkName::Off) => shape.network = Network::Off,
+        Some(NetworkName::None) if shape.network == Network::Off => {
+            return Err(Widening { key: "network", asked: "none".to_owned(), allowed: "off".to_owned() });
+        }
+        _ => {}
+    }
+    match settings.proc {
+        Some(ProcView::OwnProcesses) => shape.proc = ProcView::OwnProcesses,
+        Some(ProcView::Masked) if shape.proc == ProcView::OwnProcesses => {
+            return Err(Widening { key: "proc", asked: "masked".to_owned(), allowed: "own_processes".to_owned() });
+        }
+        _ => {}
+    }
+    shape.require.extend(&settings.require);
+    let asked = settings.limits.over(policy.job.limits.clone());
+    if let Some((key, asked, allowed)) = wider(&asked, &policy.job.limits) {
+        return Err(Widening { key, asked, allowed });
+    }
+    policy.job.limits = asked;
+    Ok(())
+}
+
+/// A profile that a project names: of everything the tighter.
+fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
+    if profile.confinement == Confinement::LandlockOnly && policy.shape.confinement == Confinement::Namespaces {
+        return Err(Widening {
+            key: "profile",
+            asked: profile.name.clone(),
+            allowed: "a profile with namespaces".to_owned(),
+        });
+    }
+    policy.shape.confinement = profile.confinement;
+    if profile.network == Network::Off {
+        policy.shape.network = Network::Off;
+    }
+    if profile.proc == ProcView::OwnProcesses {
+        policy.shape.proc = ProcView::OwnProcesses;
+    }
+    policy.shape.require.extend(&profile.require);
+    let theirs = profile.limits.over(Limits::default());
+    let ours = std::mem::take(&mut policy.job.limits);
+    policy.job.limits = Limits {
+        memory: ours.memory.min(theirs.memory),
+        wall: ours.wall.min(theirs.wall),
+        cpu_time: [ours.cpu_time, theirs.cpu_time].into_iter().flatten().min(),
+        processes: ours.processes.min(theirs.processes),
+        disk: ours.disk.min(theirs.disk),
+        files: ours.files.min(theirs.files),
+        capture: ours.capture.min(theirs.capture),
+        output: ours.output.min(theirs.output),
+        cpus: [ours.cpus, theirs.cpus].into_iter().flatten().reduce(f64::min),
+    };
+    Ok(())
+}
+
+/// The first limit of `asked` that is wider than in `allowed`, with both values.
+fn wider(asked: &Limits, allowed: &Limits) -> Option<(&'static str, String, String)> {
+    use hotcell_sandbox::units::format_duration;
+    let time = |t: Option<Duration>| t.unwrap_or(Duration::MAX);
+    let time_text = |t: Option<Duration>| t.map_or_else(|| "none".to_owned(), format_duration);
+    let share = |c: Option<f64>| c.unwrap_or(f64::INFINITY);
+    let share_text = |c: Option<f64>| c.map_or_else(|| "all".to_owned(), |n| n.to_string());
+    macro_rules! row {
+        ($key:literal, $field:ident) => {
+            ($key, asked.$field > allowed.$field, asked.$field.to_string(), allowed.$field.to_string())
+        };
+    }
+    [
+        row!("limits.memory", memory),
+        (
+            "limits.timeout",
+            asked.wall > allowed.wall,
+            format_duration(asked.wall),
+            format_duration(allowed.wall),
+        ),
+        (
+            "limits.cpu_time",
+            time(asked.cpu_time) > time(allowed.cpu_time),
+            time_text(asked.cpu_time),
+            time_text(allowed.cpu_time),
+        ),
+        row!("limits.processes", processes),
+        row!("limits.disk", disk),
+        row!("limits.files", files),
+        row!("limits.capture", capture),
+        row!("limits.output", output),
+        (
+            "limits.cpus",
+            share(asked.cpus) > share(allowed.cpus),
+            share_text(asked.cpus),
+            share_text(allowed.cpus),
+        ),
+    ]
+    .into_iter()
+    .find_map(|(key, wider, asked, allowed)| wider.then_some((key, asked, allowed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_sandbox::Bytes;
+
+    fn settings(text: &str) -> Settings {
+        Settings::parse(text, Path::new("/etc/config.toml")).unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    fn standard() -> Profile {
+        Profile::named("standard").unwrap()
+    }
+
+    /// Joins a user's and a project's text.
+    fn joined(user: &str, project: &str, request: &str) -> Result<Policy, Widening> {
+        let project = settings(project);
+        let profile = project.profile.as_ref().map(|p| find_profile(p).unwrap());
+        let (user, request) = (settings(user), settings(request));
+        let merged =
+            merge(&standard(), &user, &Settings::default(), Some((&project, profile.as_ref())), &request);
+        merged.map(|m| m.policy)
+    }
+
+    #[test]
+    fn a_project_can_tighten() {
+        for (project, check) in [
+            ("[limits]\nmemory = \"64M\"", (|p| p.job.limits.memory == Bytes::mib(64)) as fn(&Policy) -> bool),
+            ("[limits]\ntimeout = \"1s\"", |p| p.job.limits.wall == Duration::from_secs(1)),
+            ("[limits]\nmemory = \"512M\"", |p| p.job.limits.memory == Bytes::mib(512)),
+            ("[limits]\ncpus = 0.5", |p| p.job.limits.cpus == Some(0.5)),
+            ("require = [\"cgroup\"]", |p| {
+                p.shape.require.contains(&Layer::Cgroup) && p.shape.require.contains(&Layer::UserNs)
+            }),
+            ("network = \"off\"", |p| p.shape.network == Network::Off),
+            ("network = \"none\"", |p| p.shape.network == Network::Loopback),
+            ("proc = \"own_processes\"", |p| p.shape.proc == ProcView::OwnProcesses),
+            ("profile = \"strict\"", |p| p.shape.require.len() == 14 && p.shape.network == Network::Off),
+        ] {
+            let policy = joined("", project, "").unwrap_or_else(|e| panic!("{project}: {e}"));
+            assert!(check(&policy), "{project}");
+        }
+        let policy = joined("[limits]\nmemory = \"64M\"", "profile = \"strict\"", "").unwrap();
+        assert_eq!(policy.job.limits.memory, Bytes::mib(64), "a project's profile takes nothing back");
+    }
+
+    #[test]
+    fn a_project_cannot_widen() {
+        for (user, project, key) in [
+            ("", "[limits]\nmemory = \"513M\"", "limits.memory"),
+            ("[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"65M\"", "limits.memory"),
+            ("", "[limits]\ntimeout = \"61s\"", "limits.timeout"),
+            ("", "[limits]\ncpu_time = \"none\"", "limits.cpu_time"),
+            ("", "[limits]\nprocesses = 65", "limits.processes"),
+            ("", "[limits]\ndisk = \"1G\"", "limits.disk"),
+            ("", "[limits]\nfiles = 70000", "limits.files"),
+            ("", "[limits]\ncapture = \"2M\"", "limits.capture"),
+            ("", "[limits]\noutput = \"65M\"", "limits.output"),
+            ("[limits]\ncpus = 1", "[limits]\ncpus = 1.5", "limits.cpus"),
+            ("network = \"off\"", "network = \"none\"", "network"),
+            ("proc = \"own_processes\"", "proc = \"masked\"", "proc"),
+            ("", "profile = \"landlock-only\"", "profile"),
+            ("", "state = \"/tmp\"", "state"),
+            ("", "ro = [\"/etc\"]", "ro"),
+            ("", "rw = [\"/etc\"]", "rw"),
+            ("", "toolchains = [\"/etc\"]", "toolchains"),
+            ("", "pass_env = [\"TOKEN\"]", "pass_env"),
+            ("", "env = { LD_PRELOAD = \"x\" }", "env"),
+        ] {
+            let widening = joined(user, project, "").map(drop).expect_err(project);
+            assert_eq!(widening.key, key, "{project}: {widening}");
+        }
+    }
+
+    #[test]
+    fn what_the_request_says_is_last() {
+        let policy = joined("[limits]\nmemory = \"1G\"", "[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"2G\"");
+        assert_eq!(policy.unwrap().job.limits.memory, Bytes::gib(2));
+        let policy = joined("network = \"off\"", "", "network = \"none\"").unwrap();
+        assert_eq!(policy.shape.network, Network::Off, "no network is never more than before");
+    }
+
+    #[test]
+    fn a_file_s_paths_count_from_its_folder() {
+        let s = settings("profile = \"./p.toml\"\nstate = \"s\"\nro = [\"a:/b\"]\ntoolchains = [\"t\"]\npass_env = [\"A\"]");
+        assert_eq!(s.profile.as_deref(), Some(OsStr::new("/etc/./p.toml")));
+        assert_eq!(s.state.as_deref(), Some(Path::new("/etc/s")));
+        assert_eq!((s.binds[0].host.as_path(), s.binds[0].inside.as_path()), (Path::new("/etc/a"), Path::new("/b")));
+        assert_eq!(s.toolchains, [PathBuf::from("/etc/t")]);
+        assert_eq!(s.env, [EnvSetting::Pass("A".into())]);
+    }
+
+    #[test]
+    fn variables_are_read_and_mistakes_named() {
+        let read = |name: &str, value: &str| {
+            Settings::from_environment([(name.into(), value.into()), ("OTHER".into(), "x".into())], Path::new("/w"))
+        };
+        assert_eq!(read("HOTCELL_MEMORY", "64M").unwrap().limits.memory, Some(Bytes::mib(64)));
+        assert_eq!(read("HOTCELL_CPU_TIME", "none").unwrap().limits.cpu_time, Some(profile::Span::Unlimited));
+        assert_eq!(read("HOTCELL_STATE", "s").unwrap().state, Some("/w/s".into()));
+        assert_eq!(read("HOTCELL_REQUIRE", "landlock, cgroup").unwrap().require.len(), 2);
+        assert_eq!(read("HOTCELL_MEMROY", "").unwrap(), Settings::default());
+        for (name, value, word) in [
+            ("HOTCELL_MEMROY", "1", "HOTCELL_MEMORY"),
+            ("HOTCELL_MEMORY", "lots", "512M"),
+            ("HOTCELL_TIMEOUT", "soon", "60s"),
+            ("HOTCELL_REQUIRE", "landlok", "landlock"),
+            ("HOTCELL_NETWORK", "all", "none or off"),
+            ("HOTCELL_PROCESSES", "-1", "HOTCELL_PROCESSES"),
+        ] {
+            let report = read(name, value).unwrap_err();
+            assert_eq!((report.code, report.field.as_deref()), (Code::Configuration, Some(name)));
+            assert!(report.to_string().contains(word), "{report}");
+        }
+    }
+
+    #[test]
+    fn a_project_s_file_is_not_followed_out_or_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(PROJECT_FILE);
+        assert!(read_project(dir.path()).unwrap().is_none());
+        assert!(read_project(&dir.path().join("none")).unwrap().is_none());
+        std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
+        assert!(read_project(dir.path()).is_err());
+        std::fs::remove_file(&file).unwrap();
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(read_project(dir.path()).unwrap_err().to_string().contains("not a file"));
+    }
+}

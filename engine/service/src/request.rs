@@ -1,0 +1,329 @@
+//! One request to run something: what was asked for becomes a policy, or an outcome in which nothing ran.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, PROJECT, Policy, Stdin};
+use hotcell_sandbox::profile::Profile;
+use hotcell_sandbox::toolchain::{self, LookupError, Surroundings};
+
+use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
+use crate::report::{Code, ErrorReport};
+
+/// The `PATH` inside, behind the toolchain's own folders.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The longest source that is taken from standard input.
+pub const LONGEST_SOURCE: u64 = 16 << 20;
+
+/// A language whose source files can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `python3 FILE`
+    Python,
+    /// `bash FILE`
+    Bash,
+}
+
+impl Language {
+    /// Every language, with its name.
+    pub const ALL: [(&'static str, Self); 2] = [("python", Self::Python), ("bash", Self::Bash)];
+
+    const fn interpreter(self) -> &'static str {
+        match self {
+            Self::Python => "python3",
+            Self::Bash => "bash",
+        }
+    }
+
+    const fn file_name(self) -> &'static str {
+        match self {
+            Self::Python => "main.py",
+            Self::Bash => "main.sh",
+        }
+    }
+}
+
+/// Where a source comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A file; relative to the current folder.
+    File(PathBuf),
+    /// These bytes.
+    Text(Vec<u8>),
+}
+
+/// What is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A program with its arguments.
+    Program(Vec<OsString>),
+    /// A source with its arguments.
+    Source(Language, Source, Vec<OsString>),
+}
+
+/// A request to run something.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// What.
+    pub what: What,
+    /// A host folder, mounted copy-on-write.
+    pub workspace: Option<PathBuf>,
+    /// Limits, profile and the like; they go before what is configured.
+    pub settings: Settings,
+    /// Standard input.
+    pub stdin: Stdin,
+}
+
+/// A request that is ready to run.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Its policy.
+    pub policy: Policy,
+    /// Variables that were to be passed through and are not set; for a warning.
+    pub unset: Vec<OsString>,
+    /// The source of standard input, while it is needed.
+    _source: Option<tempfile::TempDir>,
+}
+
+impl RunRequest {
+    /// The policy, before the program is looked up.
+    ///
+    /// # Errors
+    /// A report for a mistake in profile or configuration.
+    pub fn merge(&self, configuration: &Configuration) -> Result<Merged, ErrorReport> {
+        let Configuration { user, environment, project } = configuration;
+        let sources = [
+            (&self.settings.profile, "--profile"),
+            (&environment.profile, "HOTCELL_PROFILE"),
+            (&user.profile, "profile"),
+        ];
+        let chosen = sources.iter().find_map(|(p, field)| p.as_deref().map(|p| (p, *field)));
+        let (name, field) = chosen.unwrap_or((OsStr::new("standard"), "profile"));
+        let base = config::find_profile(name).map_err(|e| config::of_profile(e, field))?;
+        let theirs = match project {
+            // Who asks goes before the project.
+            Some(file) if self.settings.profile.is_none() => match &file.settings.profile {
+                // By name only: a file of the project's is not a profile of ours.
+                Some(name) => Some(
+                    Profile::named(&name.to_string_lossy())
+                        .map_err(|e| in_file(&file.path, &file.text, "profile", &config::of_profile(e, "profile")))?,
+                ),
+                None => None,
+            },
+            _ => None,
+        };
+        let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
+        config::merge(&base, user, environment, project_settings, &self.settings).map_err(|widening| {
+            let (path, text) = match project {
+                Some(file) => (file.path.as_path(), file.text.as_str()),
+                None => (Path::new(config::PROJECT_FILE), ""),
+            };
+            let report = ErrorReport::new(Code::Configuration, widening.to_string())
+                .field(widening.key)
+                .hint("raise it in your own configuration or with an option, or take it out of the project's");
+            in_file(path, text, widening.key, &report)
+        })
+    }
+
+    /// Finds the program and what it needs, and completes the policy.
+    ///
+    /// # Errors
+    /// An outcome in which nothing ran: not found, not executable, or refused.
+    pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<Outcome>> {
+        let Merged { mut policy, env } = merged;
+        let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
+        let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
+        let cwd = around.cwd.clone();
+        policy.job.workspace = self.workspace.as_ref().map(|w| cwd.join(w));
+        policy.job.stdin = self.stdin.clone();
+        for toolchain in &mut policy.job.toolchains {
+            *toolchain = cwd.join(&*toolchain);
+        }
+        for bind in &mut policy.job.binds {
+            bind.host = cwd.join(&bind.host);
+            check_bind(bind).map_err(&refused)?;
+        }
+
+        let mut source = None;
+        let argv = match &self.what {
+            What::Program(argv) => argv.clone(),
+            What::Source(language, from, arguments) => {
+                let inside = self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
+                let mut argv = vec![OsString::from(language.interpreter()), inside.into()];
+                argv.extend(arguments.iter().cloned());
+                argv
+            }
+        };
+        let program = argv.first().filter(|p| !p.is_empty());
+        let program = program.ok_or_else(|| refused("there is no program to run; name one after --".to_owned()))?;
+        let found = toolchain::find(program, &around).map_err(|e| not_found(&e))?;
+        if policy.shape.confinement == Confinement::LandlockOnly && !found.prefixes.is_empty() {
+            return Err(refused(format!(
+                "{} is outside the system's folders, and the profile landlock-only shows nothing else; \
+                 use a program of the system, or another profile",
+                found.program.display()
+            )));
+        }
+        let given = std::mem::take(&mut policy.job.toolchains);
+        let mut folders = found.path_dirs;
+        for toolchain in &given {
+            let bin = toolchain.join("bin");
+            folders.push(if bin.is_dir() { bin } else { toolchain.clone() });
+        }
+        policy.job.toolchains = found.prefixes;
+        for toolchain in given {
+            if !policy.job.toolchains.iter().any(|known| toolchain.starts_with(known)) {
+                policy.job.toolchains.retain(|known| !known.starts_with(&toolchain));
+                policy.job.toolchains.push(toolchain);
+            }
+        }
+        policy.job.argv = argv;
+        policy.job.argv[0] = found.program.into_os_string();
+
+        let mut all = Vec::new();
+        if !folders.is_empty() {
+            let mut path = OsString::new();
+            for folder in &folders {
+                path.push(folder);
+                path.push(":");
+            }
+            path.push(PATH);
+            all.push((OsString::from("PATH"), path));
+        }
+        all.extend(found.env);
+        all.append(&mut policy.job.env);
+        let mut unset = Vec::new();
+        for setting in env {
+            match setting {
+                EnvSetting::Set(name, value) => all.push((name, value)),
+                EnvSetting::Pass(name) => match std::env::var_os(&name) {
+                    Some(value) => all.push((name, value)),
+                    None => unset.push(name),
+                },
+            }
+        }
+        policy.job.env = all;
+        Ok(Prepared { policy, unset, _source: source })
+    }
+
+    /// The caller's side of the lookup, with the project and the toolchains that were named.
+    fn surroundings(&self, mut around: Surroundings, toolchains: &[PathBuf]) -> Result<Surroundings, String> {
+        if let Some(workspace) = &self.workspace {
+            let path = around.cwd.join(workspace);
+            let folder = path.canonicalize().map_err(|e| {
+                format!("the workspace {} cannot be opened: {e}; name a folder that exists", workspace.display())
+            })?;
+            if !folder.is_dir() {
+                return Err(format!("the workspace {} is not a folder; name one", workspace.display()));
+            }
+            around.project = Some(folder);
+        }
+        if !toolchains.is_empty() {
+            let mut path = OsString::new();
+            for toolchain in toolchains {
+                let toolchain = around.cwd.join(toolchain);
+                if !toolchain.exists() {
+                    return Err(format!("the toolchain {} is not there; name a folder that exists", toolchain.display()));
+                }
+                let bin = toolchain.join("bin");
+                path.push(if bin.is_dir() { bin } else { toolchain });
+                path.push(":");
+            }
+            path.push(around.path.as_deref().unwrap_or(OsStr::new(PATH)));
+            around.path = Some(path);
+        }
+        Ok(around)
+    }
+
+    /// Makes a source visible inside; its path there.
+    fn place_source(
+        &self,
+        language: Language,
+        source: &Source,
+        cwd: &Path,
+        policy: &mut Policy,
+        kept: &mut Option<tempfile::TempDir>,
+    ) -> Result<PathBuf, String> {
+        let (host, name) = match source {
+            Source::Text(text) => {
+                let (folder, host) = temporary(text, language.file_name())
+                    .map_err(|e| format!("standard input cannot be kept for the run: {e}; make room in TMPDIR"))?;
+                *kept = Some(folder);
+                (host, OsString::from(language.file_name()))
+            }
+            Source::File(file) => {
+                let bad = |why: &str| format!("the file {} {why}", file.display());
+                let host = cwd.join(file).canonicalize().map_err(|e| bad(&format!("cannot be read: {e}")))?;
+                if !host.is_file() {
+                    return Err(bad("is not a file; name a source file, or - for standard input"));
+                }
+                if let Some(inside) = self.in_workspace(&host, cwd) {
+                    return Ok(inside);
+                }
+                let name = file.file_name().filter(|n| *n != "project").unwrap_or(OsStr::new(language.file_name()));
+                (host, name.to_owned())
+            }
+        };
+        let inside = Path::new(HOME).join(name);
+        if policy.shape.confinement == Confinement::LandlockOnly {
+            return Err("a source file cannot be shown without a mount namespace; \
+                 use a profile with namespaces, or pass the source to the interpreter with --stdin"
+                .to_owned());
+        }
+        policy.job.binds.push(Bind { host, inside: inside.clone(), writable: false });
+        Ok(inside)
+    }
+
+    fn in_workspace(&self, host: &Path, cwd: &Path) -> Option<PathBuf> {
+        let workspace = cwd.join(self.workspace.as_ref()?).canonicalize().ok()?;
+        Some(Path::new(PROJECT).join(host.strip_prefix(workspace).ok()?))
+    }
+}
+
+/// A folder of ours alone with a file that everybody may read: the folder keeps others out, and the file can be
+/// read inside also where its owner cannot be mapped.
+fn temporary(text: &[u8], name: &str) -> std::io::Result<(tempfile::TempDir, PathBuf)> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let folder = tempfile::Builder::new().prefix("hotcell-").tempdir()?;
+    let path = folder.path().join(name);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.write_all(text)?;
+    Ok((folder, path))
+}
+
+/// What is wrong with a bind that the engine could not say as well.
+fn check_bind(bind: &Bind) -> Result<(), String> {
+    let option = if bind.writable { "--rw" } else { "--ro" };
+    if let Err(e) = bind.host.symlink_metadata() {
+        let colon = bind.host.to_string_lossy().contains(':');
+        let hint = if colon { "; the place inside is an absolute path, as HOST:/INSIDE" } else { "; name what exists" };
+        return Err(format!("{option} {}: {e}{hint}", bind.host.display()));
+    }
+    if bind.inside.components().any(|c| c == Component::ParentDir) {
+        return Err(format!("{option} {}: the place inside must not contain ..", bind.inside.display()));
+    }
+    Ok(())
+}
+
+/// A lookup that failed, as an outcome.
+fn not_found(error: &LookupError) -> Box<Outcome> {
+    let cause = match error {
+        LookupError::NotFound { .. } => Cause::NotFound,
+        LookupError::NotExecutable { .. } | LookupError::MissingInterpreter { .. } => Cause::NotExecutable,
+        LookupError::TooBroad { .. } | LookupError::Untrusted { .. } => Cause::Refused,
+    };
+    Box::new(Outcome::without_a_run(cause, error.to_string()))
+}
+
+/// A report with the place in a file in front.
+fn in_file(path: &Path, text: &str, key: &str, report: &ErrorReport) -> ErrorReport {
+    let line = hotcell_sandbox::profile::line_of_key(text, key);
+    let place = match line {
+        Some(line) => format!("{}:{line}", path.display()),
+        None => path.display().to_string(),
+    };
+    ErrorReport { message: format!("{place}: {}", report.message), ..report.clone() }
+}
