@@ -3,6 +3,7 @@
 
 use core::ffi::CStr;
 
+use crate::names;
 use crate::sys::{self, Errno, Fd};
 
 /// Deeper folders than this are refused: each level holds two descriptors.
@@ -25,26 +26,10 @@ fn folder(from: Fd, to: Fd, depth: u32) -> sys::Result<()> {
     if depth > DEPTH {
         return Err(Errno::INVAL);
     }
-    let mut entries = [0u8; 4096];
-    loop {
-        let len = sys::getdents(from, &mut entries)?;
-        if len == 0 {
-            return Ok(());
-        }
-        let mut rest = &entries[..len];
-        // struct linux_dirent64: inode, offset, record length at 16, type at 18, name at 19.
-        while rest.len() > 19 {
-            let record = usize::from(u16::from_ne_bytes([rest[16], rest[17]])).clamp(19, rest.len());
-            let name = CStr::from_bytes_until_nul(&rest[19..record]).map_err(|_| Errno::INVAL)?;
-            rest = &rest[record..];
-            if name != c"." && name != c".." {
-                match entry(from, to, name, depth) {
-                    Err(Errno::ACCES | Errno::PERM | Errno::NOENT) => {}
-                    other => other?,
-                }
-            }
-        }
-    }
+    names::each(from, |name| match entry(from, to, name, depth) {
+        Err(Errno::ACCES | Errno::PERM | Errno::NOENT) => Ok(()),
+        copied => copied,
+    })
 }
 
 fn entry(from: Fd, to: Fd, name: &CStr, depth: u32) -> sys::Result<()> {

@@ -8,12 +8,14 @@ mod copy;
 mod init;
 mod launch;
 mod mem;
+mod names;
 mod readback;
 mod report;
 mod runner;
 mod sys;
 mod template;
 mod text;
+mod tree;
 mod wire;
 
 #[cfg(target_arch = "x86_64")]

@@ -13,6 +13,7 @@ use crate::report::{At, Failure, Log};
 use crate::runner::{self, Shared, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
+use crate::tree;
 use crate::wire::{Job, JobMount, Setup, Step, setup, tell};
 
 /// What the launcher hands to a new init.
@@ -431,7 +432,7 @@ fn make_mountpoint(mount: &JobMount<'_>) -> sys::Result<()> {
 /// Ends what is left of the tree. In an own process namespace the end of process 1 does it.
 fn end_tree(setup: &Setup<'_>) {
     if setup.flags & setup::PID_NS == 0 {
-        readback::end_children();
+        tree::end();
     }
 }
 
@@ -468,7 +469,7 @@ fn supervise(setup: &Setup<'_>, signals: Fd, program: i32, log: &mut Log) -> Res
             }
         }
         if interval > 0 {
-            let used = readback::use_of_all();
+            let used = tree::used();
             log.tell(CONTROL, tell::USE, [used.memory, used.cpu_us, used.processes], &[])
                 .at_item(Step::Supervise, 3)?;
         }

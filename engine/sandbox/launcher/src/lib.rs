@@ -15,6 +15,7 @@
 //! | `runner` | the process that becomes the program: confines itself, waits for release, executes |
 //! | `copy` | copies a workspace where the kernel cannot mount it copy-on-write |
 //! | `report` | what init tells the supervisor |
+//! | `tree`, `names`, `text` | the processes of a sandbox; listing folders; small strings |
 //! | `readback` | proves from `/proc` that every layer is in force |
 #![cfg_attr(not(test), no_std)]
 
@@ -25,12 +26,14 @@ mod copy;
 mod init;
 #[doc(hidden)]
 pub mod launch;
+mod names;
 mod readback;
 mod report;
 mod runner;
 mod sys;
 mod template;
 mod text;
+mod tree;
 
 /// The launcher as a static executable for this target, without any dependency on the host's libraries.
 pub static EXECUTABLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));

@@ -1,4 +1,4 @@
-//! Proves from `/proc` and the mounts that what was set is in force, and sums up the use of a whole tree.
+//! Proves from `/proc` and the mounts that what was set is in force.
 //!
 //! Rule 3 of the security model: a one-shot run takes its own set-up as the trial. Any difference is a
 //! refusal that names the layer.
@@ -104,73 +104,12 @@ fn field<'a>(status: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Some(line[name.len()..].trim_ascii())
 }
 
-fn slurp<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> sys::Result<&'a [u8]> {
+/// Reads the front of a small file.
+pub fn slurp<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> sys::Result<&'a [u8]> {
     let file = sys::openat(sys::AT_FDCWD, path, sys::O_RDONLY, 0)?;
     let read = sys::read(file, buffer);
     sys::close(file);
     read.map(|n| &buffer[..n])
-}
-
-/// What a whole process namespace uses now.
-#[derive(Default)]
-pub struct Use {
-    pub memory: u64,
-    pub cpu_us: u64,
-    pub processes: u64,
-}
-
-/// Kills every child of this process, which as subreaper gets every orphan, until none is left.
-pub fn end_children() {
-    let mut buffer = [0u8; 4096];
-    // Bounded: whatever forks faster than this is ended by its limits.
-    for _ in 0..10_000 {
-        let children = slurp(c"/proc/thread-self/children", &mut buffer).unwrap_or(b"");
-        let pids = children.split(|b| *b == b' ').filter_map(number);
-        for pid in pids.filter_map(|n| i32::try_from(n).ok()) {
-            let _ = sys::kill(pid, sys::SIGKILL);
-        }
-        if sys::wait(-1, sys::WALL).is_err() {
-            return;
-        }
-    }
-}
-
-/// Sums resident memory, CPU time and threads over every process of `/proc` except process 1.
-///
-/// For hosts without a cgroup. Shared pages count once for each process, so the sum errs upwards.
-pub fn use_of_all() -> Use {
-    const PAGE: u64 = 4096;
-    const US_PER_TICK: u64 = 10_000;
-    let mut total = Use::default();
-    let Ok(proc) = sys::openat(sys::AT_FDCWD, c"/proc", sys::O_RDONLY | sys::O_DIRECTORY, 0) else {
-        return total;
-    };
-    let mut entries = [0u8; 8192];
-    let mut buffer = [0u8; 1024];
-    while let Ok(len @ 1..) = sys::getdents(proc, &mut entries) {
-        let mut rest = &entries[..len];
-        // struct linux_dirent64: inode, offset, record length at 16, type at 18, name at 19.
-        while rest.len() > 19 {
-            let record = usize::from(u16::from_ne_bytes([rest[16], rest[17]])).clamp(19, rest.len());
-            let name = rest[19..record].split(|b| *b == 0).next().unwrap_or(b"");
-            rest = &rest[record..];
-            let Some(pid) = number(name).filter(|pid| *pid > 1) else { continue };
-            if let Ok(stat) = slurp(Text::of(format_args!("/proc/{pid}/stat")).cstr(), &mut buffer) {
-                // After the name in brackets: state is field 0; user time 11, system time 12, threads 17, RSS 21.
-                let after = stat.rsplitn(2, |b| *b == b')').next().unwrap_or(b"").trim_ascii_start();
-                let mut fields = after.split(|b| *b == b' ').map(|f| number(f).unwrap_or(0));
-                total.cpu_us += (fields.nth(11).unwrap_or(0) + fields.next().unwrap_or(0)) * US_PER_TICK;
-                total.processes += fields.nth(4).unwrap_or(0);
-                total.memory += fields.nth(3).unwrap_or(0) * PAGE;
-            }
-        }
-    }
-    sys::close(proc);
-    total
-}
-
-fn number(text: &[u8]) -> Option<u64> {
-    core::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ impl Errno {
     pub const NOENT: Self = Self(2);
     pub const INTR: Self = Self(4);
     pub const BADF: Self = Self(9);
+    pub const AGAIN: Self = Self(11);
     pub const ACCES: Self = Self(13);
     pub const EXIST: Self = Self(17);
     pub const NOTDIR: Self = Self(20);
@@ -40,6 +41,7 @@ mod nr {
     pub const RECVMSG: usize = 47;
     pub const EXECVE: usize = 59;
     pub const WAIT4: usize = 61;
+    pub const GETPID: usize = 39;
     pub const KILL: usize = 62;
     pub const FCHMOD: usize = 91;
     pub const FSETXATTR: usize = 190;
@@ -103,6 +105,7 @@ mod nr {
     pub const FUTEX: usize = 98;
     pub const CLOCK_GETTIME: usize = 113;
     pub const KILL: usize = 129;
+    pub const GETPID: usize = 172;
     pub const FCHMOD: usize = 52;
     pub const FSETXATTR: usize = 7;
     pub const READLINKAT: usize = 78;
@@ -537,6 +540,10 @@ pub fn children_rusage() -> Rusage {
 
 pub fn kill(pid: i32, signal: i32) -> Result<()> {
     call!(nr::KILL, pid, signal).map(drop)
+}
+
+pub fn getpid() -> i32 {
+    call!(nr::GETPID).unwrap_or(0) as i32
 }
 
 pub fn setsid() {

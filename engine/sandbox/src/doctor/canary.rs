@@ -43,6 +43,9 @@ const FERTILE: &str = "for i in 1 2 3 4 5 6; do sleep 1 & done; echo survived";
 /// A canary that met its limit ends at once; some shells go on trying for longer than we want to wait.
 const BRIEF: Duration = Duration::from_millis(400);
 
+/// A refusal of our own.
+const OVER: &str = "the time for trying is over";
+
 /// What became of one profile.
 pub struct ProfileTrial {
     /// Its name.
@@ -93,11 +96,17 @@ pub async fn try_all(
     for (name, shape, attempt) in waiting {
         let ran = match joined(attempt).await {
             Attempt::Ran(_) | Attempt::NoShell(_) => Ok(()),
-            Attempt::Refused { layer, message } => Err((layer, message)),
+            Attempt::Refused { layer, message } => {
+                // A set-up that fails early may be quicker than its report.
+                let namespaces = shape.confinement == Confinement::Namespaces;
+                Err((layer.or_else(|| findings.culprit().filter(|_| namespaces)), message))
+            }
         };
         trials.push(ProfileTrial { name: name.clone(), require: shape.require.clone(), ran });
     }
-    engine.settle(SETTLE).await;
+    for engine in [Some(engine), trial.fallback.get()].into_iter().flatten() {
+        engine.settle(SETTLE / 2).await;
+    }
     (findings, trials)
 }
 
@@ -275,6 +284,9 @@ impl Trial {
         let (engine, until) = (engine.clone(), self.until);
         async move {
             let patience = EACH_IN_ALL.min(until.saturating_duration_since(Instant::now()));
+            if patience.is_zero() {
+                return Attempt::refused(OVER.to_owned());
+            }
             let run = tokio::spawn(async move {
                 match engine.spawn(&policy).await {
                     Ok(running) => Ok(running.wait().await),
@@ -285,7 +297,7 @@ impl Trial {
                 Ok(Ok(Ok(outcome))) => Attempt::of(outcome),
                 Ok(Ok(Err(Refusal { layer, message, .. }))) => Attempt::Refused { layer, message },
                 Ok(Err(e)) => Attempt::refused(format!("the canary failed: {e}")),
-                Err(_) => Attempt::refused("the time for trying is over".to_owned()),
+                Err(_) => Attempt::refused(OVER.to_owned()),
             }
         }
     }
@@ -420,5 +432,46 @@ impl Traps {
         findings.marked = self.file.is_some();
         findings.leaked = Path::new("/tmp").join(format!("{}.in", self.name)).exists();
         findings.reached = self.listener.as_ref().map(|l| l.accept().is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_after_a_refusal() {
+        use Layer::{Landlock, MountNs, NetNs, PidNs, TimeNs, UserNs};
+        let form =
+            |confinement, without: &[Layer]| Form { confinement, without: without.iter().copied().collect() };
+        let all = || form(Confinement::Namespaces, &[]);
+        let few = || form(Confinement::LandlockOnly, &[]);
+        let without = |layers: &[Layer]| Some(layers.to_vec());
+        for (form, layer, ordinary, ceilings, want) in [
+            (all(), Some(UserNs), true, &[][..], None),
+            (all(), Some(UserNs), false, &[], without(&[UserNs])),
+            (all(), Some(UserNs), true, &[UserNs], None),
+            (all(), Some(UserNs), true, &[TimeNs, NetNs], without(&[TimeNs, NetNs])),
+            (all(), None, true, &[TimeNs], without(&[TimeNs])),
+            (form(Confinement::Namespaces, &[TimeNs]), Some(UserNs), true, &[TimeNs], None),
+            (all(), Some(Landlock), true, &[TimeNs], without(&[Landlock])),
+            (all(), Some(PidNs), true, &[], without(&[PidNs, MountNs])),
+            (all(), None, true, &[], None),
+            (form(Confinement::Namespaces, &[Landlock]), Some(Landlock), false, &[], None),
+            (few(), Some(Landlock), true, &[TimeNs], without(&[Landlock])),
+        ] {
+            let next = next(&form, layer, "no", ordinary, ceilings);
+            let got = match &next {
+                Next::Without(layers) => Some(layers.iter().map(|(layer, _)| *layer).collect()),
+                _ => None,
+            };
+            assert_eq!(got, want, "{form:?} {layer:?}");
+            if want.is_none() {
+                assert_eq!(next, Next::Fallback, "{form:?} {layer:?}");
+            }
+        }
+        assert_eq!(next(&few(), None, "no", true, &[]), Next::Nothing);
+        let tried = form(Confinement::LandlockOnly, &[Landlock]);
+        assert_eq!(next(&tried, Some(Landlock), "no", true, &[]), Next::Nothing);
     }
 }

@@ -26,7 +26,8 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     }
     if why.starts_with(super::judge::NOT_TRIED) {
         return Some(
-            "nothing is known to be broken; run `hotcell doctor` again when the host is less busy".to_owned(),
+            "nothing is known to be broken; run `hotcell doctor` again when the host is less busy, and see that sh, \
+             ls and mknod are in its /usr/bin".to_owned(),
         );
     }
     if let Some(other) = [super::judge::SEE_USER_NS, super::judge::SEE_PID_NS].iter().position(|w| why == w) {

@@ -149,7 +149,7 @@ mod tests {
             "Linux 6.8.0 x86_64, user 7, in a container (docker)\n\n",
             "\n ✓ user_ns       id 1000 inside, 7 outside\n",
             "\n – time_ns       off\n                 to mend it: switched off\n",
-            "\n ✗ cgroup        unavailable: no  [31mcgroup can be used",
+            "\n ✗ cgroup        unavailable: no [31mcgroup can be used",
             "\n                 to mend it: do the rest\n",
             "\n\n ✗ paranoid-and-long refused: no cgroup\n",
             "\n ✓ standard      available\n",
