@@ -1,2 +1,162 @@
-//! x
-fn main(){}
+//! The `hotcell` binary: it reads the command line, asks `hotcell-service`, and prints. Nothing is decided here.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod exit;
+mod log;
+mod notes;
+mod run;
+mod runs;
+mod streams;
+mod usage;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::profile::Profile;
+use hotcell_sandbox::{Engine, doctor};
+use hotcell_service::config::{Configuration, Places};
+use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::state::StateChoice;
+
+use crate::args::{Cli, Command, Common};
+
+fn main() -> ExitCode {
+    let code = match usage::parse() {
+        Ok(cli) => {
+            log::start(&cli.common);
+            let json = cli.common.json;
+            dispatch(cli).unwrap_or_else(|error| {
+                usage::fail(&ErrorReport::new(Code::Internal, format!("{error:#}")), json)
+            })
+        }
+        Err(code) => code,
+    };
+    // A thread may still wait for standard input: nobody waits for it.
+    std::process::exit(code.into());
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<u8> {
+    let Cli { common, command } = cli;
+    match command {
+        Command::Run(args) => run::run(&common, &args),
+        Command::Doctor => examine(&common),
+        Command::Runs { command } => Ok(runs::runs(&common, &command)),
+        Command::Schema { name } => Ok(schema(&name, common.json)),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "hotcell", &mut text);
+            Ok(printed(exit::print_text(&String::from_utf8_lossy(&text)), 0))
+        }
+    }
+}
+
+/// The exit status after printing.
+fn printed(result: std::io::Result<()>, code: u8) -> u8 {
+    match result {
+        Ok(()) => code,
+        Err(e) => exit::of_write_error(&e),
+    }
+}
+
+/// One thread: nothing here waits for a processor, and threads cost time at the start.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop cannot be made")
+}
+
+/// Waits for somebody who wants an end: Ctrl-C, or a polite kill.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+fn folder(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}
+
+fn current_folder() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| "/".into())
+}
+
+/// Reads the configuration; `project` is the folder whose own file counts.
+fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configuration, ErrorReport> {
+    let places = Places {
+        named: common.config.clone().or_else(|| folder("HOTCELL_CONFIG").filter(|p| !p.as_os_str().is_empty())),
+        usual: Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME")),
+        project,
+    };
+    let ours = |(name, _): &(OsString, OsString)| name.as_encoded_bytes().starts_with(b"HOTCELL_");
+    Configuration::read(&places, std::env::vars_os().filter(ours), &current_folder())
+}
+
+/// Which state folder is meant: the option, the environment, the configuration, or the usual one.
+fn state(common: &Common, configuration: &Configuration) -> StateChoice {
+    let named = common.state.clone().or_else(|| configuration.environment.state.clone());
+    match named.or_else(|| configuration.user.state.clone()) {
+        Some(path) => StateChoice::Named(current_folder().join(path)),
+        None => StateChoice::usual(folder("XDG_STATE_HOME"), folder("HOME")),
+    }
+}
+
+/// `hotcell doctor`.
+fn examine(common: &Common) -> anyhow::Result<u8> {
+    let mut profiles = Vec::new();
+    for name in Profile::names() {
+        profiles.push((name.to_owned(), Profile::named(name)?.policy().shape));
+    }
+    let report = runtime()?.block_on(async {
+        let engine = Engine::new();
+        tokio::select! {
+            report = doctor::examine(&engine, &profiles) => Some(report),
+            () = interrupted() => None,
+        }
+    });
+    let Some(report) = report else { return Ok(exit::INTERRUPTED) };
+    let result = if common.json {
+        exit::print_json(&report)
+    } else {
+        use std::io::IsTerminal;
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        exit::print_text(&doctor::render(&report, std::io::stdout().is_terminal() && !plain))
+    };
+    Ok(printed(result, 0))
+}
+
+/// Outputs with a JSON Schema.
+const SCHEMAS: [&str; 4] = ["outcome", "runs", "doctor", "error"];
+
+/// `hotcell schema NAME`.
+fn schema(name: &str, json: bool) -> u8 {
+    let short = name.strip_prefix("hotcell.").unwrap_or(name);
+    let short = short.strip_suffix("/1").unwrap_or(short);
+    let (mut schema, constant) = match short {
+        "outcome" => (schemars::schema_for!(hotcell_sandbox::Outcome), hotcell_sandbox::outcome::SCHEMA),
+        "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
+        "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
+        "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
+        _ => {
+            let near = nearest(short, SCHEMAS).unwrap_or("outcome");
+            let report = ErrorReport::new(Code::UnknownName, format!("there is no schema {name:?}"))
+                .field(name)
+                .hint(format!("did you mean {near}? there are {}", SCHEMAS.join(", ")));
+            return usage::fail(&report, json);
+        }
+    };
+    if let Some(field) = schema.pointer_mut("/properties/schema") {
+        field["const"] = constant.into();
+    }
+    printed(exit::print_json(&schema), 0)
+}

@@ -137,6 +137,7 @@ impl Engine {
             let shape = Shape {
                 places: policy.shape.places.iter().cloned().chain(sources::places_for(&sources)).collect(),
                 ceilings: policy.job.limits.clone(),
+                host_writes: policy.shape.host_writes || policy.job.binds.iter().any(|b| b.writable),
                 ..policy.shape.clone()
             };
             let sandbox = self.make(&shape, asked).await?;

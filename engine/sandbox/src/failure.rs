@@ -50,6 +50,12 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
             Cause::Refused,
             format!("cannot start in {folder} inside the sandbox: {said}; name a folder that exists there"),
         ),
+        Step::Template if errno == Errno::EROFS => (
+            Cause::Refused,
+            "a folder is to be mounted below one of the host's that has no such place; use a path inside that is \
+             new, or below /home/sandbox"
+                .to_owned(),
+        ),
         Step::CloneMount if detail == 3 => (
             Cause::Refused,
             "a folder was replaced by another while the sandbox was made; nothing ran, try again".to_owned(),

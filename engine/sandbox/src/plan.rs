@@ -62,6 +62,7 @@ pub struct ShapePlan {
     pub ceilings: Limits,
     /// Where something may be mounted when the job arrives; what differs between roots.
     pub places: BTreeSet<Place>,
+    host_writes: bool,
     landlock_abi: u32,
 }
 
@@ -163,8 +164,12 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     }
     // On the host's own network the only loopback is the host's: no sockets at all then.
     let network = if plain { Network::Off } else { shape.network };
-    let filter_options =
-        seccomp::Options { notify, internet: network == Network::Loopback, namespaces: on(Layer::PidNs) };
+    let filter_options = seccomp::Options {
+        notify,
+        internet: network == Network::Loopback,
+        namespaces: on(Layer::PidNs),
+        host_writes: shape.host_writes,
+    };
     let setup = Setup {
         flags,
         namespaces,
@@ -201,6 +206,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         rooted,
         places,
         ceilings: shape.ceilings.clone(),
+        host_writes: shape.host_writes,
         landlock_abi: abi,
     })
 }
@@ -487,6 +493,12 @@ pub fn job(
     let mut mounts = Vec::new();
     let mut rules = Vec::new();
     for source in sources {
+        if source.kind == SourceKind::ReadWrite && !plan.host_writes {
+            return Err(Refusal::new(format!(
+                "this sandbox may not write to the host's {}; set the shape's host_writes",
+                source.host.display()
+            )));
+        }
         if !plan.rooted && source.kind != SourceKind::Workspace && source.inside != source.host {
             return Err(Refusal {
                 layer: Some(Layer::MountNs),

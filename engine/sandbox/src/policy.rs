@@ -116,6 +116,8 @@ pub struct Shape {
     pub ceilings: Limits,
     /// Where jobs of this shape may have something mounted outside the home folder.
     pub places: Vec<MountPlace>,
+    /// A job of this shape may write to folders of the host; setuid files are refused then.
+    pub host_writes: bool,
     /// Layers switched off on purpose, for tests that prove the others. Empty in every profile.
     #[serde(skip)]
     pub(crate) knocked_out: BTreeSet<Layer>,

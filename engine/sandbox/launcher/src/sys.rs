@@ -363,6 +363,7 @@ pub const AT_EMPTY_PATH: u32 = 0x1000;
 pub const AT_RECURSIVE: u32 = 0x8000;
 const OPEN_TREE_CLONE: u32 = 1;
 const MOVE_MOUNT_F_EMPTY_PATH: u32 = 4;
+const MOVE_MOUNT_T_EMPTY_PATH: u32 = 0x40;
 pub const MOUNT_ATTR_RDONLY: u64 = 1;
 pub const MOUNT_ATTR_NOSUID: u64 = 2;
 pub const MOUNT_ATTR_NODEV: u64 = 4;
@@ -387,9 +388,10 @@ pub fn open_tree_clone(dir: Fd, path: &CStr, recursive: bool) -> Result<Fd> {
     call!(new_nr::OPEN_TREE, dir, path.as_ptr(), flags).map(|fd| fd as Fd)
 }
 
-/// Attaches the detached mount `fd` at `path` below `dir`.
+/// Attaches the detached mount `fd` at `path` below `dir`, or at `dir` itself when `path` is empty.
 pub fn move_mount(fd: Fd, dir: Fd, path: &CStr) -> Result<()> {
-    call!(new_nr::MOVE_MOUNT, fd, c"".as_ptr(), dir, path.as_ptr(), MOVE_MOUNT_F_EMPTY_PATH).map(drop)
+    let flags = MOVE_MOUNT_F_EMPTY_PATH | if path.is_empty() { MOVE_MOUNT_T_EMPTY_PATH } else { 0 };
+    call!(new_nr::MOVE_MOUNT, fd, c"".as_ptr(), dir, path.as_ptr(), flags).map(drop)
 }
 
 #[repr(C)]

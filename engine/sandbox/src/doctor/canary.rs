@@ -43,8 +43,8 @@ const FERTILE: &str = "for i in 1 2 3 4 5 6; do sleep 1 & done; echo survived";
 /// A canary that met its limit ends at once; some shells go on trying for longer than we want to wait.
 const BRIEF: Duration = Duration::from_millis(400);
 
-/// A refusal of our own.
-const OVER: &str = "the time for trying is over";
+/// A refusal of our own; begins with [`super::judge::NOT_TRIED`].
+const OVER: &str = "not tried: no sandbox answered in time";
 
 /// What became of one profile.
 pub struct ProfileTrial {
@@ -233,7 +233,9 @@ impl Trial {
         let without_both = findings.rooted.then(|| start(&fewer));
         let on = findings.cgroup_version > 0;
         let limits = |script, memory, processes| {
-            let limits = Limits { memory, processes, wall: BRIEF, disk: Bytes::mib(1), ..small() };
+            // The kernel's limit is memory and scratch together: with so little scratch it is met before the
+            // supervisor sees more memory than it allows.
+            let limits = Limits { memory, processes, wall: BRIEF, disk: Bytes::kib(4), ..small() };
             shell(script, form).limits(limits)
         };
         let memory = limits(GREEDY, LITTLE_MEMORY, 16);

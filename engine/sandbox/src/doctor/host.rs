@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::sys::utsname::{self, UtsName};
 
 use super::HostReport;
 use crate::ids::Mapping;
@@ -51,7 +52,7 @@ pub struct Facts {
 pub fn look(mapping: Mapping) -> Facts {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let says = |path: &str, value: &str| read(path).is_some_and(|text| text.trim() == value);
-    let uname = nix::sys::utsname::uname().ok();
+    let uname = utsname::uname().ok();
     let word = |text: Option<&std::ffi::OsStr>| text.unwrap_or_default().to_string_lossy().into_owned();
     let container = container(&Traces {
         variable: std::env::var("container").ok(),
@@ -64,8 +65,8 @@ pub fn look(mapping: Mapping) -> Facts {
     });
     Facts {
         report: HostReport {
-            kernel: word(uname.as_ref().map(|u| u.release())),
-            arch: word(uname.as_ref().map(|u| u.machine())),
+            kernel: word(uname.as_ref().map(UtsName::release)),
+            arch: word(uname.as_ref().map(UtsName::machine)),
             container,
             user: user(nix::unistd::geteuid().as_raw(), mapping),
         },

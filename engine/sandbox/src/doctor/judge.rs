@@ -15,6 +15,10 @@ pub const NOT_TRIED: &str = "not tried";
 pub const SEE_USER_NS: &str = "it needs user_ns";
 /// Why there is no root without an own `/proc`.
 pub const SEE_PID_NS: &str = "its root has a /proc of its own, which needs pid_ns";
+/// Why own process numbers are of no use without an own root.
+pub const SEE_MOUNT_NS: &str = "only a /proc in its own root shows it, which needs mount_ns";
+/// Begins the reason of a layer that needs a sandbox to be tried, where there is none.
+pub const NO_SANDBOX: &str = "no sandbox can be made to try it in";
 /// The least version of Landlock that confines signals.
 const SIGNAL_SCOPE: u32 = 6;
 /// More processes than canaries ever have at once, and less than any host.
@@ -200,6 +204,7 @@ fn state(layer: Layer, findings: &Findings) -> (LayerState, String) {
     }
     if let (Some(_), Some(why)) = (host::kind(layer), &findings.no_namespaces) {
         return unavailable(match layer {
+            _ if why.starts_with(NOT_TRIED) => why.clone(),
             Layer::UserNs => format!("no sandbox with namespaces can be made: {why}"),
             _ => SEE_USER_NS.to_owned(),
         });
@@ -218,7 +223,10 @@ fn state(layer: Layer, findings: &Findings) -> (LayerState, String) {
                 Layer::Cgroup => "; alone, a group could be made and limited".to_owned(),
                 _ => String::new(),
             };
-            let why = format!("{NOT_TRIED}: no sandbox can be made: {why}");
+            let why = match why.strip_prefix(NOT_TRIED) {
+                Some(_) => why.clone(),
+                None => format!("{NO_SANDBOX}: {why}"),
+            };
             return (LayerState::Unavailable(why.clone()), why + &alone);
         }
     };
@@ -292,7 +300,7 @@ fn checks(layer: Layer, answers: &Answers, findings: &Findings) -> Vec<Check> {
             let set = answers.status("NoNewPrivs").map(|value| value == "1");
             vec![Check::that(set, "NoNewPrivs is 1", "NoNewPrivs is not 1")]
         }
-        Layer::Capabilities => capabilities(answers),
+        Layer::Capabilities => capabilities(answers, findings),
     }
 }
 
@@ -451,13 +459,21 @@ fn cgroup(findings: &Findings) -> Vec<Check> {
     ]
 }
 
-fn capabilities(answers: &Answers) -> Vec<Check> {
+fn capabilities(answers: &Answers, findings: &Findings) -> Vec<Check> {
     let empty = |set: &str| answers.status(set).map(|value| value.bytes().all(|b| b == b'0'));
-    let mut checks: Vec<Check> = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]
-        .into_iter()
-        .map(|set| Check::that(empty(set), "", &format!("{set} is not empty")))
-        .collect();
-    checks.push(Holds("all five sets are empty".to_owned()));
+    let of = |set| Check::that(empty(set), "", &format!("{set} is not empty"));
+    let mut checks: Vec<Check> = ["CapInh", "CapPrm", "CapEff", "CapAmb"].into_iter().map(of).collect();
+    // An ordinary user can empty the bounding set only inside an own user namespace. It tells what may be gained by
+    // running a program, which no_new_privs forbids.
+    let own_ids = findings.no_namespaces.is_none() && !findings.refused.contains_key(&Layer::UserNs);
+    let harmless = !own_ids && answers.status("NoNewPrivs") == Some("1");
+    checks.push(match empty("CapBnd") {
+        Some(false) if harmless => {
+            Holds("empty, but for the bounding set, which has no effect here".to_owned())
+        }
+        Some(true) => Holds("all five sets are empty".to_owned()),
+        _ => of("CapBnd"),
+    });
     let locked = answers.attempt("read_locked").map(|read| !read);
     checks.extend(Check::maybe(
         locked,
@@ -511,7 +527,10 @@ const fn tried_alone(layer: Layer) -> &'static str {
 impl Findings {
     /// The layer for whose want a sandbox with namespaces is refused.
     pub fn culprit(&self) -> Option<Layer> {
-        self.refused.iter().find(|(_, why)| *why != SEE_PID_NS).map(|(layer, _)| *layer)
+        self.refused
+            .iter()
+            .find(|(_, why)| *why != SEE_PID_NS && *why != SEE_MOUNT_NS)
+            .map(|(layer, _)| *layer)
     }
 }
 
@@ -749,6 +768,11 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
             assert_eq!(said(layer, &no_namespaces), want);
         }
         assert_eq!(no_namespaces.culprit(), Some(Layer::UserNs));
+        let bounding = GOOD.replace("CapBnd:\t00000000", "CapBnd:\t000001ff");
+        let kept = Findings { full: Full::Ran(Answers::parse(&bounding)), ..no_namespaces.clone() };
+        assert_eq!(said(Layer::Capabilities, &kept), "on", "an ordinary user cannot empty it");
+        let late = Findings { no_namespaces: Some("not tried: x".into()), ..good() };
+        assert_eq!(said(Layer::PidNs, &late), "unavailable: not tried: x");
         let nothing = Findings { full: Full::None("broken".into()), ..no_namespaces };
         for (layer, report) in judge(&nothing) {
             assert!(matches!(report.state, LayerState::Unavailable(_)), "{layer}");

@@ -5,12 +5,15 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::host::{self, Facts};
+use super::judge::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
 use crate::failure::USER_NS_HELP;
 use crate::layer::Layer;
 use crate::outcome::LayerState;
 
 /// What the cgroup module puts between a reason and its advice.
 const TO_MEND: &str = "; to mend it: ";
+/// What the launcher's starter says where it cannot make a memory file to execute.
+const NO_PROGRAM: &str = "vm.memfd_noexec=2 forbids it";
 
 /// The advice for a layer in this state; `None` where it is on.
 pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
@@ -19,19 +22,31 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
         LayerState::Off => return Some("nothing is broken: it was switched off".to_owned()),
         LayerState::Unavailable(why) => why,
     };
-    if why.starts_with(super::judge::DOES_NOT_HOLD) {
+    if why.starts_with(DOES_NOT_HOLD) {
         return Some(
             "do not trust a sandbox on this host; report it with `hotcell doctor --json`".to_owned(),
         );
     }
-    if why.starts_with(super::judge::NOT_TRIED) {
+    if why.starts_with(NOT_TRIED) {
         return Some(
             "nothing is known to be broken; run `hotcell doctor` again when the host is less busy, and see that sh, \
              ls and mknod are in its /usr/bin".to_owned(),
         );
     }
-    if let Some(other) = [super::judge::SEE_USER_NS, super::judge::SEE_PID_NS].iter().position(|w| why == w) {
-        return Some(format!("mend {}", [Layer::UserNs, Layer::PidNs][other]));
+    let elsewhere =
+        [(SEE_USER_NS, Layer::UserNs), (SEE_PID_NS, Layer::PidNs), (SEE_MOUNT_NS, Layer::MountNs)];
+    if let Some((_, other)) = elsewhere.iter().find(|(words, _)| why == words) {
+        return Some(format!("mend {other}"));
+    }
+    if why.starts_with(NO_SANDBOX) {
+        return Some(format!("nothing is known to be broken here; mend {}", Layer::UserNs));
+    }
+    if why.contains(NO_PROGRAM) {
+        return Some(outer(
+            facts,
+            "sudo sysctl -w vm.memfd_noexec=1",
+            "start the container with a seccomp profile that allows memfd_create(2), where vm.memfd_noexec is not 2",
+        ));
     }
     if facts.ceilings.contains(&layer) {
         return Some(ceiling(layer));
@@ -165,8 +180,16 @@ mod tests {
         for (layer, facts, why, want) in [
             (Layer::UserNs, apparmor.clone(), "x", "kernel.apparmor_restrict_unprivileged_userns=0"),
             (Layer::UserNs, apparmor.clone(), "x", "\"/opt/hot cell/hotcell\" flags=(unconfined)"),
-            (Layer::NetNs, apparmor, crate::doctor::judge::SEE_USER_NS, "mend user_ns"),
-            (Layer::MountNs, bare(), crate::doctor::judge::SEE_PID_NS, "mend pid_ns"),
+            (Layer::NetNs, apparmor, SEE_USER_NS, "mend user_ns"),
+            (Layer::MountNs, bare(), SEE_PID_NS, "mend pid_ns"),
+            (Layer::PidNs, bare(), SEE_MOUNT_NS, "mend mount_ns"),
+            (Layer::Seccomp, bare(), "no sandbox can be made to try it in: x", "mend user_ns"),
+            (
+                Layer::UserNs,
+                bare(),
+                "cannot be made (EPERM); vm.memfd_noexec=2 forbids it",
+                "vm.memfd_noexec=1",
+            ),
             (Layer::UserNs, none(Layer::NetNs), "x", "user.max_net_namespaces=15000"),
             (Layer::NetNs, docker(), "x", "unshare(2)"),
             (Layer::UserNs, none(Layer::UserNs), "x", "user.max_user_namespaces=15000"),

@@ -88,14 +88,19 @@ pub struct Options {
     /// act on another process of the same user by number are narrowed; a filter cannot tell the
     /// program's own processes from the user's, so signals also need Landlock's scope.
     pub namespaces: bool,
+    /// A folder of the host can be written for real: no setuid or setgid file may be made.
+    pub host_writes: bool,
 }
 
 impl Options {
     /// How many different filters there are.
-    const COUNT: usize = 8;
+    const COUNT: usize = 16;
 
     fn index(self) -> usize {
-        usize::from(self.notify) | usize::from(self.internet) << 1 | usize::from(self.namespaces) << 2
+        usize::from(self.notify)
+            | usize::from(self.internet) << 1
+            | usize::from(self.namespaces) << 2
+            | usize::from(self.host_writes) << 3
     }
 }
 
@@ -136,7 +141,7 @@ pub fn init(arch: Arch) -> &'static Filter {
     static FILTERS: [OnceLock<Filter>; 2] = [const { OnceLock::new() }; 2];
     FILTERS[arch as usize].get_or_init(|| {
         let rules = parse("init.filter", include_str!("../../filters/init.filter"));
-        let options = Options { notify: false, internet: false, namespaces: true };
+        let options = Options { notify: false, internet: false, namespaces: true, host_writes: false };
         compile::compile(arch, false, &rules.select(arch.table(), options))
     })
 }

@@ -11,7 +11,7 @@
 //! TEST   = WORD [& VALUE] (== VALUE | != VALUE | < VALUE | in VALUE...)
 //! WORD   = arg0 .. arg5 (all 64 bits) | int0 .. int5 (the low 32 bits)
 //! VALUE  = number or name, several joined by | without blanks
-//! OPTION = [not] (internet | namespaces)
+//! OPTION = [not] (internet | namespaces | host_writes)
 //! ```
 //!
 //! `intN` is for arguments that the kernel takes as an `int`: it ignores the upper half, and a filter
@@ -111,7 +111,7 @@ pub(super) enum Problem {
     TooWide(u64),
     #[error("nothing is below 0")]
     BelowNothing,
-    #[error("unknown option {0:?}; one of internet, namespaces")]
+    #[error("unknown option {0:?}; one of internet, namespaces, host_writes")]
     Option(String),
     #[error("the default is set twice")]
     DefaultTwice,
@@ -136,6 +136,7 @@ type When = (Flag, bool);
 enum Flag {
     Internet,
     Namespaces,
+    HostWrites,
 }
 
 #[derive(Clone, Debug)]
@@ -155,6 +156,7 @@ impl Entry {
         self.when.iter().all(|&(flag, wanted)| match flag {
             Flag::Internet => options.internet == wanted,
             Flag::Namespaces => options.namespaces == wanted,
+            Flag::HostWrites => options.host_writes == wanted,
         })
     }
 }
@@ -235,8 +237,9 @@ impl Rules {
             if any(Action::Notify) && any(Action::Deny) {
                 return fail(Problem::Ambiguous(name.to_owned()));
             }
-            for (internet, namespaces) in [(false, false), (false, true), (true, false), (true, true)] {
-                let options = Options { notify: true, internet, namespaces };
+            for bits in 0..8 {
+                let [internet, namespaces, host_writes] = [1, 2, 4].map(|bit| bits & bit != 0);
+                let options = Options { notify: true, internet, namespaces, host_writes };
                 let mut decided = None;
                 for entry in entries.iter().filter(|entry| entry.applies(options)) {
                     if let Some(by) = decided {
@@ -332,6 +335,7 @@ impl Parser {
             let flag = match name {
                 "internet" => Flag::Internet,
                 "namespaces" => Flag::Namespaces,
+                "host_writes" => Flag::HostWrites,
                 _ => return Err(Problem::Option(name.to_owned())),
             };
             options.push((flag, wanted));

@@ -128,3 +128,54 @@ async fn names_that_are_not_text_survive() {
     let outcome = run(&sh("cat f").workspace(&inner)).await;
     assert_eq!(stdout(&outcome), "there", "{}", told(&outcome));
 }
+
+#[tokio::test]
+async fn nothing_is_ever_made_on_the_host_for_a_mountpoint() {
+    let dir = project(0o755);
+    let before = Path::new("/usr/hotcell-ghost").exists();
+    let outcome = run(&sh("true").read_only(dir.path(), "/usr/hotcell-ghost/x")).await;
+    assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
+    assert!(!before && !Path::new("/usr/hotcell-ghost").exists());
+    // A place that the host has is covered, and only inside.
+    let outcome = run(&sh("cat /usr/share/sub/a.txt").read_only(dir.path(), "/usr/share")).await;
+    assert_eq!(stdout(&outcome), "original", "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn no_setuid_file_reaches_the_host() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let script = "import os, ctypes\n\
+        def tried(what, *a):\n try: what(*a); print('made')\n except OSError as e: print(e.errno)\n\
+        os.chdir('/out')\n\
+        open('f', 'w').close()\n\
+        tried(os.chmod, 'f', 0o4755)\n\
+        tried(os.open, 'g', os.O_CREAT | os.O_WRONLY, 0o4755)\n\
+        tried(os.mknod, 'h', 0o102755)\n\
+        os.chmod('f', 0o755)\n";
+    let policy = hotcell_sandbox::Policy::new("/usr/bin/python3").args(["-c", script]);
+    let outcome = run(&policy.read_write(dir.path(), "/out")).await;
+    assert_eq!(stdout(&outcome), "1\n1\n1\n", "{}", told(&outcome));
+    for (name, _, mode) in snapshot(dir.path()) {
+        assert_eq!(mode & 0o6000, 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn files_of_others_follow_their_permissions() {
+    if !is_root() {
+        eprintln!("skipped: only root can make files of another user");
+        return;
+    }
+    // The folder's owner is shown as the sandbox's user; everybody else's files are others' files.
+    let dir = project(0o700);
+    for (name, mode, owner) in [("public", 0o644, 4321), ("private", 0o600, 4321), ("mine", 0o600, 0)] {
+        let path = dir.path().join(name);
+        fs::write(&path, name).expect("written");
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("mode");
+        chown(&path, Some(owner), Some(owner)).expect("chown");
+    }
+    let script = "cat mine public; cat private || echo no; echo more >> mine && cat mine";
+    let outcome = run(&sh(script).workspace(dir.path())).await;
+    assert_eq!(stdout(&outcome), "minepublicno\nminemore\n", "{}", told(&outcome));
+    assert_eq!(fs::read(dir.path().join("mine")).expect("read"), b"mine");
+}

@@ -10,13 +10,14 @@ mod parser;
 mod shipped;
 
 /// `notify`, `internet` and `namespaces` on.
-const ALL_ON: Options = Options { notify: true, internet: true, namespaces: true };
+const ALL_ON: Options = Options { notify: true, internet: true, namespaces: true, host_writes: false };
 
 fn option_sets() -> impl Iterator<Item = Options> {
     (0..Options::COUNT).map(|bits| Options {
         notify: bits & 1 != 0,
         internet: bits & 2 != 0,
         namespaces: bits & 4 != 0,
+        host_writes: bits & 8 != 0,
     })
 }
 

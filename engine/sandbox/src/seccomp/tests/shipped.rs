@@ -27,7 +27,7 @@ const JUNK: u64 = 0xdead_beef_0000_0000;
 fn calls_without_conditions() {
     #[rustfmt::skip]
     let table: &[(Action, &str)] = &[
-        (ALLOW, "read write open openat openat2 close close_range execve execveat exit_group futex mmap mprotect brk \
+        (ALLOW, "read write open openat close close_range execve execveat exit_group futex mmap mprotect brk \
             madvise mincore fork vfork wait4 waitid pipe2 poll ppoll epoll_pwait2 eventfd2 timerfd_create signalfd4 \
             inotify_init1 memfd_create splice tee sendfile copy_file_range shmget semtimedop msgget mq_open flock \
             sched_yield membarrier rseq landlock_restrict_self mlock statx faccessat2 pidfd_open pidfd_send_signal \
@@ -221,6 +221,32 @@ fn without_namespaces_other_processes_are_left_alone() {
         expect(options, "sched_setaffinity", &[0], ALLOW);
         expect(options, "setpriority", &[0, 0, 5], ALLOW);
         expect(options, "ioprio_set", &[1, 0, 0], ALLOW);
+    }
+}
+
+#[test]
+fn set_id_files_cannot_be_made_where_the_host_is_written() {
+    const CREATE: u64 = 0o100;
+    let table: &[(&str, &[u64])] = &[
+        ("chmod", &[1, 0o4755]),
+        ("chmod", &[1, JUNK | 0o2755]),
+        ("fchmod", &[1, 0o6755]),
+        ("fchmodat", &[1, 2, 0o4755]),
+        ("fchmodat2", &[1, 2, 0o4755, 0]),
+        ("open", &[1, CREATE, 0o4755]),
+        ("openat", &[1, 2, CREATE, 0o2755]),
+        ("openat", &[1, 2, 0o20_200_002, 0o4755]),
+        ("creat", &[1, 0o4755]),
+        ("mknodat", &[1, 2, 0o104_755]),
+    ];
+    for options in option_sets() {
+        for (name, arguments) in table {
+            expect(options, name, arguments, if options.host_writes { DENY } else { ALLOW });
+        }
+        expect(options, "openat2", &[1, 2, 3, 24], if options.host_writes { NONE } else { ALLOW });
+        expect(options, "chmod", &[1, 0o1777], ALLOW);
+        // Without O_CREAT the third argument is whatever the register holds.
+        expect(options, "openat", &[1, 2, 0, 0o4755], ALLOW);
     }
 }
 

@@ -1,0 +1,299 @@
+//! The command line, as the contract says. Only what does something parses.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use hotcell_sandbox::Bytes;
+use hotcell_sandbox::profile::{LimitSettings, NetworkName, Span, parse_bind};
+use hotcell_sandbox::units::parse_duration;
+use hotcell_service::config::{EnvSetting, Settings, parse_layers};
+use hotcell_service::request::Language;
+
+const STYLES: Styles =
+    Styles::styled().header(AnsiColor::Yellow.on_default()).literal(AnsiColor::Green.on_default());
+
+/// `hotcell`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hotcell",
+    version,
+    about = "Runs code that nobody has read yet, in a sandbox, and explains how it ended.",
+    after_help = "Try `hotcell run -- id`. Exit status: 0 good, 125 usage error or refusal, 130 interrupted.",
+    styles = STYLES,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Common options")]
+pub struct Common {
+    /// Print one JSON object on stdout, and nothing else there
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// State folder [default: $XDG_STATE_HOME/hotcell]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Configuration in place of $XDG_CONFIG_HOME/hotcell/config.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Say nothing on stderr but errors
+    #[arg(long, global = true)]
+    pub quiet: bool,
+    /// Say more on stderr; twice for more
+    #[arg(short = 'v', global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command or a source file in a sandbox
+    Run(Box<RunArgs>),
+    /// Say what this host can enforce, found out by trying
+    Doctor,
+    /// Show the history of runs
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Runs {
+        #[command(subcommand)]
+        command: RunsCommand,
+    },
+    /// Print the JSON Schema of an output
+    Schema {
+        /// outcome, runs, doctor or error
+        name: String,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `hotcell runs …`
+#[derive(Debug, Subcommand)]
+pub enum RunsCommand {
+    /// List the runs, newest first
+    List,
+    /// Print the outcome of a run
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+/// `hotcell run`.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
+    after_help = "Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
+                  127 not found; 128+N killed by signal N; 130 interrupted."
+)]
+pub struct RunArgs {
+    /// Run a source FILE (- for stdin): python, bash
+    #[arg(long, value_name = "LANG", value_parser = language())]
+    pub lang: Option<Language>,
+    /// standard, strict, landlock-only or a FILE
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<OsString>,
+    /// Start in a copy-on-write view of DIR; the original is never written
+    #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
+    pub workspace: Option<PathBuf>,
+    /// Show a file or folder, read-only
+    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
+    pub ro: Vec<PathBuf>,
+    /// Show a file or folder that it may change for real
+    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
+    pub rw: Vec<PathBuf>,
+    /// Show a toolchain's folder, and put it on PATH
+    #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
+    pub toolchain: Vec<PathBuf>,
+    /// Set a variable, or pass one through
+    #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(variable))]
+    pub env: Vec<EnvSetting>,
+    /// FILE, - or null [default: -, on a terminal null]
+    #[arg(long, value_name = "FILE", help_heading = "What it sees")]
+    pub stdin: Option<OsString>,
+    /// none: a private loopback only
+    #[arg(long, value_name = "none", help_heading = "What it sees", value_parser = network)]
+    pub network: Option<NetworkName>,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// Refuse rather than run without these layers
+    #[arg(long, value_name = "LAYER,…", help_heading = "Limits", value_parser = parse_layers)]
+    pub require: Vec<std::collections::BTreeSet<hotcell_sandbox::Layer>>,
+    /// The source, with --lang
+    #[arg(value_name = "FILE", hide = true)]
+    pub file: Option<OsString>,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", last = true, hide = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Limits of a run.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitArgs {
+    /// Of the whole tree, without scratch [default: 512M]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Wall clock [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Of the whole tree; none for no limit [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    cpu_time: Option<Span>,
+    /// Processes and threads [default: 64]
+    #[arg(long, value_name = "N")]
+    processes: Option<u32>,
+    /// Written to scratch [default: 256M]
+    #[arg(long, value_name = "SIZE")]
+    disk: Option<Bytes>,
+    /// Made in scratch [default: 65536]
+    #[arg(long, value_name = "N")]
+    files: Option<u64>,
+    /// Kept of each output stream [default: 1M]
+    #[arg(long, value_name = "SIZE")]
+    capture: Option<Bytes>,
+    /// Of both output streams together [default: 64M]
+    #[arg(long, value_name = "SIZE")]
+    output: Option<Bytes>,
+    /// Processors kept busy at once, such as 1.5
+    #[arg(long, value_name = "N")]
+    cpus: Option<f64>,
+}
+
+impl RunArgs {
+    /// What the options come to; relative paths count from `cwd`.
+    pub fn settings(&self, cwd: &Path) -> Settings {
+        let l = self.limits.clone();
+        let binds = [(&self.ro, false), (&self.rw, true)]
+            .into_iter()
+            .flat_map(|(paths, writable)| paths.iter().filter_map(move |p| parse_bind(p, cwd, writable).ok()))
+            .collect();
+        Settings {
+            profile: self.profile.clone(),
+            state: None,
+            network: self.network,
+            proc: None,
+            require: self.require.iter().flatten().copied().collect(),
+            limits: LimitSettings {
+                memory: l.memory,
+                timeout: l.timeout,
+                cpu_time: l.cpu_time,
+                processes: l.processes,
+                disk: l.disk,
+                files: l.files,
+                capture: l.capture,
+                output: l.output,
+                cpus: l.cpus,
+            },
+            env: self.env.clone(),
+            binds,
+            toolchains: self.toolchain.iter().map(|t| cwd.join(t)).collect(),
+        }
+    }
+}
+
+fn language() -> impl TypedValueParser<Value = Language> {
+    #[derive(Clone, Copy)]
+    struct Named(Language, &'static str);
+    impl ValueEnum for Named {
+        fn value_variants<'a>() -> &'a [Self] {
+            static ALL: [Named; 2] = {
+                let [a, b] = Language::ALL;
+                [Named(a.1, a.0), Named(b.1, b.0)]
+            };
+            &ALL
+        }
+        fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+            Some(clap::builder::PossibleValue::new(self.1))
+        }
+    }
+    clap::builder::EnumValueParser::<Named>::new().map(|named| named.0)
+}
+
+fn network(text: &str) -> Result<NetworkName, String> {
+    match text {
+        "none" => Ok(NetworkName::None),
+        _ => Err("only none is possible: a private loopback".to_owned()),
+    }
+}
+
+fn path(text: OsString) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("a path cannot be empty".to_owned()) } else { Ok(text.into()) }
+}
+
+fn bind(text: OsString) -> Result<PathBuf, String> {
+    let text = PathBuf::from(text);
+    match parse_bind(&text, Path::new("/"), false) {
+        Ok(_) => Ok(text),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+fn variable(text: OsString) -> Result<EnvSetting, String> {
+    let bytes = text.as_bytes();
+    let (name, value) = match bytes.iter().position(|b| *b == b'=') {
+        Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
+        None => (bytes, None),
+    };
+    if name.is_empty() {
+        return Err("a variable needs a name; write NAME=VALUE, or NAME to pass it through".to_owned());
+    }
+    let name = OsStr::from_bytes(name).to_owned();
+    Ok(match value {
+        Some(value) => EnvSetting::Set(name, OsString::from_vec(value.to_vec())),
+        None => EnvSetting::Pass(name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_fits_a_screen() {
+        let mut command = Cli::command();
+        command.build();
+        for name in ["run", "doctor", "runs", "schema", "completions"] {
+            let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
+            assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
+            assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");
+        }
+    }
+
+    #[test]
+    fn variables_as_people_write_them() {
+        let set = |n: &str, v: &str| Some(EnvSetting::Set(n.into(), v.into()));
+        for (text, want) in [
+            ("A=b", set("A", "b")),
+            ("A=", set("A", "")),
+            ("A=b=c", set("A", "b=c")),
+            ("A", Some(EnvSetting::Pass("A".into()))),
+            ("=b", None),
+            ("", None),
+        ] {
+            assert_eq!(variable(text.into()).ok(), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Warnings of the libraries on standard error, in the form of our own lines. `-v` shows more of them.
+
+use std::fmt;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::args::Common;
+use hotcell_service::report::printable;
+
+/// Begins to listen.
+pub fn start(common: &Common) {
+    let level = match (common.quiet, common.verbose) {
+        (true, _) => Level::ERROR,
+        (false, 0) => Level::WARN,
+        (false, 1) => Level::INFO,
+        (false, 2) => Level::DEBUG,
+        _ => Level::TRACE,
+    };
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .event_format(Line)
+        .try_init();
+}
+
+/// `hotcell: warning: …`
+struct Line;
+
+impl<S, N> FormatEvent<S, N> for Line
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut fields = FormattedFields::<N>::new(String::new());
+        context.format_fields(fields.as_writer(), event)?;
+        let word = match *event.metadata().level() {
+            Level::ERROR => "error",
+            Level::WARN => "warning",
+            Level::INFO => "info",
+            Level::DEBUG => "debug",
+            Level::TRACE => "trace",
+        };
+        writeln!(out, "hotcell: {word}: {}", printable(&fields.fields))
+    }
+}

@@ -1,0 +1,251 @@
+//! `hotcell run`: from options to an answer, and what is done behind it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::policy::Stdin;
+use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::{Engine, Running};
+use hotcell_service::config::Merged;
+use hotcell_service::history::{History, HistoryError, Stored};
+use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::request::{LONGEST_SOURCE, Prepared, RunRequest, Source, What};
+use hotcell_service::state::{StateChoice, StateFolder};
+
+use crate::args::{Common, RunArgs};
+use crate::{configuration, current_folder, exit, interrupted, notes, printed, runtime, state, streams, usage};
+
+/// How long the rest of a sandbox may take to go away after the answer.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Runs the command; its exit status.
+pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
+    let cwd = current_folder();
+    let (merged, request, choice, input) = match begin(common, args, &cwd) {
+        Ok(begun) => begun,
+        Err(report) => return Ok(usage::fail(&report, common.json)),
+    };
+    let stored = Stored::begin(typed(args));
+    let done = match named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
+        let input = input.map_err(refused)?;
+        Ok((request.prepare(merged, Surroundings::of_this_process())?, input))
+    }) {
+        Err(outcome) => Done { outcome: *outcome, code: None, engine: None },
+        Ok((prepared, input)) => {
+            for name in &prepared.unset {
+                tracing::warn!("--env {}: it is not set here, so it is not set inside", name.to_string_lossy());
+            }
+            let runtime = runtime()?;
+            let done = runtime.block_on(execute(&prepared, input, common.json));
+            return Ok(finish(common, &choice, stored, done, Some(runtime)));
+        }
+    };
+    Ok(finish(common, &choice, stored, done, None))
+}
+
+/// A run that has ended.
+struct Done {
+    outcome: Outcome,
+    /// An exit status that goes before the outcome's: nobody hears us.
+    code: Option<u8>,
+    engine: Option<Engine>,
+}
+
+/// Standard input, or why there is none.
+type Input = Result<Option<File>, String>;
+
+/// Everything that can be wrong with command line and configuration.
+fn begin(common: &Common, args: &RunArgs, cwd: &Path) -> Result<(Merged, RunRequest, StateChoice, Input), ErrorReport> {
+    let what = what(args)?;
+    let project = args.workspace.as_ref().map_or_else(|| cwd.to_owned(), |w| cwd.join(w));
+    let configuration = configuration(common, Some(project))?;
+    let takes_source = matches!(what, What::Source(_, Source::Text(_), _));
+    if takes_source && args.stdin.as_ref().is_some_and(|s| s == "-") {
+        return Err(ErrorReport::new(Code::Usage, "standard input cannot be both the source and the program's input")
+            .field("--stdin")
+            .hint("name a file with --stdin FILE, or the source's file in place of -"));
+    }
+    let what = match what {
+        What::Source(language, Source::Text(_), arguments) => What::Source(language, Source::Text(source()?), arguments),
+        other => other,
+    };
+    let input = if takes_source && args.stdin.is_none() { Ok(None) } else { input(args.stdin.as_ref()) };
+    let stdin = if matches!(input, Ok(Some(_))) { Stdin::Piped } else { Stdin::Null };
+    let request = RunRequest { what, workspace: args.workspace.clone(), settings: args.settings(cwd), stdin };
+    let merged = request.merge(&configuration)?;
+    Ok((merged, request, state(common, &configuration), input))
+}
+
+fn what(args: &RunArgs) -> Result<What, ErrorReport> {
+    match (args.lang, &args.file, args.program.as_slice()) {
+        (Some(language), Some(file), arguments) => {
+            let source = if file == "-" { Source::Text(Vec::new()) } else { Source::File(file.into()) };
+            Ok(What::Source(language, source, arguments.to_vec()))
+        }
+        (Some(_), None, _) => Err(ErrorReport::new(Code::Usage, "--lang needs a source file")
+            .field("--lang")
+            .hint("name one, or - for standard input: hotcell run --lang python FILE")),
+        (None, Some(word), _) => Err(usage::without_dashes(&word.to_string_lossy())),
+        (None, None, []) => Err(ErrorReport::new(Code::Usage, "there is no program to run")
+            .field("PROGRAM")
+            .hint("name one after --: hotcell run -- PROGRAM [ARG…]")),
+        (None, None, program) => Ok(What::Program(program.to_vec())),
+    }
+}
+
+/// The command as it was typed, for the history.
+fn typed(args: &RunArgs) -> Vec<String> {
+    let text = |w: &OsString| w.to_string_lossy().into_owned();
+    args.file.iter().chain(&args.program).map(text).collect()
+}
+
+/// A source from standard input.
+fn source() -> Result<Vec<u8>, ErrorReport> {
+    let bad = |why: String| ErrorReport::new(Code::Usage, why).field("-");
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(LONGEST_SOURCE + 1).read_to_end(&mut bytes);
+    read.map_err(|e| bad(format!("standard input cannot be read: {e}")))?;
+    if bytes.len() as u64 > LONGEST_SOURCE {
+        return Err(bad(format!("the source on standard input is longer than {} MiB", LONGEST_SOURCE >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// What the program reads; `None` for nothing.
+fn input(stdin: Option<&OsString>) -> Input {
+    let file = match stdin {
+        Some(word) if word == "null" => return Ok(None),
+        Some(word) if word != "-" => {
+            let path = Path::new(word);
+            let file = File::open(path)
+                .map_err(|e| format!("--stdin {}: {e}; name a file that can be read, - or null", path.display()))?;
+            if file.metadata().is_ok_and(|m| m.is_dir()) {
+                return Err(format!("--stdin {}: is a folder; name a file, - or null", path.display()));
+            }
+            file
+        }
+        None if io::stdin().is_terminal() => return Ok(None),
+        _ => match io::stdin().as_fd().try_clone_to_owned() {
+            Ok(fd) => File::from(fd),
+            Err(e) => return Err(format!("standard input cannot be read: {e}")),
+        },
+    };
+    // The usual input of a service: nothing to carry over.
+    let null = file.metadata().is_ok_and(|m| m.file_type().is_char_device() && m.rdev() == nix::libc::makedev(1, 3));
+    Ok((!null).then_some(file))
+}
+
+/// A state folder that somebody named must be usable before anything runs.
+fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
+    let StateChoice::Named(path) = choice else { return Ok(()) };
+    let folder = StateFolder::open(path)?;
+    folder.check_writable()?;
+    History::open(&folder).map(drop)
+}
+
+fn refused(reason: String) -> Box<Outcome> {
+    Box::new(Outcome::without_a_run(Cause::Refused, reason))
+}
+
+/// Runs it, with the program's streams going through.
+async fn execute(prepared: &Prepared, input: Option<File>, captured: bool) -> Done {
+    let engine = Engine::new();
+    let mut interrupt = std::pin::pin!(interrupted());
+    let started = tokio::select! {
+        biased;
+        () = &mut interrupt => {
+            let outcome = Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled");
+            return Done { outcome, code: None, engine: Some(engine) };
+        }
+        started = engine.spawn(&prepared.policy) => started,
+    };
+    let (outcome, code) = match started {
+        Err(refusal) => {
+            let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
+            if let Some(layer) = refusal.layer {
+                let state = hotcell_sandbox::outcome::LayerState::Unavailable(refusal.message);
+                outcome.layers.states.insert(layer, state);
+            }
+            (outcome, None)
+        }
+        Ok(running) => follow(running, input, captured, interrupt.as_mut()).await,
+    };
+    Done { outcome, code, engine: Some(engine) }
+}
+
+async fn follow(
+    mut running: Running,
+    input: Option<File>,
+    captured: bool,
+    mut interrupt: std::pin::Pin<&mut impl Future<Output = ()>>,
+) -> (Outcome, Option<u8>) {
+    if let (Some(from), Some(to)) = (input, running.stdin()) {
+        streams::feed(from, to);
+    }
+    let canceller = running.canceller();
+    let chunks = if captured { None } else { running.output() };
+    let printing = chunks.map(|chunks| tokio::spawn(streams::print(chunks, canceller.clone())));
+    let mut ending = running.wait();
+    let outcome = tokio::select! {
+        outcome = &mut ending => outcome,
+        () = interrupt.as_mut() => {
+            canceller.cancel();
+            ending.await
+        }
+    };
+    let Some(printing) = printing else { return (outcome, None) };
+    // What was printed has to be read by somebody; Ctrl-C ends the wait.
+    let written = tokio::select! {
+        written = printing => written.unwrap_or(Ok(())),
+        () = interrupt, if outcome.cause != Cause::Cancelled => return (outcome, Some(exit::INTERRUPTED)),
+        () = tokio::time::sleep(SETTLE), if outcome.cause == Cause::Cancelled => Ok(()),
+    };
+    (outcome, written.err().map(|e| exit::of_write_error(&e)))
+}
+
+/// Gives the answer; then remembers the run while the rest of the sandbox goes away.
+fn finish(
+    common: &Common,
+    choice: &StateChoice,
+    stored: Stored,
+    done: Done,
+    runtime: Option<tokio::runtime::Runtime>,
+) -> u8 {
+    let Done { outcome, code, engine } = done;
+    let mut code = code.unwrap_or_else(|| exit::of_outcome(&outcome));
+    if common.json {
+        code = printed(exit::print_json(&outcome), code);
+    }
+    notes::after_run(&outcome, &stored.id, common);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A state folder that was refused is not written either.
+            if let Err(error) = remember(choice, &stored, &outcome) {
+                let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
+                if !refused {
+                    tracing::warn!("this run is not in the history: {error}");
+                }
+            }
+        });
+        if let (Some(runtime), Some(engine)) = (&runtime, &engine)
+            && !runtime.block_on(engine.settle(SETTLE))
+        {
+            tracing::debug!("the sandbox is not quite gone; the next start removes what is left");
+        }
+    });
+    if let Some(runtime) = runtime {
+        runtime.shutdown_background();
+    }
+    code
+}
+
+fn remember(choice: &StateChoice, stored: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {
+    let folder = StateFolder::open(choice.path()?)?;
+    History::open(&folder)?.add(stored, outcome)
+}

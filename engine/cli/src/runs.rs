@@ -1,0 +1,122 @@
+//! `hotcell runs`: the history, for people and for programs.
+
+use std::fmt::Write as _;
+
+use hotcell_sandbox::outcome::{Outcome, Output};
+use hotcell_service::history::{History, HistoryError, RunList, RunRow};
+use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::state::StateFolder;
+
+use crate::args::{Common, RunsCommand};
+use crate::{configuration, current_folder, exit, notes, printed, state, usage};
+
+/// Runs the command; its exit status.
+pub fn runs(common: &Common, command: &RunsCommand) -> u8 {
+    match answer(common, command) {
+        Ok(code) => code,
+        Err(report) => usage::fail(&report, common.json),
+    }
+}
+
+fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
+    let history = open(common)?;
+    Ok(match command {
+        RunsCommand::List => {
+            let rows = match &history {
+                Some(history) => history.list().map_err(|e| of_history(&e))?,
+                None => Vec::new(),
+            };
+            let result = if common.json {
+                exit::print_json(&RunList::new(rows))
+            } else if rows.is_empty() {
+                if !common.quiet {
+                    notes::say("no runs yet; try: hotcell run -- id");
+                }
+                Ok(())
+            } else {
+                exit::print_text(&table(&rows))
+            };
+            printed(result, 0)
+        }
+        RunsCommand::Show { id } => {
+            let none = || HistoryError::NoSuchRun(id.clone());
+            let outcome = history.ok_or_else(none).and_then(|h| h.show(id)).map_err(|e| of_history(&e))?;
+            let result =
+                if common.json { exit::print_json(&outcome) } else { exit::print_text(&page(&outcome)) };
+            printed(result, 0)
+        }
+    })
+}
+
+fn open(common: &Common) -> Result<Option<History>, ErrorReport> {
+    let configuration = configuration(common, Some(current_folder()))?;
+    let choice = state(common, &configuration);
+    let path = choice.path().map_err(|e| of_history(&e.into()))?;
+    let folder = StateFolder::open_existing(path).map_err(|e| of_history(&e.into()))?;
+    match folder {
+        Some(folder) => History::open_to_read(&folder).map_err(|e| of_history(&e)),
+        None => Ok(None),
+    }
+}
+
+/// A failure of the history as a report.
+pub fn of_history(error: &HistoryError) -> ErrorReport {
+    match error {
+        HistoryError::NoSuchRun(id) | HistoryError::Ambiguous { id, .. } => {
+            ErrorReport::new(Code::UnknownName, error.to_string()).field(id)
+        }
+        _ => ErrorReport::new(Code::State, error.to_string()).field("--state"),
+    }
+}
+
+fn table(rows: &[RunRow]) -> String {
+    let mut text = format!("{:12}  {:20}  {:14}  {:>4}  {:>8}  COMMAND\n", "ID", "STARTED", "CAUSE", "EXIT", "WALL");
+    for row in rows {
+        let exit = row.exit_code.map(|c| c.to_string()).unwrap_or_default();
+        let wall = row.usage.wall_us.map(notes::time).unwrap_or_default();
+        let started = format!("{}Z", row.started.split('.').next().unwrap_or_default());
+        let command = printable(&row.command.join(" "));
+        let command: String = command.chars().take(100).collect();
+        let cause = notes::name(row.cause);
+        let _ = writeln!(text, "{:12}  {started:20}  {cause:14}  {exit:>4}  {wall:>8}  {command}", row.id);
+    }
+    text
+}
+
+fn page(outcome: &Outcome) -> String {
+    let mut text = format!("{}\n", notes::summary(outcome, ""));
+    if let Some(reason) = &outcome.reason {
+        let _ = writeln!(text, "{}", printable(reason));
+    }
+    for denial in &outcome.denials {
+        let line = format!("denied: {} {} ({}, {} times)", denial.operation, denial.target, denial.layer, denial.count);
+        let _ = writeln!(text, "{}", printable(&line));
+    }
+    if !outcome.layers.states.is_empty() {
+        text.push_str("layers:");
+        for (layer, state) in &outcome.layers.states {
+            let _ = write!(text, " {layer}={}", printable(&String::from(state.clone())));
+        }
+        text.push('\n');
+    }
+    for mount in outcome.mounts.iter().filter(|m| !matches!(m.kind.as_str(), "system" | "device" | "proc" | "devpts")) {
+        let access = if mount.writable { "rw" } else { "ro" };
+        let _ = writeln!(text, "mount: {} ({}, {access})", printable(&mount.inside), mount.kind);
+    }
+    for (name, output) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
+        stream(&mut text, name, output);
+    }
+    text
+}
+
+/// A stream with every line marked, so that no program can print what looks like ours.
+fn stream(text: &mut String, name: &str, output: &Output) {
+    if output.bytes == 0 {
+        return;
+    }
+    let kept = output.to_bytes();
+    let _ = writeln!(text, "{name}: {} bytes{}", output.bytes, if output.truncated { ", the middle is gone" } else { "" });
+    for line in String::from_utf8_lossy(&kept).lines() {
+        let _ = writeln!(text, "  | {}", printable(line));
+    }
+}

@@ -1,0 +1,166 @@
+//! Mistakes on the command line: one line with what to do, or `hotcell.error/1`; exit 125, never clap's 2.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+use hotcell_sandbox::layer::nearest;
+use hotcell_service::report::{Code, ErrorReport, printable};
+
+use crate::args::Cli;
+use crate::exit;
+
+/// Reads the command line, or ends with what is wrong with it.
+pub fn parse() -> Result<Cli, u8> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    Cli::try_parse_from(&words).map_err(|error| {
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            return match error.print() {
+                Ok(()) => 0,
+                Err(e) => exit::of_write_error(&e),
+            };
+        }
+        let json = wants_json(&words);
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !json {
+            let _ = error.print();
+            return exit::REFUSED;
+        }
+        fail(&report(&error, &words), json)
+    })
+}
+
+/// Prints a report where it belongs; the exit status.
+pub fn fail(report: &ErrorReport, json: bool) -> u8 {
+    if json {
+        return match exit::print_json(report) {
+            Ok(()) => exit::REFUSED,
+            Err(e) => exit::of_write_error(&e),
+        };
+    }
+    let _ = writeln!(std::io::stderr(), "hotcell: error: {}", printable(&report.to_string()));
+    exit::REFUSED
+}
+
+/// Whether JSON was asked for, on a command line that cannot be read otherwise.
+fn wants_json(words: &[OsString]) -> bool {
+    words.iter().skip(1).take_while(|w| *w != "--").any(|w| w == "--json")
+}
+
+/// clap's error in our words.
+fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(all)) => all.first().cloned(),
+        _ => None,
+    };
+    let argument = context(ContextKind::InvalidArg);
+    let option = argument.as_deref().map(name_of).unwrap_or_default();
+    let value = context(ContextKind::InvalidValue).unwrap_or_default();
+    let command = command(words);
+    let help = match &command {
+        Some(command) => format!("see hotcell {command} --help"),
+        None => "see hotcell --help".to_owned(),
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument if option.starts_with('-') => {
+            let before = if option.starts_with("--") || command.as_deref() != Some("run") {
+                String::new()
+            } else {
+                "write -- before the program: hotcell run -- PROGRAM; ".to_owned()
+            };
+            let hint = match near_option(&option, command.as_deref()) {
+                Some(near) if option.starts_with("--") => format!("did you mean {near}? {help}"),
+                _ => format!("{before}{help}"),
+            };
+            ErrorReport::new(Code::UnknownOption, format!("there is no option {option}")).field(option).hint(hint)
+        }
+        ErrorKind::UnknownArgument if command.as_deref() == Some("run") => without_dashes(&option),
+        ErrorKind::InvalidSubcommand => {
+            let word = context(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let known = subcommands(command.as_deref());
+            let near = nearest(&word, known.iter().map(String::as_str)).unwrap_or("run").to_owned();
+            ErrorReport::new(Code::UnknownCommand, format!("there is no command {word:?}"))
+                .field(word)
+                .hint(format!("did you mean {near}? there are {}", known.join(", ")))
+        }
+        ErrorKind::InvalidValue if value.is_empty() => {
+            ErrorReport::new(Code::Usage, format!("{option} needs a value")).field(option).hint(help)
+        }
+        ErrorKind::InvalidValue => {
+            let known: Vec<String> = match error.get(ContextKind::ValidValue) {
+                Some(ContextValue::Strings(all)) => all.clone(),
+                _ => Vec::new(),
+            };
+            let report = ErrorReport::new(Code::InvalidValue, format!("{option} {value:?} is not possible")).field(option);
+            match nearest(&value, known.iter().map(String::as_str)) {
+                Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
+                None => report.hint(help),
+            }
+        }
+        ErrorKind::ValueValidation => {
+            let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            ErrorReport::new(Code::InvalidValue, format!("{option} {value:?}: {why}")).field(option)
+        }
+        ErrorKind::InvalidUtf8 => {
+            ErrorReport::new(Code::InvalidValue, "a name or a number on the command line is not UTF-8").hint(help)
+        }
+        _ => {
+            let text = error.render().to_string();
+            // The first paragraph; clap gives what is missing on lines of its own.
+            let lines: Vec<&str> = text.lines().take_while(|l| !l.trim().is_empty()).map(str::trim).collect();
+            let message = lines.join(" ");
+            let report =
+                ErrorReport::new(Code::Usage, message.strip_prefix("error: ").unwrap_or(&message)).hint(help);
+            if option.is_empty() { report } else { report.field(option) }
+        }
+    }
+}
+
+/// `run` with a program that does not stand behind `--`.
+pub fn without_dashes(word: &str) -> ErrorReport {
+    ErrorReport::new(Code::Usage, format!("{word:?} stands before --"))
+        .field(word)
+        .hint("write -- before the program: hotcell run [OPTIONS] -- PROGRAM [ARG…], or name a language with --lang")
+}
+
+/// `--memory <SIZE>` without its value's name.
+fn name_of(argument: &str) -> String {
+    argument.split([' ', '=']).next().unwrap_or(argument).to_owned()
+}
+
+/// The command in these words, such as `runs show`.
+fn command(words: &[OsString]) -> Option<String> {
+    let mut at = Cli::command();
+    at.build();
+    let mut found: Vec<String> = Vec::new();
+    for word in words.iter().skip(1).take_while(|w| *w != "--") {
+        let Some(next) = word.to_str().and_then(|w| at.find_subcommand(w)).cloned() else { continue };
+        found.push(next.get_name().to_owned());
+        at = next;
+    }
+    (!found.is_empty()).then(|| found.join(" "))
+}
+
+fn with_command<T>(command: Option<&str>, look: impl FnOnce(&clap::Command) -> T) -> T {
+    let mut at = Cli::command();
+    at.build();
+    for name in command.unwrap_or_default().split_whitespace() {
+        if let Some(next) = at.find_subcommand(name).cloned() {
+            at = next;
+        }
+    }
+    look(&at)
+}
+
+fn near_option(option: &str, command: Option<&str>) -> Option<String> {
+    with_command(command, |c| {
+        let known: Vec<String> =
+            c.get_arguments().filter_map(|a| a.get_long()).map(|long| format!("--{long}")).collect();
+        nearest(option, known.iter().map(String::as_str)).map(str::to_owned)
+    })
+}
+
+fn subcommands(command: Option<&str>) -> Vec<String> {
+    with_command(command, |c| c.get_subcommands().map(|s| s.get_name().to_owned()).collect())
+}
