@@ -15,7 +15,7 @@ use hotcell_sandbox::{Engine, Running};
 use hotcell_service::config::Merged;
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::request::{LONGEST_SOURCE, Prepared, RunRequest, Source, What};
+use hotcell_service::request::{LONGEST_SOURCE, Language, Prepared, RunRequest, Source, What};
 use hotcell_service::state::{StateChoice, StateFolder};
 
 use crate::args::{Common, RunArgs};
@@ -101,8 +101,9 @@ fn what(args: &RunArgs) -> Result<What, ErrorReport> {
 
 /// The command as it was typed, for the history.
 fn typed(args: &RunArgs) -> Vec<String> {
-    let text = |w: &OsString| w.to_string_lossy().into_owned();
-    args.file.iter().chain(&args.program).map(text).collect()
+    let language = Language::ALL.iter().find(|(_, l)| Some(*l) == args.lang).map(|(name, _)| *name);
+    let words = args.file.iter().chain(&args.program).map(|w| w.to_string_lossy().into_owned());
+    language.map(|name| ["--lang".to_owned(), name.to_owned()]).into_iter().flatten().chain(words).collect()
 }
 
 /// A source from standard input.

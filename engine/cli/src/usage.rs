@@ -119,7 +119,7 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
 
 /// `run` with a program that does not stand behind `--`.
 pub fn without_dashes(word: &str) -> ErrorReport {
-    ErrorReport::new(Code::Usage, format!("{word:?} stands before --"))
+    ErrorReport::new(Code::Usage, format!("{word:?} is not an option"))
         .field(word)
         .hint("write -- before the program: hotcell run [OPTIONS] -- PROGRAM [ARG…], or name a language with --lang")
 }

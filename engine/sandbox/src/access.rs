@@ -72,7 +72,7 @@ pub fn ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
     for name in host.folders() {
         rules.push(rule(abi, &Path::new("/").join(name), Grant::Execute, true));
     }
-    for path in [HOME, "/tmp", "/var/tmp", "/dev/shm"] {
+    for path in [HOME, "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue"] {
         rules.push(rule(abi, Path::new(path), Grant::Write, true));
     }
     finish(known(abi), rules, network)

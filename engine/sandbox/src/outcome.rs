@@ -239,7 +239,7 @@ impl Layers {
 pub struct Mount {
     /// Path inside (non-UTF-8 bytes replaced).
     pub inside: String,
-    /// `system`, `scratch`, `proc`, `device`, `devpts`, `workspace`, `bind`, `toolchain` or `copy`.
+    /// `system`, `scratch`, `proc`, `device`, `devpts`, `mqueue`, `workspace`, `bind`, `toolchain` or `copy`.
     pub kind: String,
     /// Whether the program may write there.
     pub writable: bool,

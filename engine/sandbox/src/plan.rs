@@ -63,6 +63,7 @@ pub struct ShapePlan {
     /// Where something may be mounted when the job arrives; what differs between roots.
     pub places: BTreeSet<Place>,
     host_writes: bool,
+    knocked_out: bool,
     landlock_abi: u32,
 }
 
@@ -140,12 +141,15 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
             flags |= setup::NO_NESTED_USER_NS;
         }
     }
+    if rooted && on(Layer::IpcNs) {
+        flags |= setup::MQUEUE;
+    }
     // By design without an own user namespace, root still becomes nobody; knocked out, it stays root.
     let plain = shape.confinement == Confinement::LandlockOnly;
     if (on(Layer::UserNs) || plain) && host.mapping == Mapping::Privileged {
         flags |= setup::PRIVILEGED_MAP;
     }
-    if flags & setup::PROC != 0 || !on(Layer::PidNs) {
+    if flags & setup::PROC != 0 || !(rooted || on(Layer::PidNs)) {
         flags |= setup::READBACK;
     }
     let late = !places.is_empty();
@@ -207,6 +211,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         places,
         ceilings: shape.ceilings.clone(),
         host_writes: shape.host_writes,
+        knocked_out: !shape.knocked_out.is_empty(),
         landlock_abi: abi,
     })
 }
@@ -295,6 +300,9 @@ fn system_mounts(flags: u32, host: &Host) -> Vec<Mount> {
         mounts.push(row("/proc", "proc", false));
     }
     mounts.push(row("/dev/pts", "devpts", true));
+    if flags & setup::MQUEUE != 0 {
+        mounts.push(row("/dev/mqueue", "mqueue", true));
+    }
     mounts
 }
 
@@ -498,6 +506,9 @@ pub fn job(
                 "this sandbox may not write to the host's {}; set the shape's host_writes",
                 source.host.display()
             )));
+        }
+        if !plan.rooted && plan.knocked_out {
+            continue; // a test without the layer that mounts
         }
         if !plan.rooted && source.kind != SourceKind::Workspace && source.inside != source.host {
             return Err(Refusal {

@@ -551,7 +551,7 @@ mod tests {
             assert!(named("strict").require.contains(&layer), "{layer}");
         }
         let strict = named("strict");
-        assert_eq!((strict.network, strict.proc), (Network::Off, ProcView::OwnProcesses));
+        assert_eq!((strict.network, strict.proc), (Network::Off, ProcView::Masked));
         assert_eq!(strict.policy().job.limits, Limits::default());
         assert_eq!(named("landlock-only").confinement, Confinement::LandlockOnly);
         for name in Profile::names() {

@@ -183,6 +183,7 @@ fn dev(root: &mut Builder, host: &HostRoot) {
     }
     root.folder("dev/pts");
     root.folder("dev/shm");
+    root.folder("dev/mqueue");
     // What forbidden files of /proc are covered with: nobody may open it.
     root.file("dev/.masked", 0, b"");
     for (name, says) in [

@@ -531,8 +531,8 @@ async fn read_stream(
             let _ = chunks.send(kind(buffer[..n].to_vec())).await;
         }
         if printed > flow.most {
+            // And go on reading: a closed pipe would end the program by SIGPIPE before its limit does.
             flow.over.notify_one();
-            return;
         }
     }
 }

@@ -45,6 +45,8 @@ extern const struct attack files_attacks[], proc_attacks[], syscall_attacks[], n
 
 /* What a decoy process keeps in its memory, at the same address in every copy of this static program. */
 extern const char decoy_secret[32];
+/* What it lets be written: zeros. */
+extern char decoy_zeros[16];
 
 /* Prints one line to standard error and ends. */
 void end(int code, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));

@@ -4,6 +4,7 @@
 
 static char **arguments;
 const char decoy_secret[32] = "HOTCELL-SECRET in memory";
+char decoy_zeros[16];
 
 void end(int code, const char *format, ...) {
     va_list list;
@@ -32,7 +33,9 @@ const char *home(const char *name) {
     static int turn;
     char *path = paths[turn++ % 8];
     const char *base = getenv("HOME");
-    snprintf(path, PATH_MAX, "%s/%s", base && *base ? base : "/tmp", name);
+    /* Without its own mounts a sandbox has no home folder; then the scratch of the arena serves. */
+    if (!base || !*base || access(base, W_OK)) base = "/tmp";
+    snprintf(path, PATH_MAX, "%s/%s", base, name);
     return path;
 }
 

@@ -6,8 +6,8 @@
 static void overwrite_exe(void) {
     char path[64];
     static const int passed[] = {ETXTBSY, 0};
-    long pids[] = {1, getppid(), need_number("pid"), getpid()};
-    for (int i = 0; i < 4; i++) {
+    long pids[] = {1, getppid(), need_number("pid")};
+    for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "/proc/%ld/exe", pids[i]);
         attempt_or(open(path, O_WRONLY | O_CLOEXEC), path, passed);
         /* The way of CVE-2019-5736: keep a descriptor, then open it again for writing. */
@@ -18,7 +18,29 @@ static void overwrite_exe(void) {
         attempt_or(open(again, O_WRONLY | O_CLOEXEC), "exe opened again", passed);
         close(fd);
     }
+    /* One's own program. While it runs the answer is ETXTBSY to everybody, so it is held until its process is gone. */
+    int hold[2];
+    if (pipe(hold)) end(MISSING, "no pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(hold[1], 1);
+        execl(need("victim"), "attack", "say_and_wait", NULL);
+        _exit(127);
+    }
+    close(hold[1]);
+    char byte;
+    if (read(hold[0], &byte, 1) != 1) end(MISSING, "the victim did not start");
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)child);
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    attempt(open(path, O_WRONLY | O_CLOEXEC), "the file of a program that ended");
     all_stopped();
+}
+static void say_and_wait(void) {
+    if (write(1, "x", 1) == 1) pause();
+    _exit(1);
 }
 /* A mask is a device or an empty file in the place of the real one: opening it is no success. */
 static int is_mask(int fd) {
@@ -77,8 +99,11 @@ static void supervisor_environment(void) {
     }
     struct dirent *entry;
     int seen = 0;
+    /* The number by which this /proc knows the program itself, whatever getpid() says. */
+    char own[32] = "";
+    if (readlink("/proc/self", own, sizeof own - 1) < 0) own[0] = 0;
     while ((entry = readdir(proc))) {
-        if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || atoi(entry->d_name) == getpid()) continue;
+        if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || !strcmp(entry->d_name, own)) continue;
         char path[300];
         snprintf(path, sizeof path, "/proc/%s/environ", entry->d_name);
         ssize_t n = slurp(path, text, sizeof text);
@@ -111,7 +136,8 @@ static void sys_visible(void) {
 }
 static void dev_listing(void) {
     static const char *const known[] = {".",   "..", "null", "zero", "full", "random", "urandom", "tty",
-                                        "pts", "ptmx", "shm", "fd",   "stdin", "stdout", "stderr", "console", "mqueue"};
+                                        "pts", "ptmx", "shm", "fd",   "stdin", "stdout", "stderr", "console", "mqueue",
+                                        ".masked" /* the empty file that covers others */};
     const char *devices[] = {"/dev/mem", "/dev/kvm", "/dev/fuse", "/dev/kmsg", "/dev/loop-control", "/dev/net/tun", "/dev/vda"};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         int fd = open(devices[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -244,6 +270,7 @@ static void host_name(void) {
 
 const struct attack proc_attacks[] = {
     {"overwrite_exe", overwrite_exe},
+    {"say_and_wait", say_and_wait},
     {"open_for_writing", open_for_writing},
     {"write_back", write_back},
     {"read_kernel_file", read_kernel_file},

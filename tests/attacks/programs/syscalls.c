@@ -44,8 +44,10 @@ static void vm_read(void) {
     long r = process_vm_readv((pid_t)need_number("pid"), &to, 1, &from, 1, 0);
     if (r > 0 && !holds_secret(memory, sizeof memory)) end(BROKEN, "read something else");
     attempt(r, "process_vm_readv");
-    /* Writes back what is there already. */
-    attempt(process_vm_writev((pid_t)need_number("pid"), &to, 0, &from, 0, 0), "process_vm_writev");
+    /* Zeros over zeros. */
+    struct iovec zeros = {memory, sizeof decoy_zeros}, there = {decoy_zeros, sizeof decoy_zeros};
+    memset(memory, 0, sizeof memory);
+    attempt(process_vm_writev((pid_t)need_number("pid"), &zeros, 1, &there, 1, 0), "process_vm_writev");
     all_stopped();
 }
 static void take_descriptor(void) {
@@ -137,7 +139,7 @@ static void cookie(void) {
 }
 static void set_personality(void) {
     attempt(syscall(SYS_personality, 0x0400000 /* READ_IMPLIES_EXEC */), "READ_IMPLIES_EXEC");
-    attempt(syscall(SYS_personality, 0x0008 /* PER_LINUX32 */), "PER_LINUX32");
+    attempt(syscall(SYS_personality, 0x0100000 /* MMAP_PAGE_ZERO */), "MMAP_PAGE_ZERO");
     all_stopped();
 }
 static void fixed_addresses(void) {
@@ -187,7 +189,7 @@ static void loosen_filter(void) {
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0)) fprintf(stderr, "second filter: %s; ", strerrorname_np(errno));
     struct io_uring_params p = {0};
     attempt(syscall(SYS_io_uring_setup, 2, &p), "io_uring_setup under a second filter");
-    attempt(prctl(PR_SET_SECCOMP, SECCOMP_MODE_DISABLED, 0, 0, 0) ? -1 : 0, "switching the filter off");
+    if (!prctl(PR_SET_SECCOMP, SECCOMP_MODE_DISABLED, 0, 0, 0)) end(THROUGH, "through: switched the filter off");
     all_stopped();
 }
 /* A new program file must not shed what the process is held by. */
@@ -240,7 +242,28 @@ static void capability_sets(void) {
     }
     end(STOPPED, "stopped: all sets are empty");
 }
+static void speculation(void) {
+    int now = prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0, 0, 0);
+    if (now < 0 || !(now & PR_SPEC_PRCTL)) end(MISSING, "this processor's speculation cannot be set (%d)", now);
+    attempt(prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_ENABLE, 0, 0), "PR_SPEC_ENABLE");
+    all_stopped();
+}
+/* A child that no tracer gets, and one that is the child of the caller's parent. */
+static void odd_children(void) {
+    static const struct {
+        unsigned long flag;
+        const char *name;
+    } kinds[] = {{CLONE_UNTRACED, "CLONE_UNTRACED"}, {CLONE_PTRACE, "CLONE_PTRACE"}};
+    for (int i = 0; i < 2; i++) {
+        long child = syscall(SYS_clone, kinds[i].flag | SIGCHLD, 0, 0, 0, 0);
+        if (child == 0) _exit(0);
+        if (child > 0) waitpid((pid_t)child, NULL, 0);
+        attempt(child > 0 ? 0 : -1, kinds[i].name);
+    }
+    all_stopped();
+}
 static void setuid_program(void) {
+    if (!strcmp(need("suid"), "none")) end(MISSING, "only a harness that is root can make a setuid program");
     if (geteuid() == 0) end(MISSING, "the user is 0 already");
     pid_t child = fork();
     if (child == 0) {
@@ -258,6 +281,7 @@ static void am_i_root(void) {
 static int setgroups_is_possible(void) { return setgroups(0, NULL) == 0; }
 static void ids_and_groups(void) {
     gid_t groups[64];
+    if (getuid() && !strcmp(need("groups"), "0")) end(MISSING, "the harness's user is in no other group");
     int n = getgroups(64, groups);
     if (getuid() == 0 || geteuid() == 0 || getgid() == 0) end(THROUGH, "through: user %d group %d", (int)getuid(), (int)getgid());
     for (int i = 0; i < n; i++)
@@ -297,6 +321,8 @@ const struct attack syscall_attacks[] = {
     {"no_new_privs", no_new_privs},
     {"seccomp_mode", seccomp_mode},
     {"capability_sets", capability_sets},
+    {"speculation", speculation},
+    {"odd_children", odd_children},
     {"setuid_program", setuid_program},
     {"am_i_root", am_i_root},
     {"ids_and_groups", ids_and_groups},

@@ -40,6 +40,8 @@ pub const STAGE: &str = "--hotcell-arena-stage";
 const FIRST_HOST_ID: u32 = 1_000_000_000;
 /// How many ids an arena has, so that a sandbox inside finds its own unprivileged range mapped.
 const IDS: u32 = 1_000_000_000;
+/// The ids that sandboxes get from an engine that may map any; they are nobody's outside as they are inside.
+const SANDBOX_IDS: u32 = 2_000_000_000;
 /// The ordinary user of an arena.
 pub const ORDINARY: u32 = 1000;
 /// A supplementary group of the ordinary user, which a sandbox must not keep.
@@ -137,7 +139,7 @@ pub fn run(user: User, work: driver::Work, program: &Path) -> io::Result<Report>
     loop {
         match lines.recv_timeout(end.saturating_duration_since(std::time::Instant::now())) {
             Ok(line) if line == "map me" && as_root => {
-                let map = format!("0 {FIRST_HOST_ID} {IDS}\n");
+                let map = format!("0 {FIRST_HOST_ID} {IDS}\n{SANDBOX_IDS} {SANDBOX_IDS} 65536\n");
                 fs::write(format!("/proc/{}/uid_map", outer.id()), &map)?;
                 fs::write(format!("/proc/{}/gid_map", outer.id()), &map)?;
                 writeln!(to, "mapped")?;
@@ -269,11 +271,11 @@ fn outer(task: &Task) -> io::Result<i32> {
     mount(Some("arena"), over, Some("tmpfs"), MsFlags::MS_NODEV, Some(SCRATCH))?;
     let bin = task.base.join("bin");
     fs::create_dir_all(&bin)?;
-    for (name, bytes) in scripts
-        .iter()
-        .map(|(n, b)| (n.as_os_str(), b))
-        .chain([("driver".as_ref(), &own), ("attack".as_ref(), &attack)])
-    {
+    for (name, bytes) in scripts.iter().map(|(n, b)| (n.as_os_str(), b)).chain([
+        ("driver".as_ref(), &own),
+        ("attack".as_ref(), &attack),
+        ("victim".as_ref(), &attack),
+    ]) {
         let path = bin.join(name);
         fs::write(&path, bytes)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
@@ -340,7 +342,7 @@ fn init(task: &Task) -> io::Result<i32> {
 
 fn hop(task: &Task) -> io::Result<i32> {
     if task.user == User::User && task.as_root {
-        for entry in ["", "bin", "bin/driver", "bin/attack"] {
+        for entry in ["", "bin", "bin/driver", "bin/attack", "bin/victim"] {
             // What the ordinary user runs is their own, as it would be on a host.
             chown(task.base.join(entry), Some(ORDINARY), Some(ORDINARY))?;
         }

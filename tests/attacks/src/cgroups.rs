@@ -13,6 +13,9 @@ const PROCESSES: u32 = 1500;
 /// The name below which every arena's folder is.
 const NAME: &str = "hotcell-arena";
 
+/// The folder below which an engine makes its groups.
+const ENGINE_BASE: &str = "hotcell";
+
 /// The folders of one arena; removed on drop.
 #[derive(Debug, Default)]
 pub struct Ceiling {
@@ -137,13 +140,14 @@ fn tree(line: &str, own: &str) -> Option<(Kind, PathBuf)> {
     Some((kind, Path::new(point).join(below)))
 }
 
-fn count_below(folder: &Path) -> usize {
+/// Groups below a folder, besides the engine's own base folder, which stays.
+pub(crate) fn count_below(folder: &Path) -> usize {
     fs::read_dir(folder)
         .map(|entries| {
             entries
                 .flatten()
                 .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-                .map(|e| 1 + count_below(&e.path()))
+                .map(|e| usize::from(e.file_name() != ENGINE_BASE) + count_below(&e.path()))
                 .sum()
         })
         .unwrap_or(0)

@@ -5,12 +5,16 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use std::time::{Duration, Instant};
+
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::arena::HOST_NAME;
 
@@ -103,13 +107,19 @@ impl Decoys {
     #[must_use]
     pub fn fill(&self, argument: &str) -> String {
         let path = |p: &str| self.base.join(p).to_string_lossy().into_owned();
+        let (root, groups) =
+            (nix::unistd::geteuid().is_root(), nix::unistd::getgroups().map_or(0, |g| g.len()));
+        // Elsewhere its owner is nobody that is known here, and the kernel ignores the bit.
+        let suid = fs::metadata(self.base.join("bin/suid")).is_ok_and(|m| m.uid() == 0);
         [
             ("{base}", path("")),
             ("{secret}", path("denied/readable")),
             ("{private}", path("denied/private")),
             ("{ro}", path("granted/file")),
             ("{socket}", path("sockets/daemon.sock")),
-            ("{suid}", path("bin/suid")),
+            ("{suid}", if suid { path("bin/suid") } else { "none".to_owned() }),
+            ("{victim}", path("bin/victim")),
+            ("{groups}", if root { "1".to_owned() } else { groups.to_string() }),
             ("{pid}", self.process.id().to_string()),
             ("{super}", std::process::id().to_string()),
             ("{port}", self.port.to_string()),
@@ -123,23 +133,30 @@ impl Decoys {
         .fold(argument.to_owned(), |text, (name, value)| text.replace(name, &value))
     }
 
-    /// Ends, and reports, what programs left behind. Looks at every process of the arena, by its name.
+    /// Ends, and reports, what programs left behind and what is still there after `patience`: an engine may answer
+    /// before the last process is gone. Looks at every process of the arena, by its name.
     #[must_use]
-    pub fn end_survivors() -> bool {
+    pub fn end_survivors(patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while Instant::now() < end && marked().next().is_some() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let mut found = false;
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            let pid = entry.file_name().to_str().and_then(|n| n.parse().ok());
-            if let (MARKER, Some(pid)) = (name.trim_end(), pid) {
-                let _ = nix::sys::signal::kill(
-                    nix::unistd::Pid::from_raw(pid),
-                    nix::sys::signal::Signal::SIGKILL,
-                );
-                found = true;
-            }
+        for pid in marked() {
+            let _ = kill(pid, Signal::SIGKILL);
+            found = true;
         }
         found
     }
+}
+
+/// The processes that carry the marker.
+fn marked() -> impl Iterator<Item = Pid> {
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        (name.trim_end() == MARKER).then_some(Pid::from_raw(pid))
+    })
 }
 
 impl Drop for Decoys {

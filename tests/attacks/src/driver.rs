@@ -18,6 +18,9 @@ use crate::{engine, special};
 /// Longest life of a program without a sandbox.
 const BARE_LIFE: Duration = Duration::from_secs(30);
 
+/// How long after its answer a sandbox may take until its last process is gone.
+const TEARDOWN: Duration = Duration::from_secs(2);
+
 /// What to do in an arena.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -56,7 +59,7 @@ pub fn main(task: &Task) -> io::Result<i32> {
                 decoys.refresh()?;
                 let mut run =
                     engine::run(row, &argv(row, &decoys, &task.base), &task.base, setting, &without);
-                run.survivor = Decoys::end_survivors();
+                run.survivor = Decoys::end_survivors(TEARDOWN);
                 print(&run)?;
             }
         }
@@ -84,7 +87,9 @@ fn settings(row: &Row, task: &Task) -> Vec<(Setting, Vec<Wall>)> {
     if row.expect == Expect::Stopped {
         let layers: Vec<Wall> = row.walls_for(task.user).filter(|w| matches!(w, Wall::Layer(_))).collect();
         settings.extend(layers.iter().map(|wall| (Setting::Without(*wall), vec![*wall])));
-        settings.push((Setting::AllOut, layers));
+        if !layers.is_empty() {
+            settings.push((Setting::AllOut, layers));
+        }
     }
     settings
 }
@@ -132,7 +137,7 @@ fn bare(row: &Row, decoys: &Decoys, base: &Path) -> io::Result<Run> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let survivor = Decoys::end_survivors();
+    let survivor = Decoys::end_survivors(Duration::ZERO);
     if let Ok(group) = i32::try_from(child.id()) {
         // What it started may still hold the pipes.
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
@@ -147,5 +152,5 @@ fn bare(row: &Row, decoys: &Decoys, base: &Path) -> io::Result<Run> {
     };
     let note = String::from_utf8_lossy(&note[note.len().saturating_sub(600)..]).trim().to_owned();
     let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(Run { setting: Setting::Bare, ending, survivor, note, milliseconds })
+    Ok(Run { setting: Setting::Bare, ending, survivor, in_force: Vec::new(), note, milliseconds })
 }

@@ -1,11 +1,13 @@
 //! The sandbox engine, as the attacks use it: the only file here that knows its API.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 pub use hotcell_sandbox::Layer;
 use hotcell_sandbox::danger::WeakensTheSandbox;
-use hotcell_sandbox::{Bytes, Cause, Limits, Network, Outcome, Policy};
+use hotcell_sandbox::{Bytes, Cause, Engine, Limits, Network, Outcome, Policy};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::run::{Ending, Run, Setting};
 use crate::table::{Row, Set, Wall};
@@ -14,6 +16,9 @@ use crate::table::{Row, Set, Wall};
 const MEMORY_MIB: u64 = 256;
 /// Wall clock, where a row says nothing.
 const WALL: Duration = Duration::from_secs(20);
+
+/// How long after its answer a sandbox may take to be gone.
+const TEARDOWN: Duration = Duration::from_secs(3);
 
 /// The policy of a row: its programs and one file are granted read-only, at the same paths inside, and nothing else.
 #[must_use]
@@ -42,31 +47,44 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
         .read_only(&granted, &granted)
         .limits(limits);
     policy.shape.network = network;
-    without.iter().fold(policy, |policy, wall| match wall {
+    // An own /proc needs an own pid namespace, so both go, and the program sees the arena's.
+    let proc = without.contains(&Wall::Layer(Layer::PidNs)).then_some(&Wall::Layer(Layer::MountNs));
+    without.iter().chain(proc).fold(policy, |policy, wall| match wall {
         Wall::Layer(layer) => policy.without_layer(*layer, WeakensTheSandbox),
         Wall::Kernel | Wall::Supervisor | Wall::Launcher => policy,
     })
 }
 
-/// Runs a policy to its end.
+/// Runs a policy to its end, and waits until what is behind it is cleaned up.
+///
+/// All runs share one runtime: the engine's launcher belongs to the runtime in which it was started.
 ///
 /// # Errors
 /// When no runtime can be made.
-pub fn outcome(policy: Policy) -> std::io::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(hotcell_sandbox::run(policy)))
+pub fn outcome(policy: &Policy) -> std::io::Result<Outcome> {
+    static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| Builder::new_current_thread().enable_all().build());
+    let runtime = runtime.as_ref().map_err(|e| std::io::Error::other(e.to_string()))?;
+    Ok(runtime.block_on(async {
+        let outcome = hotcell_sandbox::run(policy).await;
+        Engine::shared().settle(TEARDOWN).await;
+        outcome
+    }))
 }
 
 /// Runs a row with some walls out.
 #[must_use]
 pub fn run(row: &Row, argv: &[String], base: &Path, setting: Setting, without: &[Wall]) -> Run {
     let start = Instant::now();
-    let (ending, note) = match outcome(policy(row, argv, base, without)) {
-        Ok(outcome) => (ending(&outcome), note(&outcome)),
-        Err(error) => (Ending::Other(error.to_string()), String::new()),
+    let (ending, note, in_force) = match outcome(&policy(row, argv, base, without)) {
+        Ok(outcome) => {
+            let in_force = Layer::ALL.into_iter().filter(|l| outcome.layers.is_on(*l)).collect();
+            (ending(&outcome), note(&outcome), in_force)
+        }
+        Err(error) => (Ending::Other(error.to_string()), String::new(), Vec::new()),
     };
     let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Run { setting, ending, survivor: false, note, milliseconds }
+    Run { setting, ending, survivor: false, in_force, note, milliseconds }
 }
 
 /// How an outcome says that the program ended.

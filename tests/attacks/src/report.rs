@@ -66,7 +66,8 @@ fn word(shown: &Shown) -> &'static str {
 fn verdict_cell(line: &Line) -> String {
     let single = line.row.single_wall.map(|why| format!("; one wall: {why}")).unwrap_or_default();
     match &line.verdict {
-        Verdict::Held(Proven::WallsOut | Proven::Bare) => format!("held{single}"),
+        Verdict::Held(Proven::WallsOut) => format!("held{single}"),
+        Verdict::Held(Proven::Bare) => format!("held, shown bare{single}"),
         Verdict::Held(Proven::Not(why)) => format!("held, not proven: {why}{single}"),
         Verdict::Works => "works".to_owned(),
         Verdict::Skipped(why) => format!("skipped: {why}"),
@@ -87,6 +88,7 @@ mod tests {
             setting,
             ending: Ending::Exited(code),
             survivor: false,
+            in_force: Vec::new(),
             note: String::new(),
             milliseconds: 1,
         };

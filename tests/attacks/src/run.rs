@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::Wall;
+use crate::table::{Layer, Wall};
 
 /// The exit code by which a program says that it got through.
 pub const THROUGH: i32 = 77;
@@ -76,6 +76,9 @@ pub struct Run {
     pub ending: Ending,
     /// Whether a process that it left behind was alive afterwards.
     pub survivor: bool,
+    /// The layers that the outcome says were in force.
+    #[serde(default)]
+    pub in_force: Vec<Layer>,
     /// The program's own line, or the engine's reason.
     pub note: String,
     /// Wall clock in milliseconds, as the harness saw it.

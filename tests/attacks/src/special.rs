@@ -10,6 +10,7 @@ use hotcell_sandbox::{Bytes, Cause, Limits, Outcome, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::arena::STAGE;
+use crate::cgroups::count_below;
 use crate::decoys::Decoys;
 use crate::engine;
 
@@ -80,7 +81,7 @@ fn said(result: Result<Said, String>) -> Said {
     result.unwrap_or_else(Said::Bad)
 }
 
-fn run(policy: Policy) -> Result<(Outcome, Duration), String> {
+fn run(policy: &Policy) -> Result<(Outcome, Duration), String> {
     let start = Instant::now();
     let outcome = engine::outcome(policy).map_err(|e| e.to_string())?;
     if outcome.cause == Cause::Refused || outcome.cause == Cause::Internal {
@@ -103,7 +104,7 @@ fn io_error(error: &io::Error) -> String {
 
 fn listening(_: &Place<'_>) -> Result<Said, String> {
     let server = "import socket,time\ns=socket.create_server(('0.0.0.0',18099))\nprint('ready',flush=True)\ntime.sleep(2)";
-    let worker = std::thread::spawn(move || run(Policy::new("/usr/bin/python3").args(["-c", server])));
+    let worker = std::thread::spawn(move || run(&Policy::new("/usr/bin/python3").args(["-c", server])));
     let mut reached = false;
     for _ in 0..15 {
         std::thread::sleep(Duration::from_millis(100));
@@ -118,7 +119,7 @@ fn listening(_: &Place<'_>) -> Result<Said, String> {
 }
 
 fn held_output(place: &Place<'_>) -> Result<Said, String> {
-    let (outcome, took) = run(place.attack(&["child_holds_output", "marker={marker}"]))?;
+    let (outcome, took) = run(&place.attack(&["child_holds_output", "marker={marker}"]))?;
     check(took < Duration::from_secs(5), || format!("took {took:?}"))?;
     check(outcome.success(), || format!("{:?}", outcome.cause))?;
     check(outcome.stdout.text.as_deref() == Some("leader is done\n"), || format!("{:?}", outcome.stdout))?;
@@ -157,7 +158,7 @@ fn supervisor_killed(place: &Place<'_>) -> Result<Said, String> {
     }
     check(left == 0, || format!("{left} processes outlived the supervisor"))?;
     // The groups of a dead supervisor are removed by what it left, or by the next start.
-    run(Policy::new("/bin/true"))?;
+    run(&Policy::new("/bin/true"))?;
     let after = groups();
     check(after <= before, || format!("{before} cgroups before, {after} after"))?;
     good("all died, no cgroup is left")
@@ -172,7 +173,7 @@ pub fn supervise(base: &Path) -> i32 {
     let bin = base.join("bin");
     let policy =
         Policy::new(bin.join("attack")).arg("sleep_long").read_only(&bin, &bin).wall(Duration::from_secs(60));
-    engine::outcome(policy).map_or(1, |o| o.exit_code.unwrap_or(1))
+    engine::outcome(&policy).map_or(1, |o| o.exit_code.unwrap_or(1))
 }
 
 fn sleepers() -> usize {
@@ -187,7 +188,7 @@ fn sleepers() -> usize {
 }
 
 fn memory_cause(place: &Place<'_>) -> Result<Said, String> {
-    let (outcome, took) = run(place.attack(&["memory_touched", "mib=400"]).memory(Bytes::mib(64)))?;
+    let (outcome, took) = run(&place.attack(&["memory_touched", "mib=400"]).memory(Bytes::mib(64)))?;
     let stopped_itself = outcome.cause == Cause::Exited && outcome.exit_code == Some(0);
     check(outcome.cause == Cause::MemoryLimit || stopped_itself, || {
         format!("{:?} {:?}", outcome.cause, outcome.stderr)
@@ -201,7 +202,7 @@ fn bomb(place: &Place<'_>, mib: u64) -> Policy {
 }
 
 fn kept_output(place: &Place<'_>) -> Result<Said, String> {
-    let (outcome, _) = run(bomb(place, 8))?;
+    let (outcome, _) = run(&bomb(place, 8))?;
     check(outcome.stdout.bytes == 8 << 20, || format!("{} bytes counted", outcome.stdout.bytes))?;
     check(outcome.stdout.truncated, || "not marked as truncated".to_owned())?;
     let kept = outcome.stdout.to_bytes().len();
@@ -210,9 +211,9 @@ fn kept_output(place: &Place<'_>) -> Result<Said, String> {
 }
 
 fn flat_memory(place: &Place<'_>) -> Result<Said, String> {
-    run(bomb(place, 1))?;
+    run(&bomb(place, 1))?;
     let before = own_memory_kib().ok_or("no /proc/self/status")?;
-    let (outcome, _) = run(bomb(place, BOMB_MIB))?;
+    let (outcome, _) = run(&bomb(place, BOMB_MIB))?;
     let peak = own_memory_kib().ok_or("no /proc/self/status")?;
     check(outcome.stdout.bytes == BOMB_MIB << 20, || {
         format!("{} bytes counted: {:?}", outcome.stdout.bytes, outcome.cause)
@@ -229,7 +230,7 @@ fn own_memory_kib() -> Option<u64> {
 }
 
 fn binary(place: &Place<'_>) -> Result<Said, String> {
-    let (outcome, _) = run(place.attack(&["binary_output"]))?;
+    let (outcome, _) = run(&place.attack(&["binary_output"]))?;
     check(outcome.stdout.base64.is_some() && outcome.stdout.text.is_none(), || {
         format!("{:?}", outcome.stdout)
     })?;
@@ -241,8 +242,8 @@ fn cpu_and_wall(place: &Place<'_>) -> Result<Said, String> {
     let second = Duration::from_secs(1);
     let limits =
         |wall: u64| Limits { wall: Duration::from_secs(wall), cpu_time: Some(second), ..Limits::default() };
-    let (spinning, _) = run(place.attack(&["spin_threads"]).limits(limits(20)))?;
-    let (sleeping, took) = run(place.attack(&["sleep_long"]).limits(limits(2)))?;
+    let (spinning, _) = run(&place.attack(&["spin_threads"]).limits(limits(20)))?;
+    let (sleeping, took) = run(&place.attack(&["sleep_long"]).limits(limits(2)))?;
     check(spinning.cause == Cause::CpuLimit, || format!("spinning: {:?}", spinning.cause))?;
     check(sleeping.cause == Cause::WallLimit, || format!("sleeping: {:?}", sleeping.cause))?;
     check(took < Duration::from_secs(6), || format!("the wall clock of 2 s ended after {took:?}"))?;
@@ -250,7 +251,7 @@ fn cpu_and_wall(place: &Place<'_>) -> Result<Said, String> {
 }
 
 fn partial(place: &Place<'_>) -> Result<Said, String> {
-    let (outcome, _) = run(place.attack(&["sleep_long"]).wall(Duration::from_secs(1)))?;
+    let (outcome, _) = run(&place.attack(&["sleep_long"]).wall(Duration::from_secs(1)))?;
     check(outcome.cause == Cause::WallLimit, || format!("{:?}", outcome.cause))?;
     check(outcome.stdout.text.as_deref() == Some("partial output\n"), || format!("{:?}", outcome.stdout))?;
     check(outcome.reason.is_some(), || "no reason is given".to_owned())?;
@@ -259,17 +260,6 @@ fn partial(place: &Place<'_>) -> Result<Said, String> {
 
 /// All control groups that can be seen from here.
 fn groups() -> usize {
-    fn below(folder: &Path) -> usize {
-        fs::read_dir(folder)
-            .map(|entries| {
-                entries
-                    .flatten()
-                    .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-                    .map(|e| 1 + below(&e.path()))
-                    .sum()
-            })
-            .unwrap_or(0)
-    }
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     own.lines()
         .filter_map(|line| {
@@ -278,8 +268,8 @@ fn groups() -> usize {
             let root = Path::new("/sys/fs/cgroup");
             // Only the arena's own folder: others' groups come and go.
             path.contains("hotcell-arena").then(|| {
-                below(&root.join(if controller.is_empty() { "unified" } else { controller }).join(path))
-                    + below(&root.join(path))
+                count_below(&root.join(if controller.is_empty() { "unified" } else { controller }).join(path))
+                    + count_below(&root.join(path))
             })
         })
         .sum()
@@ -288,13 +278,13 @@ fn groups() -> usize {
 fn many_runs() -> Result<Outcome, String> {
     let mut last = None;
     for _ in 0..RUNS {
-        last = Some(run(Policy::new("/bin/true"))?.0);
+        last = Some(run(&Policy::new("/bin/true"))?.0);
     }
     last.ok_or_else(|| "no run".to_owned())
 }
 
 fn no_cgroup(_: &Place<'_>) -> Result<Said, String> {
-    let (first, _) = run(Policy::new("/bin/true"))?;
+    let (first, _) = run(&Policy::new("/bin/true"))?;
     if first.layers.cgroup_version == 0 {
         return Ok(Said::Skipped("no cgroup here".to_owned()));
     }
@@ -311,20 +301,20 @@ fn descriptors() -> usize {
 }
 
 fn no_descriptor(place: &Place<'_>) -> Result<Said, String> {
-    run(Policy::new("/bin/true"))?;
+    run(&Policy::new("/bin/true"))?;
     let before = descriptors();
     many_runs()?;
     let after = descriptors();
     check(after <= before, || format!("{before} descriptors before, {after} after {RUNS} runs"))?;
-    let (inside, _) = run(place.attack(&["leaked_descriptors"]))?;
+    let (inside, _) = run(&place.attack(&["leaked_descriptors"]))?;
     check(inside.success(), || format!("inside: {:?}", inside.stderr))?;
     good(format!("{before} descriptors before, {after} after {RUNS} runs; only 0 to 2 inside"))
 }
 
 fn environment(place: &Place<'_>) -> Result<Said, String> {
-    let (outcome, _) = run(place.attack(&["environment"]))?;
+    let (outcome, _) = run(&place.attack(&["environment"]))?;
     check(outcome.success(), || format!("{:?}", outcome.stderr))?;
-    let (named, _) = run(Policy::new("/usr/bin/env").env("GREETING", "hello"))?;
+    let (named, _) = run(&Policy::new("/usr/bin/env").env("GREETING", "hello"))?;
     let text = named.stdout.text.unwrap_or_default();
     check(text.lines().any(|l| l == "GREETING=hello"), || format!("the named one is missing: {text}"))?;
     check(!text.contains("HOTCELL"), || text.clone())?;
@@ -333,10 +323,10 @@ fn environment(place: &Place<'_>) -> Result<Said, String> {
 
 fn next_run(_: &Place<'_>) -> Result<Said, String> {
     let leave = "umask 0; for d in \"$HOME\" /tmp /dev/shm; do echo x > \"$d/left\"; done; ipcmk -M 4096 >/dev/null; sleep 30 &";
-    run(Policy::new("/bin/bash").args(["-c", leave]))?;
+    run(&Policy::new("/bin/bash").args(["-c", leave]))?;
     let look =
         "umask; ls -A \"$HOME\" /tmp /dev/shm; ipcs -m | grep -c 0x; ps -e 2>/dev/null | grep -c sleep; true";
-    let (outcome, _) = run(Policy::new("/bin/bash").args(["-c", look]))?;
+    let (outcome, _) = run(&Policy::new("/bin/bash").args(["-c", look]))?;
     let text = outcome.stdout.text.unwrap_or_default();
     check(!text.contains("left"), || format!("files passed on: {text}"))?;
     let counts: Vec<&str> = text.lines().rev().take(2).collect();

@@ -73,8 +73,8 @@ pub enum Proven {
 /// What `runs` say about `row` when `user` starts the sandbox.
 ///
 /// Rules: with everything on it is stopped; without any one wall it is still stopped, unless the row says why only one
-/// wall exists; with all walls out, or bare where the row says so, it gets through. A refusal to run without a wall is
-/// no failure: knocking a layer out removes what needs it.
+/// wall exists or knocking it out took the others with it; with all walls out, or bare where the row says so, it gets
+/// through. A refusal to run without a wall is a failure, since the other walls were not tried.
 #[must_use]
 pub fn verdict(row: &Row, user: User, runs: &[Run]) -> Verdict {
     let find = |setting: Setting| runs.iter().find(|r| r.setting == setting).map(|r| shown(row, r));
@@ -109,7 +109,7 @@ pub fn verdict(row: &Row, user: User, runs: &[Run]) -> Verdict {
 
     let bare = find(Setting::Bare);
     match &bare {
-        Some(Shown::Absent) if matches!(row.proof, Proof::WallsOut | Proof::Bare(_)) => {
+        Some(Shown::Absent) if !matches!(row.proof, Proof::Never(_)) => {
             return Verdict::Skipped("this kernel has no such call or file".to_owned());
         }
         Some(Shown::Missing(why)) => return Verdict::Skipped(why.clone()),
@@ -122,17 +122,17 @@ pub fn verdict(row: &Row, user: User, runs: &[Run]) -> Verdict {
     for run in runs {
         let Setting::Without(wall) = run.setting else { continue };
         match shown(row, run) {
-            Shown::Stopped | Shown::Absent | Shown::Refused(_) => {}
-            Shown::Through if row.single_wall.is_some() || !has_other_wall(row, user, wall) => {}
+            Shown::Stopped | Shown::Absent => {}
+            Shown::Through if row.single_wall.is_some() || !has_other_wall(row, user, wall, run) => {}
             other => failures.push(format!("without {wall}: {other:?}")),
         }
     }
-    let proven = match row.proof {
+    let proven = match row.proof_for(user) {
         Proof::Never(why) => Proven::Not(why.to_owned()),
         _ if row.kernel_stops(user) => {
             Proven::Not("the bare kernel refuses an ordinary user; proven as root".to_owned())
         }
-        Proof::Bare(_) => match bare {
+        Proof::Bare(_) | Proof::BareAsRoot(_) => match bare {
             Some(Shown::Through) => Proven::Bare,
             other => {
                 failures.push(format!("proves nothing: bare {other:?}"));
@@ -141,7 +141,13 @@ pub fn verdict(row: &Row, user: User, runs: &[Run]) -> Verdict {
         },
         Proof::WallsOut => match find(Setting::AllOut) {
             Some(Shown::Through) => Proven::WallsOut,
+            // Something that no policy switches off still stands there, or the engine refuses to run with so little.
             Some(Shown::Refused(_)) if bare == Some(Shown::Through) => Proven::Bare,
+            Some(Shown::Stopped | Shown::Absent)
+                if bare == Some(Shown::Through) && row.has_lasting_wall(user) =>
+            {
+                Proven::Bare
+            }
             other => {
                 failures.push(format!("proves nothing: all walls out {other:?}, bare {bare:?}"));
                 Proven::Not(String::new())
@@ -177,9 +183,13 @@ fn is_stopped(shown: &Shown) -> bool {
     matches!(shown, Shown::Stopped | Shown::Absent)
 }
 
-/// Whether the row names a wall besides `wall` for this user.
-fn has_other_wall(row: &Row, user: User, wall: Wall) -> bool {
-    row.walls_for(user).any(|other| other != wall)
+/// Whether another wall of the row was in force in this run: knocking a layer out removes what needs it, and a host may
+/// lack one. What no policy switches off always counts.
+fn has_other_wall(row: &Row, user: User, wall: Wall, run: &Run) -> bool {
+    row.walls_for(user).any(|other| match other {
+        Wall::Layer(layer) => other != wall && run.in_force.contains(&layer),
+        Wall::Kernel | Wall::Supervisor | Wall::Launcher => other != wall,
+    })
 }
 
 #[cfg(test)]
@@ -193,7 +203,14 @@ mod tests {
     const ROW: Row = Row::attack(1, "example", Probe::C("example", &[]), &[A, B]);
 
     fn run(setting: Setting, code: i32) -> Run {
-        Run { setting, ending: Ending::Exited(code), survivor: false, note: String::new(), milliseconds: 0 }
+        Run {
+            setting,
+            ending: Ending::Exited(code),
+            survivor: false,
+            in_force: vec![Layer::MountNs, Layer::Landlock],
+            note: String::new(),
+            milliseconds: 0,
+        }
     }
 
     fn all(bare: i32, on: i32, without_a: i32, without_b: i32, out: i32) -> Vec<Run> {
@@ -237,16 +254,32 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_to_run_without_a_wall_is_no_failure() {
+    fn a_refusal_shows_nothing() {
         let mut runs = all(77, 0, 0, 0, 77);
-        runs[2].ending = Ending::Refused("needs mount_ns".to_owned());
         runs[4].ending = Ending::Refused("needs mount_ns".to_owned());
         assert_eq!(verdict(&ROW, User::Root, &runs), Verdict::Held(Proven::Bare));
         runs[1].ending = Ending::Refused("landlock".to_owned());
         assert!(
             matches!(verdict(&ROW, User::Root, &runs), Verdict::Failed(_)),
-            "but everybody's sandbox must run"
+            "everybody's sandbox must run"
         );
+        let mut runs = all(77, 0, 0, 0, 77);
+        runs[2].ending = Ending::Refused("needs mount_ns".to_owned());
+        assert!(
+            matches!(verdict(&ROW, User::Root, &runs), Verdict::Failed(_)),
+            "the other wall was not tried"
+        );
+    }
+
+    #[test]
+    fn what_another_layer_needs_goes_with_it() {
+        let mut runs = all(77, 0, 77, 0, 77);
+        assert!(
+            matches!(verdict(&ROW, User::User, &runs), Verdict::Failed(_)),
+            "the other wall was in force"
+        );
+        runs[2].in_force.clear();
+        assert_eq!(verdict(&ROW, User::User, &runs), Verdict::Held(Proven::WallsOut));
     }
 
     #[test]

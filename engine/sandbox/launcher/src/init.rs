@@ -55,8 +55,9 @@ fn live<'a>(
     control: &mut Fd,
     log: &mut Log,
 ) -> Result<(), Failure> {
-    identify(setup, from, log)?;
+    // First: cgroup version 1 lets only root of the whole host move a task of another user, and identify changes ids.
     join_cgroup(setup, from, log)?;
+    identify(setup, from, log)?;
     keep_descriptors(from).at(Step::Ids)?;
     *control = CONTROL;
 
@@ -114,7 +115,6 @@ fn retire(setup: &Setup<'_>, signals: Fd) -> Result<(), Failure> {
 
 /// Takes the ids inside, then ties its life to the launcher's.
 fn identify(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<(), Failure> {
-    log.done_at(Step::Decode, from.started);
     let mut byte = [0u8];
     if sys::read(from.go, &mut byte).at(Step::Map)? != 1 {
         return Err(Failure { step: Step::Map, errno: Errno::PERM, detail: 0 });
@@ -147,6 +147,7 @@ fn gone(fd: Fd) -> bool {
 }
 
 fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<(), Failure> {
+    log.done_at(Step::Decode, from.started);
     if setup.flags & setup::CGROUP_V1 != 0 {
         for (number, tasks) in from.cgroup.iter().enumerate() {
             // "0" is the writing thread; `tasks` avoids the global lock that `cgroup.procs` takes.
@@ -193,6 +194,9 @@ fn enter_root(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
         sys::mount(c"devpts", c"dev/pts", c"devpts", exec, c"newinstance,ptmxmode=0666,mode=0620")
             .at(Step::Devpts)?;
         log.done(Step::Devpts);
+    }
+    if setup.flags & setup::MQUEUE != 0 {
+        sys::mount(c"mqueue", c"dev/mqueue", c"mqueue", quiet, c"").at_item(Step::Devpts, 1)?;
     }
     sys::pivot_root(c".", c".").at(Step::Pivot)?;
     sys::umount(c".", sys::MNT_DETACH).at(Step::Pivot)?;

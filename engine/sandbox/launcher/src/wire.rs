@@ -239,6 +239,8 @@ pub mod setup {
     pub const PID_NS: u32 = 1 << 17;
     /// Mount scratch space.
     pub const SCRATCH: u32 = 1 << 18;
+    /// Mount the message queues of the own IPC namespace.
+    pub const MQUEUE: u32 = 1 << 20;
     /// `/proc` shows the runner under its own number, so that what is in force can be read back.
     pub const READBACK: u32 = 1 << 19;
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 use super::host::Facts;
-use super::judge::{Answers, Findings, Full, Limited, SEE_PID_NS};
+use super::judge::{Answers, Findings, Full, Limited, SEE_MOUNT_NS, SEE_PID_NS};
 use super::{LONGEST, host};
 use crate::engine::Engine;
 use crate::ids::Mapping;
@@ -168,6 +168,9 @@ fn next(form: &Form, layer: Option<Layer>, message: &str, ordinary: bool, ceilin
         Some(Layer::UserNs) if ordinary => Next::Fallback,
         Some(Layer::PidNs) if there(&Layer::MountNs) => {
             Next::Without(vec![(Layer::PidNs, message.to_owned()), (Layer::MountNs, SEE_PID_NS.to_owned())])
+        }
+        Some(Layer::MountNs) if there(&Layer::PidNs) => {
+            Next::Without(vec![(Layer::MountNs, message.to_owned()), (Layer::PidNs, SEE_MOUNT_NS.to_owned())])
         }
         Some(layer) => Next::Without(vec![(layer, message.to_owned())]),
         None => Next::Fallback,
@@ -458,6 +461,7 @@ mod tests {
             (form(Confinement::Namespaces, &[TimeNs]), Some(UserNs), true, &[TimeNs], None),
             (all(), Some(Landlock), true, &[TimeNs], without(&[Landlock])),
             (all(), Some(PidNs), true, &[], without(&[PidNs, MountNs])),
+            (all(), Some(MountNs), false, &[], without(&[MountNs, PidNs])),
             (all(), None, true, &[], None),
             (form(Confinement::Namespaces, &[Landlock]), Some(Landlock), false, &[], None),
             (few(), Some(Landlock), true, &[TimeNs], without(&[Landlock])),

@@ -177,3 +177,16 @@ async fn a_private_loopback_works() {
     let outcome = run(&Policy::new("/usr/bin/python3").args(["-c", script])).await;
     assert_eq!(stdout(&outcome), "b'hello'\n", "{}", told(&outcome));
 }
+
+#[tokio::test]
+async fn own_message_queues_and_shared_memory_work() {
+    let script = "import ctypes, os\n\
+        from multiprocessing import shared_memory\n\
+        libc = ctypes.CDLL(None, use_errno=True)\n\
+        q = libc.mq_open(b'/own', os.O_CREAT | os.O_RDWR, 0o600, None)\n\
+        print(q >= 0 or os.strerror(ctypes.get_errno()))\n\
+        m = shared_memory.SharedMemory(create=True, size=64); m.buf[0] = 7; print(m.buf[0]); m.close(); m.unlink()\n\
+        print(libc.shmget(0, 4096, 0o1600) >= 0)\n";
+    let outcome = run(&Policy::new("/usr/bin/python3").args(["-c", script])).await;
+    assert_eq!(stdout(&outcome), "True\n7\nTrue\n", "{}", told(&outcome));
+}
