@@ -16,6 +16,13 @@ impl Writer {
         w.u32(VERSION);
         w
     }
+    /// A request to the launcher. Its tag is 0 until [`set_tag`].
+    fn request(kind: u32) -> Self {
+        let mut w = Self::new();
+        w.u32(0);
+        w.u32(kind);
+        w
+    }
     /// The finished bytes.
     pub fn finish(self) -> Vec<u8> {
         self.0
@@ -51,10 +58,14 @@ impl Writer {
     }
 }
 
+/// Names a request, so that its answer can be told from that of another one, whose asker gave up waiting.
+pub fn set_tag(request: &mut [u8], tag: u32) {
+    request[4..8].copy_from_slice(&tag.to_le_bytes());
+}
+
 /// The first message to a launcher.
 pub fn hello(own_user_ns: bool, own_mounts: bool, own_network: bool, uid: u32, gid: u32) -> Vec<u8> {
-    let mut w = Writer::new();
-    w.u32(0);
+    let mut w = Writer::request(0);
     w.bool(own_user_ns);
     w.bool(own_mounts);
     w.bool(own_network);
@@ -65,8 +76,7 @@ pub fn hello(own_user_ns: bool, own_mounts: bool, own_network: bool, uid: u32, g
 
 /// Build a template from the operations in the memfd beside this message.
 pub fn template(id: u32, len: usize) -> Vec<u8> {
-    let mut w = Writer::new();
-    w.u32(1);
+    let mut w = Writer::request(1);
     w.u32(id);
     w.u64(len as u64);
     w.finish()
@@ -74,16 +84,14 @@ pub fn template(id: u32, len: usize) -> Vec<u8> {
 
 /// Forget a template.
 pub fn forget(id: u32) -> Vec<u8> {
-    let mut w = Writer::new();
-    w.u32(2);
+    let mut w = Writer::request(2);
     w.u32(id);
     w.finish()
 }
 
 /// Clone a host path.
 pub fn clone_mount(path: &CStr, dev: u64, ino: u64, read_only: bool, idmap: Option<IdMap>) -> Vec<u8> {
-    let mut w = Writer::new();
-    w.u32(3);
+    let mut w = Writer::request(3);
     w.cstr(path);
     w.u64(dev);
     w.u64(ino);
@@ -174,8 +182,7 @@ pub struct Setup {
 impl Setup {
     /// The request to the launcher.
     pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::new();
-        w.u32(4);
+        let mut w = Writer::request(4);
         w.u32(self.flags);
         w.u64(self.namespaces);
         for id in [self.inside.0, self.inside.1, self.outside.0, self.outside.1] {
@@ -283,7 +290,7 @@ mod tests {
                 hostname: b"sandbox".to_vec(),
             };
             let bytes = sent.encode();
-            let Ok(wire::Request::Spawn(got)) = wire::Request::decode(&bytes) else { panic!("not a spawn") };
+            let Ok((0, wire::Request::Spawn(got))) = wire::Request::decode(&bytes) else { panic!("not a spawn") };
             let back = Setup {
                 flags: got.flags, namespaces: got.namespaces, inside: got.inside, outside: got.outside,
                 template: got.template, scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files,

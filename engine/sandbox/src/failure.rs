@@ -66,8 +66,20 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
                 "the file system of a folder cannot show its owner as another user (idmapped mount): {said}"
             ),
         ),
+        Step::Fork | Step::Hello | Step::Network if errno == Errno::ENOSPC => (
+            Cause::Refused,
+            "a ceiling of this host on namespaces is reached: raise the user.max_*_namespaces that is too low \
+             (`sysctl -a --pattern 'user.max.*namespaces'` lists them)"
+                .to_owned(),
+        ),
+        Step::Fork if errno == Errno::ENOSYS => (
+            Cause::Refused,
+            "the system call clone3 is not there, as under the filter of some containers: run outside of it, or \
+             allow clone3 in the container's seccomp profile"
+                .to_owned(),
+        ),
         Step::Fork | Step::Hello
-            if matches!(errno, Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS) =>
+            if detail <= 1 && matches!(errno, Errno::EPERM | Errno::EACCES | Errno::EUSERS) =>
         {
             (Cause::Refused, format!("user namespaces are forbidden on this host ({said}): {USER_NS_HELP}"))
         }

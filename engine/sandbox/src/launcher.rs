@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use hotcell_launcher::EXECUTABLE;
@@ -36,6 +37,7 @@ pub enum Trouble {
 pub struct Launcher {
     socket: OwnedFd,
     child: Child,
+    next_tag: AtomicU32,
 }
 
 impl Launcher {
@@ -62,23 +64,35 @@ impl Launcher {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { socket: ours, child })
+        Ok(Self { socket: ours, child, next_tag: AtomicU32::new(1) })
     }
 
     /// Sends a request and waits for its answer, which may carry a descriptor.
     pub async fn ask(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Option<OwnedFd>, Trouble> {
-        self.tell(request, fds)?;
-        let answer = tokio::time::timeout(PATIENCE, receive(self.socket.as_fd())).await;
-        let message = match answer {
-            Err(_) => return Err(Trouble::Lost(format!("does not answer within {} s", PATIENCE.as_secs()))),
-            Ok(Err(e)) => return Err(Trouble::Lost(format!("cannot be read: {e}"))),
-            Ok(Ok(None)) => return Err(Trouble::Lost("has ended".to_owned())),
-            Ok(Ok(Some(message))) => message,
-        };
+        let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
+        let mut request = request.to_vec();
+        encode::set_tag(&mut request, tag);
+        self.tell(&request, fds)?;
+        let answer = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let message = receive(self.socket.as_fd())
+                    .await
+                    .map_err(|e| Trouble::Lost(format!("cannot be read: {e}")))?
+                    .ok_or_else(|| Trouble::Lost("has ended".to_owned()))?;
+                let said = message.tell().map_err(|e| Trouble::Lost(e.to_string()))?;
+                // Answers to those who stopped waiting are dropped, with the descriptors they carry.
+                if said.a >> 32 == u64::from(tag) {
+                    return Ok(message);
+                }
+            }
+        });
+        let message = answer
+            .await
+            .map_err(|_| Trouble::Lost(format!("does not answer within {} s", PATIENCE.as_secs())))??;
         let said = message.tell().map_err(|e| Trouble::Lost(e.to_string()))?;
         match said.kind {
             tell::DONE => Ok(message.fds.into_iter().next()),
-            tell::FAILED => Err(Trouble::Failed(failure(said.a, said.b, said.c))),
+            tell::FAILED => Err(Trouble::Failed(failure(said.a & u64::from(u32::MAX), said.b, said.c))),
             other => Err(Trouble::Lost(format!("answered with a message of kind {other}"))),
         }
     }

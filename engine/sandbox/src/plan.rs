@@ -211,7 +211,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         places,
         ceilings: shape.ceilings.clone(),
         host_writes: shape.host_writes,
-        knocked_out: !shape.knocked_out.is_empty(),
+        knocked_out: !shape.knocked_out.0.is_empty(),
         landlock_abi: abi,
     })
 }
@@ -246,7 +246,7 @@ fn layers(shape: &Shape, host: &Host) -> Layers {
     let mut layers = Layers::default();
     for layer in Layer::ALL {
         let state = match layer {
-            _ if shape.knocked_out.contains(&layer) => LayerState::Off,
+            _ if shape.knocked_out.0.contains(&layer) => LayerState::Off,
             Layer::UserNs | Layer::MountNs | Layer::PidNs | Layer::NetNs | Layer::IpcNs | Layer::UtsNs
                 if !namespaces =>
             {
@@ -507,10 +507,12 @@ pub fn job(
                 source.host.display()
             )));
         }
-        if !plan.rooted && plan.knocked_out {
-            continue; // a test without the layer that mounts
-        }
-        if !plan.rooted && source.kind != SourceKind::Workspace && source.inside != source.host {
+        // A test that knocks the mount namespace out keeps the rules, at the place where it has put the folder.
+        if !plan.rooted
+            && !plan.knocked_out
+            && source.kind != SourceKind::Workspace
+            && source.inside != source.host
+        {
             return Err(Refusal {
                 layer: Some(Layer::MountNs),
                 ..Refusal::new(format!(

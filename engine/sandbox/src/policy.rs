@@ -120,7 +120,7 @@ pub struct Shape {
     pub host_writes: bool,
     /// Layers switched off on purpose, for tests that prove the others. Empty in every profile.
     #[serde(skip)]
-    pub(crate) knocked_out: BTreeSet<Layer>,
+    pub knocked_out: danger::KnockedOut,
 }
 
 /// A place for a job's bind.
@@ -324,13 +324,29 @@ impl Policy {
     /// so that every such place can be found by its name.
     #[must_use]
     pub fn without_layer(mut self, layer: Layer, _: danger::WeakensTheSandbox) -> Self {
-        self.shape.knocked_out.insert(layer);
+        self.shape.knocked_out.0.insert(layer);
         self
     }
 }
 
 /// Tags that a caller must write out where a method makes things less safe.
 pub mod danger {
+    use std::collections::BTreeSet;
+
+    use crate::layer::Layer;
+
+    /// Layers that are off. Only [`Policy::without_layer`](super::Policy::without_layer) adds to it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct KnockedOut(pub(crate) BTreeSet<Layer>);
+
+    impl KnockedOut {
+        /// Whether no layer is off.
+        #[must_use]
+        pub fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+
     /// The caller knows that the sandbox holds less after this call.
     #[derive(Clone, Copy, Debug)]
     pub struct WeakensTheSandbox;

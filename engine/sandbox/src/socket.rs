@@ -46,15 +46,20 @@ impl Message {
 
 /// Receives one message without waiting; `None` at the end of the stream.
 pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
+    match receive_once(socket) {
+        // The other side ended without reading our last message. The kernel tells so once, before what it had
+        // sent itself, which is still there.
+        Err(e) if e.kind() == io::ErrorKind::ConnectionReset => receive_once(socket),
+        received => received,
+    }
+}
+
+fn receive_once(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut message = Message { bytes: [0; 1024], len: 0, fds: Vec::new() };
     let mut space = nix::cmsg_space!([i32; 4]);
     let mut iov = [IoSliceMut::new(&mut message.bytes)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-    let received = match recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags) {
-        // The other side ended without reading our last message.
-        Err(nix::errno::Errno::ECONNRESET) => return Ok(None),
-        received => received?,
-    };
+    let received = recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
     let mut fds = Vec::new();
     for control in received.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = control {

@@ -1,7 +1,8 @@
 //! The history of runs: one SQLite table in the state folder, bounded, safe for many processes at once.
 //!
 //! A row is written after its run's answer is given, so nothing here may hold anybody up: WAL, one commit without a
-//! sync, and no checkpoint on closing (the next commit that finds the log long does it).
+//! sync, and no checkpoint on closing. A commit that finds the log long empties it. SQLite's own rule does not do:
+//! every process reads the log anew, forgets how much of it is in the database already, and never begins it again.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,9 +25,8 @@ const KEPT: i64 = 1000;
 const STREAM: usize = 32 * 1024;
 /// How long another process may hold the database.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Pages of 4 KiB in the log before a commit moves them to the database. Whoever opens the database next reads the
-/// log through, so it is kept to a megabyte.
-const LOG_PAGES: i64 = 256;
+/// The longest log. Whoever opens the database next reads it through, about 0.3 ms for this much.
+const LONGEST_LOG: u64 = 512 * 1024;
 
 const TABLE: &str = "
     CREATE TABLE runs (
@@ -155,9 +155,7 @@ impl History {
             if version == 0 {
                 create(database)?;
             }
-            database.execute_batch(&format!(
-                "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = {LOG_PAGES};"
-            ))
+            database.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;")
         })
     }
 
@@ -239,7 +237,21 @@ impl History {
             }
             written
         })
-        .map_err(|error| self.bad(error))
+        .map_err(|error| self.bad(error))?;
+        self.empty_long_log();
+        Ok(())
+    }
+
+    /// Moves a long log into the database. The row is safe already: when somebody is in the way, the next one does it.
+    fn empty_long_log(&self) {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        if std::fs::metadata(log).is_ok_and(|m| m.len() > LONGEST_LOG) {
+            let emptied = self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            if let Err(error) = emptied {
+                tracing::debug!("the log of the history is long and cannot be emptied now: {error}");
+            }
+        }
     }
 
     /// All runs, newest first.
@@ -423,6 +435,17 @@ mod tests {
         let rows = history.list().unwrap();
         assert_eq!(rows.len(), usize::try_from(KEPT).unwrap());
         assert_eq!(rows.last().unwrap().id, "000005");
+    }
+
+    #[test]
+    fn the_log_stays_short_though_every_run_is_a_process_of_its_own() {
+        let (_dir, folder) = folder();
+        for n in 0..400 {
+            History::open(&folder).unwrap().add(&run(&format!("{n:06x}")), &outcome(&"x".repeat(3000))).unwrap();
+        }
+        let log = std::fs::metadata(folder.path().join("hotcell.db-wal")).unwrap().len();
+        assert!(log < 2 * LONGEST_LOG, "{log}");
+        assert_eq!(History::open(&folder).unwrap().list().unwrap().len(), 400);
     }
 
     #[test]

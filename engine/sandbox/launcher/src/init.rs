@@ -122,6 +122,10 @@ fn identify(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<()
     log.done(Step::Map);
     sys::set_name(c"hotcell-init");
     if setup.flags & setup::PRIVILEGED_MAP != 0 {
+        if setup.namespaces & sys::CLONE_NEWUSER == 0 && setup.flags & setup::DROP_CAPS != 0 {
+            // The change of ids takes the right to empty the bounding set.
+            runner::empty_bounding_set(setup)?;
+        }
         sys::drop_groups().at_item(Step::Ids, 1)?;
         sys::set_ids(setup.inside.0, setup.inside.1).at_item(Step::Ids, 2)?;
     }

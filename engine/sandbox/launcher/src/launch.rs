@@ -53,23 +53,29 @@ pub fn main() -> ! {
                 message.close_all();
             }
             Err(Errno::INTR) => {}
-            Err(Errno::PROTO) => answer(Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 })),
+            Err(Errno::PROTO) => {
+                answer(0, Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 }))
+            }
             Err(_) => sys::exit(1),
         }
     }
 }
 
 /// Answers a request on the supervisor's socket.
-fn answer(result: Result<Option<Fd>, Failure>) {
+fn answer(tag: u32, result: Result<Option<Fd>, Failure>) {
     let mut log = Log::new();
+    let tag = u64::from(tag) << 32;
     let sent = match result {
-        Ok(None) => log.tell(SUPERVISOR, tell::DONE, [0; 3], &[]),
+        Ok(None) => log.tell(SUPERVISOR, tell::DONE, [tag, 0, 0], &[]),
         Ok(Some(fd)) => {
-            let sent = log.tell(SUPERVISOR, tell::DONE, [0; 3], &[fd]);
+            let sent = log.tell(SUPERVISOR, tell::DONE, [tag, 0, 0], &[fd]);
             sys::close(fd);
             sent
         }
-        Err(f) => tell_failure(&mut log, SUPERVISOR, f),
+        Err(f) => {
+            let numbers = [tag | f.step as u64, u64::from(f.errno.0.unsigned_abs()), f.detail];
+            log.tell(SUPERVISOR, tell::FAILED, numbers, &[])
+        }
     };
     if sent.is_err() {
         sys::exit(1);
@@ -83,24 +89,28 @@ pub fn tell_failure(log: &mut Log, to: Fd, f: Failure) -> sys::Result<()> {
 
 impl Launcher {
     fn serve(&mut self, bytes: &[u8], fds: &[Fd]) {
-        match Request::decode(bytes) {
-            Ok(Request::Hello { own_user_ns, own_mounts, own_network, uid, gid }) => {
-                answer(self.hello(own_user_ns, own_mounts, own_network, uid, gid).map(|()| None));
+        let Ok((tag, request)) = Request::decode(bytes) else {
+            return answer(0, Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 }));
+        };
+        let done = match request {
+            Request::Hello { own_user_ns, own_mounts, own_network, uid, gid } => {
+                self.hello(own_user_ns, own_mounts, own_network, uid, gid).map(|()| None)
             }
-            Ok(Request::Template { id, len }) => answer(self.template(id, len, fds).map(|()| None)),
-            Ok(Request::Forget { id }) => answer(self.forget(id).map(|()| None)),
-            Ok(Request::Clone(request)) => answer(self.clone_mount(&request).map(Some)),
-            Ok(Request::Spawn(setup)) => {
+            Request::Template { id, len } => self.template(id, len, fds).map(|()| None),
+            Request::Forget { id } => self.forget(id).map(|()| None),
+            Request::Clone(request) => self.clone_mount(&request).map(Some),
+            Request::Spawn(setup) => {
                 // Everything about a sandbox is told on its own socket.
                 let Some((&control, cgroup)) = fds.split_first() else {
-                    return answer(Err(Failure { step: Step::Decode, errno: Errno::BADF, detail: 0 }));
+                    return answer(tag, Err(Failure { step: Step::Decode, errno: Errno::BADF, detail: 0 }));
                 };
                 if let Err(failure) = self.spawn(&setup, control, cgroup) {
                     let _ = tell_failure(&mut Log::new(), control, failure);
                 }
+                return;
             }
-            Err(_) => answer(Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 })),
-        }
+        };
+        answer(tag, done);
     }
 
     fn hello(&mut self, user: bool, mounts: bool, network: bool, uid: u32, gid: u32) -> Result<(), Failure> {
@@ -112,7 +122,9 @@ impl Launcher {
                 flags |= flag;
             }
         }
-        sys::unshare(flags).at_item(Step::Hello, 1)?;
+        if flags != 0 {
+            sys::unshare(flags).at_item(Step::Hello, 1)?;
+        }
         if user {
             write_file(sys::AT_FDCWD, c"/proc/self/setgroups", b"deny").at_item(Step::Hello, 2)?;
             let map = Text::of(format_args!("{uid} {uid} 1\n"));

@@ -210,15 +210,7 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
         sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at_item(Step::Capabilities, 1)?;
     }
     if setup.flags & setup::DROP_CAPS != 0 {
-        // Up to the last capability that this kernel knows.
-        for capability in 0..64 {
-            match sys::prctl(sys::PR_CAPBSET_DROP, capability) {
-                Err(Errno::INVAL) => break,
-                // An ordinary user without an own user namespace has no right to: no_new_privs keeps the set unused.
-                Err(Errno::PERM) if setup.namespaces & sys::CLONE_NEWUSER == 0 => break,
-                dropped => dropped.at_item(Step::Capabilities, 2)?,
-            }
-        }
+        empty_bounding_set(setup)?;
         sys::prctl(sys::PR_CAP_AMBIENT, u64::from(sys::PR_CAP_AMBIENT_CLEAR_ALL))
             .at_item(Step::Capabilities, 3)?;
     }
@@ -246,6 +238,19 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
     }
     if !no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
         sys::drop_capability_sets().at_item(Step::Capabilities, 5)?;
+    }
+    Ok(())
+}
+
+/// Empties the bounding set up to the last capability that this kernel knows.
+pub fn empty_bounding_set(setup: &Setup<'_>) -> Result<(), Failure> {
+    for capability in 0..64 {
+        match sys::prctl(sys::PR_CAPBSET_DROP, capability) {
+            Err(Errno::INVAL) => break,
+            // An ordinary user without an own user namespace has no right to: no_new_privs keeps the set unused.
+            Err(Errno::PERM) if setup.namespaces & sys::CLONE_NEWUSER == 0 => break,
+            dropped => dropped.at_item(Step::Capabilities, 2)?,
+        }
     }
     Ok(())
 }

@@ -15,8 +15,14 @@ pub const HOST: &CStr = c"/host";
 /// The operation that failed, by its number.
 pub fn build(place: &CStr, host: Fd, ops: List<'_, TemplateOp<'_>>) -> Result<Fd, Failure> {
     // Small: it holds only names, links and a few files of /etc.
-    sys::mount(c"hotcell", place, c"tmpfs", sys::MS_NOSUID, c"size=4m,nr_inodes=4096,mode=0755")
-        .at(Step::Template)?;
+    sys::mount(
+        c"hotcell",
+        place,
+        c"tmpfs",
+        sys::MS_NOSUID | sys::MS_NODEV,
+        c"size=4m,nr_inodes=4096,mode=0755",
+    )
+    .at(Step::Template)?;
     match fill(place, host, ops) {
         Ok(root) => Ok(root),
         Err(failure) => {

@@ -324,15 +324,16 @@ pub struct Job<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Decodes a message to the launcher.
+    /// Decodes a message to the launcher: its tag, which the answer repeats, and the request.
     ///
     /// # Errors
     /// [`Malformed`] for anything that is not exactly one request of this version.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &'a [u8]) -> Result<(u32, Self), Malformed> {
         let mut r = Reader::new(bytes);
         if r.u32()? != VERSION {
             return Err(Malformed);
         }
+        let tag = r.u32()?;
         let request = match r.u32()? {
             0 => Self::Hello {
                 own_user_ns: r.u8()? != 0,
@@ -375,7 +376,7 @@ impl<'a> Request<'a> {
             }),
             _ => return Err(Malformed),
         };
-        if r.rest.is_empty() { Ok(request) } else { Err(Malformed) }
+        if r.rest.is_empty() { Ok((tag, request)) } else { Err(Malformed) }
     }
 }
 
@@ -442,7 +443,8 @@ pub mod tell {
     pub const FAILED: u32 = 5;
     /// Use so far; `a` memory in bytes, `b` CPU time in microseconds, `c` processes.
     pub const USE: u32 = 6;
-    /// A request to the launcher succeeded; may carry a descriptor.
+    /// A request to the launcher succeeded; may carry a descriptor. The launcher's answers to requests have the
+    /// request's tag in the upper half of `a`.
     pub const DONE: u32 = 7;
 }
 
@@ -617,11 +619,13 @@ mod tests {
 
     #[test]
     fn trailing_bytes_and_wrong_versions_are_refused() {
-        let forget = [VERSION.to_le_bytes(), 2u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
-        assert!(matches!(Request::decode(&forget), Ok(Request::Forget { id: 9 })));
+        let forget =
+            [VERSION.to_le_bytes(), 5u32.to_le_bytes(), 2u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
+        assert!(matches!(Request::decode(&forget), Ok((5, Request::Forget { id: 9 }))));
         assert!(Request::decode(&[&forget[..], &[0]].concat()).is_err());
-        assert!(Request::decode(&forget[..11]).is_err());
-        let other = [99u32.to_le_bytes(), 2u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
+        assert!(Request::decode(&forget[..15]).is_err());
+        let other =
+            [99u32.to_le_bytes(), 5u32.to_le_bytes(), 2u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
         assert!(Request::decode(&other).is_err());
     }
 
