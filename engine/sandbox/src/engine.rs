@@ -346,6 +346,7 @@ fn refusal_of(trouble: &Trouble) -> Refusal {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // the shape that map_err wants
 pub(crate) fn out_of_descriptors(e: std::io::Error) -> Refusal {
     Refusal::internal(format!(
         "a descriptor for the sandbox cannot be made: {e}; raise `ulimit -n` or run fewer at once"

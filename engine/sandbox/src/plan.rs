@@ -693,7 +693,8 @@ mod tests {
 
     #[test]
     fn what_is_required_and_missing_is_a_refusal_that_names_it() {
-        let lacks: [(Layer, fn(&mut Host)); 3] = [
+        type Lose = fn(&mut Host);
+        let lacks: [(Layer, Lose); 3] = [
             (Layer::Landlock, |h| h.landlock = Err("ENOSYS".into())),
             (Layer::Cgroup, |h| h.cgroup = Err("not writable".into())),
             (Layer::TimeNs, |h| h.time_ns = Err("EINVAL".into())),
@@ -712,7 +713,8 @@ mod tests {
 
     #[test]
     fn senseless_limits_are_refused() {
-        let cases: [(&str, fn(&mut Limits)); 7] = [
+        type Spoil = fn(&mut Limits);
+        let cases: [(&str, Spoil); 7] = [
             ("memory", |l| l.memory = Bytes(0)),
             ("memory", |l| l.memory = Bytes::gib(64)),
             ("memory", |l| l.memory = Bytes::kib(4)),

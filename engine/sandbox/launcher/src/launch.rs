@@ -54,7 +54,7 @@ pub fn main() -> ! {
             }
             Err(Errno::INTR) => {}
             Err(Errno::PROTO) => {
-                answer(0, Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 }))
+                answer(0, Err(Failure { step: Step::Decode, errno: Errno::PROTO, detail: 0 }));
             }
             Err(_) => sys::exit(1),
         }

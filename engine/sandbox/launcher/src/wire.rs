@@ -603,16 +603,16 @@ mod tests {
             let len = round % 97;
             for _ in 0..len {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                bytes.push(if state >> 60 < 6 { 0 } else { (state >> 33) as u8 });
+                bytes.push(if state >> 60 < 6 { 0 } else { state.to_le_bytes()[5] });
             }
-            if round % 2 == 0 && bytes.len() >= 8 {
+            if round % 2 == 0 && bytes.len() >= 12 {
                 bytes[..4].copy_from_slice(&VERSION.to_le_bytes());
-                let kind = u32::from(bytes[4] % 6);
-                bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+                let kind = u32::from(bytes[8] % 6);
+                bytes[8..12].copy_from_slice(&kind.to_le_bytes());
             }
             let _ = Request::decode(&bytes);
             let _ = Job::decode(&bytes);
-            let _ = template_ops(&bytes).map(|ops| ops.count());
+            let _ = template_ops(&bytes).map(Iterator::count);
             let _ = Tell::decode(&bytes).map(|t| t.steps().count());
         }
     }
@@ -634,7 +634,7 @@ mod tests {
         for (bytes, good) in
             [(&b"ab\0"[..], true), (b"ab", false), (b"a\0b\0", false), (b"\0", true), (b"", false)]
         {
-            let mut message = (bytes.len() as u32).to_le_bytes().to_vec();
+            let mut message = u32::try_from(bytes.len()).expect("short").to_le_bytes().to_vec();
             message.extend_from_slice(bytes);
             assert_eq!(Reader::new(&message).cstr().is_ok(), good, "{bytes:?}");
         }
