@@ -104,7 +104,7 @@ pub enum RunsCommand {
 )]
 pub struct RunArgs {
     /// Run a source FILE (- for stdin): python, bash
-    #[arg(long, value_name = "LANG", value_parser = language())]
+    #[arg(long, value_name = "LANG", value_parser = language(), hide_possible_values = true)]
     pub lang: Option<Language>,
     /// standard, strict, landlock-only or a FILE
     #[arg(long, value_name = "PROFILE")]
@@ -148,31 +148,31 @@ pub struct RunArgs {
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Of the whole tree, without scratch [default: 512M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     memory: Option<Bytes>,
     /// Wall clock [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Of the whole tree; none for no limit [default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, allow_negative_numbers = true, value_name = "TIME")]
     cpu_time: Option<Span>,
     /// Processes and threads [default: 64]
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
     processes: Option<u32>,
     /// Written to scratch [default: 256M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     disk: Option<Bytes>,
     /// Made in scratch [default: 65536]
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
     files: Option<u64>,
     /// Kept of each output stream [default: 1M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     capture: Option<Bytes>,
     /// Of both output streams together [default: 64M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     output: Option<Bytes>,
     /// Processors kept busy at once, such as 1.5
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
     cpus: Option<f64>,
 }
 

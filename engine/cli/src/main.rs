@@ -66,7 +66,10 @@ fn printed(result: std::io::Result<()>, code: u8) -> u8 {
 
 /// One thread: nothing here waits for a processor, and threads cost time at the start.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop cannot be made")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the event loop cannot be made")
 }
 
 /// Waits for somebody who wants an end: Ctrl-C, or a polite kill.
@@ -94,7 +97,10 @@ fn current_folder() -> PathBuf {
 /// Reads the configuration; `project` is the folder whose own file counts.
 fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configuration, ErrorReport> {
     let places = Places {
-        named: common.config.clone().or_else(|| folder("HOTCELL_CONFIG").filter(|p| !p.as_os_str().is_empty())),
+        named: common
+            .config
+            .clone()
+            .or_else(|| folder("HOTCELL_CONFIG").filter(|p| !p.as_os_str().is_empty())),
         usual: Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME")),
         project,
     };

@@ -19,7 +19,9 @@ use hotcell_service::request::{LONGEST_SOURCE, Language, Prepared, RunRequest, S
 use hotcell_service::state::{StateChoice, StateFolder};
 
 use crate::args::{Common, RunArgs};
-use crate::{configuration, current_folder, exit, interrupted, notes, printed, runtime, state, streams, usage};
+use crate::{
+    configuration, current_folder, exit, interrupted, notes, printed, runtime, state, streams, usage,
+};
 
 /// How long the rest of a sandbox may take to go away after the answer.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -39,7 +41,10 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Err(outcome) => Done { outcome: *outcome, code: None, engine: None },
         Ok((prepared, input)) => {
             for name in &prepared.unset {
-                tracing::warn!("--env {}: it is not set here, so it is not set inside", name.to_string_lossy());
+                tracing::warn!(
+                    "--env {}: it is not set here, so it is not set inside",
+                    name.to_string_lossy()
+                );
             }
             let runtime = runtime()?;
             let done = runtime.block_on(execute(&prepared, input, common.json));
@@ -61,18 +66,27 @@ struct Done {
 type Input = Result<Option<File>, String>;
 
 /// Everything that can be wrong with command line and configuration.
-fn begin(common: &Common, args: &RunArgs, cwd: &Path) -> Result<(Merged, RunRequest, StateChoice, Input), ErrorReport> {
+fn begin(
+    common: &Common,
+    args: &RunArgs,
+    cwd: &Path,
+) -> Result<(Merged, RunRequest, StateChoice, Input), ErrorReport> {
     let what = what(args)?;
     let project = args.workspace.as_ref().map_or_else(|| cwd.to_owned(), |w| cwd.join(w));
     let configuration = configuration(common, Some(project))?;
     let takes_source = matches!(what, What::Source(_, Source::Text(_), _));
     if takes_source && args.stdin.as_ref().is_some_and(|s| s == "-") {
-        return Err(ErrorReport::new(Code::Usage, "standard input cannot be both the source and the program's input")
-            .field("--stdin")
-            .hint("name a file with --stdin FILE, or the source's file in place of -"));
+        return Err(ErrorReport::new(
+            Code::Usage,
+            "standard input cannot be both the source and the program's input",
+        )
+        .field("--stdin")
+        .hint("name a file with --stdin FILE, or the source's file in place of -"));
     }
     let what = match what {
-        What::Source(language, Source::Text(_), arguments) => What::Source(language, Source::Text(source()?), arguments),
+        What::Source(language, Source::Text(_), arguments) => {
+            What::Source(language, Source::Text(source()?), arguments)
+        }
         other => other,
     };
     let input = if takes_source && args.stdin.is_none() { Ok(None) } else { input(args.stdin.as_ref()) };
@@ -124,8 +138,9 @@ fn input(stdin: Option<&OsString>) -> Input {
         Some(word) if word == "null" => return Ok(None),
         Some(word) if word != "-" => {
             let path = Path::new(word);
-            let file = File::open(path)
-                .map_err(|e| format!("--stdin {}: {e}; name a file that can be read, - or null", path.display()))?;
+            let file = File::open(path).map_err(|e| {
+                format!("--stdin {}: {e}; name a file that can be read, - or null", path.display())
+            })?;
             if file.metadata().is_ok_and(|m| m.is_dir()) {
                 return Err(format!("--stdin {}: is a folder; name a file, - or null", path.display()));
             }
@@ -138,7 +153,8 @@ fn input(stdin: Option<&OsString>) -> Input {
         },
     };
     // The usual input of a service: nothing to carry over.
-    let null = file.metadata().is_ok_and(|m| m.file_type().is_char_device() && m.rdev() == nix::libc::makedev(1, 3));
+    let null =
+        file.metadata().is_ok_and(|m| m.file_type().is_char_device() && m.rdev() == nix::libc::makedev(1, 3));
     Ok((!null).then_some(file))
 }
 

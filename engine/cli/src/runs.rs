@@ -70,7 +70,8 @@ pub fn of_history(error: &HistoryError) -> ErrorReport {
 }
 
 fn table(rows: &[RunRow]) -> String {
-    let mut text = format!("{:12}  {:20}  {:14}  {:>4}  {:>8}  COMMAND\n", "ID", "STARTED", "CAUSE", "EXIT", "WALL");
+    let mut text =
+        format!("{:12}  {:20}  {:14}  {:>4}  {:>8}  COMMAND\n", "ID", "STARTED", "CAUSE", "EXIT", "WALL");
     for row in rows {
         let exit = row.exit_code.map(|c| c.to_string()).unwrap_or_default();
         let wall = row.usage.wall_us.map(notes::time).unwrap_or_default();
@@ -89,7 +90,10 @@ fn page(outcome: &Outcome) -> String {
         let _ = writeln!(text, "{}", printable(reason));
     }
     for denial in &outcome.denials {
-        let line = format!("denied: {} {} ({}, {} times)", denial.operation, denial.target, denial.layer, denial.count);
+        let line = format!(
+            "denied: {} {} ({}, {} times)",
+            denial.operation, denial.target, denial.layer, denial.count
+        );
         let _ = writeln!(text, "{}", printable(&line));
     }
     if !outcome.layers.states.is_empty() {
@@ -99,7 +103,9 @@ fn page(outcome: &Outcome) -> String {
         }
         text.push('\n');
     }
-    for mount in outcome.mounts.iter().filter(|m| !matches!(m.kind.as_str(), "system" | "device" | "proc" | "devpts")) {
+    for mount in
+        outcome.mounts.iter().filter(|m| !matches!(m.kind.as_str(), "system" | "device" | "proc" | "devpts"))
+    {
         let access = if mount.writable { "rw" } else { "ro" };
         let _ = writeln!(text, "mount: {} ({}, {access})", printable(&mount.inside), mount.kind);
     }
@@ -115,7 +121,12 @@ fn stream(text: &mut String, name: &str, output: &Output) {
         return;
     }
     let kept = output.to_bytes();
-    let _ = writeln!(text, "{name}: {} bytes{}", output.bytes, if output.truncated { ", the middle is gone" } else { "" });
+    let _ = writeln!(
+        text,
+        "{name}: {} bytes{}",
+        output.bytes,
+        if output.truncated { ", the middle is gone" } else { "" }
+    );
     for line in String::from_utf8_lossy(&kept).lines() {
         let _ = writeln!(text, "  | {}", printable(line));
     }

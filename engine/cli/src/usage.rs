@@ -73,7 +73,9 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
                 Some(near) if option.starts_with("--") => format!("did you mean {near}? {help}"),
                 _ => format!("{before}{help}"),
             };
-            ErrorReport::new(Code::UnknownOption, format!("there is no option {option}")).field(option).hint(hint)
+            ErrorReport::new(Code::UnknownOption, format!("there is no option {option}"))
+                .field(option)
+                .hint(hint)
         }
         ErrorKind::UnknownArgument if command.as_deref() == Some("run") => without_dashes(&option),
         ErrorKind::InvalidSubcommand => {
@@ -92,7 +94,8 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
                 Some(ContextValue::Strings(all)) => all.clone(),
                 _ => Vec::new(),
             };
-            let report = ErrorReport::new(Code::InvalidValue, format!("{option} {value:?} is not possible")).field(option);
+            let report = ErrorReport::new(Code::InvalidValue, format!("{option} {value:?} is not possible"))
+                .field(option);
             match nearest(&value, known.iter().map(String::as_str)) {
                 Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
                 None => report.hint(help),
@@ -103,7 +106,8 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
             ErrorReport::new(Code::InvalidValue, format!("{option} {value:?}: {why}")).field(option)
         }
         ErrorKind::InvalidUtf8 => {
-            ErrorReport::new(Code::InvalidValue, "a name or a number on the command line is not UTF-8").hint(help)
+            ErrorReport::new(Code::InvalidValue, "a name or a number on the command line is not UTF-8")
+                .hint(help)
         }
         _ => {
             let text = error.render().to_string();

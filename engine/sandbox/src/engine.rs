@@ -19,7 +19,7 @@ use crate::launcher::{Launcher, Trouble};
 use crate::layer::Layer;
 use crate::outcome::{LayerState, Outcome};
 use crate::plan::{self, Refusal, ShapePlan, Source, SourceKind};
-use crate::policy::{Policy, Shape};
+use crate::policy::{Limits, Policy, Shape};
 use crate::root::{self, Place};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
@@ -216,15 +216,7 @@ impl Inner {
 
     fn take_group(&self, plan: &ShapePlan) -> Result<Option<Group>, Refusal> {
         let Some(cgroups) = self.cgroups.as_ref().filter(|_| plan.group) else { return Ok(None) };
-        let limits = &plan.ceilings;
-        let group = GroupLimits {
-            // Scratch lives in memory and is charged to the group.
-            memory: Bytes(limits.memory.0.saturating_add(limits.disk.0)),
-            // Process 1 counts.
-            processes: limits.processes.saturating_add(1),
-            cpus: limits.cpus,
-        };
-        cgroups.take(&group).map(Some).map_err(|e| Refusal {
+        cgroups.take(&group_limits(&plan.ceilings)).map(Some).map_err(|e| Refusal {
             layer: Some(Layer::Cgroup),
             ..Refusal::new(format!("a cgroup for the sandbox cannot be made: {e}"))
         })
@@ -314,6 +306,17 @@ impl Ready {
         self.templates.insert(places.clone(), id);
         self.next += 1;
         Ok(id)
+    }
+}
+
+/// The limits of a sandbox's group.
+pub(crate) fn group_limits(limits: &Limits) -> GroupLimits {
+    GroupLimits {
+        // Scratch lives in memory and is charged to the group.
+        memory: Bytes(limits.memory.0.saturating_add(limits.disk.0)),
+        // Process 1 counts.
+        processes: limits.processes.saturating_add(1),
+        cpus: limits.cpus,
     }
 }
 

@@ -589,6 +589,11 @@ fn check_ceilings(limits: &Limits, ceilings: &Limits) -> Result<(), Refusal> {
     if limits.processes > ceilings.processes {
         return Err(above("processes", limits.processes.to_string(), ceilings.processes.to_string()));
     }
+    if limits.cpus.is_some() && ceilings.cpus.is_none() {
+        return Err(Refusal::new(
+            "a limit on cpus must stand in the shape's ceilings, before the sandbox is made",
+        ));
+    }
     if limits.files > ceilings.files {
         return Err(above("files", limits.files.to_string(), ceilings.files.to_string()));
     }

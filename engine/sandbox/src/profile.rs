@@ -123,7 +123,7 @@ impl Profile {
         policy.shape.network = self.network;
         policy.shape.proc = self.proc;
         policy.shape.require.clone_from(&self.require);
-        policy.job.limits = self.limits.over(Limits::default());
+        policy.job.limits = self.limits.over(&Limits::default());
         policy.job.env = self.env.iter().map(|(n, v)| (n.into(), v.into())).collect();
         policy.job.binds.clone_from(&self.binds);
         policy
@@ -320,7 +320,7 @@ pub struct LimitSettings {
 impl LimitSettings {
     /// `base` with what is set here.
     #[must_use]
-    pub fn over(&self, base: Limits) -> Limits {
+    pub fn over(&self, base: &Limits) -> Limits {
         Limits {
             memory: self.memory.unwrap_or(base.memory),
             wall: self.timeout.unwrap_or(base.wall),

@@ -10,8 +10,9 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::cgroup::Group;
-use crate::engine::{Engine, Slot, out_of_descriptors};
+use crate::engine::{Engine, Slot, group_limits, out_of_descriptors};
 use crate::ids::Mapping;
+use crate::layer::Layer;
 use crate::plan::{self, Refusal, ShapePlan, Source};
 use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Running, StdinWriter};
@@ -44,10 +45,16 @@ impl Sandbox {
         })
     }
 
-    pub(crate) async fn start(self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
+    pub(crate) async fn start(mut self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
         let host = &self.engine.0.host;
         let home = self.scratch.as_ref().map_or(Path::new(HOME), plain::Scratch::path);
         let plan = plan::job(job, &sources, home, &self.plan, host)?;
+        if let Some(group) = self.group.as_mut().filter(|_| job.limits != self.plan.ceilings) {
+            group.limit(&group_limits(&job.limits)).map_err(|e| Refusal {
+                layer: Some(Layer::Cgroup),
+                ..Refusal::new(format!("the limits of the job cannot be set: {e}"))
+            })?;
+        }
         if let Some(scratch) = &self.scratch {
             scratch.fill(&sources, &job.limits)?;
         }

@@ -35,7 +35,7 @@ pub enum Chunk {
 /// How long the end may take after a kill before it is reported anyway.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 /// Read from a pipe at once.
-const PIECE: usize = 64 * 1024;
+const PIECE: usize = 16 * 1024;
 
 /// A sandbox's ends on this side.
 pub struct Ends {

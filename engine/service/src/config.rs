@@ -14,7 +14,8 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::policy::{Bind, Confinement, Network, Policy, ProcView};
 use hotcell_sandbox::profile::{
-    self, FileError, Key, LIMIT_KEYS, LimitSettings, NetworkName, Profile, ProfileError, parse_bind, parse_strict,
+    self, FileError, Key, LIMIT_KEYS, LimitSettings, NetworkName, Profile, ProfileError, parse_bind,
+    parse_strict,
 };
 use hotcell_sandbox::{Layer, Limits};
 use serde::Deserialize;
@@ -106,7 +107,9 @@ impl Settings {
         let set = written.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into()));
         let pass = written.pass_env.into_iter().map(|n| EnvSetting::Pass(n.into()));
         Ok(Self {
-            profile: written.profile.map(|p| if is_file(OsStr::new(&p)) { base.join(p).into() } else { p.into() }),
+            profile: written
+                .profile
+                .map(|p| if is_file(OsStr::new(&p)) { base.join(p).into() } else { p.into() }),
             state: written.state.map(|p| base.join(p)),
             network: written.network,
             proc: written.proc,
@@ -133,13 +136,16 @@ impl Settings {
                 continue;
             }
             let bad = |why: String| {
-                ErrorReport::new(Code::Configuration, format!("HOTCELL_{key}: {why}")).field(format!("HOTCELL_{key}"))
+                ErrorReport::new(Code::Configuration, format!("HOTCELL_{key}: {why}"))
+                    .field(format!("HOTCELL_{key}"))
             };
             let text = || value.to_str().ok_or_else(|| bad("is not UTF-8".to_owned()));
             let limits = &mut settings.limits;
             macro_rules! parsed {
                 ($place:expr) => {
-                    $place = Some(text()?.parse().map_err(|e| bad(format!("{:?}: {e}", text().unwrap_or_default())))?)
+                    $place = Some(
+                        text()?.parse().map_err(|e| bad(format!("{:?}: {e}", text().unwrap_or_default())))?,
+                    )
                 };
             }
             match key {
@@ -147,7 +153,8 @@ impl Settings {
                 "STATE" => settings.state = Some(cwd.join(&value)),
                 "CONFIG" => {} // read by whoever looks for the file
                 "NETWORK" => {
-                    settings.network = Some(network_name(text()?).ok_or_else(|| bad("is none or off".to_owned()))?);
+                    settings.network =
+                        Some(network_name(text()?).ok_or_else(|| bad("is none or off".to_owned()))?);
                 }
                 "PROC" => {
                     settings.proc = Some(match text()? {
@@ -183,8 +190,21 @@ impl Settings {
 
 /// The variables that are read, without their prefix.
 const VARIABLES: [&str; 15] = [
-    "PROFILE", "STATE", "CONFIG", "NETWORK", "PROC", "REQUIRE", "MEMORY", "TIMEOUT", "CPU_TIME", "PROCESSES", "DISK",
-    "FILES", "CAPTURE", "OUTPUT", "CPUS",
+    "PROFILE",
+    "STATE",
+    "CONFIG",
+    "NETWORK",
+    "PROC",
+    "REQUIRE",
+    "MEMORY",
+    "TIMEOUT",
+    "CPU_TIME",
+    "PROCESSES",
+    "DISK",
+    "FILES",
+    "CAPTURE",
+    "OUTPUT",
+    "CPUS",
 ];
 
 fn network_name(text: &str) -> Option<NetworkName> {
@@ -330,10 +350,12 @@ pub fn of_file(error: FileError) -> ErrorReport {
 pub fn of_profile(error: ProfileError, field: &str) -> ErrorReport {
     match error {
         ProfileError::Unknown { name, nearest } => {
-            ErrorReport::new(Code::UnknownName, format!("there is no profile {name:?}")).field(field).hint(format!(
-                "did you mean {nearest:?}? there are {}; a file is given with a slash, as ./mine.toml",
-                Profile::names().collect::<Vec<_>>().join(", ")
-            ))
+            ErrorReport::new(Code::UnknownName, format!("there is no profile {name:?}")).field(field).hint(
+                format!(
+                    "did you mean {nearest:?}? there are {}; a file is given with a slash, as ./mine.toml",
+                    Profile::names().collect::<Vec<_>>().join(", ")
+                ),
+            )
         }
         ProfileError::File(error) => of_file(error),
     }
@@ -394,7 +416,7 @@ fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
         policy.shape.proc = proc;
     }
     policy.shape.require.extend(&settings.require);
-    policy.job.limits = settings.limits.over(std::mem::take(&mut policy.job.limits));
+    policy.job.limits = settings.limits.over(&policy.job.limits);
     policy.job.binds.extend(settings.binds.iter().cloned());
     policy.job.toolchains.extend(settings.toolchains.iter().cloned());
     env.extend(settings.env.iter().cloned());
@@ -402,7 +424,8 @@ fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
 
 /// What a project says goes only where it tightens.
 fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) -> Result<(), Widening> {
-    let never = |key: &'static str, asked: String| Widening { key, asked, allowed: "not for a project".to_owned() };
+    let never =
+        |key: &'static str, asked: String| Widening { key, asked, allowed: "not for a project".to_owned() };
     let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     if let Some(state) = &settings.state {
         return Err(never("state", state.display().to_string()));
@@ -432,12 +455,16 @@ fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) 
     match settings.proc {
         Some(ProcView::OwnProcesses) => shape.proc = ProcView::OwnProcesses,
         Some(ProcView::Masked) if shape.proc == ProcView::OwnProcesses => {
-            return Err(Widening { key: "proc", asked: "masked".to_owned(), allowed: "own_processes".to_owned() });
+            return Err(Widening {
+                key: "proc",
+                asked: "masked".to_owned(),
+                allowed: "own_processes".to_owned(),
+            });
         }
         _ => {}
     }
     shape.require.extend(&settings.require);
-    let asked = settings.limits.over(policy.job.limits.clone());
+    let asked = settings.limits.over(&policy.job.limits);
     if let Some((key, asked, allowed)) = wider(&asked, &policy.job.limits) {
         return Err(Widening { key, asked, allowed });
     }
@@ -447,7 +474,8 @@ fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) 
 
 /// A profile that a project names: of everything the tighter.
 fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
-    if profile.confinement == Confinement::LandlockOnly && policy.shape.confinement == Confinement::Namespaces {
+    if profile.confinement == Confinement::LandlockOnly && policy.shape.confinement == Confinement::Namespaces
+    {
         return Err(Widening {
             key: "profile",
             asked: profile.name.clone(),
@@ -462,7 +490,7 @@ fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
         policy.shape.proc = ProcView::OwnProcesses;
     }
     policy.shape.require.extend(&profile.require);
-    let theirs = profile.limits.over(Limits::default());
+    let theirs = profile.limits.over(&Limits::default());
     let ours = std::mem::take(&mut policy.job.limits);
     policy.job.limits = Limits {
         memory: ours.memory.min(theirs.memory),
@@ -546,7 +574,10 @@ mod tests {
     #[test]
     fn a_project_can_tighten() {
         for (project, check) in [
-            ("[limits]\nmemory = \"64M\"", (|p| p.job.limits.memory == Bytes::mib(64)) as fn(&Policy) -> bool),
+            (
+                "[limits]\nmemory = \"64M\"",
+                (|p| p.job.limits.memory == Bytes::mib(64)) as fn(&Policy) -> bool,
+            ),
             ("[limits]\ntimeout = \"1s\"", |p| p.job.limits.wall == Duration::from_secs(1)),
             ("[limits]\nmemory = \"512M\"", |p| p.job.limits.memory == Bytes::mib(512)),
             ("[limits]\ncpus = 0.5", |p| p.job.limits.cpus == Some(0.5)),
@@ -595,7 +626,8 @@ mod tests {
 
     #[test]
     fn what_the_request_says_is_last() {
-        let policy = joined("[limits]\nmemory = \"1G\"", "[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"2G\"");
+        let policy =
+            joined("[limits]\nmemory = \"1G\"", "[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"2G\"");
         assert_eq!(policy.unwrap().job.limits.memory, Bytes::gib(2));
         let policy = joined("network = \"off\"", "", "network = \"none\"").unwrap();
         assert_eq!(policy.shape.network, Network::Off, "no network is never more than before");
@@ -603,10 +635,15 @@ mod tests {
 
     #[test]
     fn a_file_s_paths_count_from_its_folder() {
-        let s = settings("profile = \"./p.toml\"\nstate = \"s\"\nro = [\"a:/b\"]\ntoolchains = [\"t\"]\npass_env = [\"A\"]");
+        let s = settings(
+            "profile = \"./p.toml\"\nstate = \"s\"\nro = [\"a:/b\"]\ntoolchains = [\"t\"]\npass_env = [\"A\"]",
+        );
         assert_eq!(s.profile.as_deref(), Some(OsStr::new("/etc/./p.toml")));
         assert_eq!(s.state.as_deref(), Some(Path::new("/etc/s")));
-        assert_eq!((s.binds[0].host.as_path(), s.binds[0].inside.as_path()), (Path::new("/etc/a"), Path::new("/b")));
+        assert_eq!(
+            (s.binds[0].host.as_path(), s.binds[0].inside.as_path()),
+            (Path::new("/etc/a"), Path::new("/b"))
+        );
         assert_eq!(s.toolchains, [PathBuf::from("/etc/t")]);
         assert_eq!(s.env, [EnvSetting::Pass("A".into())]);
     }
@@ -614,7 +651,10 @@ mod tests {
     #[test]
     fn variables_are_read_and_mistakes_named() {
         let read = |name: &str, value: &str| {
-            Settings::from_environment([(name.into(), value.into()), ("OTHER".into(), "x".into())], Path::new("/w"))
+            Settings::from_environment(
+                [(name.into(), value.into()), ("OTHER".into(), "x".into())],
+                Path::new("/w"),
+            )
         };
         assert_eq!(read("HOTCELL_MEMORY", "64M").unwrap().limits.memory, Some(Bytes::mib(64)));
         assert_eq!(read("HOTCELL_CPU_TIME", "none").unwrap().limits.cpu_time, Some(profile::Span::Unlimited));

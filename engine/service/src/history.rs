@@ -289,8 +289,9 @@ impl History {
         }
         let id = id.to_ascii_lowercase();
         let find = || {
-            let mut statement =
-                self.database.prepare("SELECT id FROM runs WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT 6")?;
+            let mut statement = self.database.prepare(
+                "SELECT id FROM runs WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT 6",
+            )?;
             let found = statement.query_map([&id], |row| row.get(0))?;
             found.collect::<Result<Vec<String>, _>>()
         };
@@ -356,11 +357,7 @@ fn cause_name(cause: Cause) -> String {
 
 /// The outcome with the first and the last half of what is kept of its streams.
 fn bounded(outcome: &Outcome) -> Outcome {
-    Outcome {
-        stdout: shorter(&outcome.stdout),
-        stderr: shorter(&outcome.stderr),
-        ..outcome.clone()
-    }
+    Outcome { stdout: shorter(&outcome.stdout), stderr: shorter(&outcome.stderr), ..outcome.clone() }
 }
 
 fn shorter(output: &Output) -> Output {
@@ -441,7 +438,10 @@ mod tests {
     fn the_log_stays_short_though_every_run_is_a_process_of_its_own() {
         let (_dir, folder) = folder();
         for n in 0..400 {
-            History::open(&folder).unwrap().add(&run(&format!("{n:06x}")), &outcome(&"x".repeat(3000))).unwrap();
+            History::open(&folder)
+                .unwrap()
+                .add(&run(&format!("{n:06x}")), &outcome(&"x".repeat(3000)))
+                .unwrap();
         }
         let log = std::fs::metadata(folder.path().join("hotcell.db-wal")).unwrap().len();
         assert!(log < 2 * LONGEST_LOG, "{log}");
@@ -472,7 +472,8 @@ mod tests {
     #[test]
     fn a_file_that_is_no_database_is_an_error() {
         let (_dir, folder) = folder();
-        std::fs::write(folder.database(), "not a database, but long enough to have a header".repeat(20)).unwrap();
+        std::fs::write(folder.database(), "not a database, but long enough to have a header".repeat(20))
+            .unwrap();
         let error = History::open(&folder).unwrap_err().to_string();
         assert!(error.contains("cannot be used"), "{error}");
     }

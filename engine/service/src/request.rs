@@ -106,10 +106,9 @@ impl RunRequest {
             // Who asks goes before the project.
             Some(file) if self.settings.profile.is_none() => match &file.settings.profile {
                 // By name only: a file of the project's is not a profile of ours.
-                Some(name) => Some(
-                    Profile::named(&name.to_string_lossy())
-                        .map_err(|e| in_file(&file.path, &file.text, "profile", &config::of_profile(e, "profile")))?,
-                ),
+                Some(name) => Some(Profile::named(&name.to_string_lossy()).map_err(|e| {
+                    in_file(&file.path, &file.text, "profile", &config::of_profile(e, "profile"))
+                })?),
                 None => None,
             },
             _ => None,
@@ -120,9 +119,10 @@ impl RunRequest {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
                 None => (Path::new(config::PROJECT_FILE), ""),
             };
-            let report = ErrorReport::new(Code::Configuration, widening.to_string())
-                .field(widening.key)
-                .hint("raise it in your own configuration or with an option, or take it out of the project's");
+            let report =
+                ErrorReport::new(Code::Configuration, widening.to_string()).field(widening.key).hint(
+                    "raise it in your own configuration or with an option, or take it out of the project's",
+                );
             in_file(path, text, widening.key, &report)
         })
     }
@@ -150,14 +150,16 @@ impl RunRequest {
         let argv = match &self.what {
             What::Program(argv) => argv.clone(),
             What::Source(language, from, arguments) => {
-                let inside = self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
+                let inside =
+                    self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
                 let mut argv = vec![OsString::from(language.interpreter()), inside.into()];
                 argv.extend(arguments.iter().cloned());
                 argv
             }
         };
         let program = argv.first().filter(|p| !p.is_empty());
-        let program = program.ok_or_else(|| refused("there is no program to run; name one after --".to_owned()))?;
+        let program =
+            program.ok_or_else(|| refused("there is no program to run; name one after --".to_owned()))?;
         let found = toolchain::find(program, &around).map_err(|e| not_found(&e))?;
         if policy.shape.confinement == Confinement::LandlockOnly && !found.prefixes.is_empty() {
             return Err(refused(format!(
@@ -213,7 +215,10 @@ impl RunRequest {
         if let Some(workspace) = &self.workspace {
             let path = around.cwd.join(workspace);
             let folder = path.canonicalize().map_err(|e| {
-                format!("the workspace {} cannot be opened: {e}; name a folder that exists", workspace.display())
+                format!(
+                    "the workspace {} cannot be opened: {e}; name a folder that exists",
+                    workspace.display()
+                )
             })?;
             if !folder.is_dir() {
                 return Err(format!("the workspace {} is not a folder; name one", workspace.display()));
@@ -225,7 +230,10 @@ impl RunRequest {
             for toolchain in toolchains {
                 let toolchain = around.cwd.join(toolchain);
                 if !toolchain.exists() {
-                    return Err(format!("the toolchain {} is not there; name a folder that exists", toolchain.display()));
+                    return Err(format!(
+                        "the toolchain {} is not there; name a folder that exists",
+                        toolchain.display()
+                    ));
                 }
                 let bin = toolchain.join("bin");
                 path.push(if bin.is_dir() { bin } else { toolchain });
@@ -248,8 +256,9 @@ impl RunRequest {
     ) -> Result<PathBuf, String> {
         let (host, name) = match source {
             Source::Text(text) => {
-                let (folder, host) = temporary(text, language.file_name())
-                    .map_err(|e| format!("standard input cannot be kept for the run: {e}; make room in TMPDIR"))?;
+                let (folder, host) = temporary(text, language.file_name()).map_err(|e| {
+                    format!("standard input cannot be kept for the run: {e}; make room in TMPDIR")
+                })?;
                 *kept = Some(folder);
                 (host, OsString::from(language.file_name()))
             }
@@ -262,7 +271,8 @@ impl RunRequest {
                 if let Some(inside) = self.in_workspace(&host, cwd) {
                     return Ok(inside);
                 }
-                let name = file.file_name().filter(|n| *n != "project").unwrap_or(OsStr::new(language.file_name()));
+                let name =
+                    file.file_name().filter(|n| *n != "project").unwrap_or(OsStr::new(language.file_name()));
                 (host, name.to_owned())
             }
         };
@@ -299,7 +309,11 @@ fn check_bind(bind: &Bind) -> Result<(), String> {
     let option = if bind.writable { "--rw" } else { "--ro" };
     if let Err(e) = bind.host.symlink_metadata() {
         let colon = bind.host.to_string_lossy().contains(':');
-        let hint = if colon { "; the place inside is an absolute path, as HOST:/INSIDE" } else { "; name what exists" };
+        let hint = if colon {
+            "; the place inside is an absolute path, as HOST:/INSIDE"
+        } else {
+            "; name what exists"
+        };
         return Err(format!("{option} {}: {e}{hint}", bind.host.display()));
     }
     if bind.inside.components().any(|c| c == Component::ParentDir) {

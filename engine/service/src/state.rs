@@ -92,9 +92,11 @@ impl StateFolder {
     /// [`StateError`].
     pub fn open(path: &Path) -> Result<Self, StateError> {
         use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-            StateError::Io { path: path.into(), what: "cannot be made", error }
-        })?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| StateError::Io { path: path.into(), what: "cannot be made", error })?;
         Self::open_existing(path)?.ok_or_else(|| StateError::Io {
             path: path.into(),
             what: "vanished",

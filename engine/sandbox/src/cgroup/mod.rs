@@ -313,6 +313,15 @@ pub struct Group {
 }
 
 impl Group {
+    /// Lowers the limits of a group that is in use already.
+    ///
+    /// # Errors
+    /// When the kernel refuses one; with version 1 a share of processors must have been limited from the start.
+    pub fn limit(&mut self, limits: &GroupLimits) -> io::Result<()> {
+        let made = self.made.as_mut().ok_or_else(|| io::Error::other("the group was given up"))?;
+        self.pool.place.limit(made, limits)
+    }
+
     /// What the child needs to get in.
     ///
     /// # Errors

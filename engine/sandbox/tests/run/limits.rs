@@ -118,3 +118,18 @@ async fn scratch_is_not_charged_as_memory() {
     let outcome = run(&policy).await;
     assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"), "{}", told(&outcome));
 }
+
+#[tokio::test]
+async fn a_job_below_its_shape_s_ceilings_has_its_own_limits() {
+    let engine = hotcell_sandbox::Engine::shared();
+    let sandbox = engine.acquire(&hotcell_sandbox::Shape::default()).await.expect("acquired");
+    let script = "import time\nx = bytearray(96 << 20)\ntime.sleep(5)";
+    let job = python(script).memory(Bytes::mib(48)).job;
+    let outcome = sandbox.release(&job).await.expect("released").wait().await;
+    assert_eq!(outcome.cause, Cause::MemoryLimit, "{}", told(&outcome));
+    let sandbox = engine.acquire(&hotcell_sandbox::Shape::default()).await.expect("acquired");
+    let mut more = python("pass").job;
+    more.limits.processes = 100_000;
+    let refusal = sandbox.release(&more).await.expect_err("above the ceiling");
+    assert!(refusal.message.contains("ceiling"), "{refusal}");
+}
