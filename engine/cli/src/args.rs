@@ -122,7 +122,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
     pub toolchain: Vec<PathBuf>,
     /// Set a variable, or pass one through
-    #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(variable))]
+    #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| variable(&text)))]
     pub env: Vec<EnvSetting>,
     /// FILE, - or null [default: -, on a terminal null]
     #[arg(long, value_name = "FILE", help_heading = "What it sees")]
@@ -245,7 +245,7 @@ fn bind(text: OsString) -> Result<PathBuf, String> {
     }
 }
 
-fn variable(text: OsString) -> Result<EnvSetting, String> {
+fn variable(text: &OsStr) -> Result<EnvSetting, String> {
     let bytes = text.as_bytes();
     let (name, value) = match bytes.iter().position(|b| *b == b'=') {
         Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
@@ -293,7 +293,7 @@ mod tests {
             ("=b", None),
             ("", None),
         ] {
-            assert_eq!(variable(text.into()).ok(), want, "{text}");
+            assert_eq!(variable(OsStr::new(text)).ok(), want, "{text}");
         }
     }
 }

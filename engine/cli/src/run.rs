@@ -48,10 +48,10 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             }
             let runtime = runtime()?;
             let done = runtime.block_on(execute(&prepared, input, common.json));
-            return Ok(finish(common, &choice, stored, done, Some(runtime)));
+            return Ok(finish(common, &choice, &stored, done, Some(runtime)));
         }
     };
-    Ok(finish(common, &choice, stored, done, None))
+    Ok(finish(common, &choice, &stored, done, None))
 }
 
 /// A run that has ended.
@@ -230,7 +230,7 @@ async fn follow(
 fn finish(
     common: &Common,
     choice: &StateChoice,
-    stored: Stored,
+    stored: &Stored,
     done: Done,
     runtime: Option<tokio::runtime::Runtime>,
 ) -> u8 {
@@ -239,11 +239,14 @@ fn finish(
     if common.json {
         code = printed(exit::print_json(&outcome), code);
     }
-    notes::after_run(&outcome, &stored.id, common);
+    // Who no longer reads the output has left: nothing more to say.
+    if code != exit::UNHEARD {
+        notes::after_run(&outcome, &stored.id, common);
+    }
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // A state folder that was refused is not written either.
-            if let Err(error) = remember(choice, &stored, &outcome) {
+            if let Err(error) = remember(choice, stored, &outcome) {
                 let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
                 if !refused {
                     tracing::warn!("this run is not in the history: {error}");

@@ -50,6 +50,7 @@ mod root;
 pub mod running;
 pub mod sandbox;
 pub mod seccomp;
+mod shared;
 mod socket;
 mod sources;
 mod stdio;

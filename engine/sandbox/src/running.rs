@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use crate::engine::{Cleaning, Engine, Slot, refused};
 use crate::outcome::Outcome;
 use crate::plain::Scratch;
 use crate::plan::Refusal;
+use crate::shared::{Cleaning, Shared, Slot, refused};
 use crate::supervise::{Chunk, Ends, Remains, Stop, Task, supervise};
 use crate::{BoxFuture, sys};
 
@@ -24,7 +24,7 @@ pub struct Running {
     pub(crate) chunks: (mpsc::Sender<Chunk>, Option<mpsc::Receiver<Chunk>>),
     pub(crate) stdin: Option<StdinWriter>,
     pub(crate) stop: Arc<Stop>,
-    pub(crate) engine: Engine,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) slot: Option<Slot>,
     pub(crate) scratch: Option<Scratch>,
     pub(crate) handle: Option<tokio::task::JoinHandle<Outcome>>,
@@ -80,7 +80,7 @@ impl Running {
                             ends,
                             task,
                             Arc::clone(&self.stop),
-                            self.engine.clone(),
+                            Arc::clone(&self.shared),
                             (self.slot.take(), self.scratch.take()),
                         )
                         .await
@@ -95,9 +95,9 @@ impl Running {
 
     fn follow_in_background(&mut self) {
         if let Some((ends, task)) = self.follow.take() {
-            let (stop, engine, slot) =
-                (Arc::clone(&self.stop), self.engine.clone(), (self.slot.take(), self.scratch.take()));
-            self.handle = Some(tokio::spawn(follow(ends, task, stop, engine, slot)));
+            let (stop, shared, held) =
+                (Arc::clone(&self.stop), Arc::clone(&self.shared), (self.slot.take(), self.scratch.take()));
+            self.handle = Some(tokio::spawn(follow(ends, task, stop, shared, held)));
         }
     }
 }
@@ -140,9 +140,9 @@ impl Drop for StopOnDrop {
 /// What a sandbox keeps to itself until it is gone: its ids and its folder.
 type Held = (Option<Slot>, Option<Scratch>);
 
-async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, engine: Engine, held: Held) -> Outcome {
+async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, held: Held) -> Outcome {
     let (outcome, remains) = supervise(ends, task, stop).await;
-    clean_up(remains, held, &engine.0.cleaning);
+    clean_up(remains, held, &shared.cleaning);
     outcome
 }
 

@@ -10,19 +10,19 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::cgroup::Group;
-use crate::engine::{Engine, Slot, group_limits, out_of_descriptors};
 use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::plan::{self, Refusal, ShapePlan, Source};
 use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Running, StdinWriter};
+use crate::shared::{Shared, Slot, group_limits, out_of_descriptors};
 use crate::supervise::{Ends, Stop, Task};
 use crate::{BoxFuture, plain, socket, sources};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
 pub struct Sandbox {
-    pub(crate) engine: Engine,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) control: OwnedFd,
     pub(crate) group: Option<Group>,
     pub(crate) plan: ShapePlan,
@@ -46,7 +46,7 @@ impl Sandbox {
     }
 
     pub(crate) async fn start(mut self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
-        let host = &self.engine.0.host;
+        let host = &self.shared.host;
         let home = self.scratch.as_ref().map_or(Path::new(HOME), plain::Scratch::path);
         let plan = plan::job(job, &sources, home, &self.plan, host)?;
         if let Some(group) = self.group.as_mut().filter(|_| job.limits != self.plan.ceilings) {
@@ -60,7 +60,7 @@ impl Sandbox {
         }
         let mut mounts = Vec::new();
         for source in sources.iter().filter(|_| self.plan.rooted) {
-            mounts.push(self.engine.0.clone_mount(source, self.plan.setup.outside).await?);
+            mounts.push(self.shared.clone_mount(source, self.plan.setup.outside).await?);
         }
         let bytes = plan.job.encode();
         let memory = socket::sealed(c"hotcell-job", &bytes).map_err(out_of_descriptors)?;
@@ -102,7 +102,7 @@ impl Sandbox {
             chunks: (chunks, Some(receiver)),
             stdin: stdin_writer,
             stop,
-            engine: self.engine,
+            shared: self.shared,
             slot: Some(self.slot),
             scratch: self.scratch,
             handle: None,
@@ -118,7 +118,7 @@ impl Sandbox {
     }
 
     fn give(&self, fd: &OwnedFd) {
-        if self.engine.0.host.mapping == Mapping::Privileged {
+        if self.shared.host.mapping == Mapping::Privileged {
             let (uid, gid) = self.plan.setup.outside;
             let _ = nix::unistd::fchown(fd, Some(uid.into()), Some(gid.into()));
         }

@@ -236,8 +236,9 @@ impl RunRequest {
                     ));
                 }
                 let bin = toolchain.join("bin");
-                path.push(if bin.is_dir() { bin } else { toolchain });
+                path.push(if bin.is_dir() { &bin } else { &toolchain });
                 path.push(":");
+                around.granted.push(toolchain);
             }
             path.push(around.path.as_deref().unwrap_or(OsStr::new(PATH)));
             around.path = Some(path);

@@ -7,9 +7,8 @@ use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
 use crate::copy;
-use crate::launch::tell_failure;
 use crate::readback;
-use crate::report::{At, Failure, Log};
+use crate::report::{At, Failure, Log, tell_failure};
 use crate::runner::{self, Shared, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;

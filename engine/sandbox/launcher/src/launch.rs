@@ -4,7 +4,7 @@
 //! pipe). Not for anything that depends on a program: no sandbox's data is read here.
 
 use crate::init::{self, Inherited};
-use crate::report::{At, Failure, Log};
+use crate::report::{At, Failure, Log, tell_failure};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::template::{self, HOST};
 use crate::text::Text;
@@ -80,11 +80,6 @@ fn answer(tag: u32, result: Result<Option<Fd>, Failure>) {
     if sent.is_err() {
         sys::exit(1);
     }
-}
-
-/// Tells of a failure.
-pub fn tell_failure(log: &mut Log, to: Fd, f: Failure) -> sys::Result<()> {
-    log.tell(to, tell::FAILED, [f.step as u64, u64::from(f.errno.0.unsigned_abs()), f.detail], &[])
 }
 
 impl Launcher {

@@ -1,7 +1,7 @@
 //! What launcher and init tell the supervisor: one small message a fact, with the times of the steps.
 
 use crate::sys::{self, Errno, Fd};
-use crate::wire::{Step, TELL_HEAD};
+use crate::wire::{Step, TELL_HEAD, tell};
 
 /// A step that failed, with the kernel's answer and a detail that depends on the step (an index, a signal).
 #[derive(Clone, Copy, Debug)]
@@ -63,4 +63,9 @@ impl Log {
         self.len = TELL_HEAD;
         sent
     }
+}
+
+/// Tells of a failure.
+pub fn tell_failure(log: &mut Log, to: Fd, f: Failure) -> sys::Result<()> {
+    log.tell(to, tell::FAILED, [f.step as u64, u64::from(f.errno.0.unsigned_abs()), f.detail], &[])
 }

@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::mend::apparmor_profile;
 pub use self::render::render;
-use crate::engine::{BoxFuture, Engine};
+use crate::BoxFuture;
+use crate::engine::Engine;
 use crate::layer::Layer;
 use crate::outcome::LayerState;
 use crate::policy::Shape;

@@ -353,12 +353,19 @@ impl<'a> Finder<'a> {
         if place::always_there(file) {
             return Ok(());
         }
-        let mut prefix = self.bounds.prefix(self.fs, file, reach);
+        let granted = self.around.granted.iter().find(|g| file.starts_with(g));
+        let mut prefix = match granted {
+            Some(granted) => granted.clone(),
+            None => self.bounds.prefix(self.fs, file, reach),
+        };
         let mut real = walk::real(self.fs, &prefix).unwrap_or_else(|| prefix.clone());
-        if self.bounds.forbids(&prefix) || self.bounds.forbids(&real) || place::of_the_kernel(file) {
+        let forbidden =
+            self.bounds.forbids(&prefix) || self.bounds.forbids(&real) || place::of_the_kernel(file);
+        if forbidden && granted.is_none() {
             return Err(LookupError::TooBroad { program: file.to_path_buf(), path: prefix });
         }
         if let Some(from) = from
+            && granted.is_none()
             && !place::is_toolchain(self.fs, &prefix)
             && self.bounds.in_project(&real).is_none()
             && !place::always_there(&real)

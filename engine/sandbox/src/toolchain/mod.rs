@@ -43,6 +43,9 @@ pub struct Surroundings {
     pub cwd: PathBuf,
     /// Variables that choose versions, such as `RUSTUP_TOOLCHAIN`, `PYENV_VERSION` or `CARGO_HOME`.
     pub env: BTreeMap<OsString, OsString>,
+    /// Host folders that the caller shows to the program anyway (`--toolchain`), absolute: what lies in one of them is
+    /// neither too broad nor untrusted.
+    pub granted: Vec<PathBuf>,
 }
 
 impl Surroundings {
@@ -57,6 +60,7 @@ impl Surroundings {
             project: None,
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             env: std::env::vars_os().filter(|(name, _)| chooses_versions(name)).collect(),
+            granted: Vec::new(),
         }
     }
 

@@ -74,6 +74,7 @@ fn at_home(path: &str, env: &[(&str, &str)]) -> Surroundings {
         project: None,
         cwd: "/home/u/work".into(),
         env: env.iter().map(|(n, v)| (n.into(), v.into())).collect(),
+        granted: Vec::new(),
     }
 }
 
@@ -629,4 +630,15 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_the_caller_shows_anyway_is_trusted() {
+    let tree = "/home/u/private/bin/x *\n/home/u/p/tool -> /home/u/private/bin/x";
+    let mut around = at_home("/usr/bin", &[]).project("/home/u/p");
+    let refused = finder::find(&Made::of(tree), "./tool".as_ref(), &around);
+    assert!(matches!(refused, Err(LookupError::Untrusted { .. })), "{refused:?}");
+    around.granted = vec!["/home/u/private".into()];
+    around.cwd = "/home/u/p".into();
+    assert_eq!(found(tree, "./tool", &around).prefixes, [PathBuf::from("/home/u/private")]);
 }

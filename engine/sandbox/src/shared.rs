@@ -1,0 +1,254 @@
+//! What all sandboxes of an engine share: the host, the launchers with their roots, the cgroups, the ids.
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hotcell_launcher::wire::IdMap;
+
+use crate::cgroup::{Cgroups, Group, GroupLimits, Join};
+use crate::failure::explain;
+use crate::host::Host;
+use crate::ids::Mapping;
+use crate::launcher::{Launcher, Trouble};
+use crate::layer::Layer;
+use crate::outcome::{LayerState, Outcome};
+use crate::plan::{Refusal, ShapePlan, Source, SourceKind};
+use crate::policy::Limits;
+use crate::root::{self, Place};
+use crate::units::Bytes;
+use crate::{encode, socket, sources};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Host,
+    pub(crate) cgroups: Option<Cgroups>,
+    launchers: tokio::sync::Mutex<Launchers>,
+    slots: Mutex<BTreeSet<u32>>,
+    pub(crate) cleaning: Arc<Cleaning>,
+}
+
+/// At most two: one with namespaces of its own, one on the host's tree for sandboxes without.
+#[derive(Debug, Default)]
+struct Launchers {
+    rooted: Option<Ready>,
+    plain: Option<Ready>,
+}
+
+impl Launchers {
+    fn of(&mut self, rooted: bool) -> &mut Option<Ready> {
+        if rooted { &mut self.rooted } else { &mut self.plain }
+    }
+}
+
+/// A launcher with the templates that it holds.
+#[derive(Debug)]
+struct Ready {
+    launcher: Launcher,
+    /// Roots by what differs between them: the mountpoints.
+    templates: HashMap<BTreeSet<Place>, u32>,
+    next: u32,
+}
+
+/// Templates that a launcher holds at once; the number is the launcher's.
+const TEMPLATES: u32 = 32;
+
+/// Sandboxes that have answered and are not gone yet.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaning {
+    pub(crate) open: AtomicUsize,
+}
+
+impl Shared {
+    pub(crate) fn new(host: Host, cgroups: Option<Cgroups>) -> Self {
+        Self {
+            host,
+            cgroups,
+            launchers: tokio::sync::Mutex::default(),
+            slots: Mutex::default(),
+            cleaning: Arc::default(),
+        }
+    }
+
+    /// Whether nothing of finished runs is left.
+    pub(crate) fn is_settled(&self) -> bool {
+        let groups = self.cgroups.as_ref().map_or(0, Cgroups::pending);
+        groups == 0 && self.cleaning.open.load(Ordering::Acquire) == 0
+    }
+
+    /// The process id of the launcher with namespaces of its own, once there is one.
+    pub(crate) async fn launcher_id(&self) -> Option<u32> {
+        self.launchers.lock().await.rooted.as_ref().map(|r| r.launcher.id())
+    }
+
+    /// Asks the launcher for a sandbox, whose fate is then told on `control`'s other end.
+    pub(crate) async fn ask_for_sandbox(
+        &self,
+        plan: &mut ShapePlan,
+        control: BorrowedFd<'_>,
+        group: Option<&Group>,
+    ) -> Result<(), Trouble> {
+        let mut launchers = self.launchers.lock().await;
+        let launcher = launchers.of(plan.rooted);
+        let mut sent = Err(Trouble::Lost("was not asked".to_owned()));
+        // Twice: a launcher that somebody killed is replaced, unless it dies again.
+        for _ in 0..2 {
+            sent = self.send(launcher, plan, control, group).await;
+            match sent {
+                Err(Trouble::Lost(_)) => *launcher = None,
+                _ => break,
+            }
+        }
+        sent
+    }
+
+    pub(crate) fn take_slot(self: &Arc<Self>) -> Slot {
+        let mut taken = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = (0..).find(|n| !taken.contains(n)).unwrap_or(0);
+        taken.insert(number);
+        Slot { number, shared: Arc::clone(self) }
+    }
+
+    pub(crate) fn take_group(&self, plan: &ShapePlan) -> Result<Option<Group>, Refusal> {
+        let Some(cgroups) = self.cgroups.as_ref().filter(|_| plan.group) else { return Ok(None) };
+        cgroups.take(&group_limits(&plan.ceilings)).map(Some).map_err(|e| Refusal {
+            layer: Some(Layer::Cgroup),
+            ..Refusal::new(format!("a cgroup for the sandbox cannot be made: {e}"))
+        })
+    }
+
+    /// Makes sure of launcher and template, and asks for the sandbox.
+    async fn send(
+        &self,
+        ready: &mut Option<Ready>,
+        plan: &mut ShapePlan,
+        control: BorrowedFd<'_>,
+        group: Option<&Group>,
+    ) -> Result<(), Trouble> {
+        let ready = self.launcher(ready, plan.rooted).await?;
+        if plan.rooted {
+            plan.setup.template = ready.template(&plan.places, &self.host).await?;
+        }
+        let join = group.map(Group::join).transpose().map_err(|e| Trouble::Lost(e.to_string()))?;
+        let mut fds = vec![control];
+        match &join {
+            Some(Join::V1(tasks)) => fds.extend(tasks),
+            Some(Join::V2(folder)) => fds.push(*folder),
+            None => {}
+        }
+        ready.launcher.tell(&plan.setup.encode(), &fds)
+    }
+
+    async fn launcher<'a>(
+        &self,
+        ready: &'a mut Option<Ready>,
+        rooted: bool,
+    ) -> Result<&'a mut Ready, Trouble> {
+        if ready.is_none() {
+            let launcher = Launcher::start(self.host.mapping, rooted).await?;
+            *ready = Some(Ready { launcher, templates: HashMap::new(), next: 0 });
+        }
+        ready.as_mut().ok_or_else(|| Trouble::Lost("is missing".to_owned()))
+    }
+
+    /// Clones a host folder through the launcher, showing its owner as the sandbox's user.
+    pub(crate) async fn clone_mount(&self, source: &Source, outside: (u32, u32)) -> Result<OwnedFd, Refusal> {
+        let metadata = source.host.metadata().map_err(|e| sources::no_such_folder(&source.host, &e))?;
+        let idmap = (self.host.mapping == Mapping::Privileged).then_some(IdMap {
+            from_uid: metadata.uid(),
+            from_gid: metadata.gid(),
+            to_uid: outside.0,
+            to_gid: outside.1,
+        });
+        let read_only = source.kind != SourceKind::ReadWrite;
+        let path = root::cstring(&source.host);
+        let request = |idmap| encode::clone_mount(&path, metadata.dev(), metadata.ino(), read_only, idmap);
+        let mut launchers = self.launchers.lock().await;
+        let ready = self.launcher(launchers.of(true), true).await.map_err(|t| refusal_of(&t))?;
+        let mut answer = ready.launcher.ask(&request(idmap), &[]).await;
+        // Where the file system cannot map owners, what everybody may read can still be read.
+        if let (Err(Trouble::Failed(f)), Some(_), true) = (&answer, idmap, read_only)
+            && f.detail == 6
+        {
+            tracing::warn!(
+                "{}: its file system cannot map owners; only what everybody may read is readable inside",
+                source.host.display()
+            );
+            answer = ready.launcher.ask(&request(None), &[]).await;
+        }
+        let fd = answer.map_err(|trouble| {
+            let refusal = refusal_of(&trouble);
+            Refusal { message: format!("{}: {}", source.host.display(), refusal.message), ..refusal }
+        })?;
+        fd.ok_or_else(|| Refusal::internal("the launcher sent no mount"))
+    }
+}
+
+impl Ready {
+    async fn template(&mut self, places: &BTreeSet<Place>, host: &Host) -> Result<u32, Trouble> {
+        if let Some(id) = self.templates.get(places) {
+            return Ok(*id);
+        }
+        let id = self.next % TEMPLATES;
+        let old = self.templates.iter().find(|(_, known)| **known == id).map(|(places, _)| places.clone());
+        if let Some(old) = old {
+            self.launcher.ask(&encode::forget(id), &[]).await?;
+            self.templates.remove(&old);
+        }
+        let bytes = encode::ops(&root::ops(&host.root, places, crate::ids::INSIDE));
+        let memory = socket::sealed(c"hotcell-template", &bytes).map_err(|e| Trouble::Lost(e.to_string()))?;
+        self.launcher.ask(&encode::template(id, bytes.len()), &[memory.as_fd()]).await?;
+        self.templates.insert(places.clone(), id);
+        self.next += 1;
+        Ok(id)
+    }
+}
+
+/// The limits of a sandbox's group.
+pub(crate) fn group_limits(limits: &Limits) -> GroupLimits {
+    GroupLimits {
+        // Scratch lives in memory and is charged to the group.
+        memory: Bytes(limits.memory.0.saturating_add(limits.disk.0)),
+        // Process 1 counts.
+        processes: limits.processes.saturating_add(1),
+        cpus: limits.cpus,
+    }
+}
+
+/// The number of a sandbox among those alive, from which its host ids follow.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) number: u32,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+/// An outcome for something that never ran.
+pub(crate) fn refused(refusal: &Refusal) -> Outcome {
+    let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
+    if let Some(layer) = refusal.layer {
+        outcome.layers.states.insert(layer, LayerState::Unavailable(refusal.message.clone()));
+    }
+    outcome
+}
+
+pub(crate) fn refusal_of(trouble: &Trouble) -> Refusal {
+    match trouble {
+        Trouble::Failed(failure) => explain(*failure, "", ""),
+        Trouble::Lost(why) => Refusal::internal(format!("the launcher {why}")),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // the shape that map_err wants
+pub(crate) fn out_of_descriptors(e: std::io::Error) -> Refusal {
+    Refusal::internal(format!(
+        "a descriptor for the sandbox cannot be made: {e}; raise `ulimit -n` or run fewer at once"
+    ))
+}
