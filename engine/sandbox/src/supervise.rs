@@ -34,6 +34,8 @@ pub enum Chunk {
 
 /// How long the end may take after a kill before it is reported anyway.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// How long somebody who follows the output may take to accept what was printed last.
+const LISTENER: Duration = Duration::from_secs(30);
 /// Read from a pipe at once.
 const PIECE: usize = 16 * 1024;
 
@@ -399,8 +401,8 @@ impl Run {
         let mut outputs = [Output::new(Vec::new(), 0), Output::new(Vec::new(), 0)];
         for (stream, output) in self.streams.drain(..).zip(&mut outputs) {
             let mut task = stream.task;
-            if tokio::time::timeout(Duration::from_secs(1), &mut task).await.is_err() {
-                task.abort(); // a listener that does not take its chunks
+            if tokio::time::timeout(LISTENER, &mut task).await.is_err() {
+                task.abort();
             }
             let mut capture = stream.capture.lock().unwrap_or_else(PoisonError::into_inner);
             *output = std::mem::replace(&mut *capture, Capture::new(0)).finish();

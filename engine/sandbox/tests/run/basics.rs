@@ -190,3 +190,16 @@ async fn own_message_queues_and_shared_memory_work() {
     let outcome = run(&Policy::new("/usr/bin/python3").args(["-c", script])).await;
     assert_eq!(stdout(&outcome), "True\n7\nTrue\n", "{}", told(&outcome));
 }
+
+#[tokio::test]
+async fn proc_can_be_reduced_to_own_processes() {
+    let mut policy = sh("ls /proc; cat /proc/cpuinfo");
+    policy.shape.proc = hotcell_sandbox::ProcView::OwnProcesses;
+    let outcome = run(&policy).await;
+    let text = stdout(&outcome);
+    assert!(
+        text.starts_with("1\n") && !text.contains("cpuinfo") && text.contains("self"),
+        "{}",
+        told(&outcome)
+    );
+}

@@ -1,0 +1,9 @@
+//! Everything that the contract promises of the command line, tried through the binary.
+
+mod bad_input;
+mod configuration;
+mod endings;
+mod history;
+mod interface;
+mod streams;
+mod surroundings;
