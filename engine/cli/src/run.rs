@@ -34,6 +34,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = Stored::begin(typed(args));
+    // Its launcher sets itself up while the program is looked for.
+    let engine = Engine::for_one_run();
     let done = match named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
         let input = input.map_err(refused)?;
         Ok((request.prepare(merged, Surroundings::of_this_process())?, input))
@@ -47,7 +49,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
                 );
             }
             let runtime = runtime()?;
-            let done = runtime.block_on(execute(&prepared, input, common.json));
+            let done = runtime.block_on(execute(engine, &prepared, input, common.json));
             return Ok(finish(common, &choice, &stored, done, Some(runtime)));
         }
     };
@@ -171,8 +173,7 @@ fn refused(reason: String) -> Box<Outcome> {
 }
 
 /// Runs it, with the program's streams going through.
-async fn execute(prepared: &Prepared, input: Option<File>, captured: bool) -> Done {
-    let engine = Engine::new();
+async fn execute(engine: Engine, prepared: &Prepared, input: Option<File>, captured: bool) -> Done {
     let mut interrupt = std::pin::pin!(interrupted());
     let started = tokio::select! {
         biased;
@@ -243,22 +244,17 @@ fn finish(
     if code != exit::UNHEARD {
         notes::after_run(&outcome, &stored.id, common);
     }
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // A state folder that was refused is not written either.
-            if let Err(error) = remember(choice, stored, &outcome) {
-                let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
-                if !refused {
-                    tracing::warn!("this run is not in the history: {error}");
-                }
-            }
-        });
-        if let (Some(runtime), Some(engine)) = (&runtime, &engine)
-            && !runtime.block_on(engine.settle(SETTLE))
-        {
-            tracing::debug!("the sandbox is not quite gone; the next start removes what is left");
+    // A state folder that was refused is not written either.
+    if let Err(error) = remember(choice, stored, &outcome) {
+        let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
+        if !refused {
+            tracing::warn!("this run is not in the history: {error}");
         }
-    });
+    }
+    // What is left of the sandbox goes away behind us.
+    if let Some(engine) = engine {
+        engine.leave();
+    }
     if let Some(runtime) = runtime {
         runtime.shutdown_background();
     }

@@ -89,6 +89,13 @@ pub fn forget(id: u32) -> Vec<u8> {
     w.finish()
 }
 
+/// Remove these folders when the supervisor has ended.
+pub fn remove(folders: &[CString]) -> Vec<u8> {
+    let mut w = Writer::request(5);
+    w.list(folders, |w, folder| w.cstr(folder));
+    w.finish()
+}
+
 /// Clone a host path.
 pub fn clone_mount(path: &CStr, dev: u64, ino: u64, read_only: bool, idmap: Option<IdMap>) -> Vec<u8> {
     let mut w = Writer::request(3);

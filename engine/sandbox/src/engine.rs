@@ -38,6 +38,26 @@ impl Engine {
         SHARED.get_or_init(Self::new)
     }
 
+    /// An engine for a program that runs one thing and ends: it starts its launcher at once, beside whatever the
+    /// program has to do first. Such a program ends with [`Engine::leave`].
+    #[must_use]
+    pub fn for_one_run() -> Self {
+        let engine = Self::new();
+        engine.0.cleaning.bequeaths.store(true, std::sync::atomic::Ordering::Release);
+        // A failure shows when the run asks for its sandbox.
+        let _ = engine.0.warm_up();
+        engine
+    }
+
+    /// Leaves an engine [for one run](Engine::for_one_run): the launcher removes what is left of the run when this
+    /// process has ended, so that nobody has to wait for it.
+    pub fn leave(self) {
+        if self.0.bequeath() {
+            // Dropping it would end the launcher, which has work to do.
+            std::mem::forget(self);
+        }
+    }
+
     /// What this host offers.
     #[must_use]
     pub fn host(&self) -> &Host {

@@ -3,11 +3,13 @@
 //! One request is under way at a time; the answer comes on the same socket. Nothing here is bound to one tokio
 //! runtime: readiness is registered for each request.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hotcell_launcher::EXECUTABLE;
@@ -38,18 +40,21 @@ pub struct Launcher {
     socket: OwnedFd,
     child: Child,
     next_tag: AtomicU32,
+    /// Requests whose answers nobody has looked at yet, in order.
+    unsettled: Mutex<VecDeque<u32>>,
 }
 
 impl Launcher {
-    /// Starts one and lets it enter its own namespaces.
-    pub async fn start(mapping: ids::Mapping, namespaces: bool) -> Result<Self, Trouble> {
+    /// Starts one and asks it to enter its own namespaces. Does not wait for that: requests are served in order, and
+    /// [`Launcher::settle`] tells of a failure.
+    pub fn start(mapping: ids::Mapping, namespaces: bool) -> Result<Self, Trouble> {
         let launcher = Self::spawn().map_err(|e| Trouble::Lost(format!("cannot be started: {e}")))?;
         let (own_user, uid, gid) = match mapping {
             ids::Mapping::Privileged => (false, 0, 0),
             ids::Mapping::OwnId { uid, gid } => (true, uid, gid),
         };
         let hello = encode::hello(namespaces && own_user, namespaces, namespaces, uid, gid);
-        launcher.ask(&hello, &[]).await?;
+        launcher.ask_later(&hello, &[])?;
         Ok(launcher)
     }
 
@@ -64,15 +69,44 @@ impl Launcher {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { socket: ours, child, next_tag: AtomicU32::new(1) })
+        Ok(Self { socket: ours, child, next_tag: AtomicU32::new(1), unsettled: Mutex::default() })
     }
 
     /// Sends a request and waits for its answer, which may carry a descriptor.
     pub async fn ask(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Option<OwnedFd>, Trouble> {
+        self.settle().await?;
+        let tag = self.send(request, fds)?;
+        self.answer(tag).await
+    }
+
+    /// Sends a request whose answer is looked at by [`Launcher::settle`].
+    pub fn ask_later(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
+        let tag = self.send(request, fds)?;
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).push_back(tag);
+        Ok(())
+    }
+
+    /// Waits for the answers that nobody has waited for.
+    pub async fn settle(&self) -> Result<(), Trouble> {
+        loop {
+            let next = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).front().copied();
+            let Some(tag) = next else { return Ok(()) };
+            self.answer(tag).await?;
+            self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        }
+    }
+
+    fn send(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<u32, Trouble> {
         let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
         let mut request = request.to_vec();
         encode::set_tag(&mut request, tag);
         self.tell(&request, fds)?;
+        Ok(tag)
+    }
+
+    /// Waits for the answer with this tag. Answers to those who stopped waiting are dropped, with the descriptors
+    /// that they carry.
+    async fn answer(&self, tag: u32) -> Result<Option<OwnedFd>, Trouble> {
         let answer = tokio::time::timeout(PATIENCE, async {
             loop {
                 let message = receive(self.socket.as_fd())
@@ -80,7 +114,6 @@ impl Launcher {
                     .map_err(|e| Trouble::Lost(format!("cannot be read: {e}")))?
                     .ok_or_else(|| Trouble::Lost("has ended".to_owned()))?;
                 let said = message.tell().map_err(|e| Trouble::Lost(e.to_string()))?;
-                // Answers to those who stopped waiting are dropped, with the descriptors they carry.
                 if said.a >> 32 == u64::from(tag) {
                     return Ok(message);
                 }

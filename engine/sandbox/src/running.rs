@@ -1,7 +1,7 @@
 //! A job under way, as the caller sees it: its streams, its end, a way to stop it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::net::unix::pipe;
@@ -12,7 +12,7 @@ use crate::plain::Scratch;
 use crate::plan::Refusal;
 use crate::shared::{Cleaning, Shared, Slot, refused};
 use crate::supervise::{Chunk, Ends, Remains, Stop, Task, supervise};
-use crate::{BoxFuture, sys};
+use crate::{BoxFuture, root, sys};
 
 /// Writes to a program's standard input; dropping it ends the stream.
 pub type StdinWriter = pipe::Sender;
@@ -149,6 +149,14 @@ async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, he
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
 fn clean_up(remains: Remains, held: Held, cleaning: &Arc<Cleaning>) {
     let Remains { pidfd, group } = remains;
+    if cleaning.bequeaths.load(Ordering::Acquire) {
+        if let Some(group) = group {
+            let folders = group.folders().into_iter().map(root::cstring);
+            cleaning.left.lock().unwrap_or_else(PoisonError::into_inner).extend(folders);
+            std::mem::forget(group);
+        }
+        return;
+    }
     let Some(pidfd) = pidfd else { return };
     let open = Open::count(cleaning);
     tokio::spawn(async move {

@@ -1,9 +1,10 @@
 //! What all sandboxes of an engine share: the host, the launchers with their roots, the cgroups, the ids.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_launcher::wire::IdMap;
@@ -59,6 +60,10 @@ const TEMPLATES: u32 = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Cleaning {
     pub(crate) open: AtomicUsize,
+    /// This process ends after its run: what is left is the launcher's.
+    pub(crate) bequeaths: AtomicBool,
+    /// Cgroups for the launcher to remove.
+    pub(crate) left: Mutex<Vec<CString>>,
 }
 
 impl Shared {
@@ -83,6 +88,24 @@ impl Shared {
         self.launchers.lock().await.rooted.as_ref().map(|r| r.launcher.id())
     }
 
+    /// Starts the launcher and lets it build the usual root, without waiting for either.
+    pub(crate) fn warm_up(&self) -> Result<(), Trouble> {
+        let Ok(mut launchers) = self.launchers.try_lock() else { return Ok(()) };
+        let ready = self.launcher(launchers.of(true), true)?;
+        ready.template(&BTreeSet::new(), &self.host).map(drop)
+    }
+
+    /// Hands the removal of cgroups to the launcher, which does it when this process has ended. False when there is
+    /// no launcher to do it.
+    pub(crate) fn bequeath(&self) -> bool {
+        let folders = std::mem::take(&mut *self.cleaning.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let Ok(launchers) = self.launchers.try_lock() else { return folders.is_empty() };
+        let Some(ready) = launchers.rooted.as_ref().or(launchers.plain.as_ref()) else {
+            return folders.is_empty();
+        };
+        ready.launcher.tell(&encode::remove(&folders), &[]).is_ok()
+    }
+
     /// Asks the launcher for a sandbox, whose fate is then told on `control`'s other end.
     pub(crate) async fn ask_for_sandbox(
         &self,
@@ -97,8 +120,13 @@ impl Shared {
         for _ in 0..2 {
             sent = self.send(launcher, plan, control, group).await;
             match sent {
+                Ok(()) => break,
                 Err(Trouble::Lost(_)) => *launcher = None,
-                _ => break,
+                Err(Trouble::Failed(_)) => {
+                    // One that could not set itself up, or holds a half-made root, is of no use to the next.
+                    *launcher = None;
+                    break;
+                }
             }
         }
         sent
@@ -127,9 +155,9 @@ impl Shared {
         control: BorrowedFd<'_>,
         group: Option<&Group>,
     ) -> Result<(), Trouble> {
-        let ready = self.launcher(ready, plan.rooted).await?;
+        let ready = self.launcher(ready, plan.rooted)?;
         if plan.rooted {
-            plan.setup.template = ready.template(&plan.places, &self.host).await?;
+            plan.setup.template = ready.template(&plan.places, &self.host)?;
         }
         let join = group.map(Group::join).transpose().map_err(|e| Trouble::Lost(e.to_string()))?;
         let mut fds = vec![control];
@@ -138,16 +166,14 @@ impl Shared {
             Some(Join::V2(folder)) => fds.push(*folder),
             None => {}
         }
-        ready.launcher.tell(&plan.setup.encode(), &fds)
+        ready.launcher.tell(&plan.setup.encode(), &fds)?;
+        // A new launcher has worked on all of it meanwhile.
+        ready.launcher.settle().await
     }
 
-    async fn launcher<'a>(
-        &self,
-        ready: &'a mut Option<Ready>,
-        rooted: bool,
-    ) -> Result<&'a mut Ready, Trouble> {
+    fn launcher<'a>(&self, ready: &'a mut Option<Ready>, rooted: bool) -> Result<&'a mut Ready, Trouble> {
         if ready.is_none() {
-            let launcher = Launcher::start(self.host.mapping, rooted).await?;
+            let launcher = Launcher::start(self.host.mapping, rooted)?;
             *ready = Some(Ready { launcher, templates: HashMap::new(), next: 0 });
         }
         ready.as_mut().ok_or_else(|| Trouble::Lost("is missing".to_owned()))
@@ -166,7 +192,7 @@ impl Shared {
         let path = root::cstring(&source.host);
         let request = |idmap| encode::clone_mount(&path, metadata.dev(), metadata.ino(), read_only, idmap);
         let mut launchers = self.launchers.lock().await;
-        let ready = self.launcher(launchers.of(true), true).await.map_err(|t| refusal_of(&t))?;
+        let ready = self.launcher(launchers.of(true), true).map_err(|t| refusal_of(&t))?;
         let mut answer = ready.launcher.ask(&request(idmap), &[]).await;
         // Where the file system cannot map owners, what everybody may read can still be read.
         if let (Err(Trouble::Failed(f)), Some(_), true) = (&answer, idmap, read_only)
@@ -187,19 +213,20 @@ impl Shared {
 }
 
 impl Ready {
-    async fn template(&mut self, places: &BTreeSet<Place>, host: &Host) -> Result<u32, Trouble> {
+    /// Makes sure of a root with these places; does not wait for it.
+    fn template(&mut self, places: &BTreeSet<Place>, host: &Host) -> Result<u32, Trouble> {
         if let Some(id) = self.templates.get(places) {
             return Ok(*id);
         }
         let id = self.next % TEMPLATES;
         let old = self.templates.iter().find(|(_, known)| **known == id).map(|(places, _)| places.clone());
         if let Some(old) = old {
-            self.launcher.ask(&encode::forget(id), &[]).await?;
+            self.launcher.ask_later(&encode::forget(id), &[])?;
             self.templates.remove(&old);
         }
         let bytes = encode::ops(&root::ops(&host.root, places, crate::ids::INSIDE));
         let memory = socket::sealed(c"hotcell-template", &bytes).map_err(|e| Trouble::Lost(e.to_string()))?;
-        self.launcher.ask(&encode::template(id, bytes.len()), &[memory.as_fd()]).await?;
+        self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;
         self.templates.insert(places.clone(), id);
         self.next += 1;
         Ok(id)

@@ -178,8 +178,7 @@ fn enter_root(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
     let quiet = sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC;
     if setup.flags & setup::PROC != 0 {
         // Before the old root goes: the kernel wants a complete /proc in sight.
-        let options =
-            if setup.flags & setup::PROC_SUBSET != 0 { c"subset=pid" } else { c"" };
+        let options = if setup.flags & setup::PROC_SUBSET != 0 { c"subset=pid" } else { c"" };
         sys::mount(c"proc", c"proc", c"proc", quiet, options).at(Step::Proc)?;
         log.done(Step::Proc);
         forbid_nesting(setup, log)?;

@@ -4,11 +4,13 @@
 //! pipe). Not for anything that depends on a program: no sandbox's data is read here.
 
 use crate::init::{self, Inherited};
+use core::ffi::CStr;
+
 use crate::report::{At, Failure, Log, tell_failure};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::template::{self, HOST};
 use crate::text::Text;
-use crate::wire::{CloneRequest, IdMap, MAX_MESSAGE, Request, Setup, Step, setup, tell, template_ops};
+use crate::wire::{CloneRequest, IdMap, List, MAX_MESSAGE, Request, Setup, Step, setup, tell, template_ops};
 
 const SUPERVISOR: Fd = 0;
 const MAX_TEMPLATES: usize = 64;
@@ -94,6 +96,7 @@ impl Launcher {
             Request::Template { id, len } => self.template(id, len, fds).map(|()| None),
             Request::Forget { id } => self.forget(id).map(|()| None),
             Request::Clone(request) => self.clone_mount(&request).map(Some),
+            Request::Remove(folders) => self.remove_at_end(folders),
             Request::Spawn(setup) => {
                 // Everything about a sandbox is told on its own socket.
                 let Some((&control, cgroup)) = fds.split_first() else {
@@ -106,6 +109,33 @@ impl Launcher {
             }
         };
         answer(tag, done);
+    }
+
+    /// Waits for the supervisor's end, then removes folders that become empty as the last processes in them end.
+    fn remove_at_end(&self, folders: List<'_, &CStr>) -> ! {
+        let mut socket = [sys::PollFd { fd: SUPERVISOR, events: 0, revents: 0 }];
+        while !matches!(sys::poll(&mut socket, -1), Ok(n) if n > 0) {}
+        for pause in 0..200 {
+            let mut left = false;
+            for folder in folders {
+                let relative = &folder.to_bytes_with_nul()[1..];
+                let Ok(relative) = CStr::from_bytes_with_nul(relative) else { continue };
+                left |= matches!(sys::rmdir(self.host, relative), Err(e) if e != Errno::NOENT);
+            }
+            if !left {
+                break;
+            }
+            let _ = sys::poll(&mut [], 1 + pause / 10);
+        }
+        // And the folder around them, unless somebody else's groups are in it.
+        for folder in folders {
+            let bytes = folder.to_bytes();
+            let parent = bytes.iter().rposition(|b| *b == b'/').and_then(|slash| bytes.get(1..slash));
+            if let Some(parent) = parent.and_then(|p| core::str::from_utf8(p).ok()) {
+                let _ = sys::rmdir(self.host, Text::of(format_args!("{parent}")).cstr());
+            }
+        }
+        sys::exit(0)
     }
 
     fn hello(&mut self, user: bool, mounts: bool, network: bool, uid: u32, gid: u32) -> Result<(), Failure> {
@@ -368,7 +398,7 @@ fn own_root() -> sys::Result<()> {
     sys::chdir(c"/")
 }
 
-fn write_file(dir: Fd, path: &core::ffi::CStr, bytes: &[u8]) -> sys::Result<()> {
+fn write_file(dir: Fd, path: &CStr, bytes: &[u8]) -> sys::Result<()> {
     let file = sys::openat(dir, path, sys::O_WRONLY, 0)?;
     let written = sys::write(file, bytes);
     sys::close(file);

@@ -151,6 +151,12 @@ pub fn mkdirat(dir: Fd, path: &CStr, mode: u32) -> Result<()> {
     call!(nr::MKDIRAT, dir, path.as_ptr(), mode).map(drop)
 }
 
+/// Removes the empty folder `path` below `dir`.
+pub fn rmdir(dir: Fd, path: &CStr) -> Result<()> {
+    const AT_REMOVEDIR: u32 = 0x200;
+    call!(nr::UNLINKAT, dir, path.as_ptr(), AT_REMOVEDIR).map(drop)
+}
+
 pub fn symlinkat(says: &CStr, dir: Fd, path: &CStr) -> Result<()> {
     call!(nr::SYMLINKAT, says.as_ptr(), dir, path.as_ptr()).map(drop)
 }

@@ -152,6 +152,8 @@ pub enum Request<'a> {
     },
     /// Clone a host folder or file as a detached mount. Answered with a descriptor.
     Clone(CloneRequest<'a>),
+    /// Remove these empty folders when the supervisor has ended. Not answered.
+    Remove(List<'a, &'a CStr>),
     /// Make a sandbox. Carries its control socket, then the cgroup descriptors.
     Spawn(Setup<'a>),
 }
@@ -374,6 +376,7 @@ impl<'a> Request<'a> {
                 filter: r.bytes()?,
                 init_filter: r.bytes()?,
             }),
+            5 => Self::Remove(r.list(Reader::cstr)?),
             _ => return Err(Malformed),
         };
         if r.rest.is_empty() { Ok((tag, request)) } else { Err(Malformed) }
@@ -607,7 +610,7 @@ mod tests {
             }
             if round % 2 == 0 && bytes.len() >= 12 {
                 bytes[..4].copy_from_slice(&VERSION.to_le_bytes());
-                let kind = u32::from(bytes[8] % 6);
+                let kind = u32::from(bytes[8] % 7);
                 bytes[8..12].copy_from_slice(&kind.to_le_bytes());
             }
             let _ = Request::decode(&bytes);

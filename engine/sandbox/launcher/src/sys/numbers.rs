@@ -40,6 +40,7 @@ pub mod nr {
     pub const EXIT_GROUP: usize = 231;
     pub const OPENAT: usize = 257;
     pub const MKDIRAT: usize = 258;
+    pub const UNLINKAT: usize = 263;
     pub const NEWFSTATAT: usize = 262;
     pub const SYMLINKAT: usize = 266;
     pub const PPOLL: usize = 271;
@@ -56,6 +57,7 @@ pub mod nr {
     pub const DUP3: usize = 24;
     pub const IOCTL: usize = 29;
     pub const MKDIRAT: usize = 34;
+    pub const UNLINKAT: usize = 35;
     pub const SYMLINKAT: usize = 36;
     pub const UMOUNT2: usize = 39;
     pub const MOUNT: usize = 40;
