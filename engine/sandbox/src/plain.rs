@@ -1,6 +1,5 @@
 //! The scratch folder of a sandbox without a root of its own (`landlock-only`): a private folder of the host,
-//! gone with the sandbox. Weaker than the tmpfs that other sandboxes have: its size is watched by nobody but
-//! the limit on single files.
+//! gone with the sandbox. Weaker than the tmpfs that other sandboxes have: nothing limits what is written to it.
 
 use std::fs;
 use std::io;

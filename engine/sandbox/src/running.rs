@@ -43,7 +43,7 @@ impl std::fmt::Debug for Task {
 }
 
 impl Running {
-    /// The program's standard input, for [`Stdin::Piped`]; once.
+    /// The program's standard input, for [`crate::Stdin::Piped`]; once.
     pub fn stdin(&mut self) -> Option<StdinWriter> {
         self.stdin.take()
     }

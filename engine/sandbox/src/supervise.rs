@@ -512,8 +512,10 @@ async fn read_stream(
     loop {
         let end = flow.end.notified();
         let n = if flow.ended.load(Ordering::Acquire) {
-            match pipe.try_read(&mut buffer) {
+            // Straight from the kernel: what the runtime knows of the pipe may be older than the end of the program.
+            match nix::unistd::read(&pipe, &mut buffer) {
                 Ok(n) => n,
+                Err(nix::errno::Errno::EINTR) => continue,
                 Err(_) => return,
             }
         } else {
