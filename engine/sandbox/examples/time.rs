@@ -11,9 +11,11 @@ async fn main() {
     let mut t = vec![];
     let mut s = vec![];
     let mut steps: std::collections::BTreeMap<String, Vec<u64>> = Default::default();
+    let gap = std::env::var("GAP").ok().and_then(|g| g.parse().ok()).unwrap_or(0);
     for _ in 0..n {
+        tokio::time::sleep(std::time::Duration::from_millis(gap)).await;
         let a = Instant::now();
-        let o = e.run(&p).await;
+        let o = e.run(&p).await; 
         t.push(a.elapsed().as_micros());
         assert!(o.success(), "{o:?}");
         for (k, v) in o.timings_us.steps {

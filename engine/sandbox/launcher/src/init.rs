@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use crate::copy;
 use crate::readback;
 use crate::report::{At, Failure, Log, tell_failure};
-use crate::runner::{self, Shared, Vectors};
+use crate::runner::{self, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
@@ -35,7 +35,6 @@ pub struct Inherited<'a> {
 const CONTROL: Fd = 10;
 const LIFE: Fd = 11;
 const SCRATCH: Fd = 12;
-const TREE: Fd = 13;
 
 /// Init. Never returns.
 pub fn run<'a>(setup: &'a Setup<'a>, inherited: &Inherited<'_>) -> ! {
@@ -60,11 +59,11 @@ fn live<'a>(
     keep_descriptors(from).at(Step::Ids)?;
     *control = CONTROL;
 
-    // The runner makes its network namespace and confines itself on the other processor meanwhile.
+    // The runner covers parts of /proc and confines itself on the other processor meanwhile.
     let shared = Shared::new(setup);
     let pid = start_runner(&shared)?;
     log.done(Step::Runner);
-    enter_root(setup, log)?;
+    enter_root(setup, &shared, log)?;
     shared.rooted();
     let signals = sys::sigchld_fd().at(Step::Runner)?;
     let early = setup.flags & setup::HARDEN_LATE == 0;
@@ -165,7 +164,7 @@ fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result
 }
 
 /// Attaches the root, makes the mounts that belong to this sandbox alone, and leaves the old tree.
-fn enter_root(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
+fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(), Failure> {
     if !setup.hostname.is_empty() {
         sys::sethostname(setup.hostname).at_item(Step::Network, 1)?;
     }
@@ -181,12 +180,8 @@ fn enter_root(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
         let options = if setup.flags & setup::PROC_SUBSET != 0 { c"subset=pid" } else { c"" };
         sys::mount(c"proc", c"proc", c"proc", quiet, options).at(Step::Proc)?;
         log.done(Step::Proc);
-        forbid_nesting(setup, log)?;
-        for (number, path) in setup.masks.enumerate() {
-            mask(path).at_item(Step::Masks, number)?;
-        }
-        log.done(Step::Masks);
     }
+    shared.proc_is_there();
     if setup.flags & setup::SCRATCH != 0 {
         mount_scratch(setup).at(Step::Scratch)?;
         log.done(Step::Scratch);
@@ -205,35 +200,6 @@ fn enter_root(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
     sys::chdir(c"/").at(Step::Pivot)?;
     log.done(Step::Pivot);
     Ok(())
-}
-
-/// Sets the ceiling of user namespaces below this one to 0: a wall behind the filter's.
-fn forbid_nesting(setup: &Setup<'_>, log: &mut Log) -> Result<(), Failure> {
-    if setup.flags & setup::NO_NESTED_USER_NS != 0 {
-        let ceiling = c"proc/sys/user/max_user_namespaces";
-        let file = sys::openat(sys::AT_FDCWD, ceiling, sys::O_WRONLY, 0).at_item(Step::Ceiling, 1)?;
-        let written = sys::write(file, b"0");
-        sys::close(file);
-        written.at_item(Step::Ceiling, 2)?;
-        log.done(Step::Ceiling);
-    }
-    Ok(())
-}
-
-/// Covers a file with an empty unreadable one, or makes a folder read-only. What does not exist needs no cover.
-fn mask(path: &CStr) -> sys::Result<()> {
-    let flags = sys::MS_BIND | sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC;
-    let folder = sys::openat(sys::AT_FDCWD, path, sys::O_PATH | sys::O_DIRECTORY, 0);
-    match folder {
-        Ok(folder) => {
-            sys::close(folder);
-            sys::mount(path, path, c"", sys::MS_BIND | sys::MS_REC, c"")?;
-            sys::mount(c"", path, c"", flags | sys::MS_REMOUNT, c"")
-        }
-        Err(Errno::NOTDIR) => sys::mount(c"dev/.masked", path, c"", sys::MS_BIND, c""),
-        Err(Errno::NOENT) => Ok(()),
-        Err(e) => Err(e),
-    }
 }
 
 /// One tmpfs with one size and one count of files, shown in four places.

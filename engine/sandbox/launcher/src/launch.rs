@@ -27,7 +27,23 @@ struct Launcher {
     /// User namespaces that stand for an owner map, by the map.
     idmaps: [Option<(IdMap, Fd)>; IDMAPS],
     next_idmap: usize,
+    network: Network,
 }
+
+/// The network namespace that this process is in. Making one is half of all the work for a sandbox, so it is made
+/// ahead, in idle moments; every sandbox gets one that nobody has been in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Network {
+    /// The host's: sandboxes make their own.
+    Host,
+    /// A fresh one, for the next sandbox.
+    Fresh,
+    /// One that a sandbox has got.
+    Used,
+}
+
+/// How long after a sandbox the next network namespace is made: its set-up and start are over by then.
+const IDLE_MS: i64 = 3;
 
 /// The launcher. Never returns.
 pub fn main() -> ! {
@@ -46,8 +62,16 @@ pub fn main() -> ! {
         templates: [-1; MAX_TEMPLATES],
         idmaps: [None; IDMAPS],
         next_idmap: 0,
+        network: Network::Host,
     };
     loop {
+        if launcher.network == Network::Used {
+            let mut socket = [sys::PollFd { fd: SUPERVISOR, events: sys::POLLIN, revents: 0 }];
+            if sys::poll(&mut socket, IDLE_MS) == Ok(0) {
+                // A failure comes again, and is told, when the next sandbox is asked for.
+                let _ = launcher.renew_network();
+            }
+        }
         match sys::receive(SUPERVISOR, buffer) {
             Ok(message) if message.len == 0 => sys::exit(0),
             Ok(message) => {
@@ -97,12 +121,13 @@ impl Launcher {
             Request::Forget { id } => self.forget(id).map(|()| None),
             Request::Clone(request) => self.clone_mount(&request).map(Some),
             Request::Remove(folders) => self.remove_at_end(folders),
-            Request::Spawn(setup) => {
+            Request::Spawn(mut setup) => {
                 // Everything about a sandbox is told on its own socket.
                 let Some((&control, cgroup)) = fds.split_first() else {
                     return answer(tag, Err(Failure { step: Step::Decode, errno: Errno::BADF, detail: 0 }));
                 };
-                if let Err(failure) = self.spawn(&setup, control, cgroup) {
+                let born = self.give_network(&mut setup).and_then(|()| self.spawn(&setup, control, cgroup));
+                if let Err(failure) = born {
                     let _ = tell_failure(&mut Log::new(), control, failure);
                 }
                 return;
@@ -157,6 +182,10 @@ impl Launcher {
             let map = Text::of(format_args!("{gid} {gid} 1\n"));
             write_file(sys::AT_FDCWD, c"/proc/self/gid_map", map.bytes()).at_item(Step::Hello, 4)?;
         }
+        if network {
+            sys::loopback_up().at_item(Step::Hello, 9)?;
+            self.network = Network::Fresh;
+        }
         let host = if mounts {
             own_root().at_item(Step::Hello, 5)?;
             HOST
@@ -170,6 +199,26 @@ impl Launcher {
             sys::openat(sys::AT_FDCWD, host, sys::O_PATH | sys::O_DIRECTORY, 0).at_item(Step::Hello, 6)?;
         self.proc =
             sys::openat(self.host, c"proc", sys::O_PATH | sys::O_DIRECTORY, 0).at_item(Step::Hello, 7)?;
+        Ok(())
+    }
+
+    /// Enters a new network namespace with its loopback up.
+    fn renew_network(&mut self) -> Result<(), Failure> {
+        sys::unshare(sys::CLONE_NEWNET).at_item(Step::Network, 3)?;
+        sys::loopback_up().at_item(Step::Network, 2)?;
+        self.network = Network::Fresh;
+        Ok(())
+    }
+
+    /// Lets the next child have this process's network namespace, which nobody has been in.
+    fn give_network(&mut self, setup: &mut Setup<'_>) -> Result<(), Failure> {
+        if self.network == Network::Used {
+            self.renew_network()?;
+        }
+        if self.network == Network::Fresh {
+            self.network = Network::Used;
+            setup.namespaces &= !sys::CLONE_NEWNET;
+        }
         Ok(())
     }
 
@@ -327,7 +376,7 @@ impl Launcher {
         let go = sys::pipe().at(Step::Fork)?;
         let mut pidfd: Fd = -1;
         let mut args = CloneArgs {
-            // The network namespace is half of all the work: the runner makes it while init mounts.
+            // Where the launcher has none to give, the runner makes it while init mounts.
             flags: (setup.namespaces & !sys::CLONE_NEWNET) | sys::CLONE_PIDFD,
             pidfd: &raw mut pidfd as u64,
             exit_signal: u64::from(sys::SIGCHLD.unsigned_abs()),

@@ -16,6 +16,7 @@
 //! | `copy` | copies a workspace where the kernel cannot mount it copy-on-write |
 //! | `report` | what init tells the supervisor |
 //! | `tree`, `names`, `text` | the processes of a sandbox; listing folders; small strings |
+//! | `procfs` | what is done to the sandbox's `/proc` before the program sees it |
 //! | `readback` | proves from `/proc` that every layer is in force |
 #![cfg_attr(not(test), no_std)]
 
@@ -27,6 +28,7 @@ mod init;
 #[doc(hidden)]
 pub mod launch;
 mod names;
+mod procfs;
 mod readback;
 mod report;
 mod runner;

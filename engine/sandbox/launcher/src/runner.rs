@@ -1,23 +1,29 @@
 //! The process that becomes the program. It shares memory and descriptors with init until it executes, so
 //! that making it is cheap and every failure can be told.
 //!
-//! While init mounts, it makes its network namespace, empties its capabilities and installs the filter; then,
-//! on the finished root, Landlock; then it waits, confined, for its job.
+//! While init mounts, it covers the dangerous parts of `/proc`, empties its capabilities and installs the filter;
+//! then, on the finished root, Landlock; then it waits, confined, for its job.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use crate::procfs;
 use crate::report::{At, Failure};
 use crate::sys::{self, Errno, Fd};
 use crate::wire::{Job, List, Setup, Step, setup};
 
+/// Where init keeps the root, until it is the root.
+pub const TREE: Fd = 13;
+
 const STARTED: u32 = 0;
 const CONFINED: u32 = 1;
 const FAILED: u32 = 2;
-const ROOTED: u32 = 1;
-const RELEASED: u32 = 2;
-const GO: u32 = 3;
-const TIMED: [Step; 4] = [Step::Network, Step::Capabilities, Step::Seccomp, Step::Landlock];
+const PROC: u32 = 1;
+const ROOTED: u32 = 2;
+const RELEASED: u32 = 3;
+const GO: u32 = 4;
+const TIMED: [Step; 6] =
+    [Step::Network, Step::Ceiling, Step::Masks, Step::Capabilities, Step::Seccomp, Step::Landlock];
 
 /// What init and runner share. Each field has one writer.
 pub struct Shared<'a> {
@@ -26,7 +32,7 @@ pub struct Shared<'a> {
     pub alive: AtomicU32,
     /// By the runner: `STARTED`, `CONFINED`, `FAILED`.
     runner: AtomicU32,
-    /// By init: 0, `ROOTED`, `RELEASED`, `GO`.
+    /// By init: 0, `PROC`, `ROOTED`, `RELEASED`, `GO`.
     init: AtomicU32,
     /// The filter's listener, or -1.
     pub listener: AtomicI32,
@@ -59,6 +65,11 @@ impl<'a> Shared<'a> {
     }
 
     // Init's side.
+
+    /// The root is attached, with a `/proc` if it has one.
+    pub fn proc_is_there(&self) {
+        self.advance(&self.init, PROC);
+    }
 
     /// The root is complete.
     pub fn rooted(&self) {
@@ -204,6 +215,16 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
             sys::loopback_up().at_item(Step::Network, 2)?;
         }
         shared.done(Step::Network);
+    }
+    if setup.flags & setup::PROC != 0 {
+        shared.wait_for(PROC);
+        sys::fchdir(TREE).at(Step::Masks)?;
+        procfs::forbid_nesting(setup)?;
+        shared.done(Step::Ceiling);
+        for (number, path) in setup.masks.enumerate() {
+            procfs::mask(path).at_item(Step::Masks, number)?;
+        }
+        shared.done(Step::Masks);
     }
     let no_new_privs = setup.flags & setup::NO_NEW_PRIVS != 0;
     if no_new_privs {
