@@ -19,6 +19,10 @@ use crate::sys::{self, Notification};
 
 /// The most rows of a report; further kinds of denial are counted in [`Denials::dropped`].
 const MOST: usize = 200;
+/// Rows of one system call with different arguments, and of one kind of address; then comes [`OTHERS`].
+const MOST_OF_ONE: usize = 8;
+const MOST_ADDRESSES: usize = 20;
+const OTHERS: &str = "(others)";
 /// Notifications answered before other work gets a turn.
 const BATCH: usize = 64;
 
@@ -31,7 +35,14 @@ pub struct Denials {
 }
 
 impl Denials {
-    fn add(&mut self, layer: &str, operation: &str, target: String, errno: &str) {
+    fn add(&mut self, layer: &str, operation: &str, mut target: String, errno: &str) {
+        // No operation can crowd out another: after a few rows of its own, its further targets share one.
+        let own = self.rows.iter().filter(|d| d.layer == layer && d.operation == operation);
+        let most = if layer == "network" { MOST_ADDRESSES } else { MOST_OF_ONE };
+        let known = |d: &&Denial| d.target == target;
+        if own.clone().count() >= most && own.clone().find(known).is_none() {
+            OTHERS.clone_into(&mut target);
+        }
         let same = |d: &Denial| d.operation == operation && d.target == target && d.layer == layer;
         match self.rows.iter().position(same) {
             Some(row) => self.rows[row].count += 1,
@@ -101,7 +112,7 @@ fn answer_one(listener: &AsyncFd<OwnedFd>, call: &Notification, denials: &std::s
             let at = if name == "sendto" { 4 } else { 1 };
             let address = read_address(call.pid, call.arguments[at], call.arguments[at + 1]);
             if let Some(address) = address.filter(|_| sys::still_waiting(fd, call.id)) {
-                lock(denials).add("network", &name, address, "ENETUNREACH");
+                lock(denials).add("network", &name, address, "not observed");
             }
             let _ = sys::answer_notification(fd, call.id, None);
         }
@@ -181,14 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_and_bounded() {
+    fn rows_are_counted_and_no_operation_crowds_out_another() {
         let mut denials = Denials::default();
         for n in 0..300 {
             denials.add("seccomp", "ptrace", format!("{n}"), "EPERM");
-            denials.add("seccomp", "bpf", "0".to_owned(), "EPERM");
         }
-        assert_eq!(denials.dropped, 300 - 199);
+        denials.add("seccomp", "bpf", "0".to_owned(), "EPERM");
+        denials.add("seccomp", "ptrace", "3".to_owned(), "EPERM");
+        assert_eq!(denials.dropped, 0);
         let rows = denials.into_rows();
-        assert_eq!((rows.len(), rows[1].count), (200, 300));
+        assert_eq!(rows.len(), MOST_OF_ONE + 2);
+        assert_eq!((rows[3].target.as_str(), rows[3].count), ("3", 2));
+        assert_eq!((rows[MOST_OF_ONE].target.as_str(), rows[MOST_OF_ONE].count), (OTHERS, 292));
+        assert_eq!(rows[MOST_OF_ONE + 1].operation, "bpf");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, CString};
 
-use hotcell_launcher::wire::{IdMap, VERSION};
+use hotcell_launcher::wire::{How, IdMap, VERSION};
 
 /// A message under construction.
 #[derive(Default)]
@@ -218,7 +218,7 @@ fn rule(w: &mut Writer, (rights, path): &(u64, CString)) {
 /// A mount of a job, as planned; its descriptor comes beside the message, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobMount {
-    pub overlay: bool,
+    pub how: How,
     pub dir: bool,
     pub target: CString,
 }
@@ -247,7 +247,7 @@ impl Job {
         w.list(&self.mounts, |w, mount| {
             w.u32(number);
             number += 1;
-            w.bool(mount.overlay);
+            w.u8(mount.how as u8);
             w.bool(mount.dir);
             w.cstr(&mount.target);
         });
@@ -320,7 +320,9 @@ mod tests {
             mounts in proptest::collection::vec((any::<bool>(), any::<bool>(), text()), 0..4),
             cwd in text(),
         ) {
-            let mounts = mounts.into_iter().map(|(overlay, dir, target)| JobMount { overlay, dir, target }).collect();
+            let mounts = mounts.into_iter().map(|(sealed, dir, target)| JobMount {
+                how: if sealed { How::Sealed } else { How::CopyOnWrite }, dir, target,
+            }).collect();
             let sent = Job {
                 scratch_bytes: 7, scratch_files: 9, mounts, rules, rlimits, cwd,
                 programs: argv.clone(), argv, env,
@@ -329,7 +331,7 @@ mod tests {
             let got = wire::Job::decode(&bytes).expect("a job");
             let back = Job {
                 scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files,
-                mounts: got.mounts.map(|m| JobMount { overlay: m.overlay, dir: m.dir, target: m.target.to_owned() })
+                mounts: got.mounts.map(|m| JobMount { how: m.how, dir: m.dir, target: m.target.to_owned() })
                     .collect(),
                 rules: own(got.rules), rlimits: got.rlimits.collect(), cwd: got.cwd.to_owned(),
                 programs: got.programs.map(CStr::to_owned).collect(),

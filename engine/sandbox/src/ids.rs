@@ -43,10 +43,14 @@ impl Mapping {
         Self::decide(uid, gid, can, &read("uid_map"), &read("gid_map"))
     }
 
-    /// The host ids of the sandbox in this slot.
-    pub const fn outside(self, slot: u32) -> (u32, u32) {
+    /// The host ids of the sandbox in this slot, counted from `first_slot`, which differs from process to process so
+    /// that two of them seldom use the same ids at once.
+    pub const fn outside(self, first_slot: u32, slot: u32) -> (u32, u32) {
         match self {
-            Self::Privileged => (FIRST + slot % SLOTS, FIRST + slot % SLOTS),
+            Self::Privileged => {
+                let id = FIRST + first_slot.wrapping_add(slot) % SLOTS;
+                (id, id)
+            }
             Self::OwnId { uid, gid } => (uid, gid),
         }
     }

@@ -91,8 +91,9 @@ impl Launcher {
         loop {
             let next = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).front().copied();
             let Some(tag) = next else { return Ok(()) };
-            self.answer(tag).await?;
+            let answer = self.answer(tag).await;
             self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            answer?;
         }
     }
 

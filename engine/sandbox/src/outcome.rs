@@ -175,7 +175,8 @@ pub struct Denial {
     pub operation: String,
     /// Its arguments, or the address.
     pub target: String,
-    /// The error that the program got, such as `EPERM`.
+    /// The error that the program got, such as `EPERM`; `not observed` where the call was let through to fail by
+    /// itself, as network calls are.
     pub errno: String,
     /// How often.
     pub count: u64,

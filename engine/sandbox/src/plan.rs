@@ -6,7 +6,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use hotcell_launcher::wire::{MAX_MOUNTS, setup};
+use hotcell_launcher::wire::{How, MAX_MOUNTS, setup};
 use nix::libc;
 
 use crate::access::{self, Grant};
@@ -173,6 +173,8 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         internet: network == Network::Loopback,
         namespaces: on(Layer::PidNs),
         host_writes: shape.host_writes,
+        plain,
+        accounted: group,
     };
     let setup = Setup {
         flags,
@@ -531,7 +533,11 @@ pub fn job(
         }
         if plan.rooted {
             mounts.push(JobMount {
-                overlay: source.kind == SourceKind::Workspace,
+                how: match (source.kind, source.folder) {
+                    (SourceKind::Workspace, _) => How::CopyOnWrite,
+                    (SourceKind::ReadOnly, true) => How::Sealed,
+                    _ => How::Bind,
+                },
                 dir: source.folder,
                 target: text(source.inside.as_os_str(), "a path")?,
             });

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hotcell_launcher::wire::IdMap;
+use hotcell_launcher::wire::{IdMap, Step};
 
 use crate::cgroup::{Cgroups, Group, GroupLimits, Join};
 use crate::failure::explain;
@@ -122,9 +122,11 @@ impl Shared {
             match sent {
                 Ok(()) => break,
                 Err(Trouble::Lost(_)) => *launcher = None,
-                Err(Trouble::Failed(_)) => {
-                    // One that could not set itself up, or holds a half-made root, is of no use to the next.
-                    *launcher = None;
+                Err(Trouble::Failed(failure)) => {
+                    // One that could not set itself up is of no use; any other may have sandboxes that run.
+                    if failure.step == Step::Hello {
+                        *launcher = None;
+                    }
                     break;
                 }
             }
@@ -168,7 +170,11 @@ impl Shared {
         }
         ready.launcher.tell(&plan.setup.encode(), &fds)?;
         // A new launcher has worked on all of it meanwhile.
-        ready.launcher.settle().await
+        let settled = ready.launcher.settle().await;
+        if settled.is_err() {
+            ready.templates.remove(&plan.places);
+        }
+        settled
     }
 
     fn launcher<'a>(&self, ready: &'a mut Option<Ready>, rooted: bool) -> Result<&'a mut Ready, Trouble> {

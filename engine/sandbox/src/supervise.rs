@@ -308,10 +308,16 @@ impl Run {
 
     /// One look at what the run uses.
     fn see(&self) -> Seen {
-        let mut seen = Seen { at: self.released().elapsed(), scratch: self.see_scratch(), ..Seen::default() };
+        let before = self.see_scratch();
+        let mut seen = Seen { at: self.released().elapsed(), ..Seen::default() };
         match self.ends.group.as_ref().map(Group::sample) {
             Some(Ok(sample)) => {
-                seen.memory = Some(sample.memory_without_shmem);
+                // Shared memory that is no file on scratch is memory. Scratch is looked at before and after, since
+                // files may come or go meanwhile, and the larger sight is taken off.
+                seen.scratch = self.see_scratch();
+                let files = [before, seen.scratch].into_iter().flatten().map(|s| s.bytes).max().unwrap_or(0);
+                let other = sample.shmem.0.saturating_sub(files);
+                seen.memory = Some(Bytes(sample.memory_without_shmem.0.saturating_add(other)));
                 seen.cpu = sample.cpu;
                 // Process 1 is in the group too.
                 seen.processes = Some(sample.processes_peak.unwrap_or(sample.processes).saturating_sub(1));
@@ -325,6 +331,7 @@ impl Run {
                 }
             }
         }
+        seen.scratch = seen.scratch.or(before);
         seen
     }
 
@@ -485,8 +492,8 @@ fn end(status: Option<i32>, verdict: Option<Cause>, oom: bool) -> (Cause, Option
     let cause = match signal {
         // Killed by the kernel for memory, before anybody looked.
         nix::libc::SIGKILL if oom => Cause::MemoryLimit,
-        // The limit of one process stands behind the sum's.
-        nix::libc::SIGXCPU => Cause::CpuLimit,
+        // The limit of one process stands behind the sum's; the signal alone anybody can send.
+        nix::libc::SIGXCPU if verdict == Some(Cause::CpuLimit) => Cause::CpuLimit,
         _ => Cause::Signaled,
     };
     (cause, None, signal_name(status))
@@ -554,7 +561,8 @@ mod tests {
             (Some(9), false, None, (Cause::Signaled, None, Some("SIGKILL"))),
             (Some(9), true, None, (Cause::MemoryLimit, None, Some("SIGKILL"))),
             (Some(11), false, None, (Cause::Signaled, None, Some("SIGSEGV"))),
-            (Some(24), false, None, (Cause::CpuLimit, None, Some("SIGXCPU"))),
+            (Some(24), false, Some(Cause::CpuLimit), (Cause::CpuLimit, None, Some("SIGXCPU"))),
+            (Some(24), false, None, (Cause::Signaled, None, Some("SIGXCPU"))),
             (Some(40), false, None, (Cause::Signaled, None, Some("SIG40"))),
             (None, true, None, (Cause::MemoryLimit, None, None)),
             (None, false, None, (Cause::Internal, None, None)),

@@ -13,7 +13,7 @@ use crate::runner::{self, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
-use crate::wire::{Job, JobMount, Setup, Step, setup, tell};
+use crate::wire::{How, Job, JobMount, Setup, Step, setup, tell};
 
 /// What the launcher hands to a new init.
 pub struct Inherited<'a> {
@@ -128,7 +128,11 @@ fn identify(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<()
         sys::set_ids(setup.inside.0, setup.inside.1).at_item(Step::Ids, 2)?;
     }
     // A change of ids clears both, so they come after it.
-    sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(sys::SIGKILL.unsigned_abs())).at_item(Step::Ids, 3)?;
+    // Without a process namespace a killed init would leave the program behind: there it hears of the launcher's
+    // end by the life pipe and ends the tree first.
+    if setup.flags & setup::PID_NS != 0 {
+        sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(sys::SIGKILL.unsigned_abs())).at_item(Step::Ids, 3)?;
+    }
     sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Ids, 4)?;
     if gone(from.life) {
         sys::exit(1);
@@ -334,9 +338,17 @@ fn attach(job: &Job<'_>, fds: &[Fd], setup: &Setup<'_>, log: &mut Log) -> Result
 
 /// Attaches one mount; true when it had to be copied.
 fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize) -> sys::Result<bool> {
-    make_mountpoint(mount)?;
-    if !mount.overlay {
-        return sys::move_mount(fd, sys::AT_FDCWD, mount.target).map(|()| false);
+    let place = mountpoint(mount)?;
+    let attached = attach_at(mount, fd, place, number);
+    sys::close(place);
+    attached
+}
+
+fn attach_at(mount: &JobMount<'_>, fd: Fd, place: Fd, number: usize) -> sys::Result<bool> {
+    match mount.how {
+        How::Bind => return sys::move_mount(fd, place, c"").map(|()| false),
+        How::Sealed => return seal(fd, place, number).map(|()| false),
+        How::CopyOnWrite => {}
     }
     let [low, up, work] = ["low", "up", "work"].map(|name| Text::of(format_args!("{name}{number}")));
     for name in [&low, &up, &work] {
@@ -345,16 +357,16 @@ fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize) -> sys::Result<bool> 
     // An overlay's layers must be mounted in this namespace: the detached clone is attached below scratch first.
     sys::move_mount(fd, SCRATCH, low.cstr())?;
     let upper = sys::openat(SCRATCH, up.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
-    let mounted = overlay(mount, fd, upper, number);
+    let mounted = overlay(fd, upper, place, number);
     let copied = match mounted {
         Ok(()) => Ok(false),
-        Err(_) => copy_instead(mount, &low, upper, number).map(|()| true),
+        Err(_) => copy_instead(&low, upper, place, number).map(|()| true),
     };
     sys::close(upper);
     copied
 }
 
-fn overlay(mount: &JobMount<'_>, lower: Fd, upper: Fd, number: usize) -> sys::Result<()> {
+fn overlay(lower: Fd, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
     // The trial: a folder that replaces one of the lower layer is marked by such an attribute, and before
     // kernel 6.6 a tmpfs has none, so that removing a folder would fail with EIO later.
     sys::fsetxattr(upper, c"user.hotcell", b"1")?;
@@ -362,43 +374,73 @@ fn overlay(mount: &JobMount<'_>, lower: Fd, upper: Fd, number: usize) -> sys::Re
         "lowerdir=/proc/self/fd/{lower},upperdir=/proc/self/fd/{upper},\
          workdir=/proc/self/fd/{SCRATCH}/work{number},userxattr"
     ));
-    sys::mount(c"workspace", mount.target, c"overlay", sys::MS_NOSUID | sys::MS_NODEV, options.cstr())
+    sys::mount(c"workspace", own_fd(place).cstr(), c"overlay", sys::MS_NOSUID | sys::MS_NODEV, options.cstr())
+}
+
+/// A path to an open file of this process, for calls that take only paths.
+fn own_fd(fd: Fd) -> Text {
+    Text::of(format_args!("/proc/self/fd/{fd}"))
+}
+
+/// Shows a folder through a read-only overlay, in which its sockets and pipes are nobody's: what listens on them on
+/// the host is out of reach. Where there is no overlay, the folder itself, read-only.
+fn seal(fd: Fd, place: Fd, number: usize) -> sys::Result<()> {
+    let [low, empty] = ["low", "empty"].map(|name| Text::of(format_args!("{name}{number}")));
+    for name in [&low, &empty] {
+        sys::mkdirat(SCRATCH, name.cstr(), 0o755)?;
+    }
+    let at = sys::openat(SCRATCH, low.cstr(), sys::O_PATH | sys::O_DIRECTORY, 0)?;
+    let moved = sys::move_mount(fd, at, c"");
+    sys::close(at);
+    moved?;
+    let options =
+        Text::of(format_args!("lowerdir=/proc/self/fd/{fd}:/proc/self/fd/{SCRATCH}/empty{number},userxattr"));
+    let flags = sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV;
+    match sys::mount(c"sealed", own_fd(place).cstr(), c"overlay", flags, options.cstr()) {
+        Ok(()) => Ok(()),
+        Err(_) => sys::mount(own_fd(fd).cstr(), own_fd(place).cstr(), c"", sys::MS_BIND | sys::MS_REC, c""),
+    }
 }
 
 /// Copies the folder into scratch and shows the copy.
-fn copy_instead(mount: &JobMount<'_>, low: &Text, upper: Fd, number: usize) -> sys::Result<()> {
+fn copy_instead(low: &Text, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
     let lower = sys::openat(SCRATCH, low.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
     let copied = copy::tree(lower, upper);
     sys::close(lower);
     copied?;
     let source = Text::of(format_args!("/proc/self/fd/{SCRATCH}/up{number}"));
-    sys::mount(source.cstr(), mount.target, c"", sys::MS_BIND, c"")
+    sys::mount(source.cstr(), own_fd(place).cstr(), c"", sys::MS_BIND, c"")
 }
 
-/// Makes the folders down to a mountpoint, where they do not exist yet (scratch; elsewhere the template has them).
-fn make_mountpoint(mount: &JobMount<'_>) -> sys::Result<()> {
+/// Opens a mountpoint, making what does not exist of it (in scratch; elsewhere the template has it). Links are not
+/// followed: the workspace may be mounted already, and its links would lead elsewhere.
+fn mountpoint(mount: &JobMount<'_>) -> sys::Result<Fd> {
+    let folder_flags = sys::O_PATH | sys::O_DIRECTORY;
+    let mut at = sys::openat(sys::AT_FDCWD, c"/", folder_flags, 0)?;
     let path = mount.target.to_bytes();
-    let mut partial = [0u8; 4096];
-    for at in 1..=path.len() {
-        if at != path.len() && path[at] != b'/' {
-            continue;
-        }
-        partial[..at].copy_from_slice(path.get(..at).ok_or(Errno::INVAL)?);
-        *partial.get_mut(at).ok_or(Errno::INVAL)? = 0;
-        let here = CStr::from_bytes_until_nul(&partial).map_err(|_| Errno::INVAL)?;
-        if at == path.len() && !mount.dir {
-            match sys::openat(sys::AT_FDCWD, here, sys::O_PATH | sys::O_NOFOLLOW, 0) {
-                Ok(fd) => sys::close(fd),
-                Err(_) => sys::close(sys::openat(sys::AT_FDCWD, here, sys::O_WRONLY | sys::O_CREAT, 0o644)?),
+    let mut names = path.split(|b| *b == b'/').filter(|name| !name.is_empty()).peekable();
+    while let Some(name) = names.next() {
+        let mut text = [0u8; 256];
+        text.get_mut(..name.len()).ok_or(Errno::INVAL)?.copy_from_slice(name);
+        let name = CStr::from_bytes_until_nul(&text).map_err(|_| Errno::INVAL)?;
+        let last_file = names.peek().is_none() && !mount.dir;
+        let flags = if last_file { sys::O_PATH } else { folder_flags };
+        let open = || sys::openat2(at, name, flags, sys::RESOLVE_NO_SYMLINKS);
+        let next = match open() {
+            Err(Errno::NOENT) if last_file => {
+                sys::close(sys::openat(at, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, 0o644)?);
+                open()
             }
-            continue;
-        }
-        match sys::openat(sys::AT_FDCWD, here, sys::O_PATH | sys::O_DIRECTORY, 0) {
-            Ok(fd) => sys::close(fd),
-            Err(_) => sys::mkdirat(sys::AT_FDCWD, here, 0o755)?,
-        }
+            Err(Errno::NOENT) => {
+                sys::mkdirat(at, name, 0o755)?;
+                open()
+            }
+            next => next,
+        };
+        sys::close(at);
+        at = next?;
     }
-    Ok(())
+    Ok(at)
 }
 
 /// Ends what is left of the tree. In an own process namespace the end of process 1 does it.

@@ -320,7 +320,9 @@ fn try_to_become(shared: &Shared<'_>) -> Result<core::convert::Infallible, Failu
     sys::umask(0o022);
     sys::block_signals(0);
     for (number, (resource, soft, hard)) in job.rlimits.enumerate() {
-        sys::set_rlimit(resource, soft, hard).at_item(Step::Rlimits, number)?;
+        // Whoever started us may have lowered what can be had.
+        let most = sys::hard_rlimit(resource).at_item(Step::Rlimits, number)?;
+        sys::set_rlimit(resource, soft.min(most), hard.min(most)).at_item(Step::Rlimits, number)?;
     }
     let mut answer = Errno::NOENT;
     let mut which = 0;

@@ -289,13 +289,29 @@ pub struct Landlock<'a> {
     pub rules: List<'a, (u64, &'a CStr)>,
 }
 
+/// How a mount of a job is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum How {
+    /// As it is.
+    Bind = 0,
+    /// Through an overlay whose changes go to scratch.
+    CopyOnWrite = 1,
+    /// Through a read-only overlay, which cuts sockets and pipes off from the host.
+    Sealed = 2,
+}
+
+fn how(number: u8) -> Result<How, Malformed> {
+    [How::Bind, How::CopyOnWrite, How::Sealed].into_iter().find(|how| *how as u8 == number).ok_or(Malformed)
+}
+
 /// What is mounted where when a job arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct JobMount<'a> {
     /// Index into the message's descriptors of the detached mount.
     pub fd: u32,
-    /// Use it as the lower layer of an overlay whose changes go to scratch.
-    pub overlay: bool,
+    /// How it is shown.
+    pub how: How,
     /// It is a folder.
     pub dir: bool,
     /// Absolute path inside.
@@ -401,7 +417,7 @@ impl<'a> Job<'a> {
             scratch_bytes: r.u64()?,
             scratch_files: r.u64()?,
             mounts: r.list(|r| {
-                Ok(JobMount { fd: r.u32()?, overlay: r.u8()? != 0, dir: r.u8()? != 0, target: r.cstr()? })
+                Ok(JobMount { fd: r.u32()?, how: how(r.u8()?)?, dir: r.u8()? != 0, target: r.cstr()? })
             })?,
             rules: r.list(rule)?,
             rlimits: r.list(|r| Ok((r.u32()?, r.u64()?, r.u64()?)))?,

@@ -90,17 +90,24 @@ pub struct Options {
     pub namespaces: bool,
     /// A folder of the host can be written for real: no setuid or setgid file may be made.
     pub host_writes: bool,
+    /// The program is on the host's own tree, with Landlock alone before it: what Landlock does not cover (owners,
+    /// modes, times, attributes, local sockets, System V objects, watches) is refused.
+    pub plain: bool,
+    /// A cgroup accounts for memory that belongs to no mapping. Without one, calls that make it do not exist.
+    pub accounted: bool,
 }
 
 impl Options {
     /// How many different filters there are.
-    const COUNT: usize = 16;
+    const COUNT: usize = 64;
 
     fn index(self) -> usize {
         usize::from(self.notify)
             | usize::from(self.internet) << 1
             | usize::from(self.namespaces) << 2
             | usize::from(self.host_writes) << 3
+            | usize::from(self.plain) << 4
+            | usize::from(self.accounted) << 5
     }
 }
 
@@ -141,7 +148,14 @@ pub fn init(arch: Arch) -> &'static Filter {
     static FILTERS: [OnceLock<Filter>; 2] = [const { OnceLock::new() }; 2];
     FILTERS[arch as usize].get_or_init(|| {
         let rules = parse("init.filter", include_str!("../../filters/init.filter"));
-        let options = Options { notify: false, internet: false, namespaces: true, host_writes: false };
+        let options = Options {
+            notify: false,
+            internet: false,
+            namespaces: true,
+            host_writes: false,
+            plain: false,
+            accounted: true,
+        };
         compile::compile(arch, false, &rules.select(arch.table(), options))
     })
 }

@@ -11,7 +11,7 @@
 //! TEST   = WORD [& VALUE] (== VALUE | != VALUE | < VALUE | in VALUE...)
 //! WORD   = arg0 .. arg5 (all 64 bits) | int0 .. int5 (the low 32 bits)
 //! VALUE  = number or name, several joined by | without blanks
-//! OPTION = [not] (internet | namespaces | host_writes)
+//! OPTION = [not] (internet | namespaces | host_writes | plain | accounted)
 //! ```
 //!
 //! `intN` is for arguments that the kernel takes as an `int`: it ignores the upper half, and a filter
@@ -111,7 +111,7 @@ pub(super) enum Problem {
     TooWide(u64),
     #[error("nothing is below 0")]
     BelowNothing,
-    #[error("unknown option {0:?}; one of internet, namespaces, host_writes")]
+    #[error("unknown option {0:?}; one of internet, namespaces, host_writes, plain, accounted")]
     Option(String),
     #[error("the default is set twice")]
     DefaultTwice,
@@ -137,6 +137,8 @@ enum Flag {
     Internet,
     Namespaces,
     HostWrites,
+    Plain,
+    Accounted,
 }
 
 #[derive(Clone, Debug)]
@@ -157,6 +159,8 @@ impl Entry {
             Flag::Internet => options.internet == wanted,
             Flag::Namespaces => options.namespaces == wanted,
             Flag::HostWrites => options.host_writes == wanted,
+            Flag::Plain => options.plain == wanted,
+            Flag::Accounted => options.accounted == wanted,
         })
     }
 }
@@ -237,9 +241,10 @@ impl Rules {
             if any(Action::Notify) && any(Action::Deny) {
                 return fail(Problem::Ambiguous(name.to_owned()));
             }
-            for bits in 0..8 {
-                let [internet, namespaces, host_writes] = [1, 2, 4].map(|bit| bits & bit != 0);
-                let options = Options { notify: true, internet, namespaces, host_writes };
+            for bits in 0..32 {
+                let [internet, namespaces, host_writes, plain, accounted] =
+                    [1, 2, 4, 8, 16].map(|bit| bits & bit != 0);
+                let options = Options { notify: true, internet, namespaces, host_writes, plain, accounted };
                 let mut decided = None;
                 for entry in entries.iter().filter(|entry| entry.applies(options)) {
                     if let Some(by) = decided {
@@ -336,6 +341,8 @@ impl Parser {
                 "internet" => Flag::Internet,
                 "namespaces" => Flag::Namespaces,
                 "host_writes" => Flag::HostWrites,
+                "plain" => Flag::Plain,
+                "accounted" => Flag::Accounted,
                 _ => return Err(Problem::Option(name.to_owned())),
             };
             options.push((flag, wanted));

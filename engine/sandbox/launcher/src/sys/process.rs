@@ -187,6 +187,11 @@ pub fn drop_capability_sets() -> Result<()> {
     call!(nr::CAPSET, header.as_ptr(), empty.as_ptr()).map(drop)
 }
 
+pub fn hard_rlimit(resource: u32) -> Result<u64> {
+    let mut limit = [0u64; 2];
+    call!(nr::PRLIMIT64, 0, resource, 0, limit.as_mut_ptr()).map(|_| limit[1])
+}
+
 pub fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Result<()> {
     let limit = [soft, hard];
     call!(nr::PRLIMIT64, 0, resource, limit.as_ptr(), 0).map(drop)

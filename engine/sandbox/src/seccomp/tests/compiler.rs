@@ -8,7 +8,7 @@ use super::super::compile::{JUMP, RET_KILL, compile};
 use super::super::interpret::{Call, check, decide, run};
 use super::super::rules::{Action, Condition, Rule, Selection, Test, Width};
 use super::super::{Arch, Options, program, program_rules};
-use super::{ALLOW, DENY, NONE, NOTIFY, answer, call, option_sets};
+use super::{ALLOW, DENY, NONE, NOTIFY, all_option_sets, answer, call};
 
 /// Numbers that are close to each other, so that equal values and runs occur.
 fn values() -> impl Strategy<Value = u64> {
@@ -83,7 +83,7 @@ proptest! {
         number in prop_oneof![0..480_u32, any::<u32>()],
         arguments in proptest::array::uniform6(values()),
     ) {
-        let options = option_sets().nth(bits).unwrap();
+        let options = all_option_sets().nth(bits).unwrap();
         for arch in Arch::ALL {
             let call = call(arch, number, &arguments);
             if arch == Arch::X86_64 && number >= 0x4000_0000 {

@@ -10,14 +10,28 @@ mod parser;
 mod shipped;
 
 /// `notify`, `internet` and `namespaces` on.
-const ALL_ON: Options = Options { notify: true, internet: true, namespaces: true, host_writes: false };
+const ALL_ON: Options = Options {
+    notify: true,
+    internet: true,
+    namespaces: true,
+    host_writes: false,
+    plain: false,
+    accounted: true,
+};
 
+/// Every set for programs with a root of their own and a cgroup; `plain` and `accounted` have tests of their own.
 fn option_sets() -> impl Iterator<Item = Options> {
+    all_option_sets().filter(|options| !options.plain && options.accounted)
+}
+
+fn all_option_sets() -> impl Iterator<Item = Options> {
     (0..Options::COUNT).map(|bits| Options {
         notify: bits & 1 != 0,
         internet: bits & 2 != 0,
         namespaces: bits & 4 != 0,
         host_writes: bits & 8 != 0,
+        plain: bits & 16 != 0,
+        accounted: bits & 32 != 0,
     })
 }
 

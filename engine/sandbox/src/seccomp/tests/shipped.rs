@@ -4,7 +4,7 @@ use super::super::compile::{RET_ALLOW, RET_KILL, compile};
 use super::super::interpret::{check, run};
 use super::super::rules::{ADDRESS_CALLS, Action};
 use super::super::{Arch, Meaning, Options, init, meaning, name, program, program_rules};
-use super::{ALL_ON, ALLOW, DENY, NONE, NOTIFY, answer, call, option_sets};
+use super::{ALL_ON, ALLOW, DENY, NONE, NOTIFY, all_option_sets, answer, call, option_sets};
 
 /// Asserts what the program filter says to a call, on every architecture that has it.
 fn expect(options: Options, name: &str, arguments: &[u64], action: Action) {
@@ -221,6 +221,42 @@ fn without_namespaces_other_processes_are_left_alone() {
         expect(options, "sched_setaffinity", &[0], ALLOW);
         expect(options, "setpriority", &[0, 0, 5], ALLOW);
         expect(options, "ioprio_set", &[1, 0, 0], ALLOW);
+    }
+}
+
+#[test]
+fn on_the_host_s_own_tree_what_landlock_does_not_cover_is_refused() {
+    let refused = [
+        "chmod",
+        "fchmod",
+        "fchmodat",
+        "chown",
+        "fchownat",
+        "utimensat",
+        "setxattr",
+        "fsetxattr",
+        "removexattr",
+        "inotify_init1",
+        "shmget",
+        "shmat",
+        "semget",
+        "msgget",
+        "mq_open",
+    ];
+    for options in all_option_sets() {
+        let plain = if options.plain { DENY } else { ALLOW };
+        for name in refused {
+            expect(options, name, &[0, 1], plain);
+        }
+        expect(options, "socket", &[1, 1, 0], plain);
+        expect(options, "socketpair", &[1, 1, 0], ALLOW);
+    }
+}
+
+#[test]
+fn memory_that_nothing_accounts_for_cannot_be_made() {
+    for options in all_option_sets().filter(|options| !options.plain) {
+        expect(options, "memfd_create", &[0; 6], if options.accounted { ALLOW } else { NONE });
     }
 }
 
