@@ -83,9 +83,10 @@ impl Shared {
         groups == 0 && self.cleaning.open.load(Ordering::Acquire) == 0
     }
 
-    /// The process id of the launcher with namespaces of its own, once there is one.
+    /// The process id of the launcher, once there is one.
     pub(crate) async fn launcher_id(&self) -> Option<u32> {
-        self.launchers.lock().await.rooted.as_ref().map(|r| r.launcher.id())
+        let launchers = self.launchers.lock().await;
+        launchers.rooted.as_ref().or(launchers.plain.as_ref()).map(|r| r.launcher.id())
     }
 
     /// Starts the launcher and lets it build the usual root, without waiting for either.

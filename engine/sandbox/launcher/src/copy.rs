@@ -49,7 +49,8 @@ fn entry(from: Fd, to: Fd, name: &CStr, depth: u32) -> sys::Result<()> {
             copied
         }
         FILE => {
-            let source = sys::openat(from, name, sys::O_RDONLY | sys::O_NOFOLLOW, 0)?;
+            // Non-blocking: its owner may have put a pipe there since.
+            let source = sys::openat(from, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK, 0)?;
             let flags = sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL;
             let copied = sys::openat(to, name, flags, 0o600).and_then(|target| {
                 let copied = content(source, target);

@@ -117,6 +117,7 @@ pub const O_RDONLY: u32 = 0;
 pub const O_WRONLY: u32 = 1;
 pub const O_CREAT: u32 = 0o100;
 pub const O_EXCL: u32 = 0o200;
+pub const O_NONBLOCK: u32 = 0o4000;
 pub const O_CLOEXEC: u32 = 0o2_000_000;
 #[cfg(target_arch = "x86_64")]
 pub const O_DIRECTORY: u32 = 0o200_000;

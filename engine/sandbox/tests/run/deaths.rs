@@ -113,3 +113,20 @@ async fn a_hundred_runs_leave_nothing() {
     assert!(count("fd") < before + 60, "{before} descriptors before, {} after", count("fd"));
     assert!(groups() < 20, "{} cgroups left", groups());
 }
+
+#[tokio::test]
+async fn without_a_process_namespace_the_launcher_s_end_is_the_program_s() {
+    let engine = Engine::new();
+    let mark = "hotcell-mark-plain";
+    let mut policy = stays(mark);
+    policy.shape.confinement = hotcell_sandbox::Confinement::LandlockOnly;
+    let running = engine.spawn(&policy).await.expect("spawned");
+    let waiting = tokio::spawn(running.wait());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(alive(mark));
+    let launcher = engine.launcher_id().await.expect("a launcher");
+    kill(Pid::from_raw(i32::try_from(launcher).expect("a pid")), Signal::SIGKILL).expect("killed");
+    let outcome = waiting.await.expect("followed");
+    assert_eq!(outcome.cause, Cause::Internal, "{}", told(&outcome));
+    assert!(tokio::task::spawn_blocking(move || wait_until(|| !alive(mark))).await.expect("waited"));
+}

@@ -179,3 +179,28 @@ async fn files_of_others_follow_their_permissions() {
     assert_eq!(stdout(&outcome), "minepublicno\nminemore\n", "{}", told(&outcome));
     assert_eq!(fs::read(dir.path().join("mine")).expect("read"), b"mine");
 }
+
+#[tokio::test]
+async fn sockets_in_a_read_only_folder_lead_nowhere() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let listener = std::os::unix::net::UnixListener::bind(dir.path().join("s")).expect("bound");
+    let script = "import socket\n\
+        s = socket.socket(socket.AF_UNIX)\n\
+        try: s.connect('/data/s'); print('connected')\n\
+        except OSError as e: print(type(e).__name__)\n";
+    let policy = hotcell_sandbox::Policy::new("/usr/bin/python3").args(["-c", script]);
+    let outcome = run(&policy.read_only(dir.path(), "/data")).await;
+    assert_eq!(stdout(&outcome), "ConnectionRefusedError\n", "{}", told(&outcome));
+    drop(listener);
+}
+
+#[tokio::test]
+async fn links_in_a_workspace_do_not_steer_mountpoints() {
+    let project = tempfile::tempdir().expect("a folder");
+    let data = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink("/proc", project.path().join("link")).expect("linked");
+    let policy =
+        sh("true").workspace(project.path()).read_only(data.path(), "/home/sandbox/project/link/sys");
+    let outcome = run(&policy).await;
+    assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
+}

@@ -133,3 +133,27 @@ async fn a_job_below_its_shape_s_ceilings_has_its_own_limits() {
     let refusal = sandbox.release(&more).await.expect_err("above the ceiling");
     assert!(refusal.message.contains("ceiling"), "{refusal}");
 }
+
+#[tokio::test]
+async fn a_program_cannot_forge_a_limit() {
+    let outcome = run(&sh("kill -XCPU $$")).await;
+    assert_eq!(
+        (outcome.cause, outcome.signal.as_deref()),
+        (Cause::Signaled, Some("SIGXCPU")),
+        "{}",
+        told(&outcome)
+    );
+    assert!(outcome.limits_hit.is_empty());
+}
+
+#[tokio::test]
+async fn memory_that_is_in_no_mapping_is_memory() {
+    let script = "import os, time\nfd = os.memfd_create('x')\nfor _ in range(96): os.write(fd, bytes(1 << 20))\ntime.sleep(5)";
+    let outcome = run(&python(script).memory(Bytes::mib(48))).await;
+    if outcome.layers.cgroup_version > 0 {
+        assert_eq!(outcome.cause, Cause::MemoryLimit, "{}", told(&outcome));
+    } else {
+        // Nothing would account for it, so it cannot be made.
+        assert_eq!(outcome.exit_code, Some(1), "{}", told(&outcome));
+    }
+}
