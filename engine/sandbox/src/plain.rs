@@ -60,7 +60,7 @@ impl Scratch {
         scratch.create_dir(PROJECT_NAME)?;
         let to = scratch.open_dir(PROJECT_NAME)?;
         copy_folder(&from, &to, self.owner, room, 0)?;
-        give(to.open(".")?.into_std(), self.owner, mode)
+        give(&to.open(".")?.into_std(), self.owner, mode)
     }
 }
 
@@ -86,7 +86,7 @@ fn copy_folder(
             to.create_dir(&name)?;
             let target = to.open_dir(&name)?;
             copy_folder(&source, &target, owner, room, depth + 1)?;
-            give(target.open(".")?.into_std(), owner, mode)?;
+            give(&target.open(".")?.into_std(), owner, mode)?;
         } else if kind.is_file() {
             copy_file(from, to, &name, owner, room)?;
         } else if kind.is_symlink() {
@@ -117,13 +117,13 @@ fn copy_file(
     // It may grow while it is read.
     let copied = io::copy(&mut source.take(room.bytes.saturating_add(1)), &mut target)?;
     room.bytes = room.bytes.checked_sub(copied).ok_or_else(Room::full)?;
-    give(target.into_std(), owner, metadata.mode() & 0o777)
+    give(&target.into_std(), owner, metadata.mode() & 0o777)
 }
 
 /// Sets owner and mode.
-fn give(file: fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
+fn give(file: &fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
     if let Some((uid, gid)) = owner {
-        std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
+        std::os::unix::fs::fchown(file, Some(uid), Some(gid))?;
     }
     file.set_permissions(fs::Permissions::from_mode(mode))
 }

@@ -422,7 +422,9 @@ pub const ROWS: &[Row] = &[
     a(64, "looser_speculation", c("speculation", &[]), &[SECCOMP]).single(FILTER_ONLY),
     a(65, "second_filter_cannot_loosen", c("loosen_filter", &[]), &[SECCOMP]).single(ITSELF),
     Row::works(66, "unknown_call_is_enosys", c("future_call", &[])),
-    a(67, "memfd_exec_stays_confined", c("memfd_exec", &[]), &[NNP]).single(ITSELF),
+    a(67, "memfd_exec_stays_confined", c("memfd_exec", &[]), &[NNP])
+        .single(ITSELF)
+        .bare("where no cgroup accounts for it there is no memfd inside"),
     a(68, "setuid_program", c("setuid_program", &["suid={suid}"]), &[NNP, MOUNT, USER])
         .bare("Landlock and the filter need no_new_privs or a user namespace")
         .users(Users::User),
@@ -528,8 +530,7 @@ pub const ROWS: &[Row] = &[
         .stopped_by(&["memory_limit"])
         .bare("the supervisor samples where no cgroup counts"),
     Row::works(117, "reserve_64_gib", c("reserve_memory", &[])),
-    a(118, "memory_in_memfd", c("memory_in_memfd", &["mib=200"]), &[CGROUP])
-        .single("without a cgroup the kernel counts pages of a memory file for nobody")
+    a(118, "memory_in_memfd", c("memory_in_memfd", &["mib=200"]), &[CGROUP, SECCOMP])
         .users(Users::Root)
         .needs(&[Layer::Cgroup])
         .set(&[Set::MemoryMib(64), Set::DiskMib(16)])

@@ -1,0 +1,128 @@
+//! What a thousand runs leave behind, and whether memory grows.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use hotcell_sandbox::{Engine, Policy};
+
+use crate::report::{Report, Row};
+use crate::start::TRUE;
+
+const RUNS: u32 = 1000;
+/// Runs before the first count: pools and buffers are filled then.
+const WARM: u32 = 50;
+
+/// Everything that a run could leave.
+#[derive(Debug)]
+struct Count {
+    processes: usize,
+    mounts: usize,
+    groups: usize,
+    descriptors: usize,
+    launcher_descriptors: usize,
+    engine_memory: u64,
+    launcher_memory: u64,
+}
+
+/// Runs and counts.
+pub async fn measure(report: &mut Report) -> Result<()> {
+    let engine = Engine::new();
+    engine.keep_ready(2);
+    run(&engine, WARM).await?;
+    let before = count(&engine).await?;
+    run(&engine, RUNS).await?;
+    let after = count(&engine).await?;
+    for (variant, memory) in [("engine", after.engine_memory), ("launcher", after.launcher_memory)] {
+        report.row(Row {
+            what: format!("resident after {RUNS} runs"),
+            variant: variant.to_owned(),
+            memory_bytes: Some(memory),
+            ..Row::default()
+        });
+    }
+    #[allow(clippy::cast_precision_loss)] // small counts
+    let grew = |before: usize, after: usize| after as f64 - before as f64;
+    for (what, before, after) in [
+        ("processes", before.processes, after.processes),
+        ("mounts", before.mounts, after.mounts),
+        ("cgroups", before.groups, after.groups),
+        ("descriptors of the engine", before.descriptors, after.descriptors),
+        ("descriptors of the launcher", before.launcher_descriptors, after.launcher_descriptors),
+    ] {
+        report.at_most(&format!("more {what} after {RUNS} runs"), grew(before, after), 0.0, "");
+    }
+    #[allow(clippy::cast_precision_loss)] // far below 2^52
+    let kib = |before: u64, after: u64| (after as f64 - before as f64) / 1024.0;
+    let (engine_grew, launcher_grew) =
+        (kib(before.engine_memory, after.engine_memory), kib(before.launcher_memory, after.launcher_memory));
+    // The allocator's own noise; a leak of one kilobyte a run would show as a thousand.
+    report.at_most(&format!("KiB that the engine grew in {RUNS} runs"), engine_grew, 256.0, " KiB");
+    report.at_most(&format!("KiB that the launcher grew in {RUNS} runs"), launcher_grew, 0.0, " KiB");
+    Ok(())
+}
+
+async fn run(engine: &Engine, runs: u32) -> Result<()> {
+    let policy = Policy::new(TRUE);
+    for _ in 0..runs {
+        let outcome = engine.run(&policy).await;
+        ensure!(outcome.success(), "{TRUE} inside: {:?}", outcome.reason);
+    }
+    Ok(())
+}
+
+async fn count(engine: &Engine) -> Result<Count> {
+    ensure!(engine.settle(Duration::from_secs(30)).await, "sandboxes do not go away");
+    // Groups are made ahead in the background: wait until their number stays.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let launcher = engine.launcher_id().await.context("the engine has a launcher")?;
+    let entries = |folder: String| fs::read_dir(folder).map_or(0, Iterator::count);
+    let lines = |file: String| fs::read_to_string(file).map_or(0, |text| text.lines().count());
+    let groups = engine.cgroup_folders().into_iter().map(|folder| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).count()
+    });
+    Ok(Count {
+        processes: descendants(),
+        mounts: lines("/proc/self/mountinfo".into()) + lines(format!("/proc/{launcher}/mountinfo")),
+        groups: groups.sum(),
+        descriptors: entries("/proc/self/fd".into()),
+        launcher_descriptors: entries(format!("/proc/{launcher}/fd")),
+        engine_memory: resident("self"),
+        launcher_memory: resident(&launcher.to_string()),
+    })
+}
+
+/// Processes whose chain of parents leads here, those that have ended and were not reaped included.
+fn descendants() -> usize {
+    let me = std::process::id();
+    let parents: std::collections::HashMap<u32, u32> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // After the name in brackets: state, parent.
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
+        .collect();
+    let ours = |mut pid: u32| {
+        while let Some(&parent) = parents.get(&pid) {
+            if parent == me {
+                return true;
+            }
+            pid = parent;
+        }
+        false
+    };
+    parents.keys().filter(|&&pid| ours(pid)).count()
+}
+
+fn resident(process: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or_default() * 1024
+}

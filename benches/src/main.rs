@@ -1,0 +1,94 @@
+//! What a sandbox costs: hotcell beside a bare spawn, beside a C program that makes the same kernel calls
+//! (the floor), and beside bubblewrap, measured alternately in one run.
+//!
+//! It measures and compares with the targets; it judges nothing and changes nothing.
+
+#![forbid(unsafe_code)]
+
+mod host;
+mod inside;
+mod leaks;
+mod report;
+mod start;
+mod stats;
+mod steps;
+mod throughput;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use hotcell_sandbox::Engine;
+
+use crate::report::Report;
+
+/// Measures what a sandbox costs.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Print one JSON object (`hotcell.bench/1`) instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// How often each row of the start-up table is measured.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    runs: u32,
+    /// Measure only this part; may be given several times.
+    #[arg(long, value_enum)]
+    only: Vec<Part>,
+    /// The `hotcell` executable for the whole-process row; by default the one next to this program.
+    #[arg(long)]
+    hotcell: Option<PathBuf>,
+}
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// One start of `/bin/true` at a time.
+    Start,
+    /// Sixteen starts in flight.
+    Throughput,
+    /// What work inside costs.
+    Inside,
+    /// What is left after many runs.
+    Leaks,
+    /// Where the time of a start goes.
+    Steps,
+    /// What each step of the floor costs, found by leaving it out. Not part of a run without `--only`.
+    Without,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    let wanted = |part| match part {
+        Part::Without => options.only.contains(&part),
+        _ => options.only.is_empty() || options.only.contains(&part),
+    };
+    let mut report = Report::new(host::look());
+    let floor = start::FloorFiles::new().context("the floor's filters cannot be written")?;
+    if wanted(Part::Start) {
+        let engine = Engine::new();
+        engine.keep_ready(2);
+        start::measure(&engine, &floor, &options, &mut report).await?;
+    }
+    if wanted(Part::Throughput) {
+        throughput::measure(options.runs, &mut report).await?;
+    }
+    if wanted(Part::Inside) {
+        inside::measure(&mut report).await?;
+    }
+    if wanted(Part::Leaks) {
+        leaks::measure(&mut report).await?;
+    }
+    if wanted(Part::Steps) {
+        steps::measure(&floor, options.runs, &mut report).await?;
+    }
+    if wanted(Part::Without) {
+        steps::leave_out(&floor, options.runs, &mut report)?;
+    }
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", report.markdown());
+    }
+    Ok(())
+}

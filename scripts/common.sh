@@ -1,0 +1,81 @@
+# Shared by the scripts of this folder; sourced, not run.
+# shellcheck shell=bash
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$top"
+root=$([[ $(id -u) == 0 ]] && echo 1 || echo 0)
+ci=$([[ ${CI:-} == true ]] && echo 1 || echo 0)
+target=${CARGO_TARGET_DIR:-$top/target}
+[[ $target == /* ]] || target=$top/$target
+
+bold() { if [[ -t 1 && -z ${NO_COLOR:-} ]]; then printf '\033[1m%s\033[0m\n' "$*"; else printf '%s\n' "$*"; fi; }
+step() { echo; bold "== $* ($(date +%H:%M:%S))"; }
+die() { printf '%s\n' "$*" >&2; exit 1; }
+
+# The Debian package of each thing that a script may need, and how to see that it is there.
+has() {
+    case $1 in
+    gcc) command -v cc >/dev/null ;;
+    libc6-dev) [[ -n $(find /usr/lib -maxdepth 2 -name libc.a -print -quit 2>/dev/null) ]] ;;
+    python3) [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -I -c 'import ctypes, mmap, json, ssl' 2>/dev/null ;;
+    python3-venv) [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -I -c 'import ensurepip, venv' 2>/dev/null ;;
+    nodejs) [[ -x /usr/bin/node ]] ;;
+    bubblewrap) command -v bwrap >/dev/null ;;
+    util-linux) command -v setpriv >/dev/null && command -v unshare >/dev/null ;;
+    busybox-static) [[ -x /bin/busybox || -x /usr/bin/busybox ]] ;;
+    qemu-system-x86) command -v qemu-system-x86_64 >/dev/null ;;
+    cpio) command -v cpio >/dev/null ;;
+    xz-utils) command -v xz >/dev/null ;;
+    zstd) command -v zstd >/dev/null ;;
+    e2fsprogs) PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4 >/dev/null ;;
+    *) dpkg -s "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+# missing PACKAGE...: those that are not there
+missing() {
+    local package
+    for package; do has "$package" || echo "$package"; done
+}
+
+# provide PACKAGE...: what is missing, as root; an ordinary user is told. Status 1: something is still missing.
+provide() {
+    local lacking
+    mapfile -t lacking < <(missing "$@")
+    ((${#lacking[@]})) || return 0
+    if ((root)) && command -v apt-get >/dev/null; then
+        step "installing ${lacking[*]}"
+        local log
+        log=$(mktemp)
+        # Once more after a pause: mirrors have bad moments.
+        local attempt
+        for attempt in 1 2; do
+            if apt-get update -q >"$log" 2>&1 &&
+                DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${lacking[@]}" >>"$log" 2>&1; then
+                break
+            fi
+            [[ $attempt == 2 ]] || sleep 10
+        done
+        mapfile -t lacking < <(missing "$@")
+        ((${#lacking[@]} == 0)) || tail -n 5 "$log" >&2
+        rm -f "$log"
+    fi
+    ((${#lacking[@]})) || return 0
+    echo "missing: ${lacking[*]}"
+    echo "  sudo apt-get install ${lacking[*]}"
+    return 1
+}
+
+# cargo and rustc of at least the workspace's version, and a C compiler as linker: nothing goes without.
+need_rust() {
+    local want have
+    # rustup puts cargo there; a shell that was open before does not know.
+    [[ ! -d ${CARGO_HOME:-${HOME:-/root}/.cargo}/bin ]] || PATH=$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin
+    want=$(sed -nE 's/^rust-version = "(.*)"/\1/p' Cargo.toml)
+    command -v cargo >/dev/null ||
+        die "cargo is missing: install Rust $want or newer with rustup (https://rustup.rs), then run this again"
+    have=$(rustc --version | cut -d ' ' -f 2)
+    [[ $(printf '%s\n' "$want" "$have" | sort -V | head -n 1) == "$want" ]] ||
+        die "rustc is $have and hotcell needs $want: rustup update stable, then run this again"
+    provide gcc libc6-dev || die "hotcell is linked by a C compiler; install the packages, then run this again"
+}
