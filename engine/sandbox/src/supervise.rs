@@ -290,6 +290,8 @@ impl Run {
                 }
                 if let Some(group) = &mut self.ends.group {
                     group.close_join();
+                    // Opens the files that are read at the end, while the program has other things to do.
+                    let _ = group.sample();
                 }
             }
             tell::ENDED => {

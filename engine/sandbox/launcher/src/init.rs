@@ -64,7 +64,6 @@ fn live<'a>(
     let pid = start_runner(&shared)?;
     log.done(Step::Runner);
     enter_root(setup, &shared, log)?;
-    shared.rooted();
     let signals = sys::sigchld_fd().at(Step::Runner)?;
     let early = setup.flags & setup::HARDEN_LATE == 0;
     if early {
@@ -173,6 +172,7 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
         sys::sethostname(setup.hostname).at_item(Step::Network, 1)?;
     }
     if setup.flags & setup::ROOT == 0 {
+        shared.rooted();
         return Ok(());
     }
     sys::move_mount(TREE, sys::AT_FDCWD, c"/").at(Step::Root)?;
@@ -200,6 +200,8 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
         sys::mount(c"mqueue", c"dev/mqueue", c"mqueue", quiet, c"").at_item(Step::Devpts, 1)?;
     }
     sys::pivot_root(c".", c".").at(Step::Pivot)?;
+    // The runner's root is the new one from here on: it can restrict itself while the old tree goes.
+    shared.rooted();
     sys::umount(c".", sys::MNT_DETACH).at(Step::Pivot)?;
     sys::chdir(c"/").at(Step::Pivot)?;
     log.done(Step::Pivot);
