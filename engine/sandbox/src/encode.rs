@@ -231,6 +231,7 @@ pub struct Job {
     pub mounts: Vec<JobMount>,
     pub rules: Vec<(u64, CString)>,
     pub rlimits: Vec<(u32, u64, u64)>,
+    pub events: bool,
     pub cwd: CString,
     pub programs: Vec<CString>,
     pub argv: Vec<CString>,
@@ -257,6 +258,7 @@ impl Job {
             w.u64(*soft);
             w.u64(*hard);
         });
+        w.bool(self.events);
         w.cstr(&self.cwd);
         for list in [&self.programs, &self.argv, &self.env] {
             w.list(list, |w, text| w.cstr(text));
@@ -318,13 +320,13 @@ mod tests {
             rules in rules(),
             rlimits in proptest::collection::vec(any::<(u32, u64, u64)>(), 0..4),
             mounts in proptest::collection::vec((any::<bool>(), any::<bool>(), text()), 0..4),
-            cwd in text(),
+            (cwd, events) in (text(), any::<bool>()),
         ) {
             let mounts = mounts.into_iter().map(|(sealed, dir, target)| JobMount {
                 how: if sealed { How::Sealed } else { How::CopyOnWrite }, dir, target,
             }).collect();
             let sent = Job {
-                scratch_bytes: 7, scratch_files: 9, mounts, rules, rlimits, cwd,
+                scratch_bytes: 7, scratch_files: 9, mounts, rules, rlimits, events, cwd,
                 programs: argv.clone(), argv, env,
             };
             let bytes = sent.encode();
@@ -333,7 +335,7 @@ mod tests {
                 scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files,
                 mounts: got.mounts.map(|m| JobMount { how: m.how, dir: m.dir, target: m.target.to_owned() })
                     .collect(),
-                rules: own(got.rules), rlimits: got.rlimits.collect(), cwd: got.cwd.to_owned(),
+                rules: own(got.rules), rlimits: got.rlimits.collect(), events: got.events, cwd: got.cwd.to_owned(),
                 programs: got.programs.map(CStr::to_owned).collect(),
                 argv: got.argv.map(CStr::to_owned).collect(), env: got.env.map(CStr::to_owned).collect(),
             };

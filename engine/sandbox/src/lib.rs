@@ -24,6 +24,7 @@
 //! | [`plan`] | policy x host -> plan: every decision, no system call |
 //! | [`host`] | what this host offers |
 //! | [`engine`], [`sandbox`], [`running`] | makes sandboxes; one that is ready; a run under way |
+//! | [`home`] | the files that a run left behind |
 //! | [`toolchain`] | which host folders a program needs besides `/usr` |
 //! | [`seccomp`], [`cgroup`] | two layers that are more than one call |
 //! | [`layer`], [`units`] | names and quantities |
@@ -35,6 +36,7 @@ pub mod doctor;
 mod encode;
 pub mod engine;
 mod failure;
+pub mod home;
 pub mod host;
 mod ids;
 mod launcher;
@@ -61,11 +63,12 @@ pub mod units;
 mod watch;
 
 pub use engine::Engine;
+pub use home::Home;
 pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
 pub use plan::Refusal;
 pub use policy::{Bind, Confinement, Job, Limits, Network, Policy, ProcView, Shape, Stdin, danger};
-pub use running::{Canceller, Running, StdinWriter};
+pub use running::{Canceller, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;
 pub use supervise::Chunk;
 pub use units::Bytes;

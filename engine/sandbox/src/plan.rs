@@ -555,6 +555,7 @@ pub fn job(
     let changed = job.limits.disk != plan.ceilings.disk || job.limits.files != plan.ceilings.files;
     Ok(JobPlan {
         job: encode::Job {
+            events: job.events,
             scratch_bytes: if changed { job.limits.disk.0 } else { 0 },
             scratch_files: scratch_files(&job.limits),
             mounts,

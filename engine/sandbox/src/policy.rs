@@ -19,6 +19,8 @@ use crate::units::{Bytes, seconds};
 pub const HOME: &str = "/home/sandbox";
 /// Where a workspace is mounted inside, and then the folder in which the program starts.
 pub const PROJECT: &str = "/home/sandbox/project";
+/// The descriptor of a job with [`Job::events`].
+pub const EVENTS_FD: i32 = 3;
 /// The workspace's name in the home folder.
 pub const PROJECT_NAME: &str = "project";
 
@@ -193,6 +195,9 @@ pub struct Job {
     pub toolchains: Vec<PathBuf>,
     /// Standard input.
     pub stdin: Stdin,
+    /// One more descriptor for the program, [`EVENTS_FD`]: a pipe whose other end is
+    /// [`Running::events`](crate::Running::events). What is written there counts against the limit of output.
+    pub events: bool,
     /// Limits.
     pub limits: Limits,
 }
@@ -289,6 +294,13 @@ impl Policy {
     #[must_use]
     pub fn stdin_piped(mut self) -> Self {
         self.job.stdin = Stdin::Piped;
+        self
+    }
+
+    /// Gives the program a descriptor for events, [`EVENTS_FD`].
+    #[must_use]
+    pub fn events(mut self) -> Self {
+        self.job.events = true;
         self
     }
 

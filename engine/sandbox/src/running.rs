@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
+use crate::home::Home;
 use crate::outcome::Outcome;
 use crate::plain::Scratch;
 use crate::plan::Refusal;
@@ -22,12 +23,22 @@ pub type StdinWriter = pipe::Sender;
 pub struct Running {
     pub(crate) follow: Option<(Ends, Task)>,
     pub(crate) chunks: (mpsc::Sender<Chunk>, Option<mpsc::Receiver<Chunk>>),
+    pub(crate) events: Option<mpsc::Receiver<Vec<u8>>>,
     pub(crate) stdin: Option<StdinWriter>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) slot: Option<Slot>,
     pub(crate) scratch: Option<Scratch>,
-    pub(crate) handle: Option<tokio::task::JoinHandle<Outcome>>,
+    pub(crate) handle: Option<tokio::task::JoinHandle<Finished>>,
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it came to.
+    pub outcome: Outcome,
+    /// The files that it left in its home folder; none where nothing ran.
+    pub home: Option<Home>,
 }
 
 impl std::fmt::Debug for Ends {
@@ -48,13 +59,20 @@ impl Running {
         self.stdin.take()
     }
 
-    /// What the program prints, as it comes; once, and before [`Running::wait`]. Whoever takes it must read it:
+    /// What the program prints, as it comes; once, and before [`Running::events`]. Whoever takes it must read it:
     /// a full channel slows the program down. The outcome holds the output all the same.
     pub fn output(&mut self) -> Option<mpsc::Receiver<Chunk>> {
+        let (_, task) = self.follow.as_mut()?;
         let receiver = self.chunks.1.take()?;
-        if let Some((_, task)) = &mut self.follow {
-            task.chunks = Some(self.chunks.0.clone());
-        }
+        task.chunks = Some(self.chunks.0.clone());
+        self.follow_in_background();
+        Some(receiver)
+    }
+
+    /// What the program writes to [`crate::policy::EVENTS_FD`], as it comes; once, and for a job with events. Whoever
+    /// takes it must read it: a full channel slows the program down. What nobody takes is dropped.
+    pub fn events(&mut self) -> Option<mpsc::Receiver<Vec<u8>>> {
+        let receiver = self.events.take()?;
         self.follow_in_background();
         Some(receiver)
     }
@@ -66,14 +84,20 @@ impl Running {
     }
 
     /// Follows the run to its end.
-    pub fn wait(mut self) -> BoxFuture<'static, Outcome> {
+    pub fn wait(self) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move { self.finish().await.outcome })
+    }
+
+    /// Follows the run to its end, and gives the files that it left in its home folder.
+    pub fn finish(mut self) -> BoxFuture<'static, Finished> {
         Box::pin(async move {
-            self.stdin = None;
+            (self.stdin, self.events) = (None, None);
             let guard = StopOnDrop(Some(Arc::clone(&self.stop)));
-            let outcome = match self.handle.take() {
-                Some(handle) => handle.await.unwrap_or_else(|e| {
-                    refused(&Refusal::internal(format!("following the run failed: {e}")))
-                }),
+            let nothing = |why: String| Finished { outcome: refused(&Refusal::internal(why)), home: None };
+            let finished = match self.handle.take() {
+                Some(handle) => {
+                    handle.await.unwrap_or_else(|e| nothing(format!("following the run failed: {e}")))
+                }
                 None => match self.follow.take() {
                     Some((ends, task)) => {
                         follow(
@@ -85,11 +109,11 @@ impl Running {
                         )
                         .await
                     }
-                    None => refused(&Refusal::internal("the run was followed twice")),
+                    None => nothing("the run was followed twice".to_owned()),
                 },
             };
             guard.disarm();
-            outcome
+            finished
         })
     }
 
@@ -138,17 +162,20 @@ impl Drop for StopOnDrop {
 }
 
 /// What a sandbox keeps to itself until it is gone: its ids and its folder.
-type Held = (Option<Slot>, Option<Scratch>);
+type Held<S = Scratch> = (Option<Slot>, Option<S>);
 
-async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, held: Held) -> Outcome {
-    let (outcome, remains) = supervise(ends, task, stop).await;
-    clean_up(remains, held, &shared.cleaning);
-    outcome
+async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, held: Held) -> Finished {
+    let (outcome, mut remains) = supervise(ends, task, stop).await;
+    let (slot, scratch) = held;
+    let plain = scratch.map(Arc::new);
+    let home = Home::of(remains.scratch.take().as_ref(), plain.clone());
+    clean_up(remains, (slot, plain), &shared.cleaning);
+    Finished { outcome, home }
 }
 
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
-fn clean_up(remains: Remains, held: Held, cleaning: &Arc<Cleaning>) {
-    let Remains { pidfd, group } = remains;
+fn clean_up(remains: Remains, held: Held<Arc<Scratch>>, cleaning: &Arc<Cleaning>) {
+    let Remains { pidfd, group, .. } = remains;
     if cleaning.bequeaths.load(Ordering::Acquire) {
         if let Some(group) = group {
             let folders = group.folders().into_iter().map(root::cstring);

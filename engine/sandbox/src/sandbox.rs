@@ -69,16 +69,21 @@ impl Sandbox {
         let (stderr, stderr_writer) = self.pipe()?;
         let mut fds = vec![memory.as_fd(), stdin.as_fd(), stdout_writer.as_fd(), stderr_writer.as_fd()];
         fds.extend(mounts.iter().map(AsFd::as_fd));
+        let events = if job.events { Some(self.pipe()?) } else { None };
+        fds.extend(events.iter().map(|(_, writer)| writer.as_fd()));
         let released = Instant::now();
         // A sandbox that could not be made has told so on this socket already: a failure to send is no news.
         let _ = socket::send(self.control.as_fd(), &(bytes.len() as u64).to_le_bytes(), &fds);
         drop(fds);
 
         let (chunks, receiver) = mpsc::channel(64);
+        let (events_sender, events_receiver) = mpsc::channel(64);
+        let events = events.map(|(reader, _)| receiver_of(reader)).transpose()?;
         let stop = Arc::new(Stop::default());
         let task = Task {
             limits: job.limits.clone(),
             output: [receiver_of(stdout)?, receiver_of(stderr)?],
+            events: events.map(|pipe| (pipe, events_sender)),
             program: job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
             folder: plan.job.cwd.to_string_lossy().into_owned(),
             chunks: None,
@@ -100,6 +105,7 @@ impl Sandbox {
         Ok(Running {
             follow: Some((ends, task)),
             chunks: (chunks, Some(receiver)),
+            events: job.events.then_some(events_receiver),
             stdin: stdin_writer,
             stop,
             shared: self.shared,

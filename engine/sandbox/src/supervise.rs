@@ -61,6 +61,8 @@ pub struct Task {
     pub limits: Limits,
     /// Standard output and error, the reading ends.
     pub output: [pipe::Receiver; 2],
+    /// The descriptor for events, the reading end, and where its bytes go.
+    pub events: Option<(pipe::Receiver, mpsc::Sender<Vec<u8>>)>,
     /// The program's name, for messages.
     pub program: String,
     /// Its start folder, for messages.
@@ -101,12 +103,28 @@ pub struct Remains {
     pub pidfd: Option<OwnedFd>,
     /// Its cgroup.
     pub group: Option<Group>,
+    /// The top of its scratch.
+    pub scratch: Option<std::fs::File>,
 }
 
 /// One stream being read.
 struct Stream {
     capture: Arc<Mutex<Capture>>,
     task: tokio::task::JoinHandle<()>,
+}
+
+impl Stream {
+    fn start<T: Send + 'static>(
+        pipe: pipe::Receiver,
+        keep: u64,
+        flow: &Arc<Flow>,
+        to: Option<mpsc::Sender<T>>,
+        kind: fn(Vec<u8>) -> T,
+    ) -> Self {
+        let capture = Arc::new(Mutex::new(Capture::new(keep)));
+        let task = tokio::spawn(read_stream(pipe, Arc::clone(&capture), Arc::clone(flow), to, kind));
+        Self { capture, task }
+    }
 }
 
 /// Shared by the readers: how much was printed and who is told.
@@ -159,17 +177,14 @@ impl Run {
             end: Notify::new(),
         });
         let kinds: [fn(Vec<u8>) -> Chunk; 2] = [Chunk::Stdout, Chunk::Stderr];
-        let streams = task
+        let mut streams: Vec<Stream> = task
             .output
             .into_iter()
             .zip(kinds)
-            .map(|(pipe, kind)| {
-                let capture = Arc::new(Mutex::new(Capture::new(task.limits.capture.0)));
-                let (flow, chunks) = (Arc::clone(&flow), task.chunks.clone());
-                let task = tokio::spawn(read_stream(pipe, Arc::clone(&capture), flow, chunks, kind));
-                Stream { capture, task }
-            })
+            .map(|(pipe, kind)| Stream::start(pipe, task.limits.capture.0, &flow, task.chunks.clone(), kind))
             .collect();
+        // Last, and nothing of it is kept: who asked for events takes them as they come.
+        streams.extend(task.events.map(|(pipe, to)| Stream::start(pipe, 0, &flow, Some(to), |bytes| bytes)));
         Self {
             ends,
             watch: Watch::new(&task.limits),
@@ -400,7 +415,7 @@ impl Run {
             reason,
             ..Outcome::without_a_run(cause, "")
         };
-        (outcome, Remains { pidfd: self.pidfd, group: self.ends.group })
+        (outcome, Remains { pidfd: self.pidfd, group: self.ends.group, scratch: self.scratch })
     }
 
     /// Reads what is left in the pipes; nobody waits for a descendant that keeps them open.
@@ -408,11 +423,12 @@ impl Run {
         self.flow.ended.store(true, Ordering::Release);
         self.flow.end.notify_waiters();
         let mut outputs = [Output::new(Vec::new(), 0), Output::new(Vec::new(), 0)];
-        for (stream, output) in self.streams.drain(..).zip(&mut outputs) {
+        for (number, stream) in self.streams.drain(..).enumerate() {
             let mut task = stream.task;
             if tokio::time::timeout(LISTENER, &mut task).await.is_err() {
                 task.abort();
             }
+            let Some(output) = outputs.get_mut(number) else { continue };
             let mut capture = stream.capture.lock().unwrap_or_else(PoisonError::into_inner);
             *output = std::mem::replace(&mut *capture, Capture::new(0)).finish();
         }
@@ -510,12 +526,12 @@ fn signal_name(status: i32) -> Option<String> {
     Some(name.unwrap_or_else(|_| format!("SIG{number}")))
 }
 
-async fn read_stream(
+async fn read_stream<T>(
     mut pipe: pipe::Receiver,
     capture: Arc<Mutex<Capture>>,
     flow: Arc<Flow>,
-    chunks: Option<mpsc::Sender<Chunk>>,
-    kind: fn(Vec<u8>) -> Chunk,
+    chunks: Option<mpsc::Sender<T>>,
+    kind: fn(Vec<u8>) -> T,
 ) {
     let mut buffer = vec![0u8; PIECE];
     loop {

@@ -76,8 +76,9 @@ fn live<'a>(
     let job = Job::decode(memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
     let vectors = Vectors::of(&job).at(Step::Release)?;
     log.done(Step::Release);
-    let copies = attach(&job, &release.fds, setup, log)?;
-    shared.release(&job, &vectors, [release.fds[1], release.fds[2], release.fds[3]]);
+    let copies = attach(&job, &release, setup, log)?;
+    let events = if job.events { release.fd(4 + job.mounts.len()).at(Step::Release)? } else { -1 };
+    shared.release(&job, &vectors, [release.fds[1], release.fds[2], release.fds[3], events]);
     if !early {
         confirm(setup, &shared, pid, log)?;
         if setup.flags & setup::LISTENER != 0 {
@@ -294,7 +295,13 @@ struct Release {
     fds: [Fd; crate::wire::MAX_FDS],
 }
 
-/// The job: eight bytes of length, a memfd with it, standard input, output, error, then the mounts.
+impl Release {
+    fn fd(&self, number: usize) -> sys::Result<Fd> {
+        self.fds.get(number).copied().filter(|fd| *fd >= 0).ok_or(Errno::BADF)
+    }
+}
+
+/// The job: eight bytes of length, a memfd with it, standard input, output, error, then the mounts, then events.
 fn receive_job() -> Result<Release, Failure> {
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
@@ -319,7 +326,7 @@ fn receive_job() -> Result<Release, Failure> {
 }
 
 /// Attaches the job's mounts and gives scratch the job's size. Returns which of them are copies, as bits.
-fn attach(job: &Job<'_>, fds: &[Fd], setup: &Setup<'_>, log: &mut Log) -> Result<u64, Failure> {
+fn attach(job: &Job<'_>, release: &Release, setup: &Setup<'_>, log: &mut Log) -> Result<u64, Failure> {
     let mut copies = 0;
     if setup.flags & setup::SCRATCH != 0 && job.scratch_bytes != 0 {
         let size = Text::of(format_args!("size={},nr_inodes={}", job.scratch_bytes, job.scratch_files));
@@ -327,9 +334,8 @@ fn attach(job: &Job<'_>, fds: &[Fd], setup: &Setup<'_>, log: &mut Log) -> Result
             .at(Step::Scratch)?;
     }
     for (number, mount) in job.mounts.enumerate() {
-        let index = usize::try_from(mount.fd).ok().and_then(|i| i.checked_add(4));
-        let fd = index.and_then(|i| fds.get(i)).copied().filter(|fd| *fd >= 0);
-        let fd = fd.ok_or(Errno::BADF).at_item(Step::Mounts, number)?;
+        let index = usize::try_from(mount.fd).unwrap_or(usize::MAX).saturating_add(4);
+        let fd = release.fd(index).at_item(Step::Mounts, number)?;
         if attach_one(&mount, fd, number).at_item(Step::Mounts, number)? {
             copies |= 1 << number;
         }

@@ -41,7 +41,8 @@ pub struct Shared<'a> {
     tried: AtomicU64,
     /// Device and inode of what the runner sees as `/`.
     root: [AtomicU64; 2],
-    stdio: [AtomicI32; 3],
+    /// Standard input, output, error, and the descriptor for events or -1.
+    stdio: [AtomicI32; 4],
     job: AtomicPtr<Job<'a>>,
     vectors: AtomicPtr<Vectors>,
 }
@@ -58,7 +59,7 @@ impl<'a> Shared<'a> {
             done: [const { AtomicU64::new(0) }; TIMED.len()],
             tried: AtomicU64::new(0),
             root: [const { AtomicU64::new(0) }; 2],
-            stdio: [const { AtomicI32::new(-1) }; 3],
+            stdio: [const { AtomicI32::new(-1) }; 4],
             job: AtomicPtr::new(core::ptr::null_mut()),
             vectors: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -97,7 +98,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Hands the job over. `job` and `vectors` must stay where they are until the runner has executed.
-    pub fn release(&self, job: &Job<'a>, vectors: &Vectors, stdio: [Fd; 3]) {
+    pub fn release(&self, job: &Job<'a>, vectors: &Vectors, stdio: [Fd; 4]) {
         self.job.store(core::ptr::from_ref(job).cast_mut(), Ordering::Release);
         self.vectors.store(core::ptr::from_ref(vectors).cast_mut(), Ordering::Release);
         for (place, fd) in self.stdio.iter().zip(stdio) {
@@ -308,12 +309,13 @@ fn try_to_become(shared: &Shared<'_>) -> Result<core::convert::Infallible, Failu
     // SAFETY: the runner was released, so both were stored, and init keeps them until the runner has executed.
     let (job, vectors) =
         unsafe { (&*shared.job.load(Ordering::Acquire), &*shared.vectors.load(Ordering::Acquire)) };
-    // Own descriptors from here on; everything beyond standard input, output and error closes at exec.
+    // Own descriptors from here on; everything beyond those that are given closes at exec.
     sys::close_range(3, u32::MAX, sys::CLOSE_RANGE_UNSHARE | sys::CLOSE_RANGE_CLOEXEC)
         .at_item(Step::Stdio, 9)?;
-    for (place, fd) in (0..).zip(&shared.stdio) {
-        sys::dup3(fd.load(Ordering::Acquire), place, 0)
-            .at_item(Step::Stdio, place.unsigned_abs() as usize)?;
+    for (place, fd) in (0..).zip(shared.stdio.each_ref().map(|fd| fd.load(Ordering::Acquire))) {
+        if fd >= 0 {
+            sys::dup3(fd, place, 0).at_item(Step::Stdio, place.unsigned_abs() as usize)?;
+        }
     }
     sys::chdir(job.cwd).at(Step::Cwd)?;
     sys::setsid();

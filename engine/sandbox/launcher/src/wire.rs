@@ -7,7 +7,7 @@
 use core::ffi::CStr;
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The largest message; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// The most descriptors in one message.
@@ -331,6 +331,8 @@ pub struct Job<'a> {
     pub rules: List<'a, (u64, &'a CStr)>,
     /// Resource, soft and hard limit.
     pub rlimits: List<'a, (u32, u64, u64)>,
+    /// The program gets one more descriptor, the last of the message's.
+    pub events: bool,
     /// Start folder.
     pub cwd: &'a CStr,
     /// Paths to try in order; the first that can be executed is.
@@ -421,6 +423,7 @@ impl<'a> Job<'a> {
             })?,
             rules: r.list(rule)?,
             rlimits: r.list(|r| Ok((r.u32()?, r.u64()?, r.u64()?)))?,
+            events: r.u8()? != 0,
             cwd: r.cstr()?,
             programs: r.list(Reader::cstr)?,
             argv: r.list(Reader::cstr)?,

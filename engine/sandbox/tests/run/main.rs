@@ -4,6 +4,7 @@
 mod basics;
 mod deaths;
 mod folders;
+mod leftovers;
 mod limits;
 mod plain;
 mod toolchains;

@@ -1,0 +1,136 @@
+//! The files that a run left in its home folder, for the caller to read. They are hostile: nothing is followed out.
+//!
+//! Everything is opened below one directory handle, without links and without other mounts, and only regular files
+//! are read. Whatever of the program is still alive for a moment may change them meanwhile: what is read is data of
+//! the program's, whole or not.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cap_std::fs::{Dir, MetadataExt as _};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+
+use crate::plain::Scratch;
+use crate::units::Bytes;
+
+/// The home folder of a run that has ended. Its memory is held until this value is dropped.
+#[derive(Debug)]
+pub struct Home {
+    folder: OwnedFd,
+    /// Without a root of its own, the folder is the host's and goes with the last of these.
+    _plain: Option<Arc<Scratch>>,
+}
+
+/// Why a file of a run cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// It is not there.
+    #[error("{0} is not there")]
+    Missing(PathBuf),
+    /// It is a link, a folder, a pipe or a device, or lies behind one.
+    #[error("{0} is not a file")]
+    NotAFile(PathBuf),
+    /// It is larger than the caller takes.
+    #[error("{path} has {bytes} and at most {most} are taken", bytes = Bytes(*.bytes))]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The caller's limit.
+        most: Bytes,
+    },
+    /// The kernel refused.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+impl Home {
+    /// From the top of a scratch file system, or of the scratch folder of a sandbox without a root.
+    pub(crate) fn of(scratch: Option<&File>, plain: Option<Arc<Scratch>>) -> Option<Self> {
+        let opened = match (scratch, &plain) {
+            (Some(top), _) => open(top, Path::new("home"), OFlag::O_DIRECTORY),
+            (None, Some(plain)) => nix::fcntl::open(
+                plain.path(),
+                OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+                nix::sys::stat::Mode::empty(),
+            ),
+            (None, None) => return None,
+        };
+        Some(Self { folder: opened.ok()?, _plain: plain })
+    }
+
+    /// Reads a file, at most `most` bytes of it. `path` is relative to the home folder.
+    ///
+    /// # Errors
+    /// [`CollectError`]; what is larger than `most` is not read at all.
+    pub fn read(&self, path: &Path, most: Bytes) -> Result<Vec<u8>, CollectError> {
+        let fail = |error: io::Error| CollectError::Io { path: path.to_owned(), error };
+        let too_large = |bytes| CollectError::TooLarge { path: path.to_owned(), bytes, most };
+        let file = File::from(self.open(path, OFlag::empty())?);
+        let about = file.metadata().map_err(fail)?;
+        if !about.is_file() {
+            return Err(CollectError::NotAFile(path.to_owned()));
+        }
+        if about.size() > most.0 {
+            return Err(too_large(about.size()));
+        }
+        let mut bytes = Vec::new();
+        // It may still grow.
+        file.take(most.0.saturating_add(1)).read_to_end(&mut bytes).map_err(fail)?;
+        if bytes.len() as u64 > most.0 { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
+    }
+
+    /// The regular files of one folder with their sizes, at most `most` of them, in no order. `folder` is relative to
+    /// the home folder.
+    ///
+    /// # Errors
+    /// [`CollectError`] when the folder cannot be read.
+    pub fn list(&self, folder: &Path, most: usize) -> Result<Vec<(PathBuf, Bytes)>, CollectError> {
+        let fail = |error: io::Error| CollectError::Io { path: folder.to_owned(), error };
+        let dir = Dir::from_std_file(File::from(self.open(folder, OFlag::O_DIRECTORY)?));
+        let mut files = Vec::new();
+        for entry in dir.entries().map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            // Of the entry itself, not of what a link says.
+            if let Some(about) = entry.metadata().ok().filter(cap_std::fs::Metadata::is_file) {
+                if files.len() == most {
+                    break;
+                }
+                files.push((folder.join(entry.file_name()), Bytes(about.size())));
+            }
+        }
+        Ok(files)
+    }
+
+    fn open(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, CollectError> {
+        open(&self.folder, path, flags).map_err(|errno| match errno {
+            Errno::ENOENT => CollectError::Missing(path.to_owned()),
+            // A link, another mount, a way out, or a pipe that nobody reads.
+            Errno::ELOOP | Errno::EXDEV | Errno::ENOTDIR | Errno::ENXIO => {
+                CollectError::NotAFile(path.to_owned())
+            }
+            errno => CollectError::Io { path: path.to_owned(), error: errno.into() },
+        })
+    }
+}
+
+/// Opens below a folder; a pipe does not hold it up. `openat2(2)`
+fn open(at: impl AsFd, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    let resolve = ResolveFlag::RESOLVE_BENEATH
+        | ResolveFlag::RESOLVE_NO_SYMLINKS
+        | ResolveFlag::RESOLVE_NO_MAGICLINKS
+        | ResolveFlag::RESOLVE_NO_XDEV;
+    let flags = flags | OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    openat2(at, path, OpenHow::new().flags(flags).resolve(resolve))
+}
