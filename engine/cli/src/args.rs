@@ -106,12 +106,28 @@ pub struct RunArgs {
     /// Run a source FILE (- for stdin): python, bash
     #[arg(long, value_name = "LANG", value_parser = language(), hide_possible_values = true)]
     pub lang: Option<Language>,
-    /// standard, strict, landlock-only or a FILE
-    #[arg(long, value_name = "PROFILE")]
-    pub profile: Option<OsString>,
     /// Start in a copy-on-write view of DIR; the original is never written
     #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
     pub workspace: Option<PathBuf>,
+    /// FILE, - or null [default: -, on a terminal null]
+    #[arg(long, value_name = "FILE", help_heading = "What it sees")]
+    pub stdin: Option<OsString>,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+    /// The source, with --lang
+    #[arg(value_name = "FILE", hide = true)]
+    pub file: Option<OsString>,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", last = true, hide = true)]
+    pub program: Vec<OsString>,
+}
+
+/// What a sandbox shows and allows: options of every command that makes one.
+#[derive(Args, Clone, Debug)]
+pub struct SandboxArgs {
+    /// standard, strict, landlock-only or a FILE
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<OsString>,
     /// Show a file or folder, read-only
     #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
     pub ro: Vec<PathBuf>,
@@ -124,9 +140,6 @@ pub struct RunArgs {
     /// Set a variable, or pass one through
     #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| variable(&text)))]
     pub env: Vec<EnvSetting>,
-    /// FILE, - or null [default: -, on a terminal null]
-    #[arg(long, value_name = "FILE", help_heading = "What it sees")]
-    pub stdin: Option<OsString>,
     /// none: a private loopback only
     #[arg(long, value_name = "none", help_heading = "What it sees", value_parser = network)]
     pub network: Option<NetworkName>,
@@ -135,40 +148,34 @@ pub struct RunArgs {
     /// Refuse rather than run without these layers
     #[arg(long, value_name = "LAYER,…", help_heading = "Limits", value_parser = parse_layers)]
     pub require: Vec<std::collections::BTreeSet<hotcell_sandbox::Layer>>,
-    /// The source, with --lang
-    #[arg(value_name = "FILE", hide = true)]
-    pub file: Option<OsString>,
-    /// The program and its arguments
-    #[arg(value_name = "PROGRAM", last = true, hide = true)]
-    pub program: Vec<OsString>,
 }
 
 /// Limits of a run.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
-    /// Of the whole tree, without scratch [default: 512M]
+    /// Of the whole tree, without scratch [default: 512M, test 2G]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Wall clock [default: 60s]
+    /// Wall clock [default: 60s, test 10m]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Of the whole tree; none for no limit [default: 60s]
+    /// Of the whole tree; none for no limit [default: 60s, test none]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME")]
     cpu_time: Option<Span>,
-    /// Processes and threads [default: 64]
+    /// Processes and threads [default: 64, test 512]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     processes: Option<u32>,
-    /// Written to scratch [default: 256M]
+    /// Written to scratch [default: 256M, test 4G]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     disk: Option<Bytes>,
-    /// Made in scratch [default: 65536]
+    /// Made in scratch [default: 65536, test 1000000]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     files: Option<u64>,
-    /// Kept of each output stream [default: 1M]
+    /// Kept of each output stream [default: 1M, test 4M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     capture: Option<Bytes>,
-    /// Of both output streams together [default: 64M]
+    /// Of both output streams together [default: 64M, test 256M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     output: Option<Bytes>,
     /// Processors kept busy at once, such as 1.5
@@ -176,7 +183,7 @@ pub struct LimitArgs {
     cpus: Option<f64>,
 }
 
-impl RunArgs {
+impl SandboxArgs {
     /// What the options come to; relative paths count from `cwd`.
     pub fn settings(&self, cwd: &Path) -> Settings {
         let l = self.limits.clone();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Engine, Running};
+use hotcell_sandbox::{Engine, Limits, Running};
 use hotcell_service::config::Merged;
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::report::{Code, ErrorReport};
@@ -93,7 +93,13 @@ fn begin(
     };
     let input = if takes_source && args.stdin.is_none() { Ok(None) } else { input(args.stdin.as_ref()) };
     let stdin = if matches!(input, Ok(Some(_))) { Stdin::Piped } else { Stdin::Null };
-    let request = RunRequest { what, workspace: args.workspace.clone(), settings: args.settings(cwd), stdin };
+    let request = RunRequest {
+        what,
+        workspace: args.workspace.clone(),
+        settings: args.sandbox.settings(cwd),
+        limits: Limits::default(),
+        stdin,
+    };
     let merged = request.merge(&configuration)?;
     Ok((merged, request, state(common, &configuration), input))
 }

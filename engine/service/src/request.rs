@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::policy::{Bind, Confinement, HOME, PROJECT, Policy, Stdin};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::toolchain::{self, LookupError, Surroundings};
 
@@ -72,6 +72,8 @@ pub struct RunRequest {
     pub workspace: Option<PathBuf>,
     /// Limits, profile and the like; they go before what is configured.
     pub settings: Settings,
+    /// Limits where nobody says more: those of the verb.
+    pub limits: Limits,
     /// Standard input.
     pub stdin: Stdin,
 }
@@ -114,7 +116,8 @@ impl RunRequest {
             _ => None,
         };
         let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
-        config::merge(&base, user, environment, project_settings, &self.settings).map_err(|widening| {
+        let joined = config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
+        joined.map_err(|widening| {
             let (path, text) = match project {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
                 None => (Path::new(config::PROJECT_FILE), ""),
