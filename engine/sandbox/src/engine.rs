@@ -99,7 +99,13 @@ impl Engine {
             let asked = Instant::now();
             let sources = sources::find(&policy.job)?;
             let shape = Shape {
-                places: policy.shape.places.iter().cloned().chain(sources::places_for(&sources)).collect(),
+                places: policy
+                    .shape
+                    .places
+                    .iter()
+                    .cloned()
+                    .chain(sources::places_for(&sources, policy.shape.confinement))
+                    .collect(),
                 ceilings: policy.job.limits.clone(),
                 host_writes: policy.shape.host_writes || policy.job.binds.iter().any(|b| b.writable),
                 ..policy.shape.clone()

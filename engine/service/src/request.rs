@@ -164,13 +164,6 @@ impl RunRequest {
         let program =
             program.ok_or_else(|| refused("there is no program to run; name one after --".to_owned()))?;
         let found = toolchain::find(program, &around).map_err(|e| not_found(&e))?;
-        if policy.shape.confinement == Confinement::LandlockOnly && !found.prefixes.is_empty() {
-            return Err(refused(format!(
-                "{} is outside the system's folders, and the profile landlock-only shows nothing else; \
-                 use a program of the system, or another profile",
-                found.program.display()
-            )));
-        }
         let given = std::mem::take(&mut policy.job.toolchains);
         let mut folders = found.path_dirs;
         for toolchain in &given {
@@ -280,14 +273,14 @@ impl RunRequest {
                 (host, name.to_owned())
             }
         };
-        let inside = Path::new(HOME).join(name);
-        if policy.shape.confinement == Confinement::LandlockOnly {
-            return Err("a source file cannot be shown without a mount namespace; \
-                 use a profile with namespaces, or pass the source to the interpreter with --stdin"
-                .to_owned());
-        }
+        let inside = Path::new(HOME).join(&name);
         policy.job.binds.push(Bind { host, inside: inside.clone(), writable: false });
-        Ok(inside)
+        // Without a mount namespace the home folder is somewhere else: the same, as seen from the start folder.
+        Ok(match (policy.shape.confinement, &self.workspace) {
+            (Confinement::Namespaces, _) => inside,
+            (Confinement::LandlockOnly, None) => name.into(),
+            (Confinement::LandlockOnly, Some(_)) => Path::new("..").join(name),
+        })
     }
 
     fn in_workspace(&self, host: &Path, cwd: &Path) -> Option<PathBuf> {
