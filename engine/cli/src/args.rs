@@ -63,6 +63,8 @@ pub struct Common {
 pub enum Command {
     /// Run a command or a source file in a sandbox
     Run(Box<RunArgs>),
+    /// Run a project's tests in a sandbox and say test by test what happened
+    Test(Box<TestArgs>),
     /// Say what this host can enforce, found out by trying
     Doctor,
     /// Show the history of runs
@@ -120,6 +122,38 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", last = true, hide = true)]
     pub program: Vec<OsString>,
+}
+
+/// `hotcell test`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the exit\n\
+                  code; 124 a limit ended it; 125 refused, or the framework is not installed; 130 interrupted."
+)]
+pub struct TestArgs {
+    /// The project; it is mounted copy-on-write and never written
+    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    pub project: PathBuf,
+    /// pytest or unittest [default: what the project looks like]
+    #[arg(long, value_name = "NAME")]
+    pub framework: Option<String>,
+    /// Only these tests: an id of the report, a path, or what the framework takes (pytest -k)
+    #[arg(long, value_name = "WHAT")]
+    pub filter: Option<String>,
+    /// Stop at the first failure
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Run them N times, and name those that fail only sometimes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
+    pub repeat: u32,
+    /// Write the results as JUnit XML
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub junit: Option<PathBuf>,
+    /// Annotate a GitHub workflow, and add to its step summary
+    #[arg(long)]
+    pub github: bool,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
 }
 
 /// What a sandbox shows and allows: options of every command that makes one.
@@ -282,7 +316,7 @@ mod tests {
     fn help_fits_a_screen() {
         let mut command = Cli::command();
         command.build();
-        for name in ["run", "doctor", "runs", "schema", "completions"] {
+        for name in ["run", "test", "doctor", "runs", "schema", "completions"] {
             let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");

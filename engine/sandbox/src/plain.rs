@@ -4,16 +4,16 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt};
 
 use crate::ids::Mapping;
-use crate::owner::Owner;
 use crate::plan::{Refusal, ShapePlan, Source};
 use crate::policy::Limits;
+use crate::temporary;
 
 /// A folder that is removed with this value.
 #[derive(Debug)]
@@ -26,9 +26,7 @@ impl Scratch {
     /// Makes one and allows the plan to use it.
     pub fn make(plan: &mut ShapePlan, mapping: Mapping) -> Result<Self, Refusal> {
         let owner = (mapping == Mapping::Privileged).then_some(plan.setup.outside);
-        let name = Owner::this_process().map_err(|e| cannot("name", &e))?.next_name();
-        let prefix = format!("{PREFIX}{name}-");
-        let folder = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(|e| cannot("make", &e))?;
+        let folder = temporary::folder().map_err(|e| cannot("make", &e))?;
         own(folder.path(), owner).map_err(|e| cannot("give away", &e))?;
         plan.allow_scratch(folder.path());
         Ok(Self { folder, owner })
@@ -148,35 +146,6 @@ fn give(file: &fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()>
 
 /// Each level of folders holds two descriptors.
 const DEEPEST: u32 = 200;
-
-/// The beginning of every scratch folder's name; the owner follows.
-const PREFIX: &str = "hotcell-";
-
-/// Removes the scratch folders of processes that have ended.
-pub fn remove_leftovers() {
-    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        // Behind the owner's name stands tempfile's own suffix.
-        let owner = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'))
-            .and_then(|(owner, _)| Owner::of(owner));
-        // Ours, or given by us to a sandbox: in a shared folder anybody can make such a name.
-        let made_by_us = entry.metadata().is_ok_and(|m| {
-            m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST)
-        });
-        if made_by_us
-            && owner.is_some_and(|owner| owner.is_gone())
-            && let Err(e) = fs::remove_dir_all(entry.path())
-        {
-            tracing::debug!(
-                "{}: left by a process that has ended, and cannot be removed: {e}",
-                entry.path().display()
-            );
-        }
-    }
-}
 
 /// What may still be copied.
 struct Room {

@@ -1,12 +1,12 @@
 //! One request to run something: what was asked for becomes a policy, or an outcome in which nothing ran.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
+use hotcell_sandbox::temporary;
 use hotcell_sandbox::toolchain::{self, LookupError, Surroundings};
 
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
@@ -253,7 +253,12 @@ impl RunRequest {
     ) -> Result<PathBuf, String> {
         let (host, name) = match source {
             Source::Text(text) => {
-                let (folder, host) = temporary(text, language.file_name()).map_err(|e| {
+                let kept_text = || {
+                    let folder = temporary::folder()?;
+                    let host = temporary::file(&folder, language.file_name(), text)?;
+                    Ok::<_, std::io::Error>((folder, host))
+                };
+                let (folder, host) = kept_text().map_err(|e| {
                     format!("standard input cannot be kept for the run: {e}; make room in TMPDIR")
                 })?;
                 *kept = Some(folder);
@@ -287,18 +292,6 @@ impl RunRequest {
         let workspace = cwd.join(self.workspace.as_ref()?).canonicalize().ok()?;
         Some(Path::new(PROJECT).join(host.strip_prefix(workspace).ok()?))
     }
-}
-
-/// A folder of ours alone with a file that everybody may read: the folder keeps others out, and the file can be
-/// read inside also where its owner cannot be mapped.
-fn temporary(text: &[u8], name: &str) -> std::io::Result<(tempfile::TempDir, PathBuf)> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let folder = tempfile::Builder::new().prefix("hotcell-").tempdir()?;
-    let path = folder.path().join(name);
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-    file.write_all(text)?;
-    Ok((folder, path))
 }
 
 /// What is wrong with a bind that the engine could not say as well.
