@@ -1,0 +1,354 @@
+//! Three witnesses, one verdict. All of them are in the hands of the tests, so a run has passed only when the final
+//! report, the live events and the exit code say so of every test; where they differ, the worse word is shown.
+
+use std::collections::HashMap;
+
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, Entry, FinalReport, ReportError, Status};
+use crate::framework::{ExitMeaning, Framework};
+use crate::live::{LiveLog, Seen};
+use crate::report::Totals;
+use crate::text::{clip, printable};
+
+/// The most reasons that are named.
+const MOST_REASONS: usize = 6;
+
+/// What a run of tests came to, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All tests are good, and everything says so.
+    Passed,
+    /// Some are not.
+    Failed,
+    /// There is nothing to go by: no tests, or a report that is missing or contradicted.
+    Unusable,
+    /// A limit ended the run; what was seen until then stands.
+    Limit,
+    /// The guard quarantined the project; nothing ran.
+    Quarantined,
+    /// The framework or the interpreter is not installed.
+    NotInstalled,
+    /// The policy could not be met, or hotcell itself failed.
+    Refused,
+    /// Somebody stopped it.
+    Interrupted,
+}
+
+impl Verdict {
+    /// The exit status of `hotcell test`.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Passed => 0,
+            Self::Failed => 1,
+            Self::Unusable => 2,
+            Self::Quarantined => 3,
+            Self::Limit => 124,
+            Self::NotInstalled | Self::Refused => 125,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// What the witnesses say together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The final report covers everything that ran, and everything ran that was to run.
+    pub complete: bool,
+    /// No witness contradicts another.
+    pub consistent: bool,
+    /// Why the verdict is neither passed nor failed, or what else one has to know; printable.
+    pub reason: Option<String>,
+    /// Counts.
+    pub totals: Totals,
+    /// Every test that any witness knows, in the order in which they started.
+    pub cases: Vec<Case>,
+}
+
+/// Judges a run.
+#[must_use]
+pub fn judge(
+    framework: &dyn Framework,
+    report: Result<FinalReport, ReportError>,
+    live: &LiveLog,
+    outcome: &Outcome,
+) -> Judgement {
+    let exit = match outcome.cause {
+        Cause::Exited => outcome.exit_code.map(|code| framework.exit(code)),
+        _ => None,
+    };
+    let mut doubts = Doubts::default();
+    let report = match report {
+        Ok(report) => Some(report),
+        Err(error) => {
+            doubts.incomplete(error.to_string());
+            None
+        }
+    };
+    let missing = report.is_none();
+    let cases = join(framework, report, live, &mut doubts);
+    about_the_run(live, outcome, &cases, &mut doubts);
+    let totals = Totals::of(&cases, outcome);
+    let bad = cases.iter().filter(|c| !c.status.is_good()).count();
+    if let Some(exit) = exit {
+        about_the_exit(exit, &cases, bad, missing, &mut doubts);
+    }
+
+    let mut note = None;
+    let verdict = match outcome.cause {
+        Cause::Exited => {
+            let usable = doubts.complete && doubts.consistent;
+            match exit {
+                Some(ExitMeaning::NotInstalled) if live.missing.is_some() && cases.is_empty() => {
+                    let what = live.missing.as_deref().unwrap_or_default();
+                    let python = live.runtime.as_ref().and_then(|r| r.executable.as_deref());
+                    note = Some(framework.install(what, python));
+                    Verdict::NotInstalled
+                }
+                Some(ExitMeaning::NotInstalled) => Verdict::Unusable,
+                Some(ExitMeaning::Broken(why)) => {
+                    note = Some(why.to_owned());
+                    Verdict::Unusable
+                }
+                Some(ExitMeaning::NoTests) => {
+                    note = Some("no tests were found".to_owned());
+                    Verdict::Unusable
+                }
+                Some(ExitMeaning::CollectionFailed) if bad == 0 => {
+                    note = Some("the run was interrupted".to_owned());
+                    Verdict::Unusable
+                }
+                Some(ExitMeaning::AllPassed) if usable && cases.is_empty() => {
+                    note = Some("no tests were found".to_owned());
+                    Verdict::Unusable
+                }
+                Some(ExitMeaning::AllPassed) if usable && bad == 0 && outcome.success() => Verdict::Passed,
+                Some(ExitMeaning::SomeFailed | ExitMeaning::CollectionFailed) if usable && bad > 0 => {
+                    note = shortfall(live, &cases).map(|n| format!("{n} tests were collected and not run"));
+                    Verdict::Failed
+                }
+                _ => Verdict::Unusable,
+            }
+        }
+        Cause::Signaled => {
+            let signal = outcome.signal.as_deref().unwrap_or("a signal");
+            note = Some(format!("{signal} ended the test runner"));
+            Verdict::Unusable
+        }
+        cause if cause.is_limit() => Verdict::Limit,
+        Cause::Cancelled => Verdict::Interrupted,
+        Cause::Quarantined => Verdict::Quarantined,
+        Cause::NotFound => Verdict::NotInstalled,
+        _ => Verdict::Refused,
+    };
+    if !matches!(outcome.cause, Cause::Exited | Cause::Signaled) {
+        note.clone_from(&outcome.reason);
+    }
+    let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
+    let ran = !matches!(verdict, Verdict::NotInstalled | Verdict::Refused | Verdict::Quarantined);
+    let reasons: Vec<String> =
+        note.into_iter().chain(stopped).chain(doubts.reasons.into_iter().filter(|_| ran)).collect();
+    Judgement {
+        verdict,
+        complete: doubts.complete,
+        consistent: doubts.consistent,
+        reason: (!reasons.is_empty()).then(|| printable(&reasons.join("; "))),
+        totals,
+        cases,
+    }
+}
+
+/// What speaks against a run.
+struct Doubts {
+    complete: bool,
+    consistent: bool,
+    reasons: Vec<String>,
+    left_out: usize,
+}
+
+impl Default for Doubts {
+    fn default() -> Self {
+        Self { complete: true, consistent: true, reasons: Vec::new(), left_out: 0 }
+    }
+}
+
+impl Doubts {
+    fn incomplete(&mut self, why: String) {
+        self.complete = false;
+        self.say(why);
+    }
+
+    fn inconsistent(&mut self, why: String) {
+        self.consistent = false;
+        self.say(why);
+    }
+
+    fn say(&mut self, why: String) {
+        if self.reasons.len() < MOST_REASONS {
+            self.reasons.push(why);
+        } else {
+            self.left_out += 1;
+        }
+    }
+}
+
+/// What live events and exit code say about the run as a whole.
+fn about_the_run(live: &LiveLog, outcome: &Outcome, cases: &[Case], doubts: &mut Doubts) {
+    if live.faults > 0 {
+        doubts.inconsistent(format!("{} live events make no sense", live.faults));
+    }
+    if live.overflow {
+        doubts.incomplete("there are more tests than are read".to_owned());
+    }
+    match &live.finished {
+        None => doubts.incomplete("the framework did not come to its end".to_owned()),
+        Some((code, _)) => {
+            if let Some(real) = outcome.exit_code
+                && i64::from(real) != code & 0xff
+            {
+                doubts.inconsistent(format!(
+                    "the framework ended with code {code} and the process with {real}"
+                ));
+            }
+        }
+    }
+    // With a failure, stopping early is nothing unusual; without one, somebody ended it.
+    if let Some(left) = shortfall(live, cases)
+        && !live.skipped_groups
+        && cases.iter().all(|c| c.status.is_good())
+    {
+        doubts.incomplete(format!("{left} tests were collected and not run"));
+    }
+}
+
+/// How many tests were collected and never started.
+fn shortfall(live: &LiveLog, _: &[Case]) -> Option<u64> {
+    live.collected.and_then(|collected| collected.checked_sub(live.started())).filter(|left| *left > 0)
+}
+
+/// What the exit code says about the cases.
+fn about_the_exit(exit: ExitMeaning, cases: &[Case], bad: usize, missing: bool, doubts: &mut Doubts) {
+    match exit {
+        ExitMeaning::AllPassed if bad > 0 => {
+            doubts.inconsistent(format!("the exit code says that all passed, and {bad} tests did not"));
+        }
+        ExitMeaning::AllPassed if missing => {
+            doubts.inconsistent("the exit code says that all passed, and no report does".to_owned());
+        }
+        ExitMeaning::SomeFailed if bad == 0 => {
+            doubts.inconsistent("the exit code says that tests failed, and none did".to_owned());
+        }
+        ExitMeaning::NoTests if cases.iter().any(|c| c.status != Status::Skipped) => {
+            doubts.inconsistent("the exit code says that there were no tests, and some ran".to_owned());
+        }
+        _ => {}
+    }
+}
+
+/// Joins what both reports say about each test.
+fn join(
+    framework: &dyn Framework,
+    report: Option<FinalReport>,
+    live: &LiveLog,
+    doubts: &mut Doubts,
+) -> Vec<Case> {
+    let mut entries: HashMap<String, Entry> = HashMap::new();
+    let mut order = Vec::new();
+    let there = report.is_some();
+    for entry in report.unwrap_or_default().entries {
+        match entries.get_mut(&entry.id) {
+            Some(known) => merge(known, entry),
+            None => {
+                order.push(entry.id.clone());
+                entries.insert(entry.id.clone(), entry);
+            }
+        }
+    }
+    let name = |id: &str| clip(id, 200);
+    let mut cases = Vec::with_capacity(order.len().max(live.seen().len()));
+    for seen in live.seen() {
+        let entry = entries.remove(&*seen.id);
+        match (&entry, seen.open, seen.status) {
+            (_, 1.., _) => doubts.incomplete(format!("{} started and did not end", name(&seen.id))),
+            (None, ..) if there => doubts.incomplete(format!("the report lacks {}", name(&seen.id))),
+            (Some(entry), _, Some(status)) if entry.status != status => doubts.inconsistent(format!(
+                "{} was seen as {} and is {} in the report",
+                name(&seen.id),
+                status.name(),
+                entry.status.name()
+            )),
+            _ => {}
+        }
+        cases.push(case(framework, Some(seen), entry));
+    }
+    for id in order {
+        if let Some(entry) = entries.remove(&id) {
+            doubts.inconsistent(format!("{} is in the report and was never seen", name(&id)));
+            cases.push(case(framework, None, Some(entry)));
+        }
+    }
+    if doubts.left_out > 0 {
+        let more = format!("and {} more", doubts.left_out);
+        doubts.reasons.push(more);
+    }
+    cases
+}
+
+/// Two entries about one test: set-up and call, call and tear-down, subtests, repetitions.
+fn merge(known: &mut Entry, other: Entry) {
+    known.duration_ms += other.duration_ms;
+    let (known_out, known_err) = (known.stdout.take(), known.stderr.take());
+    if other.status > known.status {
+        let duration_ms = known.duration_ms;
+        *known = Entry { duration_ms, ..other };
+        known.stdout = known.stdout.take().or(known_out);
+        known.stderr = known.stderr.take().or(known_err);
+    } else {
+        known.stdout = known_out.or(other.stdout);
+        known.stderr = known_err.or(other.stderr);
+    }
+}
+
+fn case(framework: &dyn Framework, seen: Option<&Seen>, entry: Option<Entry>) -> Case {
+    let open = seen.is_some_and(|s| s.open > 0 || s.status.is_none());
+    let statuses =
+        [entry.as_ref().map(|e| e.status), seen.and_then(|s| s.status), open.then_some(Status::NotFinished)];
+    let status = statuses.into_iter().flatten().max().unwrap_or(Status::NotFinished);
+    let id =
+        seen.map_or_else(|| entry.as_ref().map(|e| e.id.clone()).unwrap_or_default(), |s| s.id.to_string());
+    let crash = seen.and_then(|s| s.at.clone()).filter(|_| !status.is_good());
+    let begin = seen.and_then(|s| Some((s.file.clone()?, s.line)));
+    let written = entry.as_ref().and_then(|e| Some((e.file.clone()?, e.line)));
+    let (file, line) = match crash {
+        Some((file, line)) => (Some(file), Some(line)),
+        None => begin.or(written).map_or((None, None), |(file, line)| (Some(file), line)),
+    };
+    let duration = entry.as_ref().map_or_else(|| seen.map_or(0.0, |s| s.duration_ms), |e| e.duration_ms);
+    let (message, details, stdout, stderr) =
+        entry.map_or((None, None, None, None), |e| (e.message, e.details, e.stdout, e.stderr));
+    Case {
+        name: framework.name_of(&id),
+        file,
+        line,
+        status,
+        // Rounded, and never out of range.
+        duration_ms: std::time::Duration::try_from_secs_f64(duration / 1000.0).map_or(0, |d| {
+            u64::try_from((d + std::time::Duration::from_micros(500)).as_millis()).unwrap_or(0)
+        }),
+        message: message.or_else(|| seen.and_then(|s| s.message.clone())),
+        details,
+        stdout,
+        stderr,
+        source: None,
+        id,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! Reads JUnit XML as test frameworks write it. The file is hostile: no document type, no entities but XML's own, and
+//! everything has a limit.
+
+use quick_xml::Reader;
+use quick_xml::escape::resolve_xml_entity;
+use quick_xml::events::{BytesRef, BytesStart, Event};
+
+use crate::case::{ALL_TEXT, DETAILS, MESSAGE, MOST_CASES, NAME, ReportError, Status};
+use crate::text::{Budget, clip};
+
+/// How deep elements may lie in each other. Real reports need five.
+const DEPTH: usize = 16;
+/// The most attributes of one element that are read.
+const ATTRIBUTES: usize = 64;
+
+/// One `testcase`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TestCase {
+    /// Attribute `classname`.
+    pub classname: String,
+    /// Attribute `name`.
+    pub name: String,
+    /// Attribute `file`.
+    pub file: Option<String>,
+    /// Attribute `line`, as it is written.
+    pub line: Option<u32>,
+    /// Attribute `time`, in milliseconds.
+    pub duration_ms: f64,
+    /// The worst of its `failure`, `error` and `skipped`.
+    pub status: Status,
+    /// That one's `message`.
+    pub message: Option<String>,
+    /// That one's text.
+    pub details: Option<String>,
+    /// `system-out`.
+    pub stdout: Option<String>,
+    /// `system-err`.
+    pub stderr: Option<String>,
+}
+
+/// What the text that comes next belongs to.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Details,
+    Stdout,
+    Stderr,
+}
+
+/// Reads a whole document.
+///
+/// # Errors
+/// [`ReportError::Broken`] for what is not one whole JUnit document within the limits.
+pub fn parse(bytes: &[u8]) -> Result<Vec<TestCase>, ReportError> {
+    let broken = |why: String| ReportError::Broken(why);
+    let text =
+        std::str::from_utf8(bytes).map_err(|e| broken(format!("not UTF-8 at byte {}", e.valid_up_to())))?;
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().check_end_names = true;
+    let mut read = Read::default();
+    loop {
+        let at = reader.buffer_position();
+        match reader
+            .read_event()
+            .map_err(|e| broken(format!("{} at byte {at}", clip(&e.to_string(), 200))))?
+        {
+            Event::Eof => break,
+            Event::DocType(_) => return Err(broken("it has a document type".to_owned())),
+            Event::Start(tag) => read.open(&tag)?,
+            Event::Empty(tag) => {
+                read.open(&tag)?;
+                read.close();
+            }
+            Event::End(_) => read.close(),
+            Event::Text(t) => read.text(&t)?,
+            Event::CData(t) => read.text(&t)?,
+            Event::GeneralRef(entity) => {
+                let character = resolve(&entity)?;
+                read.text(character.encode_utf8(&mut [0; 4]))?;
+            }
+            Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
+        }
+    }
+    if read.depth > 0 || !read.ended {
+        return Err(broken("it ends before its last element does".to_owned()));
+    }
+    Ok(read.cases)
+}
+
+/// The character that a reference stands for: XML's five, or one by number.
+fn resolve(entity: &BytesRef<'_>) -> Result<char, ReportError> {
+    let unknown = || ReportError::Broken("it has an entity of its own".to_owned());
+    if let Some(character) = entity.resolve_char_ref().map_err(|_| unknown())? {
+        return Ok(character);
+    }
+    let name: &str = entity;
+    resolve_xml_entity(name).and_then(|text| text.chars().next()).ok_or_else(unknown)
+}
+
+struct Read {
+    cases: Vec<TestCase>,
+    depth: usize,
+    ended: bool,
+    /// The depth of the open `testcase`.
+    case: Option<usize>,
+    /// What text belongs to, the depth of its element, and the text so far.
+    place: Option<(Place, usize, Tail)>,
+    room: Budget,
+}
+
+impl Default for Read {
+    fn default() -> Self {
+        Self {
+            cases: Vec::new(),
+            depth: 0,
+            ended: false,
+            case: None,
+            place: None,
+            room: Budget::new(ALL_TEXT),
+        }
+    }
+}
+
+impl Read {
+    fn open(&mut self, tag: &BytesStart<'_>) -> Result<(), ReportError> {
+        let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
+        let name = tag.local_name();
+        if self.ended {
+            return broken("something follows its last element");
+        }
+        if self.depth >= DEPTH {
+            return broken("its elements are too deep");
+        }
+        if self.depth == 0 && !matches!(name.as_ref(), "testsuites" | "testsuite") {
+            return broken("it is not a JUnit report");
+        }
+        self.depth += 1;
+        match (name.as_ref(), self.case) {
+            ("testcase", None) => {
+                if self.cases.len() >= MOST_CASES {
+                    return broken("it has more cases than are read");
+                }
+                let case = self.case_of(tag)?;
+                self.cases.push(case);
+                self.case = Some(self.depth);
+            }
+            ("testcase", Some(_)) => return broken("a test lies in a test"),
+            (kind @ ("failure" | "error" | "skipped"), Some(at)) if at + 1 == self.depth => {
+                let status = match kind {
+                    "failure" => Status::Failed,
+                    "error" => Status::Errored,
+                    _ => Status::Skipped,
+                };
+                let message =
+                    attributes(tag)?.into_iter().find(|(name, _)| name == "message").map(|(_, value)| value);
+                let Some(case) = self.cases.last_mut() else { return Ok(()) };
+                if status > case.status {
+                    case.status = status;
+                    case.message = message.and_then(|m| self.room.keep(&m, MESSAGE));
+                    case.details = None;
+                    self.place = Some((Place::Details, self.depth, Tail::default()));
+                }
+            }
+            ("system-out", Some(at)) if at + 1 == self.depth => {
+                self.place = Some((Place::Stdout, self.depth, Tail::default()));
+            }
+            ("system-err", Some(at)) if at + 1 == self.depth => {
+                self.place = Some((Place::Stderr, self.depth, Tail::default()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if let Some((place, _, text)) = self.place.take_if(|(_, depth, _)| *depth == self.depth)
+            && let Some(case) = self.cases.last_mut()
+        {
+            let text = self.room.keep(text.finish().trim_matches('\n'), usize::MAX);
+            match place {
+                Place::Details => case.details = text,
+                Place::Stdout => case.stdout = text,
+                Place::Stderr => case.stderr = text,
+            }
+        }
+        if self.case == Some(self.depth) {
+            self.case = None;
+        }
+        self.depth = self.depth.saturating_sub(1);
+        self.ended = self.depth == 0;
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), ReportError> {
+        if let Some((_, _, kept)) = &mut self.place {
+            kept.push(text);
+        } else if self.depth == 0 && !text.trim().is_empty() {
+            return Err(ReportError::Broken("there is text outside of its elements".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn case_of(&mut self, tag: &BytesStart<'_>) -> Result<TestCase, ReportError> {
+        let mut case = TestCase {
+            classname: String::new(),
+            name: String::new(),
+            file: None,
+            line: None,
+            duration_ms: 0.0,
+            status: Status::Passed,
+            message: None,
+            details: None,
+            stdout: None,
+            stderr: None,
+        };
+        for (name, value) in attributes(tag)? {
+            match name.as_str() {
+                "classname" => case.classname = clip(&value, NAME),
+                "name" => case.name = clip(&value, NAME),
+                "file" => case.file = Some(clip(&value, NAME)),
+                "line" => case.line = value.parse().ok(),
+                "time" => {
+                    let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e9).contains(s));
+                    case.duration_ms = seconds.unwrap_or(0.0) * 1000.0;
+                }
+                _ => {}
+            }
+        }
+        let names = case.classname.len() + case.name.len() + case.file.as_ref().map_or(0, String::len);
+        if !self.room.take(names) {
+            return Err(ReportError::Broken("its names are too long".to_owned()));
+        }
+        Ok(case)
+    }
+}
+
+/// The attributes of an element with their references resolved.
+fn attributes(tag: &BytesStart<'_>) -> Result<Vec<(String, String)>, ReportError> {
+    let broken = |why: &str| ReportError::Broken(format!("an attribute {why}"));
+    let mut all = Vec::new();
+    // Repeated names are looked for by comparing each with each: not without a limit.
+    for attribute in tag.attributes().with_checks(false) {
+        if all.len() >= ATTRIBUTES {
+            return Err(broken("list is too long"));
+        }
+        let attribute = attribute.map_err(|_| broken("is not well formed"))?;
+        let name = attribute.key.as_ref().to_owned();
+        let value = unescape(&attribute.value).ok_or_else(|| broken("has an entity of its own"))?;
+        if all.iter().any(|(known, _)| *known == name) {
+            return Err(broken("comes twice"));
+        }
+        all.push((name, value));
+    }
+    Ok(all)
+}
+
+/// A value with its references resolved.
+fn unescape(raw: &str) -> Option<String> {
+    let mut out = String::with_capacity(raw.len().min(NAME));
+    let mut rest = raw;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        let end = rest[at..].char_indices().take(12).find(|(_, c)| *c == ';')?.0 + at;
+        let entity = &rest[at + 1..end];
+        let character = match resolve_xml_entity(entity) {
+            Some(text) => text.chars().next()?,
+            None => BytesRef::new(entity).resolve_char_ref().ok()??,
+        };
+        out.push(character);
+        rest = &rest[end + 1..];
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// Text that comes in pieces, of which head and tail are kept.
+#[derive(Default)]
+struct Tail {
+    head: String,
+    tail: String,
+    left_out: usize,
+}
+
+impl Tail {
+    fn push(&mut self, text: &str) {
+        let room = (DETAILS / 2).saturating_sub(self.head.len());
+        let (head, rest) = if self.tail.is_empty() && self.left_out == 0 {
+            text.split_at(text.floor_char_boundary(room))
+        } else {
+            ("", text)
+        };
+        self.head.push_str(head);
+        self.tail.push_str(rest);
+        if self.tail.len() > DETAILS {
+            let cut = self.tail.ceil_char_boundary(self.tail.len() - DETAILS / 2);
+            self.tail.drain(..cut);
+            self.left_out += cut;
+        }
+    }
+
+    fn finish(self) -> String {
+        let Self { mut head, tail, mut left_out } = self;
+        let cut = tail.ceil_char_boundary(tail.len().saturating_sub(DETAILS / 2));
+        left_out += cut;
+        if left_out > 0 {
+            head.push_str(&format!("\n… {left_out} bytes left out …\n"));
+        }
+        head.push_str(&tail[cut..]);
+        head
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Finds a project's test framework, runs its tests in a sandbox, and says what they came to.
+//!
+//! A test run has three witnesses, all of them in the hands of the tests: the final report, what was seen live, and
+//! the exit code. A run has passed only when all three say so of every test.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`framework`] | what is known about one framework: [`pytest`], [`unittest`] |
+//! | [`project`], [`python`] | reading a hostile project to find it |
+//! | [`event`], [`live`] | what is seen while tests run |
+//! | [`case`], [`junit`] | what final reports say |
+//! | [`judge`] | three witnesses -> one verdict |
+//! | [`report`], [`repeat`] | `hotcell.test_report/1`; several runs in one |
+//! | [`session`] | drives a run |
+//! | [`show`], [`text`] | lines for people; text cut to size |
+
+#![forbid(unsafe_code)]
+
+pub mod case;
+pub mod event;
+pub mod framework;
+pub mod judge;
+pub mod junit;
+pub mod live;
+pub mod project;
+pub mod pytest;
+pub mod python;
+pub mod repeat;
+pub mod report;
+pub mod session;
+pub mod show;
+pub mod text;
+pub mod unittest;
+
+pub use case::{Case, Status};
+pub use event::Event;
+pub use framework::{Command, Evidence, Framework, Selection, detect, framework, frameworks};
+pub use judge::Verdict;
+pub use project::{Project, ProjectFolder};
+pub use report::TestReport;
+pub use session::{Cancel, Progress, Session};

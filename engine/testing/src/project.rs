@@ -1,0 +1,179 @@
+//! A project's files, read from outside: few, small, and never through a link.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path};
+
+use cap_std::fs::Dir;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+
+/// The most files that are listed.
+const MOST_FILES: usize = 20_000;
+/// The most folders that are opened.
+const MOST_FOLDERS: usize = 4_000;
+/// How deep.
+const DEPTH: usize = 12;
+/// The longest file that is read, bytes; of a longer one, the beginning.
+const LONGEST: u64 = 1 << 20;
+/// Folders whose files are not the project's own.
+const FOREIGN: [&str; 9] =
+    ["node_modules", "__pycache__", "target", "build", "dist", "site-packages", "venv", "env", "vendor"];
+
+/// What detection may ask. Paths are relative to the project, with slashes.
+pub trait Project {
+    /// Its files, sorted; not those of other people's code, and not all of a very large project.
+    fn files(&self) -> &[String];
+    /// The beginning of a file; `None` for what is not a file or cannot be read.
+    fn read(&self, path: &str) -> Option<Vec<u8>>;
+    /// Whether a file or folder of this name is there.
+    fn has(&self, path: &str) -> bool;
+}
+
+/// A project in a folder of this host.
+#[derive(Debug)]
+pub struct ProjectFolder {
+    folder: OwnedFd,
+    files: Vec<String>,
+}
+
+impl ProjectFolder {
+    /// Opens a folder and lists it. Links on the way to the folder are followed, in it none.
+    ///
+    /// # Errors
+    /// When it is not a folder that can be read.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        let flags = (OFlag::O_DIRECTORY | OFlag::O_CLOEXEC).bits();
+        let folder = File::options().read(true).custom_flags(flags).open(path)?;
+        let mut project = Self { folder: folder.into(), files: Vec::new() };
+        project.list();
+        Ok(project)
+    }
+
+    /// One line of a file, from 1.
+    #[must_use]
+    pub fn line(&self, path: &str, line: u32) -> Option<String> {
+        let bytes = self.read(path)?;
+        let line = bytes.split(|b| *b == b'\n').nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
+        Some(crate::text::clip(String::from_utf8_lossy(line).trim(), 400))
+    }
+
+    fn list(&mut self) {
+        let mut waiting = vec![(String::new(), 0)];
+        let mut folders = 0;
+        while let Some((folder, depth)) = waiting.pop() {
+            folders += 1;
+            let below =
+                |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            let at = if folder.is_empty() { "." } else { folder.as_str() };
+            let Some(opened) = open_below(&self.folder, Path::new(at), OFlag::O_DIRECTORY) else { continue };
+            let Ok(entries) = Dir::from_std_file(opened).entries() else { continue };
+            let mut found = Vec::new();
+            for entry in entries.flatten().take(MOST_FILES) {
+                let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
+                    continue;
+                };
+                found.push((name, kind));
+            }
+            if depth > 0 && found.iter().any(|(name, _)| name == "pyvenv.cfg") {
+                continue;
+            }
+            for (name, kind) in found {
+                if kind.is_file() && self.files.len() < MOST_FILES {
+                    self.files.push(below(&name));
+                } else if kind.is_dir()
+                    && depth < DEPTH
+                    && folders + waiting.len() < MOST_FOLDERS
+                    && !name.starts_with('.')
+                    && !FOREIGN.contains(&name.as_str())
+                {
+                    waiting.push((below(&name), depth + 1));
+                }
+            }
+        }
+        self.files.sort();
+    }
+}
+
+impl Project for ProjectFolder {
+    fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        let file = open_below(&self.folder, Path::new(path), OFlag::empty())?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn has(&self, path: &str) -> bool {
+        let path = Path::new(path);
+        let inside = path.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+        inside && open_below(&self.folder, path, OFlag::O_PATH).is_some()
+    }
+}
+
+/// Opens what lies below a folder, through no link, and without waiting for anybody.
+fn open_below(folder: &impl AsFd, path: &Path, flags: OFlag) -> Option<File> {
+    let how = OpenHow::new()
+        .flags(
+            flags
+                | OFlag::O_CLOEXEC
+                | if flags.contains(OFlag::O_PATH) {
+                    OFlag::empty()
+                } else {
+                    OFlag::O_NONBLOCK | OFlag::O_NOCTTY
+                },
+        )
+        .resolve(
+            ResolveFlag::RESOLVE_BENEATH
+                | ResolveFlag::RESOLVE_NO_SYMLINKS
+                | ResolveFlag::RESOLVE_NO_MAGICLINKS,
+        );
+    openat2(folder.as_fd(), path, how).ok().map(File::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_is_followed_out() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("secret"), "s").unwrap();
+        let project = tempfile::tempdir().unwrap();
+        let at = |name: &str| project.path().join(name);
+        std::fs::create_dir_all(at("tests/deep")).unwrap();
+        std::fs::create_dir_all(at(".git")).unwrap();
+        std::fs::create_dir_all(at("my-venv/lib")).unwrap();
+        for file in
+            ["tests/deep/test_a.py", ".git/config", "my-venv/pyvenv.cfg", "my-venv/lib/test_x.py", "b.py"]
+        {
+            std::fs::write(at(file), "one\n  two\n").unwrap();
+        }
+        symlink(outside.path(), at("way")).unwrap();
+        symlink(outside.path().join("secret"), at("link.py")).unwrap();
+        nix::unistd::mkfifo(&at("pipe.py"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+
+        let folder = ProjectFolder::open(project.path()).unwrap();
+        assert_eq!(folder.files(), ["b.py", "tests/deep/test_a.py"]);
+        assert_eq!(folder.line("b.py", 2).as_deref(), Some("two"));
+        for (line, want) in [(0, None), (9, None), (1, Some("one"))] {
+            assert_eq!(folder.line("b.py", line).as_deref(), want);
+        }
+        for path in ["link.py", "way/secret", "pipe.py", "tests", "../x", "/etc/passwd", "nothing"] {
+            assert_eq!(folder.read(path), None, "{path}");
+        }
+        for (path, want) in
+            [("b.py", true), ("tests/deep", true), ("way/secret", false), ("/etc", false), ("..", false)]
+        {
+            assert_eq!(folder.has(path), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! pytest, followed by a plugin of ours, with its own JUnit report.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::case::{Entry, FinalReport, ReportError};
+use crate::event::{EventReader, LineEvents};
+use crate::framework::{
+    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
+    Selection, Strength,
+};
+use crate::live::LiveLog;
+use crate::project::Project;
+use crate::{junit, python};
+
+const DRIVER: &str = "hotcell_pytest.py";
+const REPORT: &str = "pytest.xml";
+/// The driver's own exit code.
+pub(crate) const NOT_INSTALLED: i32 = 86;
+
+/// The framework.
+#[derive(Debug)]
+pub struct Pytest;
+
+impl Framework for Pytest {
+    fn name(&self) -> &'static str {
+        "pytest"
+    }
+
+    fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
+        for file in ["pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"] {
+            if project.has(file) {
+                return evidence(Strength::Configured, format!("there is {file}"));
+            }
+        }
+        for (file, head) in
+            [("pyproject.toml", "[tool.pytest"), ("setup.cfg", "[tool:pytest]"), ("tox.ini", "[pytest]")]
+        {
+            if python::has_section(project, file, head) {
+                return evidence(Strength::Configured, format!("{file} has {head}"));
+            }
+        }
+        if let Some(file) = project.files().iter().find(|f| python::base(f) == "conftest.py") {
+            return evidence(Strength::Configured, format!("there is {file}"));
+        }
+        let signs = python::signs(project);
+        if let Some(file) = signs.pytest {
+            return evidence(Strength::Used, format!("{file} imports pytest"));
+        }
+        if let Some(file) = signs.plain {
+            return evidence(Strength::Used, format!("{file} has tests that only pytest runs"));
+        }
+        signs.any.and_then(|file| evidence(Strength::Shaped, format!("{file} is named like a test")))
+    }
+
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
+        let report = format!("/home/sandbox/{REPORTS}/{REPORT}");
+        let mut argv: Vec<OsString> = vec!["python3".into(), format!("{REPORTERS}/{DRIVER}").into()];
+        argv.extend(selection.jobs.map(|n| format!("--hotcell-jobs={n}").into()));
+        // The older family says file and line of a test, and keeps two ends of one test apart.
+        let own = [
+            &format!("--junitxml={report}"),
+            "--junitprefix=",
+            "-ojunit_family=xunit1",
+            "-ojunit_logging=out-err",
+            "-ojunit_log_passing_tests=false",
+        ];
+        argv.extend(own.map(OsString::from));
+        argv.extend(selection.fail_fast.then(|| "-x".into()));
+        match selection.filter.as_deref() {
+            // A word that begins with a dash is not an option of theirs.
+            Some(id) if id.contains("::") || project.has(id) => {
+                argv.push(if id.starts_with('-') { format!("./{id}") } else { id.to_owned() }.into());
+            }
+            Some(expression) => argv.push(format!("-k{expression}").into()),
+            None => {}
+        }
+        Ok(Command {
+            argv,
+            env: Vec::new(),
+            reporters: vec![Reporter {
+                name: DRIVER,
+                text: concat!(include_str!("python/events.py"), include_str!("python/pytest_driver.py")),
+            }],
+            reports: vec![Path::new(REPORTS).join(REPORT)],
+            live: LiveSource::Descriptor,
+        })
+    }
+
+    fn events(&self) -> Box<dyn EventReader> {
+        Box::<LineEvents>::default()
+    }
+
+    fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
+        let bytes = files.first().ok_or(ReportError::Missing)?;
+        let ids = Ids::new(live);
+        let entries = junit::parse(bytes)?.into_iter().map(|case| {
+            let id = ids.of(&case);
+            Entry {
+                id,
+                status: case.status,
+                duration_ms: case.duration_ms,
+                file: case.file,
+                // Counted from 0 there.
+                line: case.line.and_then(|l| l.checked_add(1)),
+                message: case.message,
+                details: case.details,
+                stdout: case.stdout.and_then(without_head),
+                stderr: case.stderr.and_then(without_head),
+            }
+        });
+        Ok(FinalReport { entries: entries.collect() })
+    }
+
+    fn exit(&self, code: i32) -> ExitMeaning {
+        match code {
+            0 => ExitMeaning::AllPassed,
+            1 => ExitMeaning::SomeFailed,
+            2 => ExitMeaning::CollectionFailed,
+            3 => ExitMeaning::Broken("pytest had an internal error"),
+            4 => ExitMeaning::Broken("pytest did not understand its arguments, or found no such test"),
+            5 => ExitMeaning::NoTests,
+            NOT_INSTALLED => ExitMeaning::NotInstalled,
+            _ => ExitMeaning::Broken("pytest has no such exit code"),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> String {
+        mangle(id).pop().unwrap_or_default()
+    }
+
+    fn install(&self, what: &str, interpreter: Option<&str>) -> String {
+        let python = interpreter.unwrap_or("python3");
+        format!("{what} is not installed for {python}; install it with: {python} -m pip install {what}")
+    }
+}
+
+/// A node id in the parts of which pytest makes `classname` and `name`.
+fn mangle(id: &str) -> Vec<String> {
+    let (path, parameters) = id.split_at(id.find('[').unwrap_or(id.len()));
+    let mut names: Vec<String> = path.split("::").map(str::to_owned).collect();
+    let module = names[0].replace('/', ".");
+    names[0] = module.strip_suffix(".py").unwrap_or(&module).to_owned();
+    if let Some(last) = names.last_mut() {
+        last.push_str(parameters);
+    }
+    names
+}
+
+/// What pytest writes for characters that XML does not have.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let n = c as u32;
+        let legal = matches!(n, 0x9 | 0xa | 0xd | 0x20..=0x7e | 0x80..=0xd7ff | 0xe000..=0xfffd | 0x1_0000..=0x10_ffff);
+        if legal {
+            out.push(c);
+        } else if n <= 0xff {
+            out.push_str(&format!("#x{n:02X}"));
+        } else {
+            out.push_str(&format!("#x{n:04X}"));
+        }
+    }
+    out
+}
+
+/// Finds the node id of a `testcase`: what ran is known, and each id is written in one way only.
+struct Ids<'a>(HashMap<(String, String), Vec<&'a crate::live::Seen>>);
+
+impl<'a> Ids<'a> {
+    fn new(live: &'a LiveLog) -> Self {
+        let mut ids: HashMap<_, Vec<_>> = HashMap::new();
+        for seen in live.seen() {
+            let mut names = mangle(&seen.id);
+            let name = escape(&names.pop().unwrap_or_default());
+            ids.entry((names.join("."), name)).or_default().push(seen);
+        }
+        Self(ids)
+    }
+
+    fn of(&self, case: &junit::TestCase) -> String {
+        let key = (case.classname.clone(), case.name.clone());
+        let known = self.0.get(&key).map(Vec::as_slice).unwrap_or_default();
+        // `a/b.py::c` and `a.py::b::c` look alike; their files do not.
+        match known.iter().find(|seen| seen.file == case.file).or(known.first()) {
+            Some(seen) => seen.id.to_string(),
+            None => guess(case),
+        }
+    }
+}
+
+/// The likely id of a test that nobody saw.
+fn guess(case: &junit::TestCase) -> String {
+    let file = case.file.as_deref().unwrap_or_default();
+    let module = file.strip_suffix(".py").unwrap_or(file).replace('/', ".");
+    let classes = match case.classname.strip_prefix(&module) {
+        Some(rest) if !module.is_empty() => rest.trim_start_matches('.').replace('.', "::"),
+        _ => case.classname.clone(),
+    };
+    [file, &classes, &case.name].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("::")
+}
+
+/// Captured output without the line that pytest puts over it.
+fn without_head(text: String) -> Option<String> {
+    let rest = match text.split_once('\n') {
+        Some((head, rest)) if is_head(head) => rest,
+        None if is_head(&text) => "",
+        _ => &text,
+    };
+    let rest = rest.trim_end_matches('\n');
+    (!rest.is_empty()).then(|| rest.to_owned())
+}
+
+fn is_head(line: &str) -> bool {
+    line.starts_with("---") && line.ends_with("---") && line.contains(" Captured ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ids_are_found_again() {
+        let ids = [
+            "test_a.py::test_x",
+            "sub/test_a.py::TestA::TestB::test_x[a::b]",
+            "test_a.py::test_p[x/y.py]",
+            "test_a.py::test_p[[q]]",
+            "test_a.py::test_p[\u{1}\u{fffe}]",
+            "mod.py::mod.f",
+            "README.txt::README.txt",
+            "test_syn.py",
+        ];
+        let mut live = LiveLog::default();
+        for id in ids {
+            live.apply(&Event::Started(id.to_owned(), None, None));
+        }
+        for id in ids {
+            let mut names = mangle(id);
+            let name = escape(&names.pop().unwrap());
+            let case = format!(
+                "<testsuite><testcase classname=\"{}\" name=\"{name}\"/></testsuite>",
+                names.join(".")
+            );
+            let report = Pytest.report(&[case.into_bytes()], &live).unwrap();
+            assert_eq!(report.entries[0].id, id);
+        }
+    }
+
+    #[test]
+    fn what_looks_alike_is_told_apart_by_its_file() {
+        let mut live = LiveLog::default();
+        for (id, file) in [("a/b.py::c", "a/b.py"), ("a.py::b::c", "a.py")] {
+            live.apply(&Event::Started(id.to_owned(), Some(file.to_owned()), None));
+        }
+        let text = r#"<testsuite><testcase classname="a.b" name="c" file="a.py"/><testcase classname="a.b" name="c" file="a/b.py"/><testcase classname="z.T" name="c" file="z.py"/></testsuite>"#;
+        let report = Pytest.report(&[text.into()], &live).unwrap();
+        let ids: Vec<_> = report.entries.iter().map(|e| e.id.as_str()).collect();
+        assert_eq!(ids, ["a.py::b::c", "a/b.py::c", "z.py::T::c"]);
+    }
+
+    #[test]
+    fn captured_output_has_no_head() {
+        for (text, want) in [
+            ("--- Captured Out ---\nhello\n\n", Some("hello")),
+            ("--- Captured Out ---", None),
+            ("--- Captured Out ---\n\n", None),
+            ("hello", Some("hello")),
+        ] {
+            assert_eq!(without_head(text.to_owned()).as_deref(), want);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_id_has_a_name(id in any::<String>()) {
+            prop_assert!(!mangle(&id).is_empty());
+            let _ = Pytest.name_of(&id);
+        }
+    }
+}

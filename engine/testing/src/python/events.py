@@ -1,0 +1,117 @@
+"""Tells hotcell, outside of the sandbox, which test starts and which has ended: one JSON object a line, on a pipe.
+
+The tests run in the same process and may do anything to it. So everything that is needed later is looked up now,
+the pipe moves out of their way, and nothing that goes wrong here ever reaches them.
+"""
+import os
+import sys
+
+_PIPE = 3
+_PATIENCE = 5.0  # seconds that all writes together may wait for a reader
+_MISSING = 86  # the exit code when the framework is not installed
+
+
+def _make_emitter():
+    import fcntl
+    import json
+    import select
+    import stat
+    import threading
+    import time
+
+    write, getpid, fstat, monotonic = os.write, os.getpid, os.fstat, time.monotonic
+    poll, dumps, rlock = select.poll, json.dumps, threading.RLock()
+    pid = getpid()
+    state = {"fd": None, "patience": _PATIENCE}
+    try:
+        about = fstat(_PIPE)
+        if stat.S_ISFIFO(about.st_mode):
+            for least in (900, 200, 40):
+                try:
+                    state["fd"] = fcntl.fcntl(_PIPE, fcntl.F_DUPFD_CLOEXEC, least)
+                    break
+                except OSError:
+                    pass
+            os.close(_PIPE)
+            flags = fcntl.fcntl(state["fd"], fcntl.F_GETFL)
+            fcntl.fcntl(state["fd"], fcntl.F_SETFL, flags | os.O_NONBLOCK)
+            state["is"] = (about.st_dev, about.st_ino)
+    except Exception:
+        pass
+
+    def send(data):
+        fd = state["fd"]
+        about = fstat(fd)
+        if (about.st_dev, about.st_ino) != state["is"]:
+            raise OSError("the pipe is gone")
+        while data:
+            try:
+                data = data[write(fd, data):]
+            except BlockingIOError:
+                since = monotonic()
+                waiting = poll()
+                waiting.register(fd, select.POLLOUT)
+                if state["patience"] <= 0:
+                    raise
+                waiting.poll(state["patience"] * 1000)
+                state["patience"] -= monotonic() - since
+
+    def emit(event, **fields):
+        # A forked child is not the run.
+        if state["fd"] is None or getpid() != pid:
+            return
+        try:
+            fields["e"] = event
+            line = dumps({k: _clean(v) for k, v in fields.items() if v is not None}).encode("ascii") + b"\n"
+            with rlock:
+                send(line)
+        except BaseException as error:
+            # Half a line may be out; what follows would be read as its end. The run counts as not reported.
+            state["fd"] = None
+            # A time limit of the tests may strike here: that is theirs.
+            if not isinstance(error, Exception):
+                raise
+
+    return emit
+
+
+def _exit_code(ending):
+    """What a SystemExit makes of the process."""
+    if ending.code is None:
+        return 0
+    return ending.code if isinstance(ending.code, int) else 1
+
+
+def _clean(value):
+    """A text without what JSON cannot say."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
+
+
+def _clip(text, most):
+    """Head and tail of a text."""
+    text = str(text)
+    if len(text) > most:
+        text = "%s\n... %d characters left out ...\n%s" % (text[: most // 2], len(text) - most, text[-(most // 2):])
+    return text
+
+
+def _inside(path, top):
+    """A path below the project, without what is installed there."""
+    path = os.path.relpath(os.path.join(top, path), top)
+    return None if path.startswith(os.pardir) or "site-packages" in path else path
+
+
+def _become_module():
+    """What `python -m` sets up: the current folder comes first on the path, not the folder of this file."""
+    if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
+        sys.path[0] = os.getcwd()
+    sys.argv.pop(0)
+    sys.argv.insert(0, "-m")
+
+
+def _runtime():
+    return {"executable": sys.executable or "", "python": "%d.%d.%d" % sys.version_info[:3]}
+
+
+_emit = _make_emitter()
+_cwd = os.getcwd()

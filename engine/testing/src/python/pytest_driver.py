@@ -1,0 +1,177 @@
+
+import re
+
+_PLUGIN = "hotcell_live"
+
+
+def _plugin(pytest, emit, clip, top):
+    """What pytest tells its plugins, passed on. In workers of pytest-xdist nothing of this is loaded."""
+    written = re.compile(r'^(?:E +File "|)([^\s":][^":]*)(?:", line |:)(\d+)(?=$|:|,)', re.M)
+    inside = _inside
+    worse = {"passed": 0, "skipped": 1, "failed": 2, "errored": 3}
+
+    def status_of(report):
+        if report.passed:
+            return "passed"
+        if report.skipped:
+            return "skipped"
+        if report.failed:
+            return "failed" if report.when == "call" else "errored"
+        return None  # a repetition: what counts comes later
+
+    def places_in(longrepr):
+        """Files and lines of a traceback, the innermost first."""
+        chain = getattr(longrepr, "reprtraceback", None)
+        entries = getattr(chain, "reprentries", [])
+        found = [getattr(entry, "reprfileloc", None) for entry in entries]
+        found = [(str(loc.path), loc.lineno) for loc in found if loc is not None]
+        if not found:
+            found = [(path, int(line)) for path, line in written.findall(str(longrepr)[-60000:])]
+        return reversed(found)
+
+    def crash_of(report):
+        """Message, and the last place in the project."""
+        longrepr = getattr(report, "longrepr", None)
+        crash = getattr(longrepr, "reprcrash", None)
+        if isinstance(longrepr, tuple) and len(longrepr) == 3:
+            path, line, message = longrepr
+            places = [(path, line)]
+        else:
+            places = list(places_in(longrepr))
+            if crash is not None:
+                message = crash.message
+                places.insert(0, (str(crash.path), crash.lineno))
+            else:
+                lines = str(longrepr or "").strip().splitlines()
+                errors = [line[1:] for line in lines if line.startswith("E ")]
+                message = (errors or lines or [""])[-1].strip()
+        for path, line in places:
+            path = inside(path, top)
+            if path is not None and isinstance(line, int):
+                return clip(message, 1000), path, line
+        return clip(message, 1000), None, None
+
+    class Plugin(object):
+        def __init__(self):
+            self.open = {}
+            self.stopped = None
+
+        def told(self, report):
+            status = status_of(report)
+            one = self.open.get(report.nodeid)
+            if status is None or one is None:
+                return
+            one["ms"] += getattr(report, "duration", 0.0) * 1000.0
+            if worse[status] > worse[one["status"]]:
+                one["status"] = status
+                one["message"], one["at_file"], one["at_line"] = crash_of(report)
+
+        def close(self, nodeid):
+            one = self.open.pop(nodeid, None)
+            if one is not None:
+                one["ms"] = round(one["ms"], 3)
+                emit("end", id=clip(nodeid, 8000), **one)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_configure(self, config):
+            # Workers of pytest-xdist get the same arguments, and would look for it.
+            given = config.invocation_params
+            args = tuple(arg for arg in given.args if arg != "-p" + _PLUGIN)
+            config.invocation_params = type(given)(args=args, plugins=given.plugins, dir=given.dir)
+            config.option.plugins = [name for name in config.option.plugins if name != _PLUGIN]
+            sys.modules.pop(_PLUGIN, None)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logstart(self, nodeid, location):
+            self.open[nodeid] = {"status": "passed", "ms": 0.0}
+            line = location[1] + 1 if isinstance(location[1], int) else None
+            emit("start", id=clip(nodeid, 8000), file=clip(location[0], 4000), line=line)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logreport(self, report):
+            self.told(report)
+            if report.when not in ("setup", "call", "teardown"):
+                self.close(report.nodeid)  # a worker died: nothing else comes
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_runtest_logfinish(self, nodeid, location):
+            self.close(nodeid)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collectreport(self, report):
+            if report.passed:
+                return
+            message, path, line = crash_of(report)
+            emit(
+                "group",
+                id=clip(report.nodeid, 8000),
+                status="errored" if report.failed else "skipped",
+                ms=0.0,
+                message=message,
+                at_file=path,
+                at_line=line,
+                file=clip(report.nodeid.split("::")[0], 4000),
+            )
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_finish(self, session):
+            if not hasattr(session.config, "workerinput") and session.items:
+                emit("collected", count=len({item.nodeid for item in session.items}))
+
+        @pytest.hookimpl(optionalhook=True)
+        def pytest_xdist_node_collection_finished(self, node, ids):
+            emit("collected", count=len(set(ids)))
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(self, session, exitstatus):
+            for key in list(self.open):
+                self.close(key)
+            stopped = getattr(session, "shouldfail", False) or getattr(session, "shouldstop", False)
+            self.stopped = clip(stopped, 1000) if stopped else None
+
+    return Plugin()
+
+
+def _main():
+    import runpy
+    import types
+
+    jobs = None
+    if len(sys.argv) > 1 and sys.argv[1].startswith("--hotcell-jobs="):
+        jobs = sys.argv.pop(1).split("=", 1)[1]
+    _become_module()
+    try:
+        import pytest
+    except ImportError as error:
+        # A pytest that is there and broken is another matter: it says itself what is wrong.
+        if error.name not in ("pytest", "_pytest"):
+            raise
+        _emit("missing", what="pytest", **_runtime())
+        sys.stderr.write("pytest is not installed for %s\n" % sys.executable)
+        sys.exit(_MISSING)
+    if jobs is not None:
+        try:
+            import xdist  # noqa: F401
+        except ImportError:
+            _emit("missing", what="pytest-xdist", **_runtime())
+            sys.stderr.write("pytest-xdist is not installed for %s\n" % sys.executable)
+            sys.exit(_MISSING)
+        sys.argv[1:1] = ["-n", jobs]
+    _emit("session", tool="pytest", version=pytest.__version__, **_runtime())
+    plugin = _plugin(pytest, _emit, _clip, _cwd)
+    # A plugin by name, as anybody's would be. There is nothing in it for pytest to rewrite.
+    module = types.ModuleType(_PLUGIN, "PYTEST_DONT_REWRITE")
+    for name in dir(plugin):
+        if name.startswith("pytest_"):
+            setattr(module, name, getattr(plugin, name))
+    sys.modules[_PLUGIN] = module
+    sys.argv.insert(1, "-p" + _PLUGIN)
+    try:
+        runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        _emit("finish", exit=_exit_code(ending), stopped=plugin.stopped)
+        raise
+
+
+if __name__ == "__main__":
+    _main()

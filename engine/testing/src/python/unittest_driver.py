@@ -1,0 +1,195 @@
+
+
+def _result_class(unittest, emit, clip, top):
+    """unittest's own result, which also passes on what it is told."""
+    import re
+    import time
+    import traceback
+
+    clock, inside = time.perf_counter, _inside
+    written = re.compile(r'^ +File "([^"]+)", line (\d+)', re.M)
+    worse = {"passed": 0, "skipped": 1, "failed": 2, "errored": 3}
+
+    def name_of(test):
+        """What -k finds again, and whether it is a test."""
+        if isinstance(test, unittest.suite._ErrorHolder):
+            # "setUpClass (module.Class)"
+            return test.description.split("(", 1)[-1].rstrip(")"), False
+        if isinstance(test, unittest.loader._FailedTest):
+            return test._testMethodName, True
+        test = getattr(test, "test_case", test)
+        return test.id(), True
+
+    def place_of(test):
+        """File and line of the test's own code."""
+        try:
+            function = getattr(test, test._testMethodName)
+            code = getattr(function, "__wrapped__", function).__code__
+            path = inside(code.co_filename, top)
+            return (None, None) if path is None else (path, code.co_firstlineno)
+        except Exception:
+            return None, None
+
+    def crash_of(test, err):
+        """Message, and the last place in the project."""
+        kind, value, frames = err
+        message = "".join(traceback.format_exception_only(kind, value)).strip()
+        places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(frames)]
+        if isinstance(value, SyntaxError) and value.filename:
+            places.append((value.filename, value.lineno))
+        if isinstance(test, unittest.loader._FailedTest):
+            # What went wrong is only there as text.
+            places += [(path, int(line)) for path, line in written.findall(message)]
+            lines = message.splitlines()
+            message = lines[0] + (": " + lines[-1] if len(lines) > 1 else "")
+        for path, line in reversed(places):
+            path = inside(path, top)
+            if path is not None and isinstance(line, int):
+                return clip(message, 1000), path, line
+        return clip(message, 1000), None, None
+
+    class Result(unittest.TextTestResult):
+        hotcell_cases = []
+        hotcell_room = [24 << 20]  # characters of details that the report may have
+        hotcell_now = None
+
+        @staticmethod
+        def hotcell_names(tests):
+            for test in tests:
+                if hasattr(test, "__iter__"):
+                    yield from Result.hotcell_names(test)
+                else:
+                    yield name_of(test)[0]
+
+        def startTest(self, test):
+            super().startTest(test)
+            try:
+                key, _ = name_of(test)
+                path, line = place_of(test)
+                self.hotcell_now = {"id": clip(key, 8000), "file": path, "line": line, "status": "passed"}
+                emit("start", id=self.hotcell_now["id"], file=path, line=line)
+                self.hotcell_since = clock()
+            except Exception:
+                pass
+
+        def stopTest(self, test):
+            try:
+                now, self.hotcell_now = self.hotcell_now, None
+                if now is not None:
+                    now["ms"] = round((clock() - self.hotcell_since) * 1000.0, 3)
+                    self.hotcell_close("end", now)
+            except Exception:
+                pass
+            super().stopTest(test)
+
+        def hotcell_close(self, event, case):
+            emit(event, **{k: v for k, v in case.items() if k != "details"})
+            self.hotcell_cases.append({k: _clean(v) for k, v in case.items()})
+
+        def hotcell_tell(self, test, status, err=None, message=None, prefix=""):
+            try:
+                key, is_test = name_of(test)
+                now = self.hotcell_now
+                alone = now is None or not is_test
+                if alone:
+                    # A class or module whose tests do not run.
+                    now = {"id": clip(key, 8000), "status": "passed", "ms": 0.0, "hides": True}
+                if worse[status] > worse[now["status"]]:
+                    now["status"] = status
+                    if err is not None:
+                        text, now["at_file"], now["at_line"] = crash_of(test, err)
+                        now["message"] = clip(prefix + text, 1000)
+                    elif message is not None:
+                        now["message"] = clip(message, 1000)
+                if err is not None and self.hotcell_room[0] > 0:
+                    details = clip(self._exc_info_to_string(err, test), 60000)
+                    self.hotcell_room[0] -= len(details)
+                    now["details"] = clip(now.get("details", "") + prefix + details, 60000)
+                if alone:
+                    self.hotcell_close("group", now)
+            except Exception:
+                pass
+
+        def addError(self, test, err):
+            super().addError(test, err)
+            self.hotcell_tell(test, "errored", err)
+
+        def addFailure(self, test, err):
+            super().addFailure(test, err)
+            self.hotcell_tell(test, "failed", err)
+
+        def addSkip(self, test, reason):
+            super().addSkip(test, reason)
+            self.hotcell_tell(test, "skipped", message=reason)
+
+        def addExpectedFailure(self, test, err):
+            super().addExpectedFailure(test, err)
+            self.hotcell_tell(test, "skipped", message="expected failure")
+
+        def addUnexpectedSuccess(self, test):
+            super().addUnexpectedSuccess(test)
+            self.hotcell_tell(test, "failed", message="unexpected success")
+
+        def addSubTest(self, test, subtest, err):
+            super().addSubTest(test, subtest, err)
+            if err is not None:
+                kind = "failed" if issubclass(err[0], test.failureException) else "errored"
+                self.hotcell_tell(test, kind, err, prefix=subtest._subDescription() + " ")
+
+    return Result
+
+
+def _main():
+    import functools
+    import json
+    import runpy
+
+    report, dumps, getpid = sys.argv.pop(1), json.dumps, os.getpid
+    owner = getpid()
+    _become_module()
+    import unittest
+
+    unittest_main = sys.modules["unittest.main"]
+    _emit("session", tool="unittest", version=None, **_runtime())
+    result_class = _result_class(unittest, _emit, _clip, _cwd)
+
+    class Runner(unittest.TextTestRunner):
+        resultclass = result_class
+
+        def run(self, test):
+            _emit("collected", count=len(set(result_class.hotcell_names(test))))
+            result = super().run(test)
+            self.__class__.stopped = "stopped at the first failure" if result.shouldStop else None
+            return result
+
+        stopped = None
+
+    # unittest.__main__ takes this once. What tests import is another name, left as it is.
+    theirs = unittest_main.main
+
+    @functools.wraps(theirs, updated=())
+    def main(*args, **kwargs):
+        unittest_main.main = theirs
+        return theirs(*args, testRunner=Runner, **kwargs)
+
+    unittest_main.main = main
+    try:
+        runpy.run_module("unittest", run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        if getpid() != owner:
+            raise
+        code = _exit_code(ending)
+        try:
+            os.makedirs(os.path.dirname(report), exist_ok=True)
+            with open(report, "w", encoding="ascii") as file:
+                for case in result_class.hotcell_cases:
+                    file.write(dumps(dict(case, e="case")) + "\n")
+                file.write(dumps({"e": "done", "count": len(result_class.hotcell_cases)}) + "\n")
+        except Exception as error:
+            sys.stderr.write("hotcell: the report cannot be written: %s\n" % error)
+        _emit("finish", exit=code, stopped=Runner.stopped)
+        raise
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,156 @@
+//! `hotcell.test_report/1`: what a run of tests came to, for programs to read.
+
+use hotcell_sandbox::outcome::Outcome;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, Status};
+use crate::judge::Verdict;
+
+/// The name of this form in its `schema` field.
+pub const SCHEMA: &str = "hotcell.test_report/1";
+
+/// How many tests there are of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Totals {
+    /// Passed.
+    pub passed: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Could not be run.
+    pub errored: u64,
+    /// Skipped, or failed as expected.
+    pub skipped: u64,
+    /// Started, and never seen to end.
+    pub not_finished: u64,
+    /// The whole run by the clock, milliseconds; where that is not known, all cases together.
+    pub duration_ms: u64,
+}
+
+impl Totals {
+    /// Counts cases.
+    #[must_use]
+    pub fn of(cases: &[Case], outcome: &Outcome) -> Self {
+        let count = |status| cases.iter().filter(|c| c.status == status).count() as u64;
+        Self {
+            passed: count(Status::Passed),
+            failed: count(Status::Failed),
+            errored: count(Status::Errored),
+            skipped: count(Status::Skipped),
+            not_finished: count(Status::NotFinished),
+            duration_ms: outcome.usage.wall_us.map_or_else(
+                || cases.iter().fold(0, |sum, c| c.duration_ms.saturating_add(sum)),
+                |us| us / 1000,
+            ),
+        }
+    }
+}
+
+/// What ran the tests, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interpreter {
+    /// Path inside.
+    pub path: String,
+    /// Version.
+    pub version: String,
+}
+
+/// One of several runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Repeat {
+    /// What it came to.
+    pub verdict: Verdict,
+    /// As in the report.
+    pub complete: bool,
+    /// As in the report.
+    pub consistent: bool,
+    /// As in the report.
+    pub reason: Option<String>,
+    /// As in the report.
+    pub totals: Totals,
+}
+
+/// A test that did not come to the same in every run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Flaky {
+    /// Its id.
+    pub id: String,
+    /// In so many runs it passed.
+    pub passed: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Could not be run.
+    pub errored: u64,
+    /// Was skipped.
+    pub skipped: u64,
+    /// Did not end.
+    pub not_finished: u64,
+    /// Was not there.
+    pub absent: u64,
+}
+
+/// What a run of tests came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TestReport {
+    /// Always `hotcell.test_report/1`.
+    pub schema: String,
+    /// The framework.
+    pub framework: String,
+    /// Its version, where it has one of its own and said so.
+    pub framework_version: Option<String>,
+    /// The command that ran inside.
+    pub command: Vec<String>,
+    /// What ran it; `null` where it did not say.
+    pub interpreter: Option<Interpreter>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// The final report covers the whole run.
+    pub complete: bool,
+    /// Report, live events and exit code agree.
+    pub consistent: bool,
+    /// Why it is not complete or consistent, what ended it, or what is to be done; `null` for a plain run.
+    pub reason: Option<String>,
+    /// Counts.
+    pub totals: Totals,
+    /// Every test.
+    pub cases: Vec<Case>,
+    /// Coverage is not measured: always `null`.
+    pub coverage: (),
+    /// With more than one run: each of them. `totals`, `cases` and `outcome` are of the worst one then.
+    pub repeats: Option<Vec<Repeat>>,
+    /// With more than one run: the tests that differed.
+    pub flaky: Option<Vec<Flaky>>,
+    /// What the run itself came to.
+    pub outcome: Outcome,
+}
+
+impl TestReport {
+    /// A report in which nothing ran: a refusal, or a program that is not there.
+    #[must_use]
+    pub fn without_a_run(framework: &str, command: Vec<String>, outcome: Outcome) -> Self {
+        use hotcell_sandbox::Cause;
+        let verdict = match outcome.cause {
+            Cause::NotFound => Verdict::NotInstalled,
+            Cause::Quarantined => Verdict::Quarantined,
+            Cause::Cancelled => Verdict::Interrupted,
+            _ => Verdict::Refused,
+        };
+        Self {
+            schema: SCHEMA.to_owned(),
+            framework: framework.to_owned(),
+            framework_version: None,
+            command,
+            interpreter: None,
+            verdict,
+            complete: false,
+            consistent: true,
+            reason: outcome.reason.clone(),
+            totals: Totals::default(),
+            cases: Vec::new(),
+            coverage: (),
+            repeats: None,
+            flaky: None,
+            outcome,
+        }
+    }
+}

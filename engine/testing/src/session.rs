@@ -1,0 +1,228 @@
+//! Drives one run: starts it, follows it, reads what it left, and has it judged.
+
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hotcell_sandbox::home::{CollectError, Home};
+use hotcell_sandbox::outcome::LayerState;
+use hotcell_sandbox::running::Finished;
+use hotcell_sandbox::{Bytes, Cause, Chunk, Engine, Outcome, Policy};
+use tokio::sync::Notify;
+
+use crate::case::ReportError;
+use crate::event::Event;
+use crate::framework::{Command, Framework, LiveSource, REPORTERS};
+use crate::judge::judge;
+use crate::live::LiveLog;
+use crate::project::ProjectFolder;
+use crate::report::{Interpreter, SCHEMA, TestReport};
+
+/// The largest report that is read.
+pub const LARGEST_REPORT: Bytes = Bytes::mib(64);
+/// The most cases whose line is looked up in the project.
+const MOST_SOURCES: usize = 100;
+
+/// Something to show while tests run. It is from hostile programs: see [`crate::show`].
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// What the framework says.
+    Event(&'a Event),
+    /// What the tests print.
+    Output(&'a Chunk),
+}
+
+/// Stops a session from elsewhere, also before it has begun.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<(AtomicBool, Notify)>);
+
+impl Cancel {
+    /// Ends the run; its verdict is [`crate::Verdict::Interrupted`], unless it had ended already.
+    pub fn cancel(&self) {
+        self.0.0.store(true, Ordering::Release);
+        self.0.1.notify_one();
+    }
+
+    async fn wait(&self) {
+        while !self.0.0.load(Ordering::Acquire) {
+            self.0.1.notified().await;
+        }
+    }
+}
+
+/// One run of tests that is ready to start. Use it once: a program may change what it can write.
+#[derive(Debug)]
+pub struct Session {
+    framework: &'static dyn Framework,
+    command: Command,
+    policy: Policy,
+    cancel: Cancel,
+    /// Our files, while they are needed.
+    _reporters: tempfile::TempDir,
+}
+
+impl Session {
+    /// Completes a policy. Its `argv` is the command's with the program found in a toolchain; its workspace is the
+    /// project. Adds the command's variables and our files.
+    ///
+    /// # Errors
+    /// When our files cannot be written to `TMPDIR`.
+    pub fn new(framework: &'static dyn Framework, command: Command, mut policy: Policy) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("hotcell-").tempdir()?;
+        for reporter in &command.reporters {
+            let host = folder.path().join(reporter.name);
+            // The folder keeps others out; the file can be read inside also where its owner cannot be mapped.
+            let mut file =
+                std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&host)?;
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            file.write_all(reporter.text.as_bytes())?;
+            policy = policy.read_only(host, Path::new(REPORTERS).join(reporter.name));
+        }
+        policy.job.env.extend(command.env.iter().cloned());
+        policy.job.events = command.live == LiveSource::Descriptor;
+        Ok(Self { framework, command, policy, cancel: Cancel::default(), _reporters: folder })
+    }
+
+    /// A handle that stops it.
+    #[must_use]
+    pub fn cancel(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
+    /// Runs it to its end. `progress` is called as things happen; it must not wait for anything.
+    pub async fn run(self, engine: &Engine, progress: &mut (dyn FnMut(Progress<'_>) + Send)) -> TestReport {
+        let mut live = LiveLog::default();
+        let finished = self.follow(engine, &mut live, progress).await;
+        let Finished { outcome, home } = finished;
+        let report = home
+            .as_ref()
+            .map_or(Err(ReportError::Missing), |home| self.collect(home))
+            .and_then(|files| self.framework.report(&files, &live));
+        // Its memory is the run's scratch.
+        drop(home);
+        let mut judged = judge(self.framework, report, &live, &outcome);
+        self.add_sources(&mut judged.cases);
+        let runtime = live.runtime.unwrap_or_default();
+        TestReport {
+            schema: SCHEMA.to_owned(),
+            framework: self.framework.name().to_owned(),
+            framework_version: runtime.version,
+            command: self.policy.job.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            interpreter: runtime
+                .executable
+                .zip(runtime.interpreter)
+                .map(|(path, version)| Interpreter { path, version }),
+            verdict: judged.verdict,
+            complete: judged.complete,
+            consistent: judged.consistent,
+            reason: judged.reason,
+            totals: judged.totals,
+            cases: judged.cases,
+            coverage: (),
+            repeats: None,
+            flaky: None,
+            outcome,
+        }
+    }
+
+    async fn follow(
+        &self,
+        engine: &Engine,
+        live: &mut LiveLog,
+        progress: &mut (dyn FnMut(Progress<'_>) + Send),
+    ) -> Finished {
+        let nothing = |outcome| Finished { outcome, home: None };
+        let started = tokio::select! {
+            biased;
+            () = self.cancel.wait() => {
+                return nothing(Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled"));
+            }
+            started = engine.spawn(&self.policy) => started,
+        };
+        let mut running = match started {
+            Ok(running) => running,
+            Err(refusal) => {
+                let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
+                if let Some(layer) = refusal.layer {
+                    outcome.layers.states.insert(layer, LayerState::Unavailable(refusal.message));
+                }
+                return nothing(outcome);
+            }
+        };
+        let canceller = running.canceller();
+        let mut output = running.output();
+        let mut events = running.events();
+        let mut reader = self.framework.events();
+        let mut ending = running.finish();
+        let mut finished = None;
+        let mut cancelled = false;
+        let mut see = |new: Vec<Event>, progress: &mut (dyn FnMut(Progress<'_>) + Send)| {
+            for event in new {
+                live.apply(&event);
+                progress(Progress::Event(&event));
+            }
+        };
+        // Both streams end with the run; what came last is read before it is judged.
+        while finished.is_none() || output.is_some() || events.is_some() {
+            tokio::select! {
+                () = self.cancel.wait(), if !cancelled => {
+                    cancelled = true;
+                    canceller.cancel();
+                }
+                bytes = next(&mut events), if events.is_some() => match bytes {
+                    Some(bytes) => see(reader.push(&bytes), progress),
+                    None => events = None,
+                },
+                chunk = next(&mut output), if output.is_some() => match chunk {
+                    Some(chunk) => {
+                        if let (LiveSource::Stdout, Chunk::Stdout(bytes)) = (self.command.live, &chunk) {
+                            see(reader.push(bytes), progress);
+                        }
+                        progress(Progress::Output(&chunk));
+                    }
+                    None => output = None,
+                },
+                end = &mut ending, if finished.is_none() => finished = Some(end),
+            }
+        }
+        see(reader.end(), progress);
+        finished.unwrap_or_else(|| nothing(Outcome::without_a_run(Cause::Internal, "the run has no end")))
+    }
+
+    /// The bytes of its reports.
+    fn collect(&self, home: &Home) -> Result<Vec<Vec<u8>>, ReportError> {
+        let read = |path| {
+            home.read(path, LARGEST_REPORT).map_err(|error| match error {
+                CollectError::Missing(_) => ReportError::Missing,
+                other => ReportError::Unreadable(other.to_string()),
+            })
+        };
+        self.command.reports.iter().map(|path| read(path)).collect()
+    }
+
+    /// Adds the lines at which tests went wrong, from the project as it is outside.
+    fn add_sources(&self, cases: &mut [crate::Case]) {
+        let Some(workspace) = &self.policy.job.workspace else { return };
+        let bad = cases.iter_mut().filter(|c| !c.status.is_good()).take(MOST_SOURCES);
+        let mut bad = bad.peekable();
+        if bad.peek().is_none() {
+            return;
+        }
+        let Ok(project) = ProjectFolder::open(workspace) else { return };
+        for case in bad {
+            if let (Some(file), Some(line)) = (&case.file, case.line) {
+                case.source = project.line(file, line);
+            }
+        }
+    }
+}
+
+async fn next<T>(receiver: &mut Option<tokio::sync::mpsc::Receiver<T>>) -> Option<T> {
+    match receiver {
+        Some(receiver) => receiver.recv().await,
+        None => None,
+    }
+}

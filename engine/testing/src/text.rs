@@ -1,0 +1,89 @@
+//! Text from hostile programs: cut to size, counted, and made fit for a terminal.
+
+/// How much text may still be kept. When it is used up, details go first and names end the reading.
+#[derive(Clone, Debug)]
+pub struct Budget(usize);
+
+impl Budget {
+    /// This many bytes.
+    #[must_use]
+    pub const fn new(bytes: usize) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether this many bytes more may be kept; then they are counted.
+    pub fn take(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.0;
+        if fits {
+            self.0 -= bytes;
+        }
+        fits
+    }
+
+    /// The text, cut to `most` bytes, while there is room for it. Empty text is none.
+    pub fn keep(&mut self, text: &str, most: usize) -> Option<String> {
+        let cut = (!text.is_empty()).then(|| clip(text, most))?;
+        self.take(cut.len()).then_some(cut)
+    }
+}
+
+/// Head and tail of a text that is longer than `most` bytes, with a line between them that says what is missing. The
+/// line comes on top of `most`.
+#[must_use]
+pub fn clip(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let head = text.floor_char_boundary(most.div_ceil(2));
+    let tail = text.ceil_char_boundary(text.len() - most / 2);
+    format!("{}\n… {} bytes left out …\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+/// Text for a terminal: control characters are written out, so that no test's name can move the cursor, and one line
+/// stays one line.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_middle_goes() {
+        assert_eq!(clip("abcdef", 6), "abcdef");
+        assert_eq!(clip("abcdefgh", 4), "ab\n… 4 bytes left out …\ngh");
+    }
+
+    #[test]
+    fn what_is_used_up_is_gone() {
+        let mut budget = Budget::new(5);
+        assert_eq!(budget.keep("abc", 10).as_deref(), Some("abc"));
+        assert_eq!(budget.keep("abc", 10), None);
+        assert_eq!(budget.keep("ab", 10).as_deref(), Some("ab"));
+        assert_eq!(budget.keep("", 10), None);
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_never_panics_and_holds(text in ".{0,80}", most in 0usize..40) {
+            prop_assert!(clip(&text, most).len() <= most + 64);
+        }
+
+        #[test]
+        fn nothing_that_moves_the_cursor_is_printed(text in any::<String>()) {
+            prop_assert!(!printable(&text).chars().any(char::is_control));
+        }
+    }
+}

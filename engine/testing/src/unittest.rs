@@ -1,0 +1,188 @@
+//! unittest of Python's library, with a test runner of ours that also writes the final report.
+
+use std::path::Path;
+
+use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, NAME, ReportError};
+use crate::event::{EventReader, Line, LineEvents};
+use crate::framework::{
+    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
+    Selection, Strength,
+};
+use crate::live::LiveLog;
+use crate::project::Project;
+use crate::python;
+use crate::text::{Budget, clip};
+
+const DRIVER: &str = "hotcell_unittest.py";
+const REPORT: &str = "unittest.jsonl";
+/// The longest line of a report, bytes: four texts of the greatest length, every character escaped.
+const LONGEST_LINE: usize = 2 << 20;
+
+/// The framework.
+#[derive(Debug)]
+pub struct Unittest;
+
+impl Framework for Unittest {
+    fn name(&self) -> &'static str {
+        "unittest"
+    }
+
+    fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        let file = python::signs(project).unittest?;
+        Some(Evidence { strength: Strength::Used, reason: format!("{file} has a unittest.TestCase") })
+    }
+
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
+        if selection.jobs.is_some() {
+            return Err(CommandError::Unsupported {
+                framework: "unittest",
+                option: "--jobs",
+                hint: "leave it out: unittest runs one test at a time",
+            });
+        }
+        let mut argv = vec![
+            "python3".into(),
+            format!("{REPORTERS}/{DRIVER}").into(),
+            format!("/home/sandbox/{REPORTS}/{REPORT}").into(),
+        ];
+        argv.extend(selection.fail_fast.then(|| "-f".into()));
+        match selection.filter.as_deref() {
+            Some(path) if path.ends_with(".py") && project.has(path) => argv.push(path.into()),
+            Some(pattern) => argv.push(format!("-k{pattern}").into()),
+            None => {}
+        }
+        Ok(Command {
+            argv,
+            env: Vec::new(),
+            reporters: vec![Reporter {
+                name: DRIVER,
+                text: concat!(include_str!("python/events.py"), include_str!("python/unittest_driver.py")),
+            }],
+            reports: vec![Path::new(REPORTS).join(REPORT)],
+            live: LiveSource::Descriptor,
+        })
+    }
+
+    fn events(&self) -> Box<dyn EventReader> {
+        Box::<LineEvents>::default()
+    }
+
+    fn report(&self, files: &[Vec<u8>], _: &LiveLog) -> Result<FinalReport, ReportError> {
+        parse(files.first().ok_or(ReportError::Missing)?)
+    }
+
+    fn exit(&self, code: i32) -> ExitMeaning {
+        match code {
+            0 => ExitMeaning::AllPassed,
+            1 => ExitMeaning::SomeFailed,
+            2 => ExitMeaning::Broken("unittest did not understand its arguments"),
+            5 => ExitMeaning::NoTests,
+            _ => ExitMeaning::Broken("unittest has no such exit code"),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> String {
+        id.rsplit('.').next().unwrap_or(id).to_owned()
+    }
+
+    fn install(&self, what: &str, interpreter: Option<&str>) -> String {
+        let python = interpreter.unwrap_or("python3");
+        format!("{what} is a part of Python and is missing from {python}; install Python's whole library")
+    }
+}
+
+/// One JSON object a line, and a last one that says how many there are.
+fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
+    let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
+    let mut room = Budget::new(ALL_TEXT);
+    let mut entries = Vec::new();
+    let mut done = None;
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        let Some((b'\n', line)) = line.split_last() else {
+            return broken("it ends within a line");
+        };
+        if done.is_some() {
+            return broken("something follows its end");
+        }
+        if line.len() > LONGEST_LINE {
+            return broken("a line is too long");
+        }
+        let mut line: Line = match serde_json::from_slice(line) {
+            Ok(line) => line,
+            Err(_) => return broken("a line is not an entry"),
+        };
+        match (line.e.as_str(), line.status) {
+            ("done", _) => done = line.count,
+            ("case", Some(status)) => {
+                let id = clip(&line.id.take().unwrap_or_default(), NAME);
+                if entries.len() >= MOST_CASES || !room.take(id.len()) {
+                    return broken("it has more cases than are read");
+                }
+                let mut keep = |text: Option<String>, most| text.and_then(|t| room.keep(&t, most));
+                entries.push(Entry {
+                    status,
+                    duration_ms: line.duration_ms(),
+                    message: keep(line.message.take(), MESSAGE),
+                    details: keep(line.details.take(), DETAILS),
+                    file: keep(line.file.take(), NAME),
+                    line: line.line,
+                    stdout: None,
+                    stderr: None,
+                    id,
+                });
+            }
+            _ => return broken("a line is not an entry"),
+        }
+    }
+    match done {
+        Some(count) if count == entries.len() as u64 => Ok(FinalReport { entries }),
+        Some(_) => broken("it does not have as many cases as it says"),
+        None => broken("its end is missing"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Status;
+    use proptest::prelude::*;
+
+    const WHOLE: &str = "{\"e\":\"case\",\"id\":\"a.B.c\",\"status\":\"failed\",\"ms\":1.5,\"message\":\"m\",\"details\":\"d\"}\n{\"e\":\"case\",\"id\":\"a.B.d\",\"status\":\"passed\",\"ms\":-1}\n{\"e\":\"done\",\"count\":2}\n";
+
+    #[test]
+    fn a_whole_report() {
+        let report = parse(WHOLE.as_bytes()).unwrap();
+        assert_eq!(report.entries.len(), 2);
+        assert_eq!((report.entries[0].status, report.entries[0].duration_ms), (Status::Failed, 1.5));
+        assert_eq!((report.entries[1].status, report.entries[1].duration_ms), (Status::Passed, 0.0));
+    }
+
+    #[test]
+    fn what_is_not_a_whole_report() {
+        for text in [
+            "",
+            "{}\n",
+            "[[[[[[[[\n",
+            "{\"e\":\"done\",\"count\":1}\n",
+            "{\"e\":\"done\",\"count\":0}",
+            "{\"e\":\"done\",\"count\":0}\n\n",
+            "{\"e\":\"case\",\"id\":\"a\"}\n{\"e\":\"done\",\"count\":1}\n",
+        ] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+        let deep = format!("{{\"e\":{}\n", "[".repeat(100_000));
+        assert!(parse(deep.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn no_beginning_is_whole(at in 0usize..WHOLE.len()) {
+            prop_assert!(parse(&WHOLE.as_bytes()[..at]).is_err());
+        }
+    }
+}
