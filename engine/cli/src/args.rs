@@ -75,7 +75,7 @@ pub enum Command {
     },
     /// Print the JSON Schema of an output
     Schema {
-        /// outcome, runs, doctor or error
+        /// outcome, test_report, runs, doctor or error
         name: String,
     },
     /// Print completions for a shell

@@ -42,12 +42,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     }) {
         Err(outcome) => Done { outcome: *outcome, code: None, engine: None },
         Ok((prepared, input)) => {
-            for name in &prepared.unset {
-                tracing::warn!(
-                    "--env {}: it is not set here, so it is not set inside",
-                    name.to_string_lossy()
-                );
-            }
+            warn_unset(&prepared.unset);
             let runtime = runtime()?;
             let done = runtime.block_on(execute(engine, &prepared, input, common.json));
             return Ok(finish(common, &choice, &stored, done, Some(runtime)));
@@ -167,7 +162,7 @@ fn input(stdin: Option<&OsString>) -> Input {
 }
 
 /// A state folder that somebody named must be usable before anything runs.
-fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
+pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
     let StateChoice::Named(path) = choice else { return Ok(()) };
     let folder = StateFolder::open(path)?;
     folder.check_writable()?;
@@ -250,13 +245,7 @@ fn finish(
     if code != exit::UNHEARD {
         notes::after_run(&outcome, &stored.id, common);
     }
-    // A state folder that was refused is not written either.
-    if let Err(error) = remember(choice, stored, &outcome) {
-        let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
-        if !refused {
-            tracing::warn!("this run is not in the history: {error}");
-        }
-    }
+    remember_or_warn(choice, stored, &outcome);
     // What is left of the sandbox goes away behind us.
     if let Some(engine) = engine {
         engine.leave();
@@ -265,6 +254,23 @@ fn finish(
         runtime.shutdown_background();
     }
     code
+}
+
+/// Variables that were to be passed through and are not there.
+pub fn warn_unset(names: &[OsString]) {
+    for name in names {
+        tracing::warn!("--env {}: it is not set here, so it is not set inside", name.to_string_lossy());
+    }
+}
+
+/// Adds a run to the history. A state folder that was refused is not written either.
+pub fn remember_or_warn(choice: &StateChoice, stored: &Stored, outcome: &Outcome) {
+    if let Err(error) = remember(choice, stored, outcome) {
+        let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
+        if !refused {
+            tracing::warn!("this run is not in the history: {error}");
+        }
+    }
 }
 
 fn remember(choice: &StateChoice, stored: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {

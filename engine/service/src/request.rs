@@ -89,6 +89,13 @@ pub struct Prepared {
     _source: Option<tempfile::TempDir>,
 }
 
+impl Prepared {
+    /// The policy and the unset variables, of a request without a source of its own.
+    pub(crate) fn into_policy(self) -> (Policy, Vec<OsString>) {
+        (self.policy, self.unset)
+    }
+}
+
 impl RunRequest {
     /// The policy, before the program is looked up.
     ///
