@@ -164,3 +164,7 @@ pub fn detect(project: &dyn Project) -> Vec<(&'static dyn Framework, Evidence)> 
     found.sort_by_key(|(_, evidence)| std::cmp::Reverse(evidence.strength));
     found
 }
+
+#[cfg(test)]
+#[path = "framework_tests.rs"]
+mod tests;

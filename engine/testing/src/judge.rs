@@ -130,7 +130,7 @@ pub fn judge(
                 }
                 Some(ExitMeaning::AllPassed) if usable && bad == 0 && outcome.success() => Verdict::Passed,
                 Some(ExitMeaning::SomeFailed | ExitMeaning::CollectionFailed) if usable && bad > 0 => {
-                    note = shortfall(live, &cases).map(|n| format!("{n} tests were collected and not run"));
+                    note = shortfall(live).map(|n| format!("{n} tests were collected and not run"));
                     Verdict::Failed
                 }
                 _ => Verdict::Unusable,
@@ -219,7 +219,7 @@ fn about_the_run(live: &LiveLog, outcome: &Outcome, cases: &[Case], doubts: &mut
         }
     }
     // With a failure, stopping early is nothing unusual; without one, somebody ended it.
-    if let Some(left) = shortfall(live, cases)
+    if let Some(left) = shortfall(live)
         && !live.skipped_groups
         && cases.iter().all(|c| c.status.is_good())
     {
@@ -228,7 +228,7 @@ fn about_the_run(live: &LiveLog, outcome: &Outcome, cases: &[Case], doubts: &mut
 }
 
 /// How many tests were collected and never started.
-fn shortfall(live: &LiveLog, _: &[Case]) -> Option<u64> {
+fn shortfall(live: &LiveLog) -> Option<u64> {
     live.collected.and_then(|collected| collected.checked_sub(live.started())).filter(|left| *left > 0)
 }
 

@@ -107,8 +107,8 @@ impl Framework for Pytest {
                 line: case.line.and_then(|l| l.checked_add(1)),
                 message: case.message,
                 details: case.details,
-                stdout: case.stdout.and_then(without_head),
-                stderr: case.stderr.and_then(without_head),
+                stdout: case.stdout.as_deref().and_then(without_head),
+                stderr: case.stderr.as_deref().and_then(without_head),
             }
         });
         Ok(FinalReport { entries: entries.collect() })
@@ -203,11 +203,11 @@ fn guess(case: &junit::TestCase) -> String {
 }
 
 /// Captured output without the line that pytest puts over it.
-fn without_head(text: String) -> Option<String> {
+fn without_head(text: &str) -> Option<String> {
     let rest = match text.split_once('\n') {
         Some((head, rest)) if is_head(head) => rest,
-        None if is_head(&text) => "",
-        _ => &text,
+        None if is_head(text) => "",
+        _ => text,
     };
     let rest = rest.trim_end_matches('\n');
     (!rest.is_empty()).then(|| rest.to_owned())
@@ -271,7 +271,7 @@ mod tests {
             ("--- Captured Out ---\n\n", None),
             ("hello", Some("hello")),
         ] {
-            assert_eq!(without_head(text.to_owned()).as_deref(), want);
+            assert_eq!(without_head(text).as_deref(), want);
         }
     }
 

@@ -69,3 +69,59 @@ impl Repeats {
         Some(report)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::judge::Verdict;
+    use crate::report::Totals;
+    use hotcell_sandbox::{Cause, Outcome};
+
+    fn run(verdict: Verdict, cases: &[(&str, Status)]) -> TestReport {
+        let outcome = Outcome::without_a_run(Cause::Exited, "");
+        let cases: Vec<_> = cases
+            .iter()
+            .map(|(id, status)| Case {
+                id: (*id).to_owned(),
+                file: None,
+                line: None,
+                name: (*id).to_owned(),
+                status: *status,
+                duration_ms: 1,
+                message: None,
+                details: None,
+                stdout: None,
+                stderr: None,
+                source: None,
+            })
+            .collect();
+        let totals = Totals::of(&cases, &outcome);
+        TestReport { verdict, totals, cases, ..TestReport::without_a_run("pytest", Vec::new(), outcome) }
+    }
+
+    #[test]
+    fn what_differs_is_flaky_and_the_worst_counts() {
+        use Status::{Failed, Passed};
+        let mut repeats = Repeats::default();
+        repeats.add(run(Verdict::Passed, &[("a", Passed), ("b", Passed)]));
+        repeats.add(run(Verdict::Failed, &[("a", Passed), ("b", Failed), ("c", Passed)]));
+        repeats.add(run(Verdict::Passed, &[("a", Passed), ("b", Passed)]));
+        let report = repeats.finish().unwrap();
+        assert_eq!((report.verdict, report.totals.failed), (Verdict::Failed, 1));
+        let flaky: Vec<_> =
+            report.flaky.unwrap().into_iter().map(|f| (f.id, f.passed, f.failed, f.absent)).collect();
+        assert_eq!(flaky, [("b".to_owned(), 2, 1, 0), ("c".to_owned(), 1, 0, 2)]);
+        let verdicts: Vec<_> = report.repeats.unwrap().iter().map(|r| r.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Passed, Verdict::Failed, Verdict::Passed]);
+    }
+
+    #[test]
+    fn one_run_is_itself() {
+        let mut repeats = Repeats::default();
+        assert_eq!(Repeats::default().finish(), None);
+        repeats.add(run(Verdict::Passed, &[("a", Status::Passed)]));
+        let report = repeats.finish().unwrap();
+        assert_eq!((report.repeats, report.flaky), (None, None));
+    }
+}

@@ -159,3 +159,24 @@ impl TestReport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_the_fields_of_the_contract_and_reads_back() {
+        let outcome = Outcome::without_a_run(hotcell_sandbox::Cause::Refused, "no");
+        let report = TestReport::without_a_run("pytest", vec!["python3".to_owned()], outcome);
+        let json = serde_json::to_value(&report).unwrap();
+        for field in
+            ["framework", "command", "complete", "consistent", "totals", "cases", "coverage", "outcome"]
+        {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        assert_eq!((&json["schema"], &json["coverage"]), (&SCHEMA.into(), &serde_json::Value::Null));
+        assert_eq!(serde_json::from_value::<TestReport>(json).unwrap(), report);
+        let schema = serde_json::to_value(schemars::schema_for!(TestReport)).unwrap();
+        assert_eq!(schema["properties"]["coverage"]["type"], "null");
+    }
+}

@@ -1,1 +1,215 @@
+use proptest::prelude::*;
 
+use super::*;
+use crate::event::{Ended, Event, Runtime};
+use crate::pytest::Pytest;
+
+fn entry(id: &str, status: Status) -> Entry {
+    Entry {
+        id: id.to_owned(),
+        status,
+        duration_ms: 1.0,
+        file: None,
+        line: None,
+        message: None,
+        details: None,
+        stdout: None,
+        stderr: None,
+    }
+}
+
+fn ended(id: &str, status: Status) -> Ended {
+    Ended { id: id.to_owned(), status, duration_ms: 1.0, message: None, at: None, file: None }
+}
+
+fn exited(code: i32) -> Outcome {
+    Outcome {
+        cause: Cause::Exited,
+        exit_code: Some(code),
+        reason: None,
+        ..Outcome::without_a_run(Cause::Exited, "")
+    }
+}
+
+fn ended_by(cause: Cause) -> Outcome {
+    Outcome::without_a_run(cause, "why")
+}
+
+/// One letter a test: passed, skipped, failed, errored, or `n` for one that did not end.
+fn status(letter: char) -> Option<Status> {
+    match letter {
+        'p' => Some(Status::Passed),
+        's' => Some(Status::Skipped),
+        'f' => Some(Status::Failed),
+        'e' => Some(Status::Errored),
+        _ => None,
+    }
+}
+
+fn report(letters: &str) -> Result<FinalReport, ReportError> {
+    match letters {
+        "missing" => Err(ReportError::Missing),
+        "broken" => Err(ReportError::Broken("it is".to_owned())),
+        letters => Ok(FinalReport {
+            entries: letters
+                .chars()
+                .enumerate()
+                .map(|(i, c)| entry(&i.to_string(), status(c).unwrap()))
+                .collect(),
+        }),
+    }
+}
+
+/// Live events: letters, then what is collected beyond them after `+`, then `!` and the announced code.
+fn live(text: &str) -> LiveLog {
+    let mut log = LiveLog::default();
+    let (letters, code) = text.split_once('!').map_or((text, None), |(l, c)| (l, c.parse().ok()));
+    let (letters, more) = letters.split_once('+').map_or((letters, 0), |(l, n)| (l, n.parse().unwrap()));
+    log.apply(&Event::Collected(letters.chars().filter(|c| *c != '-').count() as u64 + more));
+    for (i, letter) in letters.chars().enumerate().filter(|(_, c)| *c != '-') {
+        let id = i.to_string();
+        log.apply(&Event::Started(id.clone(), None, None));
+        if let Some(status) = status(letter) {
+            log.apply(&Event::Ended(ended(&id, status)));
+        }
+    }
+    if let Some(code) = code {
+        log.apply(&Event::Finished(code, None));
+    }
+    log
+}
+
+#[test]
+fn what_three_witnesses_say() {
+    use Verdict::{Failed, Interrupted, Limit, NotInstalled, Passed, Quarantined, Refused, Unusable};
+    for (seen, written, outcome, want) in [
+        // They agree.
+        ("pp!0", "pp", exited(0), (Passed, true, true)),
+        ("ps!0", "ps", exited(0), (Passed, true, true)),
+        ("pf!1", "pf", exited(1), (Failed, true, true)),
+        ("pe!1", "pe", exited(1), (Failed, true, true)),
+        ("e!2", "e", exited(2), (Failed, true, true)),
+        ("f+3!1", "f", exited(1), (Failed, true, true)),
+        ("!5", "", exited(5), (Unusable, true, true)),
+        ("!0", "", exited(0), (Unusable, true, true)),
+        ("+2!0", "", exited(0), (Unusable, false, true)),
+        // The report is missing, broken, short or long.
+        ("pp!0", "missing", exited(0), (Unusable, false, false)),
+        ("pp!0", "broken", exited(0), (Unusable, false, false)),
+        ("pf!1", "missing", exited(1), (Unusable, false, true)),
+        ("pp!0", "p", exited(0), (Unusable, false, true)),
+        ("p!0", "pp", exited(0), (Unusable, true, false)),
+        ("-p!0", "pp", exited(0), (Unusable, true, false)),
+        // The report contradicts what was seen.
+        ("f!1", "p", exited(1), (Unusable, true, false)),
+        ("f!0", "p", exited(0), (Unusable, true, false)),
+        ("p!1", "f", exited(1), (Unusable, true, false)),
+        ("s!0", "p", exited(0), (Unusable, true, false)),
+        // The exit code contradicts both.
+        ("pf!0", "pf", exited(0), (Unusable, true, false)),
+        ("pp!1", "pp", exited(1), (Unusable, true, false)),
+        ("pp!5", "pp", exited(5), (Unusable, true, false)),
+        ("pp!0", "pp", exited(1), (Unusable, true, false)),
+        ("pp!1", "pp", exited(0), (Unusable, true, false)),
+        ("pp!3", "pp", exited(3), (Unusable, true, true)),
+        ("pp!2", "pp", exited(2), (Unusable, true, true)),
+        ("pp!86", "pp", exited(86), (Unusable, true, true)),
+        // It did not come to its end.
+        ("pp", "pp", exited(0), (Unusable, false, true)),
+        ("pn!0", "pp", exited(0), (Unusable, false, false)),
+        ("p+1!0", "p", exited(0), (Unusable, false, true)),
+        ("pn", "missing", ended_by(Cause::Signaled), (Unusable, false, true)),
+        ("pp!0", "pp", ended_by(Cause::Signaled), (Unusable, true, true)),
+        ("pn", "missing", ended_by(Cause::WallLimit), (Limit, false, true)),
+        ("pp!0", "pp", ended_by(Cause::OutputLimit), (Limit, true, true)),
+        ("", "missing", ended_by(Cause::Cancelled), (Interrupted, false, true)),
+        ("", "missing", ended_by(Cause::Refused), (Refused, false, true)),
+        ("", "missing", ended_by(Cause::Internal), (Refused, false, true)),
+        ("", "missing", ended_by(Cause::NotFound), (NotInstalled, false, true)),
+        ("", "missing", ended_by(Cause::Quarantined), (Quarantined, false, true)),
+    ] {
+        let judged = judge(&Pytest, report(written), &live(seen), &outcome);
+        let got = (judged.verdict, judged.complete, judged.consistent);
+        assert_eq!(
+            got, want,
+            "{seen} {written} {:?} {:?}: {:?}",
+            outcome.cause, outcome.exit_code, judged.reason
+        );
+    }
+}
+
+#[test]
+fn the_worse_word_is_shown() {
+    for (seen, written, want) in [
+        ("p", "f", Status::Failed),
+        ("f", "p", Status::Failed),
+        ("e", "f", Status::Errored),
+        ("n", "p", Status::NotFinished),
+        ("n", "f", Status::Failed),
+        ("s", "p", Status::Skipped),
+        ("p", "missing", Status::Passed),
+        ("n", "missing", Status::NotFinished),
+        ("-", "p", Status::Passed),
+    ] {
+        let judged = judge(&Pytest, report(written), &live(seen), &exited(0));
+        assert_eq!(judged.cases[0].status, want, "{seen} {written}");
+    }
+}
+
+#[test]
+fn two_entries_about_one_test() {
+    let report = FinalReport { entries: vec![entry("0", Status::Failed), entry("0", Status::Errored)] };
+    let mut log = LiveLog::default();
+    log.apply(&Event::Started("0".into(), None, None));
+    log.apply(&Event::Ended(ended("0", Status::Errored)));
+    log.apply(&Event::Finished(1, None));
+    let judged = judge(&Pytest, Ok(report), &log, &exited(1));
+    assert_eq!((judged.verdict, judged.cases.len(), judged.cases[0].duration_ms), (Verdict::Failed, 1, 2));
+}
+
+#[test]
+fn what_is_not_installed_is_named() {
+    let mut log = LiveLog::default();
+    let runtime = Runtime { executable: Some("/venv/bin/python".into()), ..Runtime::default() };
+    log.apply(&Event::Missing("pytest".into(), runtime));
+    let judged = judge(&Pytest, Err(ReportError::Missing), &log, &exited(86));
+    assert_eq!(judged.verdict, Verdict::NotInstalled);
+    let reason = judged.reason.unwrap();
+    assert!(reason.contains("/venv/bin/python -m pip install pytest"), "{reason}");
+    // Who ran tests has what runs them.
+    log.apply(&Event::Started("a".into(), None, None));
+    let judged = judge(&Pytest, Err(ReportError::Missing), &log, &exited(86));
+    assert_eq!(judged.verdict, Verdict::Unusable);
+}
+
+#[test]
+fn a_limit_keeps_what_was_seen() {
+    let judged = judge(&Pytest, Err(ReportError::Missing), &live("pfn"), &ended_by(Cause::MemoryLimit));
+    let t = &judged.totals;
+    assert_eq!((judged.verdict.exit_code(), t.passed, t.failed, t.not_finished), (124, 1, 1, 1));
+}
+
+#[test]
+fn reasons_stay_few_and_printable() {
+    let many =
+        FinalReport { entries: (0..1000).map(|i| entry(&format!("\x1b{i}"), Status::Passed)).collect() };
+    let reason = judge(&Pytest, Ok(many), &live("!0"), &exited(0)).reason.unwrap();
+    assert!(
+        reason.len() < 2000 && !reason.chars().any(char::is_control) && reason.contains("994 more"),
+        "{reason}"
+    );
+}
+
+proptest! {
+    /// Whatever one witness says, it takes all three to pass.
+    #[test]
+    fn one_witness_is_enough_to_fail(
+        seen in "[psfen-]{0,4}", written in "[psfe]{0,4}", plus in 0u64..2, announced in 0i64..3, code in 0i32..6,
+    ) {
+        let text = format!("{seen}+{plus}!{announced}");
+        let judged = judge(&Pytest, report(&written), &live(&text), &exited(code));
+        let good = |t: &str| !t.is_empty() && t.chars().all(|c| "ps".contains(c));
+        let all = seen == written && good(&seen) && plus == 0 && announced == 0 && code == 0;
+        prop_assert_eq!(judged.verdict == Verdict::Passed, all);
+    }
+}

@@ -79,7 +79,7 @@ def _exit_code(ending):
     """What a SystemExit makes of the process."""
     if ending.code is None:
         return 0
-    return ending.code if isinstance(ending.code, int) else 1
+    return int(ending.code) if isinstance(ending.code, int) else 1
 
 
 def _clean(value):

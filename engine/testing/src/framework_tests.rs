@@ -1,0 +1,85 @@
+//! Which framework a project is taken for, and the commands that come of it.
+
+use std::collections::BTreeMap;
+
+use crate::framework::{CommandError, Selection, Strength, detect, framework};
+use crate::project::Project;
+
+struct Files(Vec<String>, BTreeMap<String, &'static str>);
+
+impl Files {
+    fn new(files: &[(&str, &'static str)]) -> Self {
+        let files: BTreeMap<_, _> = files.iter().map(|(name, text)| ((*name).to_owned(), *text)).collect();
+        Self(files.keys().cloned().collect(), files)
+    }
+}
+
+impl Project for Files {
+    fn files(&self) -> &[String] {
+        &self.0
+    }
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.1.get(path).map(|t| t.as_bytes().to_vec())
+    }
+    fn has(&self, path: &str) -> bool {
+        self.1.contains_key(path)
+    }
+}
+
+const CASES: &str = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
+
+/// Files with their texts, and what they are taken for.
+type Row = (&'static [(&'static str, &'static str)], Option<(&'static str, Strength)>);
+
+#[test]
+fn a_project_is_taken_for() {
+    use Strength::{Configured, Shaped, Used};
+    let table: &[Row] = &[
+        (&[], None),
+        (&[("main.py", "import pytest")], None),
+        (&[("pytest.ini", "")], Some(("pytest", Configured))),
+        (
+            &[("pyproject.toml", "[tool.pytest.ini_options]\n"), ("test_a.py", CASES)],
+            Some(("pytest", Configured)),
+        ),
+        (&[("pyproject.toml", "[tool.ruff]\n"), ("test_a.py", CASES)], Some(("unittest", Used))),
+        (&[("setup.cfg", "[tool:pytest]\n")], Some(("pytest", Configured))),
+        (&[("tests/conftest.py", ""), ("tests/test_a.py", CASES)], Some(("pytest", Configured))),
+        (&[("test_a.py", "import pytest\n")], Some(("pytest", Used))),
+        (&[("test_a.py", CASES)], Some(("unittest", Used))),
+        (&[("tests.py", CASES)], Some(("unittest", Used))),
+        (&[("a_test.py", CASES)], Some(("pytest", Shaped))),
+        // Only pytest runs both.
+        (&[("test_a.py", CASES), ("test_b.py", "def test_b(): pass\n")], Some(("pytest", Used))),
+        (&[("test_a.py", CASES), ("test_b.py", "class TestB:\n")], Some(("pytest", Used))),
+        (&[("test_a.py", "x = 1\n")], Some(("pytest", Shaped))),
+    ];
+    for (files, want) in table {
+        let found = detect(&Files::new(files));
+        let got = found.first().map(|(f, evidence)| (f.name(), evidence.strength));
+        assert_eq!(got, *want, "{files:?}");
+    }
+}
+
+#[test]
+fn a_filter_is_an_id_a_path_or_an_expression() {
+    let project = Files::new(&[("test_a.py", ""), ("-x.py", "")]);
+    for (name, filter, want) in [
+        ("pytest", "test_a.py", "test_a.py"),
+        ("pytest", "b.py::c[d e]", "b.py::c[d e]"),
+        ("pytest", "not slow", "-knot slow"),
+        ("pytest", "--pdb", "-k--pdb"),
+        ("pytest", "-x.py", "./-x.py"),
+        ("unittest", "test_a.py", "test_a.py"),
+        ("unittest", "test_a.A.test_b", "-ktest_a.A.test_b"),
+    ] {
+        let selection = Selection { filter: Some(filter.to_owned()), ..Selection::default() };
+        let command = framework(name).unwrap().command(&selection, &project).unwrap();
+        assert_eq!(command.argv.last().unwrap(), want);
+        assert_eq!(command.argv[0], "python3");
+    }
+    let jobs = Selection { jobs: Some(2), ..Selection::default() };
+    let refused = framework("unittest").unwrap().command(&jobs, &project);
+    assert!(matches!(refused, Err(CommandError::Unsupported { option: "--jobs", .. })));
+    assert!(framework("nothing").is_none());
+}

@@ -1,0 +1,75 @@
+//! What the largest forged report costs. Alone in its process, whose memory it measures.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use hotcell_sandbox::{Cause, Outcome};
+use hotcell_testing::case::{MOST_CASES, ReportError};
+use hotcell_testing::judge::judge;
+use hotcell_testing::live::LiveLog;
+use hotcell_testing::session::LARGEST_REPORT;
+use hotcell_testing::{Verdict, framework};
+
+/// The most memory this process had, bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+fn reset_peak() -> u64 {
+    // Since Linux 4.0, for one's own process.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    peak()
+}
+
+#[test]
+fn the_largest_forged_report() {
+    let largest = usize::try_from(LARGEST_REPORT.0).unwrap();
+    let pytest = framework("pytest").unwrap();
+    let outcome = Outcome { exit_code: Some(0), ..Outcome::without_a_run(Cause::Exited, "") };
+    for (what, entry) in [
+        (
+            "long texts",
+            format!(
+                "<failure message=\"{0}\">{0}</failure><system-out>{0}</system-out>",
+                "x&#65;".repeat(20_000)
+            ),
+        ),
+        ("many entities", format!("<failure>{}</failure>", "&amp;".repeat(4_000))),
+        ("many cases", String::new()),
+    ] {
+        let mut text = String::with_capacity(largest);
+        let mut live = LiveLog::default();
+        let mut reader = pytest.events();
+        text.push_str("<testsuites><testsuite>");
+        let mut at = 0;
+        while text.len() + entry.len() + 400 < largest && at < MOST_CASES {
+            let padding = if entry.is_empty() { "y".repeat(100) } else { String::new() };
+            let name = format!("test_{padding}{at}");
+            write!(
+                text,
+                "<testcase classname=\"test_a\" name=\"{name}\" file=\"test_a.py\">{entry}</testcase>"
+            )
+            .unwrap();
+            for e in ["start", "end\",\"status\":\"passed"] {
+                let line = format!("{{\"e\":\"{e}\",\"id\":\"test_a.py::{name}\"}}\n");
+                reader.push(line.as_bytes()).iter().for_each(|event| live.apply(event));
+            }
+            at += 1;
+        }
+        text.push_str("</testsuite></testsuites>");
+        // The report itself counts too.
+        let before = reset_peak() - text.len() as u64;
+        let started = Instant::now();
+        let bytes = [text.into_bytes()];
+        let report = pytest.report(&bytes, &live);
+        assert!(!matches!(report, Err(ReportError::Missing)));
+        drop(bytes);
+        let judged = judge(pytest, report, &live, &outcome);
+        let used = peak().saturating_sub(before);
+        println!("{what}: {at} cases, {} MiB, {:?}", used >> 20, started.elapsed());
+        assert_ne!(judged.verdict, Verdict::Passed);
+        assert!(used < 200 << 20, "{what}: {} MiB", used >> 20);
+    }
+}

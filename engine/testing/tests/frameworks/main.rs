@@ -1,0 +1,185 @@
+//! Runs real frameworks in real sandboxes, on projects that are well, broken or hostile.
+//!
+//! pytest comes from the package registry into a virtual environment; where that cannot be, its tests are skipped by
+//! name. No test here may end with a wrong "passed".
+
+mod hostile;
+mod plain;
+mod unittest;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use hotcell_sandbox::policy::Limits;
+use hotcell_sandbox::toolchain::{self, Surroundings};
+use hotcell_sandbox::{Bytes, Engine, Policy};
+use hotcell_testing::{
+    Case, Event, Progress, ProjectFolder, Selection, Session, Status, TestReport, Verdict, framework,
+};
+
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+
+/// A folder with these files.
+fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// A virtual environment with pytest and pytest-xdist, made once and removed when this process has ended.
+fn with_pytest() -> Option<&'static Path> {
+    static VENV: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let made = VENV.get_or_init(|| {
+        let folder = tempfile::tempdir().map_err(|e| e.to_string())?.keep();
+        let venv = folder.join("venv");
+        // Its input ends with us.
+        Command::new("sh")
+            .args([OsStr::new("-c"), OsStr::new("read -r _; rm -rf \"$0\""), folder.as_os_str()])
+            .stdin(Stdio::piped())
+            .spawn()
+            .map(std::mem::forget)
+            .map_err(|e| e.to_string())?;
+        let run = |program: &Path, args: &[&OsStr]| {
+            let output =
+                Command::new(program).args(args).env("HOME", &folder).output().map_err(|e| e.to_string())?;
+            if output.status.success() {
+                Ok(())
+            } else {
+                Err(String::from_utf8_lossy(&output.stderr).into_owned())
+            }
+        };
+        run(Path::new(SYSTEM_PYTHON), &["-m".as_ref(), "venv".as_ref(), venv.as_os_str()])?;
+        run(&venv.join("bin/pip"), &["-q", "install", "pytest", "pytest-xdist"].map(OsStr::new))?;
+        Ok(venv)
+    });
+    match made {
+        Ok(venv) => Some(venv),
+        Err(error) => {
+            println!("skipped: no pytest: {error}");
+            None
+        }
+    }
+}
+
+/// The interpreter that the system has.
+fn with_python() -> Option<&'static Path> {
+    if Path::new(SYSTEM_PYTHON).exists() {
+        Some(Path::new("/usr"))
+    } else {
+        println!("skipped: no {SYSTEM_PYTHON}");
+        None
+    }
+}
+
+/// What a run came to, with all that was seen of it.
+struct Ran {
+    report: TestReport,
+    events: Vec<Event>,
+}
+
+impl Ran {
+    fn case(&self, end: &str) -> &Case {
+        self.report
+            .cases
+            .iter()
+            .find(|c| c.id.ends_with(end))
+            .unwrap_or_else(|| panic!("no {end}: {}", self.told()))
+    }
+
+    /// For assertions: everything that helps to understand a wrong report.
+    fn told(&self) -> String {
+        serde_json::to_string_pretty(&self.report).unwrap()
+    }
+
+    /// Passed, failed, errored, skipped, not finished.
+    fn counts(&self) -> [u64; 5] {
+        let t = &self.report.totals;
+        [t.passed, t.failed, t.errored, t.skipped, t.not_finished]
+    }
+
+    fn assert(&self, verdict: Verdict, complete: bool, consistent: bool) -> &Self {
+        let r = &self.report;
+        assert_eq!((r.verdict, r.complete, r.consistent), (verdict, complete, consistent), "{}", self.told());
+        self
+    }
+
+    /// Neither passed nor, by its cases, to be taken for it.
+    fn assert_not_passed(&self) -> &Self {
+        assert!(self.report.verdict != Verdict::Passed, "{}", self.told());
+        assert!(!(self.report.complete && self.report.consistent), "{}", self.told());
+        self
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        memory: Bytes::mib(512),
+        wall: Duration::from_secs(60),
+        cpu_time: None,
+        processes: 128,
+        disk: Bytes::mib(64),
+        output: Bytes::mib(32),
+        ..Limits::default()
+    }
+}
+
+/// A session that is ready.
+fn session(name: &str, prefix: &Path, folder: &Path, selection: &Selection, limits: Limits) -> Session {
+    let framework = framework(name).unwrap();
+    let command = framework.command(selection, &ProjectFolder::open(folder).unwrap()).unwrap();
+    let path = [prefix.join("bin").as_os_str(), OsStr::new(":/usr/bin:/bin")].concat_all();
+    let around = Surroundings { path: Some(path.clone()), cwd: folder.to_owned(), ..Surroundings::default() };
+    let found = toolchain::find(&command.argv[0], &around).unwrap();
+    let mut policy = Policy::new(&found.program).args(&command.argv[1..]).workspace(folder).limits(limits);
+    policy.job.toolchains = found.prefixes;
+    policy.job.env = found.env;
+    policy.job.env.push(("PATH".into(), path));
+    Session::new(framework, command, policy).unwrap()
+}
+
+trait ConcatAll {
+    fn concat_all(self) -> OsString;
+}
+
+impl ConcatAll for [&OsStr; 2] {
+    fn concat_all(self) -> OsString {
+        let mut all = self[0].to_owned();
+        all.push(self[1]);
+        all
+    }
+}
+
+async fn run_with(
+    name: &str,
+    prefix: &Path,
+    files: &[(&str, &str)],
+    selection: Selection,
+    limits: Limits,
+) -> Ran {
+    let folder = project(files);
+    let session = session(name, prefix, folder.path(), &selection, limits);
+    let mut events = Vec::new();
+    let report = session
+        .run(&Engine::new(), &mut |progress| {
+            if let Progress::Event(event) = progress {
+                events.push(event.clone());
+            }
+        })
+        .await;
+    Ran { report, events }
+}
+
+async fn pytest(prefix: &Path, files: &[(&str, &str)]) -> Ran {
+    run_with("pytest", prefix, files, Selection::default(), limits()).await
+}
+
+fn filtered(filter: &str) -> Selection {
+    Selection { filter: Some(filter.to_owned()), ..Selection::default() }
+}

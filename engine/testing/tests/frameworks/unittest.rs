@@ -1,0 +1,96 @@
+//! unittest, with the system's Python.
+
+use super::*;
+
+async fn unittest(files: &[(&str, &str)], selection: Selection) -> Option<Ran> {
+    Some(run_with("unittest", with_python()?, files, selection, limits()).await)
+}
+
+const MANY: &str = r#"
+import os, sys, unittest
+class A(unittest.TestCase):
+    def test_ok(self): pass
+    def test_fail(self):
+        self.assertEqual(1, 2)
+    def test_error(self): raise ValueError("x")
+    @unittest.skip("why")
+    def test_skip(self): pass
+    @unittest.expectedFailure
+    def test_expected(self): self.fail()
+    @unittest.expectedFailure
+    def test_unexpected(self): pass
+    def test_sub(self):
+        for i in range(3):
+            with self.subTest(i=i): self.assertNotEqual(i, 1)
+    def test_surroundings(self):
+        self.assertTrue(sys.argv[0].endswith("-m unittest"))
+        self.assertIn(os.getcwd(), sys.path)
+        self.assertFalse(any(".hotcell" in p for p in sys.path))
+    def test_forks(self):
+        if os.fork() == 0: os._exit(0)
+class B(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): raise ValueError("class")
+    def test_b(self): pass
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_of_test() {
+    let files = [
+        ("test_many.py", MANY),
+        ("test_syntax.py", "def (:\n"),
+        ("pkg/__init__.py", ""),
+        ("pkg/test_p.py", MANY),
+    ];
+    let Some(ran) = unittest(&files, Selection::default()).await else { return };
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [6, 6, 5, 4, 0], "{}", ran.told());
+    let bad = ran.case("test_many.A.test_fail");
+    assert_eq!((bad.file.as_deref(), bad.line), (Some("test_many.py"), Some(6)), "{}", ran.told());
+    assert_eq!(bad.source.as_deref(), Some("self.assertEqual(1, 2)"));
+    assert!(bad.details.as_deref().unwrap().contains("1 != 2"));
+    assert_eq!(ran.case("test_many.B").status, Status::Errored);
+    assert_eq!((ran.case("test_syntax").status, ran.case("test_syntax").line), (Status::Errored, Some(1)));
+
+    let one = unittest(&files, filtered("pkg.test_p.A.test_ok")).await.unwrap();
+    // A file that cannot be imported is an error whatever is looked for.
+    assert_eq!(one.counts(), [1, 0, 1, 0, 0], "{}", one.told());
+    let first =
+        Selection { fail_fast: true, filter: Some("test_many.py".to_owned()), ..Selection::default() };
+    let one = unittest(&files, first).await.unwrap();
+    one.assert(Verdict::Failed, true, true);
+    assert_eq!(one.report.totals.failed + one.report.totals.errored, 1, "{}", one.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn good_none_and_left_out() {
+    let good = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
+    let Some(ran) = unittest(&[("test_a.py", good)], Selection::default()).await else { return };
+    ran.assert(Verdict::Passed, true, true);
+    // Exit code 0 before Python 3.12, 5 from then on.
+    let ran = unittest(&[("test_a.py", "x = 1\n")], Selection::default()).await.unwrap();
+    ran.assert(Verdict::Unusable, true, true);
+    let left_out = "import unittest\nclass A(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls): raise unittest.SkipTest('no')\n    def test_a(self): pass\nclass B(unittest.TestCase):\n    def test_b(self): pass\n";
+    let ran = unittest(&[("test_a.py", left_out)], Selection::default()).await.unwrap();
+    ran.assert(Verdict::Passed, true, true);
+    assert_eq!(ran.counts(), [1, 0, 0, 1, 0], "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_end_the_runner_or_forge() {
+    let forge = "os.makedirs('/home/sandbox/.hotcell-reports', exist_ok=True); open('/home/sandbox/.hotcell-reports/unittest.jsonl', 'w').write('{\"e\":\"case\",\"id\":\"test_a.A.test_a\",\"status\":\"passed\"}\\n{\"e\":\"done\",\"count\":1}\\n')";
+    for does in [
+        "os._exit(0)".to_owned(),
+        "os.kill(os.getpid(), 9)".to_owned(),
+        format!("{forge}; os._exit(0)"),
+        format!("import atexit; atexit.register(lambda: os._exit(0)); self.fail()"),
+        "os.closerange(3, 4096)".to_owned(),
+    ] {
+        let test = format!(
+            "import os, unittest\nclass A(unittest.TestCase):\n    def test_a(self):\n        {does}\n    def test_b(self): pass\n"
+        );
+        let Some(ran) = unittest(&[("test_a.py", &test)], Selection::default()).await else { return };
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{does}: {}", ran.told());
+        ran.assert_not_passed();
+    }
+}
