@@ -39,7 +39,11 @@ impl Host {
         Self {
             mapping: Mapping::of_this_process(),
             landlock: sys::landlock_abi().map_err(|e| format!("this kernel does not offer it ({e})")),
-            notifications: sys::notifications_work().map_err(|e| e.to_string()),
+            notifications: sys::notifications_work().map_err(|e| {
+                let twice = e.raw_os_error() == Some(nix::libc::EBUSY);
+                let why = if twice { ", because a filter around this process notifies somebody" } else { "" };
+                format!("seccomp user notification was refused ({e}){why}")
+            }),
             cgroup: match cgroups {
                 Ok(cgroups) => Ok(cgroups.version()),
                 Err(unavailable) => Err(unavailable.to_string()),

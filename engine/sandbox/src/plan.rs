@@ -156,7 +156,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     if late {
         flags |= setup::HARDEN_LATE;
     }
-    let notify = on(Layer::Seccomp) && host.notifications.is_ok();
+    let notify = layers.notifications == LayerState::On;
     if notify {
         flags |= setup::LISTENER;
     }
@@ -282,6 +282,9 @@ fn layers(shape: &Shape, host: &Host) -> Layers {
     }
     if layers.is_on(Layer::Cgroup) {
         layers.cgroup_version = host.cgroup.clone().unwrap_or(0);
+    }
+    if layers.is_on(Layer::Seccomp) {
+        layers.notifications = state(host.notifications.as_ref().err());
     }
     layers
 }
