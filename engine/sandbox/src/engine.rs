@@ -38,6 +38,19 @@ impl Engine {
         SHARED.get_or_init(Self::new)
     }
 
+    /// An engine as on a kernel whose Landlock is not newer than this version; 0 is a kernel without. For tests of what
+    /// older kernels come to: it can only lower.
+    #[must_use]
+    pub fn with_landlock_at_most(abi: u32) -> Self {
+        let cgroups = Cgroups::detect();
+        let mut host = Host::look(&cgroups);
+        host.landlock = match (abi, host.landlock) {
+            (0, Ok(_)) => Err("left out for a test".to_owned()),
+            (abi, landlock) => landlock.map(|kernel| kernel.min(abi)),
+        };
+        Self(Arc::new(Shared::new(host, cgroups.ok())))
+    }
+
     /// An engine for a program that runs one thing and ends: it starts its launcher at once, beside whatever the
     /// program has to do first. Such a program ends with [`Engine::leave`].
     #[must_use]
