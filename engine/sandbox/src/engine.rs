@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::os::fd::AsFd;
 
 use crate::cgroup::Cgroups;
+use crate::doctor::advise;
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::plan::{self, Refusal};
@@ -150,7 +151,7 @@ impl Engine {
 
     async fn make(&self, shape: &Shape, asked: Instant) -> Result<Sandbox, Refusal> {
         let inner = &self.0;
-        let mut plan = plan::shape(shape, &inner.host)?;
+        let mut plan = plan::shape(shape, &inner.host).map_err(advise)?;
         let slot = inner.take_slot();
         plan.with_ids(inner.host.mapping.outside(std::process::id().wrapping_mul(16), slot.number));
         let group = inner.take_group(&plan)?;

@@ -11,6 +11,7 @@ use nix::libc;
 
 use crate::access::{self, Grant};
 use crate::encode::{self, JobMount, Setup};
+use crate::failure::LACKS;
 use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
@@ -96,7 +97,10 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         match layers.states.get(layer) {
             Some(LayerState::On) => {}
             Some(LayerState::Unavailable(why)) => return Err(missing(*layer, why)),
-            _ => return Err(missing(*layer, "this policy switches it off")),
+            _ => {
+                let why = format!("the policy requires the layer {layer}, and switches it off");
+                return Err(Refusal { layer: Some(*layer), ..Refusal::new(why) });
+            }
         }
     }
     let on = |layer| layers.is_on(layer);
@@ -236,9 +240,7 @@ fn missing(layer: Layer, why: &str) -> Refusal {
     Refusal {
         cause: Cause::Refused,
         layer: Some(layer),
-        message: format!(
-            "the policy requires the layer {layer}, and it cannot be had: {why}; see `hotcell doctor`"
-        ),
+        message: format!("the policy requires the layer {layer}, and it {LACKS}{why}"),
     }
 }
 
