@@ -464,7 +464,8 @@ fn environment(job: &Job, home: &Path) -> Vec<(OsString, OsString)> {
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 const MOST_ARGUMENTS: usize = 2 * 1024 * 1024 - 64 * 1024;
 
-/// Plans a job for a sandbox of this plan. `home` is its home folder inside.
+/// Plans a job for a sandbox of this plan. `home` is its home folder inside; `beside` counts the tasks that the
+/// kernel counts together with the program's, where it has no user namespace of its own.
 ///
 /// # Errors
 /// [`Refusal`] when it asks for more than the shape has, or for what no kernel does.
@@ -474,6 +475,7 @@ pub fn job(
     home: &Path,
     plan: &ShapePlan,
     host: &Host,
+    beside: Option<u64>,
 ) -> Result<JobPlan, Refusal> {
     check_limits(&job.limits, host)?;
     check_ceilings(&job.limits, &plan.ceilings)?;
@@ -565,7 +567,7 @@ pub fn job(
             mounts,
             rules,
             rlimits: if plan.layers.is_on(Layer::Rlimits) {
-                rlimits(&job.limits, plan.group)
+                rlimits(&job.limits, plan.group, beside)
             } else {
                 Vec::new()
             },
@@ -651,10 +653,12 @@ fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<
 
 /// Per-process limits. With a cgroup they stand behind its limits, a little further out, so that the cgroup,
 /// which tells, is reached first.
-fn rlimits(limits: &Limits, group: bool) -> Vec<(u32, u64, u64)> {
+fn rlimits(limits: &Limits, group: bool, beside: Option<u64>) -> Vec<(u32, u64, u64)> {
     const INIT: u64 = 1;
-    let slack = if group { 16 } else { 0 };
-    let processes = u64::from(limits.processes) + INIT + slack;
+    // Tasks that others may start meanwhile, where the kernel counts them with the program's.
+    const OTHERS: u64 = 64;
+    let slack = if group { 16 } else { beside.map_or(0, |tasks| tasks.saturating_add(OTHERS)) };
+    let processes = (u64::from(limits.processes) + INIT).saturating_add(slack);
     let mut list = vec![
         (libc::RLIMIT_CORE, 0, 0),
         (libc::RLIMIT_NOFILE, 1024, 16_384),
@@ -695,6 +699,18 @@ mod tests {
             root: crate::root::HostRoot::default(),
             memory: Bytes::gib(16),
         }
+    }
+
+    #[test]
+    fn what_the_kernel_counts_beside_the_program_does_not_use_its_processes_up() {
+        let limits = Limits { processes: 64, ..Limits::default() };
+        let most = |group, beside| {
+            let list = rlimits(&limits, group, beside);
+            list.iter().find(|(resource, ..)| *resource == libc::RLIMIT_NPROC).map(|(_, soft, _)| *soft)
+        };
+        assert_eq!(most(false, None), Some(65));
+        assert_eq!(most(true, Some(300)), Some(81), "the cgroup counts");
+        assert_eq!(most(false, Some(300)), Some(429));
     }
 
     #[test]
@@ -758,7 +774,7 @@ mod tests {
             (vec!["a".into(), "x".repeat(200_000).into()], "bytes long"),
             (vec![OsString::from("x".repeat(100_000)); 30], "at most"),
         ] {
-            let refusal = job(&with(argv), &[], Path::new(HOME), &plan, &full_host()).unwrap_err();
+            let refusal = job(&with(argv), &[], Path::new(HOME), &plan, &full_host(), None).unwrap_err();
             assert!(refusal.message.contains(word), "{word}: {refusal}");
         }
     }
@@ -790,7 +806,10 @@ mod tests {
         let mut big = Job { argv: vec!["x".into()], ..Job::default() };
         big.limits.memory = Bytes::gib(1);
         assert!(
-            job(&big, &[], Path::new(HOME), &plan, &full_host()).unwrap_err().message.contains("ceiling")
+            job(&big, &[], Path::new(HOME), &plan, &full_host(), None)
+                .unwrap_err()
+                .message
+                .contains("ceiling")
         );
     }
 }
