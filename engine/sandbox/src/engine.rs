@@ -11,7 +11,7 @@ use crate::doctor::advise;
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::plan::{self, Refusal};
-use crate::policy::{Policy, Shape};
+use crate::policy::{Confinement, Policy, Shape};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::shared::{Shared, out_of_descriptors, refusal_of, refused};
@@ -112,8 +112,15 @@ impl Engine {
         Box::pin(async move {
             let asked = Instant::now();
             let sources = sources::find(&policy.job)?;
+            let rooted = policy.shape.confinement == Confinement::Namespaces;
             let shape = Shape {
-                places: policy.shape.places.iter().cloned().chain(sources::places_for(&sources)).collect(),
+                places: policy
+                    .shape
+                    .places
+                    .iter()
+                    .cloned()
+                    .chain(sources::places_for(&sources, rooted))
+                    .collect(),
                 ceilings: policy.job.limits.clone(),
                 host_writes: policy.shape.host_writes || policy.job.binds.iter().any(|b| b.writable),
                 ..policy.shape.clone()

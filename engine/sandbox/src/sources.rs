@@ -47,11 +47,13 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
 /// Places inside that a job cannot cover.
 const RESERVED: [&str; 3] = ["/proc", "/dev", "/sys"];
 
-/// Mountpoints that the root must have for them.
-pub fn places_for(sources: &[Source]) -> impl Iterator<Item = MountPlace> {
+/// Mountpoints that the root must have for them; without a root of its own, where scratch is another folder, the places
+/// that need a rule.
+pub fn places_for(sources: &[Source], rooted: bool) -> impl Iterator<Item = MountPlace> {
     sources
         .iter()
-        .filter(|s| !plan::in_scratch(&s.inside) && s.inside != Path::new(HOME))
+        .filter(move |s| !rooted || !plan::in_scratch(&s.inside) && s.inside != Path::new(HOME))
+        .filter(move |s| rooted || s.kind != SourceKind::Workspace)
         .map(|s| MountPlace { inside: s.inside.clone(), folder: s.folder })
 }
 
