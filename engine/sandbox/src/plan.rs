@@ -179,6 +179,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         host_writes: shape.host_writes,
         plain,
         accounted: group,
+        truncates: plain && abi < access::TRUNCATION,
     };
     let setup = Setup {
         flags,

@@ -7,6 +7,7 @@ mod folders;
 mod limits;
 mod plain;
 mod toolchains;
+mod weak;
 
 use hotcell_sandbox::{Outcome, Policy};
 
