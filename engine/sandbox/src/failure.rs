@@ -116,18 +116,21 @@ fn layer(step: Step, detail: u64) -> Option<Layer> {
     })
 }
 
+/// What is tried when a user namespace is there.
+pub const ID_MAP: &str = "writing the id map of a new user namespace";
+
 /// What a step that makes a layer tries.
 const fn tried(step: Step, detail: u64) -> Option<&'static str> {
     Some(match step {
         Step::Fork => "making a process in namespaces of its own (clone3)",
         Step::Hello => match detail {
             0 | 1 => "making namespaces for the launcher (unshare)",
-            2..=4 => "writing the id map of a new user namespace",
+            2..=4 => ID_MAP,
             5 => "mounts in a new mount namespace",
             9 => "switching the loopback of a new network namespace on",
             _ => return None,
         },
-        Step::Map => "writing the id map of a new user namespace",
+        Step::Map => ID_MAP,
         Step::Ids => "becoming the sandbox's user",
         Step::Ceiling => "forbidding user namespaces inside",
         // The others are about the folder that is to be shown.

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 use super::host::{self, Facts};
 use super::judge::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
-use crate::failure::{CEILING, LACKS};
+use crate::failure::{CEILING, ID_MAP, LACKS};
 use crate::layer::Layer;
 use crate::outcome::LayerState;
 use crate::plain::SCRATCH;
@@ -39,6 +39,9 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     if let Some((_, other)) = elsewhere.iter().find(|(words, _)| why == words) {
         return Some(format!("mend {other}"));
     }
+    if why.contains(SCRATCH) {
+        return Some("export TMPDIR=/dev/shm, or another folder that you can write".to_owned());
+    }
     if why.starts_with(NO_SANDBOX) {
         return Some(format!("nothing is known to be broken here; mend {}", Layer::UserNs));
     }
@@ -49,11 +52,15 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
             "start the container with a seccomp profile that allows memfd_create(2), where vm.memfd_noexec is not 2",
         ));
     }
-    if why.contains(SCRATCH) {
-        return Some("export TMPDIR=/dev/shm, or another folder that you can write".to_owned());
-    }
     if facts.ceilings.contains(&layer) {
         return Some(ceiling(layer));
+    }
+    if why.starts_with(ID_MAP) && facts.report.user.starts_with("root") {
+        // Since Linux 5.12 only it lets anybody map root.
+        return Some(
+            "start hotcell as another user than root, or with CAP_SETFCAP (podman run or docker run --cap-add SETFCAP)"
+                .to_owned(),
+        );
     }
     if why.contains("ENOSYS") && facts.report.container.is_none() && host::kind(layer).is_some() {
         return Some("a kernel with mount_setattr(2) and clone3(2): Linux 5.12 or newer".to_owned());
@@ -227,6 +234,10 @@ mod tests {
             report: HostReport { container: Some("podman".into()), ..HostReport::default() },
             ..bare()
         };
+        let little = Facts {
+            report: HostReport { user: "root of a user namespace".into(), ..HostReport::default() },
+            ..bare()
+        };
         let unbooted = Facts { landlock: Some(Errno::EOPNOTSUPP), modules: "lockdown,yama".into(), ..bare() };
         let none = |layer| Facts { ceilings: vec![layer], ..bare() };
         for (layer, facts, why, want) in [
@@ -252,7 +263,13 @@ mod tests {
             ),
             (Layer::UserNs, bare(), CEILING, "sysctl -a --pattern"),
             (Layer::UserNs, none(Layer::TimeNs), CEILING, "user.max_time_namespaces=15000"),
-            (Layer::Landlock, bare(), SCRATCH, "TMPDIR"),
+            (
+                Layer::Landlock,
+                bare(),
+                "no sandbox can be made to try it in: without a root of its own the program needs a scratch folder on the host: x",
+                "TMPDIR",
+            ),
+            (Layer::UserNs, little, ID_MAP, "CAP_SETFCAP"),
             (
                 Layer::UtsNs,
                 podman,
