@@ -170,6 +170,7 @@ impl FloorFiles {
             namespaces: true,
             plain: false,
             accounted: true,
+            truncates: false,
         };
         std::fs::write(folder.path().join("program"), seccomp::program(Arch::HOST, options).as_bytes())?;
         std::fs::write(folder.path().join("init"), seccomp::init(Arch::HOST).as_bytes())?;

@@ -55,6 +55,9 @@ pub fn in_force(abi: u32) -> u32 {
     known(abi) as u32
 }
 
+/// The version from which on truncation needs a right.
+pub const TRUNCATION: u32 = 3;
+
 /// One rule: what may be done at and below a path.
 pub fn rule(abi: u32, path: &Path, grant: Grant, folder: bool) -> (u64, std::ffi::CString) {
     (grant.rights(known(abi), folder), cstring(path))

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::os::fd::AsFd;
 
 use crate::cgroup::Cgroups;
+use crate::doctor::advise;
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::plan::{self, Refusal};
@@ -36,6 +37,19 @@ impl Engine {
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Engine> = OnceLock::new();
         SHARED.get_or_init(Self::new)
+    }
+
+    /// An engine as on a kernel whose Landlock is not newer than this version; 0 is a kernel without. For tests of what
+    /// older kernels come to: it can only lower.
+    #[must_use]
+    pub fn with_landlock_at_most(abi: u32) -> Self {
+        let cgroups = Cgroups::detect();
+        let mut host = Host::look(&cgroups);
+        host.landlock = match (abi, host.landlock) {
+            (0, Ok(_)) => Err("left out for a test".to_owned()),
+            (abi, landlock) => landlock.map(|kernel| kernel.min(abi)),
+        };
+        Self(Arc::new(Shared::new(host, cgroups.ok())))
     }
 
     /// An engine for a program that runs one thing and ends: it starts its launcher at once, beside whatever the
@@ -143,7 +157,7 @@ impl Engine {
 
     async fn make(&self, shape: &Shape, asked: Instant) -> Result<Sandbox, Refusal> {
         let inner = &self.0;
-        let mut plan = plan::shape(shape, &inner.host)?;
+        let mut plan = plan::shape(shape, &inner.host).map_err(advise)?;
         let slot = inner.take_slot();
         plan.with_ids(inner.host.mapping.outside(std::process::id().wrapping_mul(16), slot.number));
         let group = inner.take_group(&plan)?;

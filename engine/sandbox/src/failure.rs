@@ -22,28 +22,7 @@ pub struct Failure {
 pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
     let Failure { step, errno, detail } = failure;
     let said = errno.desc();
-    let layer = match step {
-        Step::Fork | Step::Map | Step::Ids => Some(Layer::UserNs),
-        Step::Hello if detail == 1 => Some(Layer::UserNs),
-        Step::Hello
-        | Step::Template
-        | Step::CloneMount
-        | Step::Root
-        | Step::Pivot
-        | Step::Scratch
-        | Step::Devpts
-        | Step::Mounts => Some(Layer::MountNs),
-        Step::Proc | Step::Masks => Some(Layer::PidNs),
-        Step::Cgroup => Some(if detail == 99 { Layer::CgroupNs } else { Layer::Cgroup }),
-        Step::Network => Some(if detail == 2 { Layer::NetNs } else { Layer::UtsNs }),
-        Step::Ceiling => Some(Layer::UserNs),
-        Step::Capabilities => Some(if detail == 1 { Layer::NoNewPrivs } else { Layer::Capabilities }),
-        Step::Landlock => Some(Layer::Landlock),
-        Step::Seccomp | Step::InitFilter => Some(Layer::Seccomp),
-        Step::Rlimits => Some(Layer::Rlimits),
-        Step::Readback => read_back(detail),
-        _ => None,
-    };
+    let layer = layer(step, detail);
     let (cause, message) = match step {
         Step::Exec => return execution(errno, program),
         Step::Cwd => (
@@ -66,39 +45,6 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
                 "the file system of a folder cannot show its owner as another user (idmapped mount): {said}"
             ),
         ),
-        Step::Fork | Step::Hello | Step::Network if errno == Errno::ENOSPC => (
-            Cause::Refused,
-            "a ceiling of this host on namespaces is reached: raise the user.max_*_namespaces that is too low \
-             (`sysctl -a --pattern 'user.max.*namespaces'` lists them)"
-                .to_owned(),
-        ),
-        Step::Fork if errno == Errno::ENOSYS => (
-            Cause::Refused,
-            "the system call clone3 is not there, as under the filter of some containers: run outside of it, or \
-             allow clone3 in the container's seccomp profile"
-                .to_owned(),
-        ),
-        Step::Fork | Step::Hello
-            if detail <= 1 && matches!(errno, Errno::EPERM | Errno::EACCES | Errno::EUSERS) =>
-        {
-            (Cause::Refused, format!("user namespaces are forbidden on this host ({said}): {USER_NS_HELP}"))
-        }
-        Step::Map if matches!(errno, Errno::EPERM | Errno::EACCES) => (
-            Cause::Refused,
-            format!("the map of a new user namespace was refused ({said}), as AppArmor does: {USER_NS_HELP}"),
-        ),
-        Step::Hello if detail > 1 => (
-            Cause::Refused,
-            format!(
-                "the launcher's own namespaces could not be set up (part {detail}): {said}; {USER_NS_HELP}"
-            ),
-        ),
-        Step::Proc if errno == Errno::EPERM => (
-            Cause::Refused,
-            "an own /proc cannot be mounted, because parts of the host's are covered (as in a container): \
-             run the outer container with an unmasked /proc"
-                .to_owned(),
-        ),
         Step::Landlock if errno == Errno::EACCES => (
             Cause::Refused,
             "a folder that is to be shown lies below one that the sandbox's user may not enter, and without a mount \
@@ -115,17 +61,117 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
         Step::Decode | Step::Release | Step::Supervise | Step::InitFilter => {
             (Cause::Internal, format!("hotcell failed at {step:?} ({detail}): {said}"))
         }
-        _ => (
-            Cause::Refused,
-            format!("the step {step:?} ({detail}) of making a sandbox failed: {said}; see `hotcell doctor`"),
-        ),
+        _ => match (layer, tried(step, detail)) {
+            (Some(layer), Some(tried)) => {
+                (Cause::Refused, format!("the layer {layer} {LACKS}{tried}: {said} ({errno:?}){}", hint(step, errno)))
+            }
+            _ => (
+                Cause::Refused,
+                format!("the step {step:?} ({detail}) of making a sandbox failed: {said}; see `hotcell doctor`"),
+            ),
+        },
     };
     Refusal { cause, layer, message }
 }
 
-/// What helps where user namespaces are forbidden.
-pub const USER_NS_HELP: &str = "on Ubuntu 24.04 `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` allows them \
-     until the next boot; `hotcell doctor` tells more; `--profile landlock-only` runs with less";
+/// Stands in a refusal for want of a layer before what was tried: what would mend it is of use then.
+pub const LACKS: &str = "cannot be had: ";
+
+/// The layer that a step makes.
+fn layer(step: Step, detail: u64) -> Option<Layer> {
+    Some(match step {
+        Step::Fork | Step::Map | Step::Ids | Step::Ceiling => Layer::UserNs,
+        // Its user namespace, and what is the first to need a capability in it.
+        Step::Hello if detail <= 4 => Layer::UserNs,
+        Step::Hello if detail == 9 => Layer::NetNs,
+        Step::Hello
+        | Step::Template
+        | Step::CloneMount
+        | Step::Root
+        | Step::Pivot
+        | Step::Scratch
+        | Step::Devpts
+        | Step::Mounts => Layer::MountNs,
+        Step::Proc | Step::Masks => Layer::PidNs,
+        Step::Cgroup => {
+            if detail == 99 {
+                Layer::CgroupNs
+            } else {
+                Layer::Cgroup
+            }
+        }
+        Step::Network => {
+            if detail == 1 {
+                Layer::UtsNs
+            } else {
+                Layer::NetNs
+            }
+        }
+        Step::Capabilities => {
+            if detail == 1 {
+                Layer::NoNewPrivs
+            } else {
+                Layer::Capabilities
+            }
+        }
+        Step::Landlock => Layer::Landlock,
+        Step::Seccomp | Step::InitFilter => Layer::Seccomp,
+        Step::Rlimits => Layer::Rlimits,
+        Step::Readback => return read_back(detail),
+        _ => return None,
+    })
+}
+
+/// What is tried when a user namespace is there.
+pub const ID_MAP: &str = "writing the id map of a new user namespace";
+
+/// What a step that makes a layer tries.
+const fn tried(step: Step, detail: u64) -> Option<&'static str> {
+    Some(match step {
+        Step::Fork => "making a process in namespaces of its own (clone3)",
+        Step::Hello => match detail {
+            0 | 1 => "making namespaces for the launcher (unshare)",
+            2..=4 => ID_MAP,
+            5 => "mounts in a new mount namespace",
+            9 => "switching the loopback of a new network namespace on",
+            _ => return None,
+        },
+        Step::Map => ID_MAP,
+        Step::Ids => "becoming the sandbox's user",
+        Step::Ceiling => "forbidding user namespaces inside",
+        // The others are about the folder that is to be shown.
+        Step::CloneMount if !matches!(detail, 0 | 4 | 5) => return None,
+        Step::Template | Step::CloneMount => "building the root (open_tree, mount_setattr, mount)",
+        Step::Root | Step::Pivot => "entering the root (move_mount, pivot_root)",
+        Step::Scratch | Step::Devpts => "mounting scratch, terminals and queues",
+        Step::Proc => "mounting a /proc of its own",
+        Step::Masks => "covering parts of /proc",
+        Step::Cgroup if detail == 99 => "making a cgroup namespace",
+        Step::Cgroup => "entering its cgroup",
+        Step::Network if detail == 1 => "setting the sandbox's host name",
+        Step::Network if detail == 2 => "switching the loopback of a new network namespace on",
+        Step::Network => "making a network namespace",
+        Step::Capabilities if detail == 1 => "setting no_new_privs",
+        Step::Capabilities => "giving up capabilities",
+        Step::Landlock => "making the ruleset and entering it",
+        Step::Seccomp => "installing the filter (seccomp)",
+        Step::Rlimits => "setting a limit",
+        _ => return None,
+    })
+}
+
+/// Follows the kernel's answer where a kind of namespace is one too many.
+pub const CEILING: &str = ", a ceiling user.max_*_namespaces is reached";
+
+/// What the kernel means, where its answer alone misleads.
+const fn hint(step: Step, errno: Errno) -> &'static str {
+    match (step, errno) {
+        (Step::Fork | Step::Hello | Step::Network, Errno::ENOSPC) => CEILING,
+        (Step::Fork, Errno::ENOSYS) => ", as under the filter of a container",
+        (Step::Proc, Errno::EPERM) => ", because parts of the host's are covered, as in a container",
+        _ => "",
+    }
+}
 
 fn read_back(detail: u64) -> Option<Layer> {
     Some(match detail {
@@ -177,16 +223,21 @@ mod tests {
     #[test]
     fn failures_name_their_layer_and_what_to_do() {
         for (step, errno, detail, layer, word) in [
-            (Step::Fork, Errno::EPERM, 0, Some(Layer::UserNs), "sysctl"),
-            (Step::Hello, Errno::EPERM, 1, Some(Layer::UserNs), "landlock-only"),
-            (Step::Map, Errno::EPERM, 0, Some(Layer::UserNs), "AppArmor"),
-            (Step::Landlock, Errno::EINVAL, 3, Some(Layer::Landlock), "doctor"),
+            (Step::Fork, Errno::EPERM, 0, Some(Layer::UserNs), "user_ns cannot be had: making a process"),
+            (Step::Fork, Errno::ENOSPC, 0, Some(Layer::UserNs), "(ENOSPC), a ceiling user.max"),
+            (Step::Fork, Errno::ENOSYS, 0, Some(Layer::UserNs), "(ENOSYS), as under the filter"),
+            (Step::Hello, Errno::EPERM, 1, Some(Layer::UserNs), "(unshare): Operation not permitted (EPERM)"),
+            (Step::Hello, Errno::EACCES, 3, Some(Layer::UserNs), "id map"),
+            (Step::Hello, Errno::EACCES, 5, Some(Layer::MountNs), "mounts"),
+            (Step::Map, Errno::EPERM, 0, Some(Layer::UserNs), "id map"),
+            (Step::Landlock, Errno::EINVAL, 3, Some(Layer::Landlock), "ruleset"),
             (Step::Landlock, Errno::EACCES, 3, Some(Layer::Landlock), "everybody may reach"),
             (Step::Readback, Errno::EPERM, 2, Some(Layer::Seccomp), "not in force"),
-            (Step::Cgroup, Errno::EPERM, 0, Some(Layer::Cgroup), "doctor"),
-            (Step::Cgroup, Errno::EPERM, 99, Some(Layer::CgroupNs), "doctor"),
+            (Step::Cgroup, Errno::EPERM, 0, Some(Layer::Cgroup), "cgroup cannot be had"),
+            (Step::Cgroup, Errno::EPERM, 99, Some(Layer::CgroupNs), "cgroup_ns cannot be had"),
             (Step::CloneMount, Errno::ESTALE, 3, Some(Layer::MountNs), "replaced"),
             (Step::Proc, Errno::EPERM, 0, Some(Layer::PidNs), "container"),
+            (Step::Network, Errno::EPERM, 1, Some(Layer::UtsNs), "host name"),
             (Step::Cwd, Errno::ENOENT, 0, None, "/there"),
         ] {
             let refusal = explain(Failure { step, errno, detail }, "prog", "/there");

@@ -29,6 +29,23 @@ pub struct Host {
     pub memory: Bytes,
 }
 
+/// Processes and threads that have this process's user id, as far as `/proc` shows them: what `RLIMIT_NPROC` counts.
+pub(crate) fn tasks_of_this_user() -> u64 {
+    let user = nix::unistd::getuid().as_raw();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter(|e| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    processes.filter_map(|e| tasks_of(user, &std::fs::read_to_string(e.path().join("status")).ok()?)).sum()
+}
+
+/// The threads of a process, from its `status`, if it is this user's.
+fn tasks_of(user: u32, status: &str) -> Option<u64> {
+    let number = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    (number("Uid:")? == u64::from(user)).then(|| number("Threads:")).flatten()
+}
+
 impl Host {
     /// Looks at this host.
     pub(crate) fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
@@ -39,7 +56,11 @@ impl Host {
         Self {
             mapping: Mapping::of_this_process(),
             landlock: sys::landlock_abi().map_err(|e| format!("this kernel does not offer it ({e})")),
-            notifications: sys::notifications_work().map_err(|e| e.to_string()),
+            notifications: sys::notifications_work().map_err(|e| {
+                let twice = e.raw_os_error() == Some(nix::libc::EBUSY);
+                let why = if twice { ", because a filter around this process notifies somebody" } else { "" };
+                format!("seccomp user notification was refused ({e}){why}")
+            }),
             cgroup: match cgroups {
                 Ok(cgroups) => Ok(cgroups.version()),
                 Err(unavailable) => Err(unavailable.to_string()),
@@ -53,5 +74,20 @@ impl Host {
             root: HostRoot::look(),
             memory: memory.unwrap_or(Bytes::gib(1)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_counted_by_their_user() {
+        let status = "Name:\tx\nUid:\t7\t0\t0\t0\nThreads:\t12\n";
+        assert_eq!(
+            (tasks_of(7, status), tasks_of(0, status), tasks_of(7, "Uid:\t7\n")),
+            (Some(12), None, None)
+        );
+        assert!(tasks_of_this_user() >= 1);
     }
 }

@@ -183,13 +183,14 @@ pub struct Denial {
 }
 
 /// The state of one layer in a run: `"on"`, `"off"`, or `"unavailable: why"`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum LayerState {
     /// In force, and read back.
     On,
     /// Not asked for.
+    #[default]
     Off,
     /// Asked for, and this host does not offer it.
     Unavailable(String),
@@ -225,6 +226,9 @@ pub struct Layers {
     pub landlock_abi: u32,
     /// Version of the cgroup tree in force: 2, 1, or 0 for none.
     pub cgroup_version: u32,
+    /// Whether what seccomp denies is reported in `denials`. Where it cannot be, it is denied all the same.
+    #[serde(default)]
+    pub notifications: LayerState,
 }
 
 impl Layers {

@@ -147,6 +147,9 @@ fn give(file: &fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()>
 /// Each level of folders holds two descriptors.
 const DEEPEST: u32 = 200;
 
+/// Begins the refusal for want of a scratch folder.
+pub const SCRATCH: &str = "without a root of its own the program needs a scratch folder on the host";
+
 /// What may still be copied.
 struct Room {
     bytes: u64,
@@ -173,5 +176,5 @@ fn own(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
 }
 
 fn cannot(what: &str, e: &io::Error) -> Refusal {
-    Refusal::internal(format!("cannot {what} a scratch folder: {e}; check TMPDIR"))
+    Refusal::new(format!("{SCRATCH}: cannot {what} it: {e}; set TMPDIR to a folder that you can write"))
 }

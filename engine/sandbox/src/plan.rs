@@ -11,6 +11,7 @@ use nix::libc;
 
 use crate::access::{self, Grant};
 use crate::encode::{self, JobMount, Setup};
+use crate::failure::LACKS;
 use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
@@ -96,7 +97,10 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         match layers.states.get(layer) {
             Some(LayerState::On) => {}
             Some(LayerState::Unavailable(why)) => return Err(missing(*layer, why)),
-            _ => return Err(missing(*layer, "this policy switches it off")),
+            _ => {
+                let why = format!("the policy requires the layer {layer}, and switches it off");
+                return Err(Refusal { layer: Some(*layer), ..Refusal::new(why) });
+            }
         }
     }
     let on = |layer| layers.is_on(layer);
@@ -156,7 +160,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     if late {
         flags |= setup::HARDEN_LATE;
     }
-    let notify = on(Layer::Seccomp) && host.notifications.is_ok();
+    let notify = layers.notifications == LayerState::On;
     if notify {
         flags |= setup::LISTENER;
     }
@@ -175,6 +179,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         host_writes: shape.host_writes,
         plain,
         accounted: group,
+        truncates: plain && abi < access::TRUNCATION,
     };
     let setup = Setup {
         flags,
@@ -236,9 +241,7 @@ fn missing(layer: Layer, why: &str) -> Refusal {
     Refusal {
         cause: Cause::Refused,
         layer: Some(layer),
-        message: format!(
-            "the policy requires the layer {layer}, and it cannot be had: {why}; see `hotcell doctor`"
-        ),
+        message: format!("the policy requires the layer {layer}, and it {LACKS}{why}"),
     }
 }
 
@@ -282,6 +285,9 @@ fn layers(shape: &Shape, host: &Host) -> Layers {
     }
     if layers.is_on(Layer::Cgroup) {
         layers.cgroup_version = host.cgroup.clone().unwrap_or(0);
+    }
+    if layers.is_on(Layer::Seccomp) {
+        layers.notifications = state(host.notifications.as_ref().err());
     }
     layers
 }
@@ -468,7 +474,8 @@ fn environment(job: &Job, home: &Path) -> Vec<(OsString, OsString)> {
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 const MOST_ARGUMENTS: usize = 2 * 1024 * 1024 - 64 * 1024;
 
-/// Plans a job for a sandbox of this plan. `home` is its home folder inside.
+/// Plans a job for a sandbox of this plan. `home` is its home folder inside; `beside` counts the tasks that the
+/// kernel counts together with the program's, where it has no user namespace of its own.
 ///
 /// # Errors
 /// [`Refusal`] when it asks for more than the shape has, or for what no kernel does.
@@ -478,6 +485,7 @@ pub fn job(
     home: &Path,
     plan: &ShapePlan,
     host: &Host,
+    beside: Option<u64>,
 ) -> Result<JobPlan, Refusal> {
     check_limits(&job.limits, host)?;
     check_ceilings(&job.limits, &plan.ceilings)?;
@@ -566,7 +574,7 @@ pub fn job(
             mounts,
             rules,
             rlimits: if plan.layers.is_on(Layer::Rlimits) {
-                rlimits(&job.limits, plan.group)
+                rlimits(&job.limits, plan.group, beside)
             } else {
                 Vec::new()
             },
@@ -651,10 +659,12 @@ fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<
 
 /// Per-process limits. With a cgroup they stand behind its limits, a little further out, so that the cgroup,
 /// which tells, is reached first.
-fn rlimits(limits: &Limits, group: bool) -> Vec<(u32, u64, u64)> {
+fn rlimits(limits: &Limits, group: bool, beside: Option<u64>) -> Vec<(u32, u64, u64)> {
     const INIT: u64 = 1;
-    let slack = if group { 16 } else { 0 };
-    let processes = u64::from(limits.processes) + INIT + slack;
+    // Tasks that others may start meanwhile, where the kernel counts them with the program's.
+    const OTHERS: u64 = 64;
+    let slack = if group { 16 } else { beside.map_or(0, |tasks| tasks.saturating_add(OTHERS)) };
+    let processes = (u64::from(limits.processes) + INIT).saturating_add(slack);
     let mut list = vec![
         (libc::RLIMIT_CORE, 0, 0),
         (libc::RLIMIT_NOFILE, 1024, 16_384),
@@ -695,6 +705,18 @@ mod tests {
             root: crate::root::HostRoot::default(),
             memory: Bytes::gib(16),
         }
+    }
+
+    #[test]
+    fn what_the_kernel_counts_beside_the_program_does_not_use_its_processes_up() {
+        let limits = Limits { processes: 64, ..Limits::default() };
+        let most = |group, beside| {
+            let list = rlimits(&limits, group, beside);
+            list.iter().find(|(resource, ..)| *resource == libc::RLIMIT_NPROC).map(|(_, soft, _)| *soft)
+        };
+        assert_eq!(most(false, None), Some(65));
+        assert_eq!(most(true, Some(300)), Some(81), "the cgroup counts");
+        assert_eq!(most(false, Some(300)), Some(429));
     }
 
     #[test]
@@ -758,7 +780,7 @@ mod tests {
             (vec!["a".into(), "x".repeat(200_000).into()], "bytes long"),
             (vec![OsString::from("x".repeat(100_000)); 30], "at most"),
         ] {
-            let refusal = job(&with(argv), &[], Path::new(HOME), &plan, &full_host()).unwrap_err();
+            let refusal = job(&with(argv), &[], Path::new(HOME), &plan, &full_host(), None).unwrap_err();
             assert!(refusal.message.contains(word), "{word}: {refusal}");
         }
     }
@@ -790,7 +812,10 @@ mod tests {
         let mut big = Job { argv: vec!["x".into()], ..Job::default() };
         big.limits.memory = Bytes::gib(1);
         assert!(
-            job(&big, &[], Path::new(HOME), &plan, &full_host()).unwrap_err().message.contains("ceiling")
+            job(&big, &[], Path::new(HOME), &plan, &full_host(), None)
+                .unwrap_err()
+                .message
+                .contains("ceiling")
         );
     }
 }

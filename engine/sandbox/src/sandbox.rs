@@ -17,7 +17,7 @@ use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Running, StdinWriter};
 use crate::shared::{Shared, Slot, group_limits, out_of_descriptors};
 use crate::supervise::{Ends, Stop, Task};
-use crate::{BoxFuture, plain, socket, sources};
+use crate::{BoxFuture, host, plain, socket, sources};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -48,7 +48,10 @@ impl Sandbox {
     pub(crate) async fn start(mut self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
         let host = &self.shared.host;
         let home = self.scratch.as_ref().map_or(Path::new(HOME), plain::Scratch::path);
-        let plan = plan::job(job, &sources, home, &self.plan, host)?;
+        // In a user namespace of its own only its own count, and as root its id is nobody else's.
+        let shared_id = !self.plan.layers.is_on(Layer::UserNs) && host.mapping != Mapping::Privileged;
+        let beside = shared_id.then(host::tasks_of_this_user);
+        let plan = plan::job(job, &sources, home, &self.plan, host, beside)?;
         if let Some(group) = self.group.as_mut().filter(|_| job.limits != self.plan.ceilings) {
             group.limit(&group_limits(&job.limits)).map_err(|e| Refusal {
                 layer: Some(Layer::Cgroup),

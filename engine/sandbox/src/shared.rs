@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hotcell_launcher::wire::{IdMap, Step};
 
 use crate::cgroup::{Cgroups, Group, GroupLimits, Join};
+use crate::doctor::advise;
 use crate::failure::explain;
 use crate::host::Host;
 use crate::ids::Mapping;
@@ -275,7 +276,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Outcome {
 
 pub(crate) fn refusal_of(trouble: &Trouble) -> Refusal {
     match trouble {
-        Trouble::Failed(failure) => explain(*failure, "", ""),
+        Trouble::Failed(failure) => advise(explain(*failure, "", "")),
         Trouble::Lost(why) => Refusal::internal(format!("the launcher {why}")),
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::{Instant as Tick, sleep_until};
 
 use crate::cgroup::Group;
 use crate::denials::{self, Denials};
+use crate::doctor::advise;
 use crate::failure::{Failure, explain};
 use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Output, Timings, Usage};
 use crate::plan::{OWN_SCRATCH_FILES, Refusal};
@@ -489,7 +490,7 @@ enum Lost {
 impl Lost {
     fn explain(&self, program: &str, folder: &str) -> Refusal {
         match self {
-            Self::Failed(failure) => explain(*failure, program, folder),
+            Self::Failed(failure) => advise(explain(*failure, program, folder)),
             Self::Silent => Refusal::internal(
                 "the sandbox ended without a report: its launcher or its process 1 was killed from outside",
             ),

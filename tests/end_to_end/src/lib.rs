@@ -92,6 +92,12 @@ impl User {
         user
     }
 
+    /// The binary that this user has.
+    #[must_use]
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// A path in this user's folders.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
@@ -137,13 +143,22 @@ impl User {
 
     /// `hotcell` with these words, in this user's folder `work`.
     pub fn hotcell<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, words: I) -> Call {
-        let mut command = if self.ordinary {
-            let mut command = Command::new("setpriv");
-            let id = ORDINARY.to_string();
-            command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(&self.binary);
-            command
-        } else {
-            Command::new(&self.binary)
+        self.hotcell_on(&Weak::default(), words)
+    }
+
+    /// The same on a host that lacks something.
+    pub fn hotcell_on<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, host: &Weak, words: I) -> Call {
+        let id = ORDINARY.to_string();
+        let hop = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"];
+        let hop = hop.map(str::to_owned).into_iter().filter(|_| self.ordinary);
+        let mut all = host.outside.iter().cloned().chain(hop).chain(host.within.iter().cloned());
+        let mut command = match all.next() {
+            Some(first) => {
+                let mut command = Command::new(first);
+                command.args(all).arg(&self.binary);
+                command
+            }
+            None => Command::new(&self.binary),
         };
         command.args(words).env_clear().current_dir(self.path("work")).stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
@@ -163,6 +178,36 @@ impl User {
         let mut call = self.hotcell(["run"]);
         call.command.args(options).args(["--", "sh", "-c", script]);
         call
+    }
+}
+
+/// What makes a host of this one that lacks something: programs that start others.
+#[derive(Clone, Debug, Default)]
+pub struct Weak {
+    outside: Vec<String>,
+    within: Vec<String>,
+}
+
+impl Weak {
+    /// A shell script that the tests' own user runs first, in a mount namespace of its own; only root can make one.
+    #[must_use]
+    pub fn mounts(mut self, script: &str) -> Self {
+        let script = format!("set -e; {script}; exec \"$@\"");
+        self.outside.extend(["unshare", "-m", "--", "sh", "-c", &script, "sh"].map(str::to_owned));
+        self
+    }
+
+    /// A program that starts another one, as the user.
+    #[must_use]
+    pub fn within(mut self, words: &[&str]) -> Self {
+        self.within.extend(words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    /// Under one of the filters of `outer_filter.py`.
+    #[must_use]
+    pub fn filter(self, name: &str) -> Self {
+        self.within(&["/usr/bin/python3", "-I", "-c", include_str!("outer_filter.py"), name])
     }
 }
 

@@ -8,3 +8,4 @@ mod interface;
 mod streams;
 mod surroundings;
 mod testing;
+mod weak;

@@ -6,9 +6,10 @@ use nix::errno::Errno;
 
 use super::host::{self, Facts};
 use super::judge::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
-use crate::failure::USER_NS_HELP;
+use crate::failure::{CEILING, ID_MAP, LACKS};
 use crate::layer::Layer;
 use crate::outcome::LayerState;
+use crate::plain::SCRATCH;
 
 /// What the cgroup module puts between a reason and its advice.
 const TO_MEND: &str = "; to mend it: ";
@@ -38,6 +39,9 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     if let Some((_, other)) = elsewhere.iter().find(|(words, _)| why == words) {
         return Some(format!("mend {other}"));
     }
+    if why.contains(SCRATCH) {
+        return Some("export TMPDIR=/dev/shm, or another folder that you can write".to_owned());
+    }
     if why.starts_with(NO_SANDBOX) {
         return Some(format!("nothing is known to be broken here; mend {}", Layer::UserNs));
     }
@@ -51,20 +55,45 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     if facts.ceilings.contains(&layer) {
         return Some(ceiling(layer));
     }
+    if why.starts_with(ID_MAP) && facts.report.user.starts_with("root") {
+        // Since Linux 5.12 only it lets anybody map root.
+        return Some(
+            "start hotcell as another user than root, or with CAP_SETFCAP (podman run or docker run --cap-add SETFCAP)"
+                .to_owned(),
+        );
+    }
+    if why.contains("ENOSYS") && facts.report.container.is_none() && host::kind(layer).is_some() {
+        return Some("a kernel with mount_setattr(2) and clone3(2): Linux 5.12 or newer".to_owned());
+    }
+    // The kernel's answer is the same whichever kind is one too many.
+    if why.contains(CEILING) {
+        return Some(facts.ceilings.first().map_or_else(
+            || {
+                "raise the one that is used up: sysctl -a --pattern 'user.max.*namespaces' lists them"
+                    .to_owned()
+            },
+            |layer| ceiling(*layer),
+        ));
+    }
+    // Ubuntu's AppArmor lets the namespace be made, and then refuses what it is for.
+    if facts.apparmor_restricts
+        && host::kind(layer).is_some()
+        && (why.contains("EACCES") || why.contains("EPERM"))
+    {
+        return Some(apparmor(facts));
+    }
     Some(match layer {
         Layer::UserNs => user_namespaces(facts),
         Layer::PidNs => outer(
             facts,
             "uncover this process's own /proc: a new one can be mounted only where no part of the old one is \
              covered or read-only",
-            "start the container with an unmasked /proc: docker run --security-opt systempaths=unconfined, \
-             podman run --security-opt unmask=ALL, Kubernetes procMount: Unmasked",
+            &freer(facts),
         ),
         Layer::MountNs | Layer::NetNs | Layer::IpcNs | Layer::UtsNs | Layer::CgroupNs => outer(
             facts,
             "run hotcell as root, or on a kernel that lets this user make namespaces",
-            "start the container so that it may unshare(2), mount(2) and pivot_root(2): \
-             docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined",
+            &freer(facts),
         ),
         Layer::TimeNs => "a kernel with CONFIG_TIME_NS=y (Linux 5.6 or newer)".to_owned(),
         Layer::Landlock => landlock(facts),
@@ -84,12 +113,23 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     })
 }
 
-/// A reason without the advice that follows it: the report has a place for that, and it is a doctor's already.
+/// A reason without its layer before and the advice behind it: the report has places for those.
 pub fn without_advice(why: &str) -> &str {
-    [TO_MEND, &USER_NS_HELP[..20], "; see `hotcell doctor`"].iter().fold(why, |why, advice| {
+    let why = why.split_once(LACKS).map_or(why, |(_, why)| why);
+    [TO_MEND, "; see `hotcell doctor`"].iter().fold(why, |why, advice| {
         let end = why.find(advice).unwrap_or(why.len());
         why[..end].trim_end_matches([':', ';', ' '])
     })
+}
+
+/// The one line of a refusal for want of a layer: what was tried, what the kernel said, and what mends it.
+pub fn line(layer: Layer, message: &str, facts: &Facts) -> String {
+    let (before, why) = message.split_once(LACKS).unwrap_or(("", message));
+    let advice = mend(layer, &LayerState::Unavailable(why.to_owned()), facts);
+    // Whoever has no namespaces has this left.
+    let less = if host::kind(layer).is_some() { "; `--profile landlock-only` runs with less" } else { "" };
+    let advice = advice.unwrap_or_default();
+    format!("{before}{LACKS}{}{TO_MEND}{advice}{less}; see `hotcell doctor`", without_advice(why))
 }
 
 /// An AppArmor profile that lets `program` make user namespaces where AppArmor forbids them to others: the text
@@ -116,20 +156,34 @@ fn user_namespaces(facts: &Facts) -> String {
         return "sudo sysctl -w kernel.unprivileged_userns_clone=1".to_owned();
     }
     if facts.apparmor_restricts {
-        let profile = apparmor_profile(&facts.program).replace('\n', " ");
-        return format!(
-            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (for everybody, until the next boot); \
-             or for hotcell alone and for good, an AppArmor profile: echo '{}' | sudo tee /etc/apparmor.d/hotcell \
-             && sudo apparmor_parser -r /etc/apparmor.d/hotcell",
-            profile.trim().replace('\'', r"'\''")
-        );
+        return apparmor(facts);
     }
-    outer(
-        facts,
-        "a kernel with CONFIG_USER_NS=y that lets this user make user namespaces",
-        "start the container so that it may make namespaces: docker run --security-opt seccomp=unconfined \
-         --security-opt apparmor=unconfined --security-opt systempaths=unconfined",
+    outer(facts, "a kernel with CONFIG_USER_NS=y that lets this user make user namespaces", &freer(facts))
+}
+
+fn apparmor(facts: &Facts) -> String {
+    let profile = apparmor_profile(&facts.program).replace('\n', " ");
+    format!(
+        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (for everybody, until the next boot); \
+         or for hotcell alone and for good, an AppArmor profile: echo '{}' | sudo tee /etc/apparmor.d/hotcell \
+         && sudo apparmor_parser -r /etc/apparmor.d/hotcell",
+        profile.trim().replace('\'', r"'\''")
     )
+}
+
+/// How to start the container so that sandboxes can be made in it.
+fn freer(facts: &Facts) -> String {
+    let how = match facts.report.container.as_deref() {
+        Some("podman") => "podman run --security-opt seccomp=unconfined --security-opt unmask=ALL",
+        Some("kubernetes") => {
+            "a pod with seccompProfile: {type: Unconfined}, procMount: Unmasked and hostUsers: false"
+        }
+        _ => {
+            "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined \
+             --security-opt systempaths=unconfined"
+        }
+    };
+    format!("start the container so that it may make namespaces and mounts: {how}")
 }
 
 fn landlock(facts: &Facts) -> String {
@@ -175,6 +229,15 @@ mod tests {
     fn what_mends_what() {
         let bare = Facts::default;
         let apparmor = Facts { apparmor_restricts: true, program: "/opt/hot cell/hotcell".into(), ..bare() };
+        let apparmor_only = apparmor.clone();
+        let podman = Facts {
+            report: HostReport { container: Some("podman".into()), ..HostReport::default() },
+            ..bare()
+        };
+        let little = Facts {
+            report: HostReport { user: "root of a user namespace".into(), ..HostReport::default() },
+            ..bare()
+        };
         let unbooted = Facts { landlock: Some(Errno::EOPNOTSUPP), modules: "lockdown,yama".into(), ..bare() };
         let none = |layer| Facts { ceilings: vec![layer], ..bare() };
         for (layer, facts, why, want) in [
@@ -191,13 +254,35 @@ mod tests {
                 "vm.memfd_noexec=1",
             ),
             (Layer::UserNs, none(Layer::NetNs), "x", "user.max_net_namespaces=15000"),
-            (Layer::NetNs, docker(), "x", "unshare(2)"),
+            (Layer::NetNs, docker(), "x", "docker run --security-opt seccomp=unconfined"),
+            (
+                Layer::MountNs,
+                apparmor_only,
+                "mounts: Permission denied (EACCES)",
+                "restrict_unprivileged_userns=0",
+            ),
+            (Layer::UserNs, bare(), CEILING, "sysctl -a --pattern"),
+            (Layer::UserNs, none(Layer::TimeNs), CEILING, "user.max_time_namespaces=15000"),
+            (
+                Layer::Landlock,
+                bare(),
+                "no sandbox can be made to try it in: without a root of its own the program needs a scratch folder on the host: x",
+                "TMPDIR",
+            ),
+            (Layer::UserNs, little, ID_MAP, "CAP_SETFCAP"),
+            (
+                Layer::UtsNs,
+                podman,
+                "x",
+                "podman run --security-opt seccomp=unconfined --security-opt unmask=ALL",
+            ),
             (Layer::UserNs, none(Layer::UserNs), "x", "user.max_user_namespaces=15000"),
             (Layer::UserNs, Facts { clone_forbidden: true, ..bare() }, "x", "userns_clone=1"),
             (Layer::UserNs, docker(), "x", "systempaths=unconfined"),
             (Layer::UserNs, bare(), "x", "CONFIG_USER_NS"),
+            (Layer::MountNs, bare(), "open_tree: no (ENOSYS)", "Linux 5.12"),
             (Layer::MountNs, none(Layer::MountNs), "x", "user.max_mnt_namespaces"),
-            (Layer::PidNs, docker(), "x", "unmasked"),
+            (Layer::PidNs, docker(), "x", "systempaths=unconfined"),
             (Layer::PidNs, none(Layer::PidNs), "x", "max_pid"),
             (Layer::TimeNs, bare(), "x", "CONFIG_TIME_NS"),
             (Layer::Landlock, unbooted, "x", "lsm=landlock,lockdown,yama"),
@@ -219,11 +304,27 @@ mod tests {
         for (why, want) in [
             ("a; to mend it: b", "a"),
             ("a: b; see `hotcell doctor`", "a: b"),
-            (&*format!("forbidden (EPERM): {USER_NS_HELP}"), "forbidden (EPERM)"),
+            ("the layer x cannot be had: a: EPERM; to mend it: b", "a: EPERM"),
             ("plain", "plain"),
         ] {
             assert_eq!(without_advice(why), want);
         }
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_with_the_command_that_mends_it() {
+        let said = "the layer user_ns cannot be had: unshare: Operation not permitted (EPERM)";
+        let debian = Facts { clone_forbidden: true, ..Facts::default() };
+        assert_eq!(
+            line(Layer::UserNs, said, &debian),
+            format!(
+                "{said}; to mend it: sudo sysctl -w kernel.unprivileged_userns_clone=1; \
+                 `--profile landlock-only` runs with less; see `hotcell doctor`"
+            )
+        );
+        let cgroup =
+            "the policy requires the layer cgroup, and it cannot be had: no: to mend; to mend it: do this";
+        assert_eq!(line(Layer::Cgroup, cgroup, &Facts::default()), format!("{cgroup}; see `hotcell doctor`"));
     }
 
     #[test]

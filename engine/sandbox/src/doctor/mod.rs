@@ -26,8 +26,11 @@ pub use self::mend::apparmor_profile;
 pub use self::render::render;
 use crate::BoxFuture;
 use crate::engine::Engine;
+use crate::failure::LACKS;
+use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::outcome::LayerState;
+use crate::plan::Refusal;
 use crate::policy::Shape;
 
 /// The name of this form in its `schema` field.
@@ -101,6 +104,17 @@ impl From<String> for Availability {
             None if text == "available" => Self::Available,
             None => Self::Refused(text),
         }
+    }
+}
+
+/// A refusal with what would mend it on this host, where a layer is what lacks.
+pub(crate) fn advise(refusal: Refusal) -> Refusal {
+    match refusal.layer {
+        Some(layer) if refusal.message.contains(LACKS) => {
+            let facts = host::look(Mapping::of_this_process());
+            Refusal { message: mend::line(layer, &refusal.message, &facts), ..refusal }
+        }
+        _ => refusal,
     }
 }
 

@@ -95,11 +95,13 @@ pub struct Options {
     pub plain: bool,
     /// A cgroup accounts for memory that belongs to no mapping. Without one, calls that make it do not exist.
     pub accounted: bool,
+    /// Landlock is older than version 3 and does not know truncation. It matters where it stands alone (`plain`).
+    pub truncates: bool,
 }
 
 impl Options {
     /// How many different filters there are.
-    const COUNT: usize = 64;
+    const COUNT: usize = 128;
 
     fn index(self) -> usize {
         usize::from(self.notify)
@@ -108,6 +110,7 @@ impl Options {
             | usize::from(self.host_writes) << 3
             | usize::from(self.plain) << 4
             | usize::from(self.accounted) << 5
+            | usize::from(self.truncates) << 6
     }
 }
 
@@ -155,6 +158,7 @@ pub fn init(arch: Arch) -> &'static Filter {
             host_writes: false,
             plain: false,
             accounted: true,
+            truncates: false,
         };
         compile::compile(arch, false, &rules.select(arch.table(), options))
     })

@@ -11,7 +11,7 @@
 //! TEST   = WORD [& VALUE] (== VALUE | != VALUE | < VALUE | in VALUE...)
 //! WORD   = arg0 .. arg5 (all 64 bits) | int0 .. int5 (the low 32 bits)
 //! VALUE  = number or name, several joined by | without blanks
-//! OPTION = [not] (internet | namespaces | host_writes | plain | accounted)
+//! OPTION = [not] (internet | namespaces | host_writes | plain | accounted | truncates)
 //! ```
 //!
 //! `intN` is for arguments that the kernel takes as an `int`: it ignores the upper half, and a filter
@@ -111,7 +111,7 @@ pub(super) enum Problem {
     TooWide(u64),
     #[error("nothing is below 0")]
     BelowNothing,
-    #[error("unknown option {0:?}; one of internet, namespaces, host_writes, plain, accounted")]
+    #[error("unknown option {0:?}; one of internet, namespaces, host_writes, plain, accounted, truncates")]
     Option(String),
     #[error("the default is set twice")]
     DefaultTwice,
@@ -139,6 +139,7 @@ enum Flag {
     HostWrites,
     Plain,
     Accounted,
+    Truncates,
 }
 
 #[derive(Clone, Debug)]
@@ -161,6 +162,7 @@ impl Entry {
             Flag::HostWrites => options.host_writes == wanted,
             Flag::Plain => options.plain == wanted,
             Flag::Accounted => options.accounted == wanted,
+            Flag::Truncates => options.truncates == wanted,
         })
     }
 }
@@ -241,10 +243,12 @@ impl Rules {
             if any(Action::Notify) && any(Action::Deny) {
                 return fail(Problem::Ambiguous(name.to_owned()));
             }
-            for bits in 0..32 {
-                let [internet, namespaces, host_writes, plain, accounted] =
-                    [1, 2, 4, 8, 16].map(|bit| bits & bit != 0);
-                let options = Options { notify: true, internet, namespaces, host_writes, plain, accounted };
+            for bits in 0..64 {
+                let [internet, namespaces, host_writes, plain, accounted, truncates] =
+                    [1, 2, 4, 8, 16, 32].map(|bit| bits & bit != 0);
+                let notify = true;
+                let options =
+                    Options { notify, internet, namespaces, host_writes, plain, accounted, truncates };
                 let mut decided = None;
                 for entry in entries.iter().filter(|entry| entry.applies(options)) {
                     if let Some(by) = decided {
@@ -343,6 +347,7 @@ impl Parser {
                 "host_writes" => Flag::HostWrites,
                 "plain" => Flag::Plain,
                 "accounted" => Flag::Accounted,
+                "truncates" => Flag::Truncates,
                 _ => return Err(Problem::Option(name.to_owned())),
             };
             options.push((flag, wanted));

@@ -8,6 +8,7 @@ mod leftovers;
 mod limits;
 mod plain;
 mod toolchains;
+mod weak;
 
 use hotcell_sandbox::{Outcome, Policy};
 

@@ -13,6 +13,7 @@ pub mod nr {
     pub const SOCKET: usize = 41;
     pub const SENDMSG: usize = 46;
     pub const RECVMSG: usize = 47;
+    pub const CLONE: usize = 56;
     pub const EXECVE: usize = 59;
     pub const WAIT4: usize = 61;
     pub const GETPID: usize = 39;
@@ -98,6 +99,7 @@ pub mod nr {
     pub const SENDMSG: usize = 211;
     pub const RECVMSG: usize = 212;
     pub const MUNMAP: usize = 215;
+    pub const CLONE: usize = 220;
     pub const EXECVE: usize = 221;
     pub const MMAP: usize = 222;
     pub const WAIT4: usize = 260;

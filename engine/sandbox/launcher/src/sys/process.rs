@@ -33,9 +33,28 @@ pub struct CloneArgs {
     pub cgroup: u64,
 }
 
+impl CloneArgs {
+    /// The flags for `clone(2)`, whose lowest byte is the signal at the child's end; `None` where only `clone3` can.
+    fn older_flags(&self) -> Option<u64> {
+        const SIGNAL: u64 = 0xff;
+        // A time namespace's flag lies in that byte, and a cgroup's is beyond the word.
+        let fits = self.flags & SIGNAL == 0 && self.flags <= u64::from(u32::MAX);
+        fits.then_some(self.flags | self.exit_signal)
+    }
+}
+
 /// Forks, with a copy of the memory: returns 0 in the child.
+///
+/// Filters of containers cannot read the flags of `clone3` and say that it is not there: then by `clone`, where that
+/// can do it.
 pub fn fork(args: &CloneArgs) -> Result<i32> {
-    call!(new_nr::CLONE3, core::ptr::from_ref(args), size_of::<CloneArgs>()).map(|pid| pid as i32)
+    let made = call!(new_nr::CLONE3, core::ptr::from_ref(args), size_of::<CloneArgs>());
+    let made = match (made, args.older_flags()) {
+        // The descriptor of the process goes where otherwise its number would.
+        (Err(Errno::NOSYS), Some(flags)) => call!(nr::CLONE, flags, 0, args.pidfd),
+        (made, _) => made,
+    };
+    made.map(|pid| pid as i32)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -53,6 +72,20 @@ core::arch::global_asm!(
     "call r8",
     "ud2",
     "2: ret",
+    ".globl hotcell_older_clone_onto",
+    "hotcell_older_clone_onto:",
+    "mov r9, rcx",
+    "mov r10, rdx",
+    "xor edx, edx",
+    "mov eax, 56",
+    "syscall",
+    "test rax, rax",
+    "jnz 2f",
+    "xor ebp, ebp",
+    "mov rdi, r8",
+    "call r9",
+    "ud2",
+    "2: ret",
 );
 #[cfg(target_arch = "aarch64")]
 core::arch::global_asm!(
@@ -67,11 +100,35 @@ core::arch::global_asm!(
     "blr x2",
     "brk #1",
     "2: ret",
+    ".globl hotcell_older_clone_onto",
+    "hotcell_older_clone_onto:",
+    "mov x5, x3",
+    "mov x6, x4",
+    "mov x4, x2",
+    "mov x2, xzr",
+    "mov x3, xzr",
+    "mov x8, #220",
+    "svc 0",
+    "cbnz x0, 2f",
+    "mov x29, xzr",
+    "mov x30, xzr",
+    "mov x0, x6",
+    "blr x5",
+    "brk #1",
+    "2: ret",
 );
 unsafe extern "C" {
     fn hotcell_clone_onto(
         args: *const CloneArgs,
         size: usize,
+        entry: unsafe extern "C" fn(*mut u8) -> !,
+        argument: *mut u8,
+    ) -> isize;
+    /// By `clone`, which takes the stack's end.
+    fn hotcell_older_clone_onto(
+        flags: u64,
+        stack_end: u64,
+        child_tid: u64,
         entry: unsafe extern "C" fn(*mut u8) -> !,
         argument: *mut u8,
     ) -> isize;
@@ -88,7 +145,16 @@ pub unsafe fn clone_onto(
     argument: *mut u8,
 ) -> Result<i32> {
     // SAFETY: the caller's contract; the assembly starts the child on its own stack and never returns there.
-    check(unsafe { hotcell_clone_onto(args, size_of::<CloneArgs>(), entry, argument) }).map(|pid| pid as i32)
+    let made = check(unsafe { hotcell_clone_onto(args, size_of::<CloneArgs>(), entry, argument) });
+    let made = match (made, args.older_flags()) {
+        (Err(Errno::NOSYS), Some(flags)) => {
+            let end = args.stack + args.stack_size;
+            // SAFETY: as above; the first call has made nothing.
+            check(unsafe { hotcell_older_clone_onto(flags, end, args.child_tid, entry, argument) })
+        }
+        (made, _) => made,
+    };
+    made.map(|pid| pid as i32)
 }
 
 /// Executes a program. Returns only with an error.

@@ -254,6 +254,24 @@ fn on_the_host_s_own_tree_what_landlock_does_not_cover_is_refused() {
 }
 
 #[test]
+fn truncation_is_refused_where_landlock_alone_stands_and_does_not_know_it() {
+    const TRUNCATE: u64 = 0o1000;
+    for options in all_option_sets().filter(|options| !options.host_writes) {
+        let refused = if options.plain && options.truncates { DENY } else { ALLOW };
+        expect(options, "truncate", &[1, 0], refused);
+        // For writing, or for both, it asks Landlock for the right to write.
+        for (mode, answer) in [(0, refused), (1, ALLOW), (2, ALLOW), (3, refused)] {
+            expect(options, "open", &[1, TRUNCATE | mode, 0], answer);
+            expect(options, "openat", &[1, 2, TRUNCATE | mode, 0], answer);
+            expect(options, "openat", &[1, 2, mode, 0], ALLOW);
+        }
+        expect(options, "openat2", &[0; 4], if refused == DENY { NONE } else { ALLOW });
+        expect(options, "creat", &[1, 0o644], ALLOW);
+        expect(options, "ftruncate", &[1, 0], ALLOW);
+    }
+}
+
+#[test]
 fn memory_that_nothing_accounts_for_cannot_be_made() {
     for options in all_option_sets().filter(|options| !options.plain) {
         expect(options, "memfd_create", &[0; 6], if options.accounted { ALLOW } else { NONE });
