@@ -12,6 +12,7 @@ mod report;
 mod start;
 mod stats;
 mod steps;
+mod suite;
 mod throughput;
 
 use std::path::PathBuf;
@@ -37,6 +38,9 @@ struct Options {
     /// The `hotcell` executable for the whole-process row; by default the one next to this program.
     #[arg(long)]
     hotcell: Option<PathBuf>,
+    /// A virtual environment with pytest, for the suites.
+    #[arg(long, value_name = "DIR")]
+    pytest: Option<PathBuf>,
 }
 
 /// A part of the benchmark.
@@ -50,6 +54,8 @@ enum Part {
     Inside,
     /// What is left after many runs.
     Leaks,
+    /// A project's tests inside and outside.
+    Suite,
     /// Where the time of a start goes.
     Steps,
     /// What each step of the floor costs, found by leaving it out. Not part of a run without `--only`.
@@ -78,6 +84,9 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Leaks) {
         leaks::measure(&mut report).await?;
+    }
+    if wanted(Part::Suite) {
+        suite::measure(&options, &mut report).await?;
     }
     if wanted(Part::Steps) {
         steps::measure(&floor, options.runs, &mut report).await?;

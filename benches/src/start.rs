@@ -146,7 +146,7 @@ fn hotcell_run(hotcell: &Path, state: &Path) -> Command {
 }
 
 /// The executable that was named, else the one next to this program.
-fn whole_process(options: &Options) -> Result<Option<PathBuf>> {
+pub fn whole_process(options: &Options) -> Result<Option<PathBuf>> {
     if let Some(named) = &options.hotcell {
         ensure!(named.is_file(), "{}: no such file", named.display());
         return Ok(Some(named.canonicalize()?));

@@ -10,6 +10,11 @@ impl Samples {
         self.0.push(us);
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The smallest value that at least this share of the samples do not exceed (nearest rank); 0 without samples.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub fn percentile(&self, percent: f64) -> f64 {

@@ -63,6 +63,8 @@ pub struct Common {
 pub enum Command {
     /// Run a command or a source file in a sandbox
     Run(Box<RunArgs>),
+    /// Run a project's tests in a sandbox and say test by test what happened
+    Test(Box<TestArgs>),
     /// Say what this host can enforce, found out by trying
     Doctor,
     /// Show the history of runs
@@ -73,7 +75,7 @@ pub enum Command {
     },
     /// Print the JSON Schema of an output
     Schema {
-        /// outcome, runs, doctor or error
+        /// outcome, test_report, runs, doctor or error
         name: String,
     },
     /// Print completions for a shell
@@ -106,12 +108,60 @@ pub struct RunArgs {
     /// Run a source FILE (- for stdin): python, bash
     #[arg(long, value_name = "LANG", value_parser = language(), hide_possible_values = true)]
     pub lang: Option<Language>,
-    /// standard, strict, landlock-only or a FILE
-    #[arg(long, value_name = "PROFILE")]
-    pub profile: Option<OsString>,
     /// Start in a copy-on-write view of DIR; the original is never written
     #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
     pub workspace: Option<PathBuf>,
+    /// FILE, - or null [default: -, on a terminal null]
+    #[arg(long, value_name = "FILE", help_heading = "What it sees")]
+    pub stdin: Option<OsString>,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+    /// The source, with --lang
+    #[arg(value_name = "FILE", hide = true)]
+    pub file: Option<OsString>,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", last = true, hide = true)]
+    pub program: Vec<OsString>,
+}
+
+/// `hotcell test`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the exit\n\
+                  code; 124 a limit ended it; 125 refused, or the framework is not installed; 130 interrupted."
+)]
+pub struct TestArgs {
+    /// The project; it is mounted copy-on-write and never written
+    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    pub project: PathBuf,
+    /// pytest or unittest [default: what the project looks like]
+    #[arg(long, value_name = "NAME")]
+    pub framework: Option<String>,
+    /// Only these tests: an id of the report, a path, or what the framework takes (pytest -k)
+    #[arg(long, value_name = "WHAT")]
+    pub filter: Option<String>,
+    /// Stop at the first failure
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Run them N times, and name those that fail only sometimes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
+    pub repeat: u32,
+    /// Write the results as JUnit XML
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub junit: Option<PathBuf>,
+    /// Annotate a GitHub workflow, and add to its step summary
+    #[arg(long)]
+    pub github: bool,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+}
+
+/// What a sandbox shows and allows: options of every command that makes one.
+#[derive(Args, Clone, Debug)]
+pub struct SandboxArgs {
+    /// standard, strict, landlock-only or a FILE
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<OsString>,
     /// Show a file or folder, read-only
     #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
     pub ro: Vec<PathBuf>,
@@ -124,9 +174,6 @@ pub struct RunArgs {
     /// Set a variable, or pass one through
     #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| variable(&text)))]
     pub env: Vec<EnvSetting>,
-    /// FILE, - or null [default: -, on a terminal null]
-    #[arg(long, value_name = "FILE", help_heading = "What it sees")]
-    pub stdin: Option<OsString>,
     /// none: a private loopback only
     #[arg(long, value_name = "none", help_heading = "What it sees", value_parser = network)]
     pub network: Option<NetworkName>,
@@ -135,40 +182,34 @@ pub struct RunArgs {
     /// Refuse rather than run without these layers
     #[arg(long, value_name = "LAYER,…", help_heading = "Limits", value_parser = parse_layers)]
     pub require: Vec<std::collections::BTreeSet<hotcell_sandbox::Layer>>,
-    /// The source, with --lang
-    #[arg(value_name = "FILE", hide = true)]
-    pub file: Option<OsString>,
-    /// The program and its arguments
-    #[arg(value_name = "PROGRAM", last = true, hide = true)]
-    pub program: Vec<OsString>,
 }
 
 /// Limits of a run.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
-    /// Of the whole tree, without scratch [default: 512M]
+    /// Of the whole tree, without scratch [default: 512M, test 2G]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Wall clock [default: 60s]
+    /// Wall clock [default: 60s, test 10m]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Of the whole tree; none for no limit [default: 60s]
+    /// Of the whole tree; none for no limit [default: 60s, test none]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME")]
     cpu_time: Option<Span>,
-    /// Processes and threads [default: 64]
+    /// Processes and threads [default: 64, test 512]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     processes: Option<u32>,
-    /// Written to scratch [default: 256M]
+    /// Written to scratch [default: 256M, test 4G]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     disk: Option<Bytes>,
-    /// Made in scratch [default: 65536]
+    /// Made in scratch [default: 65536, test 1000000]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     files: Option<u64>,
-    /// Kept of each output stream [default: 1M]
+    /// Kept of each output stream [default: 1M, test 4M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     capture: Option<Bytes>,
-    /// Of both output streams together [default: 64M]
+    /// Of both output streams together [default: 64M, test 256M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     output: Option<Bytes>,
     /// Processors kept busy at once, such as 1.5
@@ -176,7 +217,7 @@ pub struct LimitArgs {
     cpus: Option<f64>,
 }
 
-impl RunArgs {
+impl SandboxArgs {
     /// What the options come to; relative paths count from `cwd`.
     pub fn settings(&self, cwd: &Path) -> Settings {
         let l = self.limits.clone();
@@ -275,7 +316,7 @@ mod tests {
     fn help_fits_a_screen() {
         let mut command = Cli::command();
         command.build();
-        for name in ["run", "doctor", "runs", "schema", "completions"] {
+        for name in ["run", "test", "doctor", "runs", "schema", "completions"] {
             let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");

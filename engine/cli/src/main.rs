@@ -6,9 +6,12 @@ mod args;
 mod exit;
 mod log;
 mod notes;
+mod progress;
 mod run;
 mod runs;
 mod streams;
+mod test;
+mod test_text;
 mod usage;
 
 use std::ffi::OsString;
@@ -45,6 +48,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     let Cli { common, command } = cli;
     match command {
         Command::Run(args) => run::run(&common, &args),
+        Command::Test(args) => test::test(&common, &args),
         Command::Doctor => examine(&common),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Schema { name } => Ok(schema(&name, common.json)),
@@ -142,7 +146,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 4] = ["outcome", "runs", "doctor", "error"];
+const SCHEMAS: [&str; 5] = ["outcome", "test_report", "runs", "doctor", "error"];
 
 /// `hotcell schema NAME`.
 fn schema(name: &str, json: bool) -> u8 {
@@ -150,6 +154,9 @@ fn schema(name: &str, json: bool) -> u8 {
     let short = short.strip_suffix("/1").unwrap_or(short);
     let (mut schema, constant) = match short {
         "outcome" => (schemars::schema_for!(hotcell_sandbox::Outcome), hotcell_sandbox::outcome::SCHEMA),
+        "test_report" => {
+            (schemars::schema_for!(hotcell_testing::TestReport), hotcell_testing::report::SCHEMA)
+        }
         "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),

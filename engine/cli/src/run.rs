@@ -11,7 +11,7 @@ use std::time::Duration;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Engine, Running};
+use hotcell_sandbox::{Engine, Limits, Running};
 use hotcell_service::config::Merged;
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::report::{Code, ErrorReport};
@@ -42,12 +42,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     }) {
         Err(outcome) => Done { outcome: *outcome, code: None, engine: None },
         Ok((prepared, input)) => {
-            for name in &prepared.unset {
-                tracing::warn!(
-                    "--env {}: it is not set here, so it is not set inside",
-                    name.to_string_lossy()
-                );
-            }
+            warn_unset(&prepared.unset);
             let runtime = runtime()?;
             let done = runtime.block_on(execute(engine, &prepared, input, common.json));
             return Ok(finish(common, &choice, &stored, done, Some(runtime)));
@@ -93,7 +88,13 @@ fn begin(
     };
     let input = if takes_source && args.stdin.is_none() { Ok(None) } else { input(args.stdin.as_ref()) };
     let stdin = if matches!(input, Ok(Some(_))) { Stdin::Piped } else { Stdin::Null };
-    let request = RunRequest { what, workspace: args.workspace.clone(), settings: args.settings(cwd), stdin };
+    let request = RunRequest {
+        what,
+        workspace: args.workspace.clone(),
+        settings: args.sandbox.settings(cwd),
+        limits: Limits::default(),
+        stdin,
+    };
     let merged = request.merge(&configuration)?;
     Ok((merged, request, state(common, &configuration), input))
 }
@@ -161,7 +162,7 @@ fn input(stdin: Option<&OsString>) -> Input {
 }
 
 /// A state folder that somebody named must be usable before anything runs.
-fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
+pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
     let StateChoice::Named(path) = choice else { return Ok(()) };
     let folder = StateFolder::open(path)?;
     folder.check_writable()?;
@@ -244,13 +245,7 @@ fn finish(
     if code != exit::UNHEARD {
         notes::after_run(&outcome, &stored.id, common);
     }
-    // A state folder that was refused is not written either.
-    if let Err(error) = remember(choice, stored, &outcome) {
-        let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
-        if !refused {
-            tracing::warn!("this run is not in the history: {error}");
-        }
-    }
+    remember_or_warn(choice, stored, &outcome);
     // What is left of the sandbox goes away behind us.
     if let Some(engine) = engine {
         engine.leave();
@@ -259,6 +254,23 @@ fn finish(
         runtime.shutdown_background();
     }
     code
+}
+
+/// Variables that were to be passed through and are not there.
+pub fn warn_unset(names: &[OsString]) {
+    for name in names {
+        tracing::warn!("--env {}: it is not set here, so it is not set inside", name.to_string_lossy());
+    }
+}
+
+/// Adds a run to the history. A state folder that was refused is not written either.
+pub fn remember_or_warn(choice: &StateChoice, stored: &Stored, outcome: &Outcome) {
+    if let Err(error) = remember(choice, stored, outcome) {
+        let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
+        if !refused {
+            tracing::warn!("this run is not in the history: {error}");
+        }
+    }
 }
 
 fn remember(choice: &StateChoice, stored: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {

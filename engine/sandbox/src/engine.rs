@@ -14,7 +14,7 @@ use crate::policy::{Policy, Shape};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::shared::{Shared, out_of_descriptors, refusal_of, refused};
-use crate::{BoxFuture, plain, socket, sources};
+use crate::{BoxFuture, plain, socket, sources, temporary};
 
 /// Makes sandboxes. Cheap to clone; all clones share one launcher, which ends with the last of them.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl Engine {
         if let Ok(cgroups) = &cgroups {
             cgroups.remove_leftovers();
         }
-        plain::remove_leftovers();
+        temporary::remove_leftovers();
         Self(Arc::new(Shared::new(Host::look(&cgroups), cgroups.ok())))
     }
 
@@ -99,7 +99,13 @@ impl Engine {
             let asked = Instant::now();
             let sources = sources::find(&policy.job)?;
             let shape = Shape {
-                places: policy.shape.places.iter().cloned().chain(sources::places_for(&sources)).collect(),
+                places: policy
+                    .shape
+                    .places
+                    .iter()
+                    .cloned()
+                    .chain(sources::places_for(&sources, policy.shape.confinement))
+                    .collect(),
                 ceilings: policy.job.limits.clone(),
                 host_writes: policy.shape.host_writes || policy.job.binds.iter().any(|b| b.writable),
                 ..policy.shape.clone()

@@ -99,6 +99,12 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
              run the outer container with an unmasked /proc"
                 .to_owned(),
         ),
+        Step::Landlock if errno == Errno::EACCES => (
+            Cause::Refused,
+            "a folder that is to be shown lies below one that the sandbox's user may not enter, and without a mount \
+             namespace it keeps its place: use another profile, or a folder that everybody may reach"
+                .to_owned(),
+        ),
         Step::Readback => (
             Cause::Refused,
             match layer {
@@ -175,6 +181,7 @@ mod tests {
             (Step::Hello, Errno::EPERM, 1, Some(Layer::UserNs), "landlock-only"),
             (Step::Map, Errno::EPERM, 0, Some(Layer::UserNs), "AppArmor"),
             (Step::Landlock, Errno::EINVAL, 3, Some(Layer::Landlock), "doctor"),
+            (Step::Landlock, Errno::EACCES, 3, Some(Layer::Landlock), "everybody may reach"),
             (Step::Readback, Errno::EPERM, 2, Some(Layer::Seccomp), "not in force"),
             (Step::Cgroup, Errno::EPERM, 0, Some(Layer::Cgroup), "doctor"),
             (Step::Cgroup, Errno::EPERM, 99, Some(Layer::CgroupNs), "doctor"),

@@ -27,7 +27,8 @@
 //! | [`home`] | the files that a run left behind |
 //! | [`toolchain`] | which host folders a program needs besides `/usr` |
 //! | [`seccomp`], [`cgroup`] | two layers that are more than one call |
-//! | [`layer`], [`units`] | names and quantities |
+//! | [`layer`], [`units`], [`text`] | names, quantities, text for a terminal |
+//! | [`temporary`] | private folders of the host that a killed process does not leave for ever |
 
 mod access;
 pub mod cgroup;
@@ -58,6 +59,8 @@ mod sources;
 mod stdio;
 mod supervise;
 mod sys;
+pub mod temporary;
+pub mod text;
 pub mod toolchain;
 pub mod units;
 mod watch;

@@ -4,16 +4,16 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt};
 
 use crate::ids::Mapping;
-use crate::owner::Owner;
-use crate::plan::{Refusal, ShapePlan, Source, SourceKind};
-use crate::policy::{Limits, PROJECT_NAME};
+use crate::plan::{Refusal, ShapePlan, Source};
+use crate::policy::Limits;
+use crate::temporary;
 
 /// A folder that is removed with this value.
 #[derive(Debug)]
@@ -26,9 +26,7 @@ impl Scratch {
     /// Makes one and allows the plan to use it.
     pub fn make(plan: &mut ShapePlan, mapping: Mapping) -> Result<Self, Refusal> {
         let owner = (mapping == Mapping::Privileged).then_some(plan.setup.outside);
-        let name = Owner::this_process().map_err(|e| cannot("name", &e))?.next_name();
-        let prefix = format!("{PREFIX}{name}-");
-        let folder = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(|e| cannot("make", &e))?;
+        let folder = temporary::folder().map_err(|e| cannot("make", &e))?;
         own(folder.path(), owner).map_err(|e| cannot("give away", &e))?;
         plan.allow_scratch(folder.path());
         Ok(Self { folder, owner })
@@ -39,11 +37,11 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// Copies the workspace into it, up to the job's limits of bytes and files.
+    /// Copies what belongs to the home folder into it, up to the job's limits of bytes and files.
     pub fn fill(&self, sources: &[Source], limits: &Limits) -> Result<(), Refusal> {
         let mut room = Room { bytes: limits.disk.0, files: limits.files };
-        for source in sources.iter().filter(|s| s.kind == SourceKind::Workspace) {
-            self.copy(&source.host, &mut room).map_err(|e| {
+        for (source, to) in sources.iter().filter_map(|s| Some((s, s.copied_to()?))) {
+            self.copy(source, to, &mut room).map_err(|e| {
                 Refusal::new(format!(
                     "{} cannot be copied for the run: {e}; raise --disk or --files, or use a profile with namespaces",
                     source.host.display()
@@ -53,12 +51,31 @@ impl Scratch {
         Ok(())
     }
 
-    fn copy(&self, host: &Path, room: &mut Room) -> io::Result<()> {
-        let from = Dir::open_ambient_dir(host, ambient_authority())?;
-        let mode = from.dir_metadata()?.mode() & 0o777;
+    fn copy(&self, source: &Source, place: &Path, room: &mut Room) -> io::Result<()> {
         let scratch = Dir::open_ambient_dir(self.path(), ambient_authority())?;
-        scratch.create_dir(PROJECT_NAME)?;
-        let to = scratch.open_dir(PROJECT_NAME)?;
+        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent {
+            scratch.create_dir_all(parent)?;
+        }
+        for made in parent.into_iter().flat_map(Path::ancestors).filter(|path| !path.as_os_str().is_empty()) {
+            give(&scratch.open_dir(made)?.open(".")?.into_std(), self.owner, 0o755)?;
+        }
+        let to = match parent {
+            Some(parent) => scratch.open_dir(parent)?,
+            None => scratch,
+        };
+        let cannot_name = || io::Error::new(io::ErrorKind::InvalidInput, "it has no name");
+        let name = place.file_name().ok_or_else(cannot_name)?;
+        if !source.folder {
+            let folder = source.host.parent().ok_or_else(cannot_name)?;
+            let from = Dir::open_ambient_dir(folder, ambient_authority())?;
+            let theirs = source.host.file_name().ok_or_else(cannot_name)?;
+            return copy_file((&from, theirs), (&to, name), self.owner, room);
+        }
+        let from = Dir::open_ambient_dir(&source.host, ambient_authority())?;
+        let mode = from.dir_metadata()?.mode() & 0o777;
+        to.create_dir(name)?;
+        let to = to.open_dir(name)?;
         copy_folder(&from, &to, self.owner, room, 0)?;
         give(&to.open(".")?.into_std(), self.owner, mode)
     }
@@ -88,7 +105,7 @@ fn copy_folder(
             copy_folder(&source, &target, owner, room, depth + 1)?;
             give(&target.open(".")?.into_std(), owner, mode)?;
         } else if kind.is_file() {
-            copy_file(from, to, &name, owner, room)?;
+            copy_file((from, &name), (to, &name), owner, room)?;
         } else if kind.is_symlink() {
             room.take(0)?;
             to.symlink_contents(from.read_link_contents(&name)?, &name)?;
@@ -98,9 +115,8 @@ fn copy_folder(
 }
 
 fn copy_file(
-    from: &Dir,
-    to: &Dir,
-    name: &OsStr,
+    (from, name): (&Dir, &OsStr),
+    (to, new_name): (&Dir, &OsStr),
     owner: Option<(u32, u32)>,
     room: &mut Room,
 ) -> io::Result<()> {
@@ -113,7 +129,7 @@ fn copy_file(
         return Ok(());
     }
     room.take(0)?;
-    let mut target = to.create(name)?;
+    let mut target = to.create(new_name)?;
     // It may grow while it is read.
     let copied = io::copy(&mut source.take(room.bytes.saturating_add(1)), &mut target)?;
     room.bytes = room.bytes.checked_sub(copied).ok_or_else(Room::full)?;
@@ -130,35 +146,6 @@ fn give(file: &fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()>
 
 /// Each level of folders holds two descriptors.
 const DEEPEST: u32 = 200;
-
-/// The beginning of every scratch folder's name; the owner follows.
-const PREFIX: &str = "hotcell-";
-
-/// Removes the scratch folders of processes that have ended.
-pub fn remove_leftovers() {
-    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        // Behind the owner's name stands tempfile's own suffix.
-        let owner = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'))
-            .and_then(|(owner, _)| Owner::of(owner));
-        // Ours, or given by us to a sandbox: in a shared folder anybody can make such a name.
-        let made_by_us = entry.metadata().is_ok_and(|m| {
-            m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST)
-        });
-        if made_by_us
-            && owner.is_some_and(|owner| owner.is_gone())
-            && let Err(e) = fs::remove_dir_all(entry.path())
-        {
-            tracing::debug!(
-                "{}: left by a process that has ended, and cannot be removed: {e}",
-                entry.path().display()
-            );
-        }
-    }
-}
 
 /// What may still be copied.
 struct Room {

@@ -391,6 +391,15 @@ pub struct Source {
     pub folder: bool,
 }
 
+impl Source {
+    /// Where it is copied to in a sandbox without a root of its own, as a path below the home folder: what belongs
+    /// there and cannot be changed for real needs no mount.
+    pub fn copied_to(&self) -> Option<&Path> {
+        let copied = matches!(self.kind, SourceKind::Workspace | SourceKind::ReadOnly);
+        self.inside.strip_prefix(HOME).ok().filter(|path| copied && !path.as_os_str().is_empty())
+    }
+}
+
 /// Why something is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
@@ -510,11 +519,7 @@ pub fn job(
             )));
         }
         // A test that knocks the mount namespace out keeps the rules, at the place where it has put the folder.
-        if !plan.rooted
-            && !plan.knocked_out
-            && source.kind != SourceKind::Workspace
-            && source.inside != source.host
-        {
+        if !plan.rooted && !plan.knocked_out && source.copied_to().is_none() && source.inside != source.host {
             return Err(Refusal {
                 layer: Some(Layer::MountNs),
                 ..Refusal::new(format!(
@@ -542,7 +547,7 @@ pub fn job(
                 target: text(source.inside.as_os_str(), "a path")?,
             });
         }
-        if plan.landlock_abi > 0 && plan.late && (plan.rooted || source.kind != SourceKind::Workspace) {
+        if plan.landlock_abi > 0 && plan.late && (plan.rooted || source.copied_to().is_none()) {
             let grant = if source.kind.writable() { Grant::Write } else { Grant::Execute };
             rules.push(access::rule(plan.landlock_abi, &source.inside, grant, source.folder));
         }
@@ -573,8 +578,7 @@ pub fn job(
         mounts: sources
             .iter()
             .map(|s| {
-                let kind =
-                    if s.kind == SourceKind::Workspace && !plan.rooted { "copy" } else { s.kind.name() };
+                let kind = if !plan.rooted && s.copied_to().is_some() { "copy" } else { s.kind.name() };
                 row(&s.inside.to_string_lossy(), kind, s.kind.writable())
             })
             .collect(),

@@ -102,6 +102,25 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// For test suites and compile steps, which take more of everything: 2 GiB, 10 minutes, no limit of CPU time,
+    /// 512 processes, 4 GiB in 1,000,000 files, 4 MiB kept of 256 MiB of output.
+    #[must_use]
+    pub fn for_tests() -> Self {
+        Self {
+            memory: Bytes::gib(2),
+            wall: Duration::from_secs(600),
+            cpu_time: None,
+            processes: 512,
+            disk: Bytes::gib(4),
+            files: 1_000_000,
+            capture: Bytes::mib(4),
+            output: Bytes::mib(256),
+            cpus: None,
+        }
+    }
+}
+
 /// What is never different between runs of a kind; the key under which sandboxes are made ahead of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -118,12 +118,18 @@ impl Profile {
     /// A policy with everything that this profile says; the program is still to be named.
     #[must_use]
     pub fn policy(&self) -> Policy {
+        self.policy_over(&Limits::default())
+    }
+
+    /// The policy that it stands for, with these limits where it names none.
+    #[must_use]
+    pub fn policy_over(&self, limits: &Limits) -> Policy {
         let mut policy = Policy::default();
         policy.shape.confinement = self.confinement;
         policy.shape.network = self.network;
         policy.shape.proc = self.proc;
         policy.shape.require.clone_from(&self.require);
-        policy.job.limits = self.limits.over(&Limits::default());
+        policy.job.limits = self.limits.over(limits);
         policy.job.env = self.env.iter().map(|(n, v)| (n.into(), v.into())).collect();
         policy.job.binds.clone_from(&self.binds);
         policy

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::plan::{self, Refusal, Source, SourceKind};
-use crate::policy::{HOME, Job, MountPlace, PROJECT};
+use crate::policy::{Confinement, HOME, Job, MountPlace, PROJECT};
 
 /// Finds what a job mounts on the host: canonical paths, so that no link is followed afterwards.
 pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
@@ -47,11 +47,15 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
 /// Places inside that a job cannot cover.
 const RESERVED: [&str; 3] = ["/proc", "/dev", "/sys"];
 
-/// Mountpoints that the root must have for them.
-pub fn places_for(sources: &[Source]) -> impl Iterator<Item = MountPlace> {
+/// Mountpoints that the root must have for them. Without a root of its own, nothing but what is copied is in scratch.
+pub fn places_for(sources: &[Source], confinement: Confinement) -> impl Iterator<Item = MountPlace> {
+    let in_scratch = move |s: &&Source| match confinement {
+        Confinement::Namespaces => plan::in_scratch(&s.inside),
+        Confinement::LandlockOnly => s.copied_to().is_some(),
+    };
     sources
         .iter()
-        .filter(|s| !plan::in_scratch(&s.inside) && s.inside != Path::new(HOME))
+        .filter(move |s| !in_scratch(s) && s.inside != Path::new(HOME))
         .map(|s| MountPlace { inside: s.inside.clone(), folder: s.folder })
 }
 

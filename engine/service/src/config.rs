@@ -382,19 +382,20 @@ pub struct Widening {
     pub allowed: String,
 }
 
-/// Joins the sources. `base` is the profile that the user chose, `project` the project's settings with the profile
+/// Joins the sources. `base` is the profile that the user chose, `limits` what holds where nobody says more, `project` the project's settings with the profile
 /// that it names; the user's choice of a profile in the request goes before the project's.
 ///
 /// # Errors
 /// [`Widening`], when the project asks for more than stands before it.
 pub fn merge(
     base: &Profile,
+    limits: &Limits,
     user: &Settings,
     environment: &Settings,
     project: Option<(&Settings, Option<&Profile>)>,
     request: &Settings,
 ) -> Result<Merged, Widening> {
-    let mut policy = base.policy();
+    let mut policy = base.policy_over(limits);
     let mut env = Vec::new();
     apply(&mut policy, &mut env, user);
     apply(&mut policy, &mut env, environment);
@@ -490,8 +491,8 @@ fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
         policy.shape.proc = ProcView::OwnProcesses;
     }
     policy.shape.require.extend(&profile.require);
-    let theirs = profile.limits.over(&Limits::default());
     let ours = std::mem::take(&mut policy.job.limits);
+    let theirs = profile.limits.over(&ours);
     policy.job.limits = Limits {
         memory: ours.memory.min(theirs.memory),
         wall: ours.wall.min(theirs.wall),
@@ -565,9 +566,15 @@ mod tests {
     fn joined(user: &str, project: &str, request: &str) -> Result<Policy, Widening> {
         let project = settings(project);
         let profile = project.profile.as_ref().map(|p| find_profile(p).unwrap());
-        let (user, request) = (settings(user), settings(request));
-        let merged =
-            merge(&standard(), &user, &Settings::default(), Some((&project, profile.as_ref())), &request);
+        let (user, none, request) = (settings(user), Settings::default(), settings(request));
+        let merged = merge(
+            &standard(),
+            &Limits::default(),
+            &user,
+            &none,
+            Some((&project, profile.as_ref())),
+            &request,
+        );
         merged.map(|m| m.policy)
     }
 

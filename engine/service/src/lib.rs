@@ -13,6 +13,7 @@ pub mod history;
 pub mod report;
 pub mod request;
 pub mod state;
+pub mod test;
 pub mod time;
 
 pub use config::{Configuration, Settings};
@@ -20,3 +21,4 @@ pub use history::{History, RunList, RunRow, Stored};
 pub use report::ErrorReport;
 pub use request::{Language, Prepared, RunRequest, Source, What};
 pub use state::{StateChoice, StateFolder};
+pub use test::{PreparedTest, TestRequest, Unready};

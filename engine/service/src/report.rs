@@ -1,5 +1,6 @@
 //! `hotcell.error/1`: what was wrong with a command line or a configuration, for programs to read.
 
+pub use hotcell_sandbox::text::printable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,36 +63,5 @@ impl ErrorReport {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
-    }
-}
-
-/// Text for a terminal: control characters are written out, so that no file name or argument can move the cursor,
-/// and one line stays one line.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control()
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_that_moves_the_cursor_is_printed() {
-        for (text, want) in
-            [("a b é", "a b é"), ("a\nb", "a\\nb"), ("\x1b[2J", "\\u{1b}[2J"), ("\u{202e}x", "\\u{202e}x")]
-        {
-            assert_eq!(printable(text), want);
-        }
     }
 }

@@ -1,12 +1,12 @@
 //! One request to run something: what was asked for becomes a policy, or an outcome in which nothing ran.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::policy::{Bind, Confinement, HOME, PROJECT, Policy, Stdin};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
+use hotcell_sandbox::temporary;
 use hotcell_sandbox::toolchain::{self, LookupError, Surroundings};
 
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
@@ -72,6 +72,8 @@ pub struct RunRequest {
     pub workspace: Option<PathBuf>,
     /// Limits, profile and the like; they go before what is configured.
     pub settings: Settings,
+    /// Limits where nobody says more: those of the verb.
+    pub limits: Limits,
     /// Standard input.
     pub stdin: Stdin,
 }
@@ -85,6 +87,13 @@ pub struct Prepared {
     pub unset: Vec<OsString>,
     /// The source of standard input, while it is needed.
     _source: Option<tempfile::TempDir>,
+}
+
+impl Prepared {
+    /// The policy and the unset variables, of a request without a source of its own.
+    pub(crate) fn into_policy(self) -> (Policy, Vec<OsString>) {
+        (self.policy, self.unset)
+    }
 }
 
 impl RunRequest {
@@ -114,7 +123,8 @@ impl RunRequest {
             _ => None,
         };
         let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
-        config::merge(&base, user, environment, project_settings, &self.settings).map_err(|widening| {
+        let joined = config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
+        joined.map_err(|widening| {
             let (path, text) = match project {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
                 None => (Path::new(config::PROJECT_FILE), ""),
@@ -161,13 +171,6 @@ impl RunRequest {
         let program =
             program.ok_or_else(|| refused("there is no program to run; name one after --".to_owned()))?;
         let found = toolchain::find(program, &around).map_err(|e| not_found(&e))?;
-        if policy.shape.confinement == Confinement::LandlockOnly && !found.prefixes.is_empty() {
-            return Err(refused(format!(
-                "{} is outside the system's folders, and the profile landlock-only shows nothing else; \
-                 use a program of the system, or another profile",
-                found.program.display()
-            )));
-        }
         let given = std::mem::take(&mut policy.job.toolchains);
         let mut folders = found.path_dirs;
         for toolchain in &given {
@@ -257,7 +260,12 @@ impl RunRequest {
     ) -> Result<PathBuf, String> {
         let (host, name) = match source {
             Source::Text(text) => {
-                let (folder, host) = temporary(text, language.file_name()).map_err(|e| {
+                let kept_text = || {
+                    let folder = temporary::folder()?;
+                    let host = temporary::file(&folder, language.file_name(), text)?;
+                    Ok::<_, std::io::Error>((folder, host))
+                };
+                let (folder, host) = kept_text().map_err(|e| {
                     format!("standard input cannot be kept for the run: {e}; make room in TMPDIR")
                 })?;
                 *kept = Some(folder);
@@ -277,32 +285,20 @@ impl RunRequest {
                 (host, name.to_owned())
             }
         };
-        let inside = Path::new(HOME).join(name);
-        if policy.shape.confinement == Confinement::LandlockOnly {
-            return Err("a source file cannot be shown without a mount namespace; \
-                 use a profile with namespaces, or pass the source to the interpreter with --stdin"
-                .to_owned());
-        }
+        let inside = Path::new(HOME).join(&name);
         policy.job.binds.push(Bind { host, inside: inside.clone(), writable: false });
-        Ok(inside)
+        // Without a mount namespace the home folder is somewhere else: the same, as seen from the start folder.
+        Ok(match (policy.shape.confinement, &self.workspace) {
+            (Confinement::Namespaces, _) => inside,
+            (Confinement::LandlockOnly, None) => name.into(),
+            (Confinement::LandlockOnly, Some(_)) => Path::new("..").join(name),
+        })
     }
 
     fn in_workspace(&self, host: &Path, cwd: &Path) -> Option<PathBuf> {
         let workspace = cwd.join(self.workspace.as_ref()?).canonicalize().ok()?;
         Some(Path::new(PROJECT).join(host.strip_prefix(workspace).ok()?))
     }
-}
-
-/// A folder of ours alone with a file that everybody may read: the folder keeps others out, and the file can be
-/// read inside also where its owner cannot be mapped.
-fn temporary(text: &[u8], name: &str) -> std::io::Result<(tempfile::TempDir, PathBuf)> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let folder = tempfile::Builder::new().prefix("hotcell-").tempdir()?;
-    let path = folder.path().join(name);
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-    file.write_all(text)?;
-    Ok((folder, path))
 }
 
 /// What is wrong with a bind that the engine could not say as well.

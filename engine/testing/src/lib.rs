@@ -27,6 +27,7 @@
 //! | [`judge`] | three witnesses -> one verdict |
 //! | [`report`], [`repeat`] | `hotcell.test_report/1`; several runs in one |
 //! | [`session`] | drives a run |
+//! | [`junit_out`], [`github`] | a report as JUnit XML, and for a GitHub workflow |
 //! | [`show`], [`text`] | lines for people; text cut to size |
 
 #![forbid(unsafe_code)]
@@ -34,8 +35,10 @@
 pub mod case;
 pub mod event;
 pub mod framework;
+pub mod github;
 pub mod judge;
 pub mod junit;
+pub mod junit_out;
 pub mod live;
 pub mod project;
 pub mod pytest;

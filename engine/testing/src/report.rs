@@ -125,6 +125,11 @@ pub struct TestReport {
 }
 
 impl TestReport {
+    /// The cases that are not good.
+    pub fn bad(&self) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(|case| !case.status.is_good())
+    }
+
     /// A report in which nothing ran: a refusal, or a program that is not there.
     #[must_use]
     pub fn without_a_run(framework: &str, command: Vec<String>, outcome: Outcome) -> Self {

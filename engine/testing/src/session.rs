@@ -1,8 +1,6 @@
 //! Drives one run: starts it, follows it, reads what it left, and has it judged.
 
-use std::fs::Permissions;
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hotcell_sandbox::home::{CollectError, Home};
 use hotcell_sandbox::outcome::LayerState;
 use hotcell_sandbox::running::Finished;
-use hotcell_sandbox::{Bytes, Cause, Chunk, Engine, Outcome, Policy};
+use hotcell_sandbox::{Bytes, Cause, Chunk, Engine, Outcome, Policy, temporary};
 use tokio::sync::Notify;
 
 use crate::case::ReportError;
@@ -71,19 +69,21 @@ impl Session {
     /// # Errors
     /// When our files cannot be written to `TMPDIR`.
     pub fn new(framework: &'static dyn Framework, command: Command, mut policy: Policy) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("hotcell-").tempdir()?;
+        let folder = temporary::folder()?;
         for reporter in &command.reporters {
-            let host = folder.path().join(reporter.name);
-            // The folder keeps others out; the file can be read inside also where its owner cannot be mapped.
-            let mut file =
-                std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&host)?;
-            file.set_permissions(Permissions::from_mode(0o644))?;
-            file.write_all(reporter.text.as_bytes())?;
+            let host = temporary::file(&folder, reporter.name, reporter.text.as_bytes())?;
             policy = policy.read_only(host, Path::new(REPORTERS).join(reporter.name));
         }
         policy.job.env.extend(command.env.iter().cloned());
         policy.job.events = command.live == LiveSource::Descriptor;
         Ok(Self { framework, command, policy, cancel: Cancel::default(), _reporters: folder })
+    }
+
+    /// Lets this handle stop it.
+    #[must_use]
+    pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
+        self.cancel = cancel.clone();
+        self
     }
 
     /// A handle that stops it.

@@ -4,6 +4,8 @@
 //! an environment with nothing of the caller's but `PATH`. As root, [`everyone`] runs a test a second time as an
 //! ordinary user, with a copy of the binary in a place that everybody can read.
 
+mod venv;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -13,6 +15,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
+
+pub use venv::venv;
 
 /// The ordinary user's id, when the tests run as root.
 const ORDINARY: u32 = 65_534;
@@ -197,6 +201,12 @@ impl Call {
         self
     }
 
+    /// Adds words.
+    pub fn add<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&mut self, words: I) -> &mut Self {
+        self.command.args(words);
+        self
+    }
+
     /// Starts in this folder.
     #[must_use]
     pub fn cwd(mut self, folder: impl AsRef<Path>) -> Self {
@@ -247,7 +257,7 @@ impl Call {
 }
 
 /// What a call came to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Ended {
     /// What was called.
     pub shown: String,
@@ -259,6 +269,13 @@ pub struct Ended {
     pub stdout: Vec<u8>,
     /// All of standard error.
     pub stderr: String,
+}
+
+impl std::fmt::Debug for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "{}\ncode {:?}, signal {:?}", self.shown, self.code, self.signal)?;
+        write!(f, "--- stdout\n{}\n--- stderr\n{}\n---", self.text(), self.stderr)
+    }
 }
 
 impl Ended {

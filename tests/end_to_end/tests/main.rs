@@ -7,3 +7,4 @@ mod history;
 mod interface;
 mod streams;
 mod surroundings;
+mod testing;

@@ -1,5 +1,6 @@
 //! The fallback for hosts that forbid user namespaces: Landlock, seccomp and rlimits on the host's own tree.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use hotcell_sandbox::{Cause, Confinement, Layer, Policy};
@@ -80,6 +81,21 @@ async fn a_workspace_is_a_copy_and_folders_keep_their_place() {
     assert_eq!(stdout(&outcome), "originalchanged\n", "{}", told(&outcome));
     assert_eq!(std::fs::read(dir.path().join("a")).expect("read"), b"original");
     assert!(outcome.mounts.iter().any(|m| m.kind == "copy"));
+
+    let at_home = sh("cat ../shown/a ../deep/er; echo x >> ../deep/er")
+        .workspace(dir.path())
+        .read_only(dir.path(), "/home/sandbox/shown")
+        .read_only(dir.path().join("a"), "/home/sandbox/deep/er");
+    let outcome = run(&plain(at_home)).await;
+    assert_eq!(stdout(&outcome), "originaloriginal", "{}", told(&outcome));
+    assert_eq!(std::fs::read(dir.path().join("a")).expect("read"), b"original");
+
+    // The system's own /tmp is no scratch here: what is below it needs a rule of its own.
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(dir.path(), open).expect("opened");
+    let at_its_place =
+        run(&plain(sh("cat \"$0\"/a").arg(dir.path()).read_only(dir.path(), dir.path()))).await;
+    assert_eq!(stdout(&at_its_place), "original", "{}", told(&at_its_place));
 
     let elsewhere = run(&plain(sh("true").read_only(dir.path(), "/data"))).await;
     assert_eq!(elsewhere.cause, Cause::Refused, "{}", told(&elsewhere));

@@ -1,0 +1,151 @@
+//! `hotcell test`: from options to a report for people, for programs and for a workflow.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use hotcell_sandbox::Engine;
+use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_service::history::Stored;
+use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::state::StateChoice;
+use hotcell_service::test::{PreparedTest, TestRequest, Unready};
+use hotcell_testing::{Cancel, Selection, TestReport, github, junit_out};
+
+use crate::args::{Common, TestArgs};
+use crate::progress::Show;
+use crate::test_text::{Style, headline, page};
+use crate::{configuration, current_folder, exit, interrupted, notes, printed, run, runtime, state, usage};
+
+/// Runs the command; its exit status.
+pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
+    let stored = Stored::begin(typed(args));
+    // One run leaves the rest to its launcher; several clean up after each other.
+    let engine = if args.repeat > 1 { Engine::new() } else { Engine::for_one_run() };
+    let (prepared, choice) = match begin(common, args) {
+        Ok(begun) => begun,
+        Err(report) => return Ok(usage::fail(&report, common.json)),
+    };
+    let runtime = runtime()?;
+    let report = match prepared {
+        Ok(prepared) => {
+            run::warn_unset(&prepared.unset);
+            runtime.block_on(follow(common, args, &engine, &prepared))
+        }
+        Err(answered) => *answered,
+    };
+    let code = answer(common, args, &report);
+    // Who no longer reads the output has left: nothing more to say.
+    if code != exit::UNHEARD {
+        notes::after_run(&report.outcome, &stored.id, common);
+    }
+    run::remember_or_warn(&choice, &stored, &report.outcome);
+    engine.leave();
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+/// Tests that are ready, or the answer that is known without them.
+type Begun = (Result<PreparedTest, Box<TestReport>>, StateChoice);
+
+/// Everything that can be wrong with command line and configuration.
+fn begin(common: &Common, args: &TestArgs) -> Result<Begun, ErrorReport> {
+    let cwd = current_folder();
+    if let Some(file) = &args.junit {
+        can_be_written(file)?;
+    }
+    let configuration = configuration(common, Some(cwd.join(&args.project)))?;
+    let choice = state(common, &configuration);
+    run::named_state(&choice).map_err(|e| crate::runs::of_history(&e))?;
+    let request = TestRequest {
+        project: args.project.clone(),
+        framework: args.framework.clone(),
+        selection: Selection { filter: args.filter.clone(), fail_fast: args.fail_fast, jobs: None },
+        repeat: args.repeat,
+        settings: args.sandbox.settings(&cwd),
+    };
+    match request.prepare(&configuration, Surroundings::of_this_process()) {
+        Ok(prepared) => Ok((Ok(prepared), choice)),
+        Err(Unready::Answered(report)) => Ok((Err(report), choice)),
+        Err(Unready::Wrong(report)) => Err(report),
+    }
+}
+
+/// A file that cannot be written is found out before the tests run.
+fn can_be_written(file: &Path) -> Result<(), ErrorReport> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(file).map(drop).map_err(|e| {
+        ErrorReport::new(Code::InvalidValue, format!("--junit {}: {e}", file.display()))
+            .field("--junit")
+            .hint("name a file that can be written")
+    })
+}
+
+/// The command as it was typed, for the history.
+fn typed(args: &TestArgs) -> Vec<String> {
+    let mut words = vec!["test".to_owned(), args.project.display().to_string()];
+    words.extend(args.filter.iter().flat_map(|f| ["--filter".to_owned(), f.clone()]));
+    words
+}
+
+async fn follow(common: &Common, args: &TestArgs, engine: &Engine, prepared: &PreparedTest) -> TestReport {
+    let cancel = Cancel::default();
+    let mut show = Show::new(common, args.repeat, args.github);
+    let report = {
+        let mut running =
+            std::pin::pin!(prepared.run(engine, &cancel, |number, what| show.see(number, what)));
+        tokio::select! {
+            report = &mut running => report,
+            () = interrupted() => {
+                cancel.cancel();
+                running.await
+            }
+        }
+    };
+    show.end();
+    report
+}
+
+/// Prints the report everywhere it was asked for; the exit status.
+fn answer(common: &Common, args: &TestArgs, report: &TestReport) -> u8 {
+    let mut code = report.verdict.exit_code();
+    if common.json {
+        code = printed(exit::print_json(report), code);
+    } else {
+        let style = Style {
+            colour: io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+            verbose: common.verbose > 0,
+            github: args.github,
+        };
+        code = printed(exit::print_text(&page(report, style)), code);
+    }
+    for written in [
+        args.junit.as_deref().map(|file| write_junit(file, report)),
+        args.github.then(|| annotate(common, report)),
+    ] {
+        if let Some(Err(e)) = written {
+            notes::say(format!("error: {e}"));
+            code = exit::REFUSED;
+        }
+    }
+    code
+}
+
+fn write_junit(file: &Path, report: &TestReport) -> Result<(), String> {
+    let xml = junit_out::junit(report).map_err(|e| e.to_string())?;
+    std::fs::write(file, xml).map_err(|e| format!("--junit {}: {e}", file.display()))
+}
+
+/// Annotations go where GitHub reads them, and leave standard output to the one JSON object.
+fn annotate(common: &Common, report: &TestReport) -> Result<(), String> {
+    let lines = github::annotations(report);
+    let said = if common.json { io::stderr().write_all(lines.as_bytes()) } else { exit::print_text(&lines) };
+    said.map_err(|e| format!("--github: {e}"))?;
+    let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|f| !f.is_empty()) else {
+        tracing::warn!("--github: GITHUB_STEP_SUMMARY is not set, so there is no summary");
+        return Ok(());
+    };
+    let text = github::summary(report, &headline(report));
+    let mut open = OpenOptions::new();
+    let written = open.append(true).create(true).open(&file).and_then(|mut f| f.write_all(text.as_bytes()));
+    written.map_err(|e| format!("--github: {}: {e}", file.display()))
+}

@@ -1,0 +1,158 @@
+//! A test report for people: what failed first, each with its place, its source line and what was wrong; then one line.
+
+use std::fmt::Write as _;
+
+use hotcell_sandbox::outcome::Cause;
+use hotcell_sandbox::text::printable;
+use hotcell_testing::{Case, Status, TestReport, Verdict};
+
+/// Failures that are shown whole; of the others only the names.
+const WHOLE: usize = 10;
+/// Names beyond those.
+const NAMES: usize = 40;
+/// Lines of a message.
+const MESSAGE_LINES: usize = 8;
+/// Lines of details, with -v.
+const DETAIL_LINES: usize = 200;
+
+/// How a page looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// With colour.
+    pub colour: bool,
+    /// With tracebacks and what the tests printed.
+    pub verbose: bool,
+    /// A GitHub workflow reads it: nothing of a test's may look like a command.
+    pub github: bool,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// A line that a test wrote.
+    fn theirs(self, line: &str) -> String {
+        let line = printable(line);
+        if self.github { line.replace("##[", "# #[") } else { line }
+    }
+}
+
+/// What stands on standard output after a run.
+pub fn page(report: &TestReport, style: Style) -> String {
+    let mut out = String::new();
+    let bad: Vec<&Case> = report.bad().collect();
+    for case in bad.iter().take(WHOLE) {
+        whole(&mut out, case, style);
+    }
+    for case in bad.iter().skip(WHOLE).take(NAMES) {
+        let _ = writeln!(out, "{}  {}", label(case, style), style.theirs(&case.id));
+    }
+    if bad.len() > WHOLE + NAMES {
+        let _ = writeln!(out, "and {} more; --json has them all", bad.len() - WHOLE - NAMES);
+    }
+    for flaky in report.flaky.iter().flatten() {
+        let word = style.paint("33", "FLAKY");
+        let _ = writeln!(
+            out,
+            "{word}   {}  passed {} times, failed {}",
+            style.theirs(&flaky.id),
+            flaky.passed,
+            flaky.failed
+        );
+    }
+    // What ended a run from outside is said on standard error.
+    let theirs = matches!(report.outcome.cause, Cause::Exited | Cause::Signaled);
+    if let Some(reason) = report.reason.as_deref().filter(|_| theirs) {
+        let _ = writeln!(out, "{}", style.theirs(reason));
+    }
+    if !out.is_empty() && !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+    let code = if report.verdict == Verdict::Passed { "1;32" } else { "1;31" };
+    let _ = writeln!(out, "{}", style.paint(code, &style.theirs(&headline(report))));
+    out
+}
+
+fn label(case: &Case, style: Style) -> String {
+    match case.status {
+        Status::Failed => style.paint("31", "FAILED"),
+        Status::Errored => style.paint("31", "ERROR"),
+        Status::NotFinished => style.paint("33", "UNFINISHED"),
+        Status::Passed | Status::Skipped => case.status.name().to_uppercase(),
+    }
+}
+
+fn whole(out: &mut String, case: &Case, style: Style) {
+    let _ = writeln!(out, "{}  {}", label(case, style), style.theirs(&case.id));
+    if let Some(file) = &case.file {
+        let line = case.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let place = style.paint("2", &format!("{}{line}", style.theirs(file)));
+        let _ = writeln!(out, "    {place}");
+    }
+    if let Some(source) = case.source.as_deref().filter(|s| !s.is_empty()) {
+        let _ = writeln!(out, "    > {}", style.theirs(source));
+    }
+    let cut_off = (case.status == Status::NotFinished).then_some("was running when the run ended");
+    let message = case.message.as_deref().or(cut_off).unwrap_or_default();
+    lines(out, message, "E", MESSAGE_LINES, style);
+    if style.verbose {
+        for (text, mark) in [(&case.details, "|"), (&case.stdout, "1"), (&case.stderr, "2")] {
+            lines(out, text.as_deref().unwrap_or_default(), mark, DETAIL_LINES, style);
+        }
+    }
+    out.push('\n');
+}
+
+/// Lines of a test's, each behind a mark: none of them begins a line of ours.
+fn lines(out: &mut String, text: &str, mark: &str, most: usize, style: Style) {
+    let count = text.lines().count();
+    for line in text.lines().take(most) {
+        let _ = writeln!(out, "    {mark} {}", style.theirs(line));
+    }
+    if count > most {
+        let _ = writeln!(out, "    {mark} … {} more lines", count - most);
+    }
+}
+
+/// The one line that says it all.
+pub fn headline(report: &TestReport) -> String {
+    let totals = &report.totals;
+    let parts: Vec<String> = [
+        (totals.failed, "failed"),
+        (totals.errored, "with errors"),
+        (totals.not_finished, "not finished"),
+        (totals.passed, "passed"),
+        (totals.skipped, "skipped"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, word)| format!("{count} {word}"))
+    .collect();
+    let counts = if parts.is_empty() { "no tests".to_owned() } else { parts.join(", ") };
+    let mut line = match report.verdict {
+        Verdict::Passed => format!("passed: {counts}"),
+        Verdict::Failed => format!("failed: {counts}"),
+        Verdict::Limit => format!("stopped: {counts}"),
+        Verdict::Unusable => format!("no result: {counts}"),
+        _ => format!("not run: {counts}"),
+    };
+    if report.outcome.cause != Cause::Refused && report.outcome.usage.wall_us.is_some() {
+        let _ = write!(line, " in {}", crate::notes::time(totals.duration_ms.saturating_mul(1000)));
+    }
+    if let Some(flaky) = report.flaky.as_ref().filter(|f| !f.is_empty()) {
+        let _ = write!(line, " · {} flaky", flaky.len());
+    }
+    if let Some(runs) = &report.repeats {
+        let _ = write!(line, " · the worst of {} runs", runs.len());
+    }
+    let framework = [Some(report.framework.as_str()), report.framework_version.as_deref()];
+    let framework: Vec<&str> = framework.into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    if !framework.is_empty() {
+        let _ = write!(line, " · {}", framework.join(" "));
+    }
+    if let Some(interpreter) = &report.interpreter {
+        let _ = write!(line, " · {} ({})", interpreter.path, interpreter.version);
+    }
+    line
+}

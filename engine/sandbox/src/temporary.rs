@@ -1,0 +1,82 @@
+//! Private folders of the host for what one run needs: gone with their value, and found by the next start when the
+//! process that made them was killed before.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::owner::Owner;
+
+/// The beginning of every name; the owner follows, then a suffix that nobody can guess.
+const PREFIX: &str = "hotcell-";
+
+/// Makes a folder in `TMPDIR` that only this user can enter.
+///
+/// # Errors
+/// When `TMPDIR` cannot be written.
+pub fn folder() -> io::Result<TempDir> {
+    let name = Owner::this_process()?.next_name();
+    tempfile::Builder::new().prefix(&format!("{PREFIX}{name}-")).tempdir()
+}
+
+/// Writes a file into a folder of [`folder`]; its path. The folder keeps others out, and everybody may read the file, so
+/// that a sandbox can where its owner cannot be mapped.
+///
+/// # Errors
+/// When it is there already, or there is no room.
+pub fn file(folder: &TempDir, name: &str, text: &[u8]) -> io::Result<PathBuf> {
+    let path = folder.path().join(name);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.write_all(text)?;
+    Ok(path)
+}
+
+/// Removes the folders of processes that have ended.
+pub(crate) fn remove_leftovers() {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'))
+            .and_then(|(owner, _)| Owner::of(owner));
+        // Ours, or given by us to a sandbox: in a shared folder anybody can make such a name.
+        let made_by_us = entry.metadata().is_ok_and(|m| {
+            m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST)
+        });
+        if made_by_us
+            && owner.is_some_and(|owner| owner.is_gone())
+            && let Err(e) = fs::remove_dir_all(entry.path())
+        {
+            tracing::debug!(
+                "{}: left by a process that has ended, and cannot be removed: {e}",
+                entry.path().display()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dead_process_left_goes_and_the_rest_stays() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let dead = format!("{PREFIX}{}-0-x", crate::owner::owner_of_child(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let left = std::env::temp_dir().join(dead);
+        fs::create_dir(&left).unwrap();
+        let alive = folder().unwrap();
+        let written = file(&alive, "a", b"text").unwrap();
+        assert!(file(&alive, "a", b"other").is_err());
+        remove_leftovers();
+        assert!(!left.exists());
+        assert_eq!(fs::read(written).unwrap(), b"text");
+    }
+}

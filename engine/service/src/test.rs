@@ -1,0 +1,181 @@
+//! The verb `test`: a project becomes a command of its framework, the command a policy, and its runs one report.
+
+use std::path::{Path, PathBuf};
+
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::policy::{Confinement, HOME, Limits, Policy, Stdin};
+use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::{Engine, layer};
+use hotcell_testing::framework::{self, Command, Framework};
+use hotcell_testing::repeat::Repeats;
+use hotcell_testing::{Cancel, Progress, ProjectFolder, Selection, Session, TestReport, Verdict};
+
+use crate::config::{Configuration, Settings};
+use crate::report::{Code, ErrorReport};
+use crate::request::{RunRequest, What};
+
+/// A request to run a project's tests.
+#[derive(Clone, Debug)]
+pub struct TestRequest {
+    /// The project: a host folder, mounted copy-on-write.
+    pub project: PathBuf,
+    /// A framework's name; else what the project looks like.
+    pub framework: Option<String>,
+    /// Which tests, and how.
+    pub selection: Selection,
+    /// How often; at least once.
+    pub repeat: u32,
+    /// Limits, profile and the like; they go before what is configured.
+    pub settings: Settings,
+}
+
+/// Why tests did not begin.
+#[derive(Debug)]
+pub enum Unready {
+    /// Something that a person has to change in the request or the configuration.
+    Wrong(ErrorReport),
+    /// The answer is known without a run.
+    Answered(Box<TestReport>),
+}
+
+/// Tests that are ready to run.
+#[derive(Debug)]
+pub struct PreparedTest {
+    framework: &'static dyn Framework,
+    command: Command,
+    policy: Policy,
+    repeat: u32,
+    /// Variables that were to be passed through and are not set; for a warning.
+    pub unset: Vec<std::ffi::OsString>,
+}
+
+impl TestRequest {
+    /// Finds the framework and what it needs.
+    ///
+    /// # Errors
+    /// [`Unready`]; nothing ran then.
+    pub fn prepare(
+        &self,
+        configuration: &Configuration,
+        around: Surroundings,
+    ) -> Result<PreparedTest, Unready> {
+        let named = self.framework.as_deref().map(named).transpose().map_err(Unready::Wrong)?;
+        let path = around.cwd.join(&self.project);
+        let project = ProjectFolder::open(&path).map_err(|e| {
+            let what = if path.is_file() {
+                "it is a file; name the project's folder".to_owned()
+            } else {
+                e.to_string()
+            };
+            refused(format!("the project {} cannot be opened: {what}", self.project.display()))
+        })?;
+        let framework = match named {
+            Some(framework) => framework,
+            None => match hotcell_testing::detect(&project).into_iter().next() {
+                Some((framework, evidence)) => {
+                    tracing::info!("{}: {}", framework.name(), evidence.reason);
+                    framework
+                }
+                None => return Err(nothing_to_run(&self.project)),
+            },
+        };
+        let command = framework
+            .command(&self.selection, &project)
+            .map_err(|e| Unready::Wrong(ErrorReport::new(Code::InvalidValue, e.to_string())))?;
+        let request = RunRequest {
+            what: What::Program(command.argv.clone()),
+            workspace: Some(self.project.clone()),
+            settings: self.settings.clone(),
+            limits: Limits::for_tests(),
+            stdin: Stdin::Null,
+        };
+        let merged = request.merge(configuration).map_err(Unready::Wrong)?;
+        let typed = command.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        let prepared = request
+            .prepare(merged, around)
+            .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
+        let (mut policy, unset) = prepared.into_policy();
+        if policy.shape.confinement == Confinement::LandlockOnly {
+            seen_from_the_project(&mut policy);
+        }
+        Ok(PreparedTest { framework, command, policy, repeat: self.repeat.max(1), unset })
+    }
+}
+
+impl PreparedTest {
+    /// Runs them, each time in a fresh sandbox. `progress` is called as things happen, with the number of the run from
+    /// 1; it must not wait for anything.
+    pub async fn run(
+        &self,
+        engine: &Engine,
+        cancel: &Cancel,
+        mut progress: impl FnMut(u32, Progress<'_>) + Send,
+    ) -> TestReport {
+        let mut repeats = Repeats::default();
+        for number in 1..=self.repeat {
+            let session = Session::new(self.framework, self.command.clone(), self.policy.clone());
+            let report = match session {
+                Ok(session) => {
+                    session.cancelled_by(cancel).run(engine, &mut |what| progress(number, what)).await
+                }
+                Err(e) => {
+                    let why = format!(
+                        "hotcell's own files for the run cannot be written: {e}; make room in TMPDIR"
+                    );
+                    let outcome = Outcome::without_a_run(Cause::Refused, why);
+                    TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)
+                }
+            };
+            // What could not begin will not begin the next time either.
+            let last = report.verdict > Verdict::Limit;
+            repeats.add(report);
+            if last {
+                break;
+            }
+        }
+        let none = || Outcome::without_a_run(Cause::Internal, "no run was asked for");
+        repeats
+            .finish()
+            .unwrap_or_else(|| TestReport::without_a_run(self.framework.name(), Vec::new(), none()))
+    }
+}
+
+/// Without a mount namespace the home folder is somewhere else: the same, as seen from the project in it.
+fn seen_from_the_project(policy: &mut Policy) {
+    let home = format!("{HOME}/");
+    for word in policy.job.argv.iter_mut().skip(1) {
+        if let Some(text) = word.to_str().filter(|text| text.contains(&home)) {
+            *word = text.replace(&home, "../").into();
+        }
+    }
+}
+
+fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
+    framework::framework(name).ok_or_else(|| {
+        let known: Vec<&str> = framework::frameworks().iter().map(|f| f.name()).collect();
+        let near = layer::nearest(name, known.iter().copied()).unwrap_or("pytest");
+        ErrorReport::new(Code::UnknownName, format!("there is no framework {name:?}"))
+            .field("--framework")
+            .hint(format!("did you mean {near}? there are {}", known.join(", ")))
+    })
+}
+
+fn refused(why: String) -> Unready {
+    answered(TestReport::without_a_run("", Vec::new(), Outcome::without_a_run(Cause::Refused, why)))
+}
+
+fn nothing_to_run(project: &Path) -> Unready {
+    let known: Vec<&str> = framework::frameworks().iter().map(|f| f.name()).collect();
+    let why = format!(
+        "no tests were found in {}: nothing there looks like {}; name the framework with --framework",
+        project.display(),
+        known.join(" or ")
+    );
+    let outcome = Outcome::without_a_run(Cause::Refused, why);
+    let report = TestReport::without_a_run("", Vec::new(), outcome);
+    answered(TestReport { verdict: Verdict::Unusable, ..report })
+}
+
+fn answered(report: TestReport) -> Unready {
+    Unready::Answered(Box::new(report))
+}

@@ -1,0 +1,47 @@
+//! A virtual environment with a real pytest, made by our own hands from PyPI.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// What is installed; `scripts/test` installs the same into `$HOTCELL_TEST_VENV`.
+const PYTEST: &str = "pytest==9.2.0";
+
+/// The environment's folder, which everybody may read; `None` where it cannot be made, which is said.
+pub fn venv() -> Option<&'static Path> {
+    static VENV: OnceLock<Option<PathBuf>> = OnceLock::new();
+    VENV.get_or_init(|| {
+        if let Some(path) = std::env::var_os("HOTCELL_TEST_VENV") {
+            return Some(path.into());
+        }
+        // Not removed at the end: a static is never dropped. The next process finds it.
+        let folder = std::env::temp_dir().join(format!("hotcell-venv-{}", nix::unistd::geteuid()));
+        if folder.join("ready").is_file() {
+            return Some(folder);
+        }
+        match make(&folder) {
+            Ok(()) => Some(folder),
+            Err(why) => {
+                println!("skipped: no {PYTEST}: {why}");
+                None
+            }
+        }
+    })
+    .as_deref()
+}
+
+fn make(folder: &Path) -> Result<(), String> {
+    let run = |program: &Path, words: &[&str]| {
+        let output = Command::new(program).args(words).output().map_err(|e| e.to_string())?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned())
+            }
+        }
+    };
+    let text = folder.to_str().ok_or("its path is not UTF-8")?;
+    run(Path::new("/usr/bin/python3"), &["-m", "venv", "--clear", text])?;
+    run(&folder.join("bin/python"), &["-m", "pip", "install", "--quiet", PYTEST])?;
+    std::fs::write(folder.join("ready"), "").map_err(|e| e.to_string())
+}
