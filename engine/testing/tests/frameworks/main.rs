@@ -33,7 +33,7 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// A virtual environment with pytest and pytest-xdist, made once and removed when this process has ended.
+/// A virtual environment with pytest (as `HOTCELL_TEST_PYTEST` names it) and pytest-xdist, made once and removed when this process has ended.
 fn with_pytest() -> Option<&'static Path> {
     static VENV: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = VENV.get_or_init(|| {
@@ -56,7 +56,10 @@ fn with_pytest() -> Option<&'static Path> {
             }
         };
         run(Path::new(SYSTEM_PYTHON), &["-m".as_ref(), "venv".as_ref(), venv.as_os_str()])?;
-        run(&venv.join("bin/pip"), &["-q", "install", "pytest", "pytest-xdist"].map(OsStr::new))?;
+        // Such as `pytest==7.2.*`, the oldest that is supported.
+        let pytest = std::env::var_os("HOTCELL_TEST_PYTEST").unwrap_or_else(|| "pytest".into());
+        let words = ["-q", "install", "pytest-xdist"].map(OsStr::new);
+        run(&venv.join("bin/pip"), &[&words[..], &[&pytest]].concat())?;
         Ok(venv)
     });
     match made {
