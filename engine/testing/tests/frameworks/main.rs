@@ -37,6 +37,11 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
 fn with_pytest() -> Option<&'static Path> {
     static VENV: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = VENV.get_or_init(|| {
+        let wanted = std::env::var_os("HOTCELL_TEST_PYTEST");
+        // What a script has made for every suite.
+        if let (None, Some(venv)) = (&wanted, std::env::var_os("HOTCELL_TEST_VENV")) {
+            return Ok(venv.into());
+        }
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?.keep();
         let venv = folder.join("venv");
         // Its input ends with us.
@@ -57,7 +62,7 @@ fn with_pytest() -> Option<&'static Path> {
         };
         run(Path::new(SYSTEM_PYTHON), &["-m".as_ref(), "venv".as_ref(), venv.as_os_str()])?;
         // Such as `pytest==7.2.*`, the oldest that is supported.
-        let pytest = std::env::var_os("HOTCELL_TEST_PYTEST").unwrap_or_else(|| "pytest".into());
+        let pytest = wanted.unwrap_or_else(|| "pytest".into());
         let words = ["-q", "install", "pytest-xdist"].map(OsStr::new);
         run(&venv.join("bin/pip"), &[&words[..], &[&pytest]].concat())?;
         Ok(venv)
