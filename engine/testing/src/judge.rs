@@ -258,22 +258,29 @@ fn join(
     live: &LiveLog,
     doubts: &mut Doubts,
 ) -> Vec<Case> {
-    let mut entries: HashMap<String, Entry> = HashMap::new();
-    let mut order = Vec::new();
     let there = report.is_some();
+    let mut known: Vec<Option<Entry>> = vec![None; live.seen().len()];
+    let mut unknown: Vec<Option<Entry>> = Vec::new();
+    let mut index: HashMap<String, usize> = HashMap::new();
     for entry in report.unwrap_or_default().entries {
-        match entries.get_mut(&entry.id) {
-            Some(known) => merge(known, entry),
+        let slot = match live.position(&entry.id) {
+            Some(at) => &mut known[at],
             None => {
-                order.push(entry.id.clone());
-                entries.insert(entry.id.clone(), entry);
+                let at = *index.entry(entry.id.clone()).or_insert(unknown.len());
+                if at == unknown.len() {
+                    unknown.push(None);
+                }
+                &mut unknown[at]
             }
+        };
+        match slot {
+            Some(first) => merge(first, entry),
+            None => *slot = Some(entry),
         }
     }
     let name = |id: &str| clip(id, 200);
-    let mut cases = Vec::with_capacity(order.len().max(live.seen().len()));
-    for seen in live.seen() {
-        let entry = entries.remove(&*seen.id);
+    let mut cases = Vec::with_capacity(known.len() + unknown.len());
+    for (seen, entry) in live.seen().iter().zip(known) {
         match (&entry, seen.open, seen.status) {
             (_, 1.., _) => doubts.incomplete(format!("{} started and did not end", name(&seen.id))),
             (None, ..) if there => doubts.incomplete(format!("the report lacks {}", name(&seen.id))),
@@ -287,11 +294,9 @@ fn join(
         }
         cases.push(case(framework, Some(seen), entry));
     }
-    for id in order {
-        if let Some(entry) = entries.remove(&id) {
-            doubts.inconsistent(format!("{} is in the report and was never seen", name(&id)));
-            cases.push(case(framework, None, Some(entry)));
-        }
+    for entry in unknown.into_iter().flatten() {
+        doubts.inconsistent(format!("{} is in the report and was never seen", name(&entry.id)));
+        cases.push(case(framework, None, Some(entry)));
     }
     if doubts.left_out > 0 {
         let more = format!("and {} more", doubts.left_out);

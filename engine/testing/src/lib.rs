@@ -3,6 +3,21 @@
 //! A test run has three witnesses, all of them in the hands of the tests: the final report, what was seen live, and
 //! the exit code. A run has passed only when all three say so of every test.
 //!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use hotcell_sandbox::{Engine, Policy};
+//! use hotcell_testing::{ProjectFolder, Selection, Session, detect, show};
+//!
+//! let project = ProjectFolder::open("shop".as_ref())?;
+//! let (framework, _evidence) = detect(&project).remove(0);
+//! let command = framework.command(&Selection::default(), &project)?;
+//! let policy = Policy::new("python3").args(&command.argv[1..]).workspace("shop");
+//! let session = Session::new(framework, command, policy)?;
+//! let report = session.run(Engine::shared(), &mut |_| ()).await;
+//! print!("{}", show::report(&report));
+//! # Ok(()) }
+//! ```
+//!
 //! | module | idea |
 //! | --- | --- |
 //! | [`framework`] | what is known about one framework: [`pytest`], [`unittest`] |

@@ -118,6 +118,12 @@ impl LiveLog {
         &self.seen
     }
 
+    /// Where in [`LiveLog::seen`] a test stands.
+    #[must_use]
+    pub fn position(&self, id: &str) -> Option<usize> {
+        self.index.get(id).copied()
+    }
+
     /// How many tests started.
     #[must_use]
     pub fn started(&self) -> u64 {

@@ -167,27 +167,41 @@ fn escape(text: &str) -> String {
 }
 
 /// Finds the node id of a `testcase`: what ran is known, and each id is written in one way only.
-struct Ids<'a>(HashMap<(String, String), Vec<&'a crate::live::Seen>>);
+struct Ids<'a> {
+    live: &'a LiveLog,
+    /// By what [`key`] makes of an id, the first test.
+    first: HashMap<String, usize>,
+    /// Further tests that are written like a first one.
+    alike: HashMap<usize, Vec<usize>>,
+}
+
+/// `classname` and `name` in one.
+fn key(classname: &str, name: &str) -> String {
+    // Neither can have this character: XML does not.
+    format!("{classname}\0{name}")
+}
 
 impl<'a> Ids<'a> {
     fn new(live: &'a LiveLog) -> Self {
-        let mut ids: HashMap<_, Vec<_>> = HashMap::new();
-        for seen in live.seen() {
+        let mut ids = Self { live, first: HashMap::new(), alike: HashMap::new() };
+        for (at, seen) in live.seen().iter().enumerate() {
             let mut names = mangle(&seen.id);
             let name = escape(&names.pop().unwrap_or_default());
-            ids.entry((names.join("."), name)).or_default().push(seen);
+            let first = *ids.first.entry(key(&names.join("."), &name)).or_insert(at);
+            if first != at {
+                ids.alike.entry(first).or_default().push(at);
+            }
         }
-        Self(ids)
+        ids
     }
 
     fn of(&self, case: &junit::TestCase) -> String {
-        let key = (case.classname.clone(), case.name.clone());
-        let known = self.0.get(&key).map(Vec::as_slice).unwrap_or_default();
+        let Some(first) = self.first.get(&key(&case.classname, &case.name)) else { return guess(case) };
         // `a/b.py::c` and `a.py::b::c` look alike; their files do not.
-        match known.iter().find(|seen| seen.file == case.file).or(known.first()) {
-            Some(seen) => seen.id.to_string(),
-            None => guess(case),
-        }
+        let all = std::iter::once(first).chain(self.alike.get(first).into_iter().flatten());
+        let mut all = all.map(|at| &self.live.seen()[*at]);
+        let same_file = all.clone().find(|seen| seen.file == case.file);
+        same_file.or_else(|| all.next()).map(|seen| seen.id.to_string()).unwrap_or_default()
     }
 }
 

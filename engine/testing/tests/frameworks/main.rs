@@ -33,10 +33,15 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// A virtual environment with pytest and pytest-xdist, made once and removed when this process has ended.
+/// A virtual environment with pytest (as `HOTCELL_TEST_PYTEST` names it) and pytest-xdist, made once and removed when this process has ended.
 fn with_pytest() -> Option<&'static Path> {
     static VENV: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = VENV.get_or_init(|| {
+        let wanted = std::env::var_os("HOTCELL_TEST_PYTEST");
+        // What a script has made for every suite.
+        if let (None, Some(venv)) = (&wanted, std::env::var_os("HOTCELL_TEST_VENV")) {
+            return Ok(venv.into());
+        }
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?.keep();
         let venv = folder.join("venv");
         // Its input ends with us.
@@ -56,7 +61,10 @@ fn with_pytest() -> Option<&'static Path> {
             }
         };
         run(Path::new(SYSTEM_PYTHON), &["-m".as_ref(), "venv".as_ref(), venv.as_os_str()])?;
-        run(&venv.join("bin/pip"), &["-q", "install", "pytest", "pytest-xdist"].map(OsStr::new))?;
+        // Such as `pytest==7.2.*`, the oldest that is supported.
+        let pytest = wanted.unwrap_or_else(|| "pytest".into());
+        let words = ["-q", "install", "pytest-xdist"].map(OsStr::new);
+        run(&venv.join("bin/pip"), &[&words[..], &[&pytest]].concat())?;
         Ok(venv)
     });
     match made {
