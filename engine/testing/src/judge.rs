@@ -11,7 +11,8 @@ use crate::case::{Case, Entry, FinalReport, ReportError, Status};
 use crate::framework::{ExitMeaning, Framework};
 use crate::live::{LiveLog, Seen};
 use crate::report::Totals;
-use crate::text::{clip, printable};
+use crate::text::clip;
+use hotcell_sandbox::text::printable;
 
 /// The most reasons that are named.
 const MOST_REASONS: usize = 6;

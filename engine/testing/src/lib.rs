@@ -6,7 +6,7 @@
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use hotcell_sandbox::{Engine, Policy};
-//! use hotcell_testing::{ProjectFolder, Selection, Session, detect, show};
+//! use hotcell_testing::{ProjectFolder, Selection, Session, detect};
 //!
 //! let project = ProjectFolder::open("shop".as_ref())?;
 //! let (framework, _evidence) = detect(&project).remove(0);
@@ -14,13 +14,13 @@
 //! let policy = Policy::new("python3").args(&command.argv[1..]).workspace("shop");
 //! let session = Session::new(framework, command, policy)?;
 //! let report = session.run(Engine::shared(), &mut |_| ()).await;
-//! print!("{}", show::report(&report));
+//! println!("{:?}: {} passed, {} failed", report.verdict, report.totals.passed, report.totals.failed);
 //! # Ok(()) }
 //! ```
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`framework`] | what is known about one framework: [`pytest`], [`unittest`] |
+//! | [`mod@framework`] | what is known about one framework: [`pytest`], [`unittest`] |
 //! | [`project`], [`python`] | reading a hostile project to find it |
 //! | [`event`], [`live`] | what is seen while tests run |
 //! | [`case`], [`junit`] | what final reports say |
@@ -28,7 +28,7 @@
 //! | [`report`], [`repeat`] | `hotcell.test_report/1`; several runs in one |
 //! | [`session`] | drives a run |
 //! | [`junit_out`], [`github`] | a report as JUnit XML, and for a GitHub workflow |
-//! | [`show`], [`text`] | lines for people; text cut to size |
+//! | [`text`] | text cut to size |
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,6 @@ pub mod python;
 pub mod repeat;
 pub mod report;
 pub mod session;
-pub mod show;
 pub mod text;
 pub mod unittest;
 

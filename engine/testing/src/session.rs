@@ -24,7 +24,7 @@ pub const LARGEST_REPORT: Bytes = Bytes::mib(64);
 /// The most cases whose line is looked up in the project.
 const MOST_SOURCES: usize = 100;
 
-/// Something to show while tests run. It is from hostile programs: see [`crate::show`].
+/// Something to show while tests run. It is from hostile programs: write it with [`hotcell_sandbox::text::printable`].
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// What the framework says.

@@ -1,4 +1,4 @@
-//! Text from hostile programs: cut to size, counted, and made fit for a terminal.
+//! Text from hostile programs: cut to size and counted.
 
 /// How much text may still be kept. When it is used up, details go first and names end the reading.
 #[derive(Clone, Debug)]
@@ -39,22 +39,6 @@ pub fn clip(text: &str, most: usize) -> String {
     format!("{}\n… {} bytes left out …\n{}", &text[..head], tail - head, &text[tail..])
 }
 
-/// Text for a terminal: control characters are written out, so that no test's name can move the cursor, and one line
-/// stays one line.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let turns = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,11 +63,6 @@ mod tests {
         #[test]
         fn cutting_never_panics_and_holds(text in ".{0,80}", most in 0usize..40) {
             prop_assert!(clip(&text, most).len() <= most + 64);
-        }
-
-        #[test]
-        fn nothing_that_moves_the_cursor_is_printed(text in any::<String>()) {
-            prop_assert!(!printable(&text).chars().any(char::is_control));
         }
     }
 }
