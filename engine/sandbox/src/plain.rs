@@ -68,17 +68,26 @@ impl Scratch {
         let name = place.file_name().ok_or_else(cannot_name)?;
         if !source.folder {
             let folder = source.host.parent().ok_or_else(cannot_name)?;
-            let from = Dir::open_ambient_dir(folder, ambient_authority())?;
+            let from = open_straight(folder)?;
             let theirs = source.host.file_name().ok_or_else(cannot_name)?;
             return copy_file((&from, theirs), (&to, name), self.owner, room);
         }
-        let from = Dir::open_ambient_dir(&source.host, ambient_authority())?;
+        let from = open_straight(&source.host)?;
         let mode = from.dir_metadata()?.mode() & 0o777;
         to.create_dir(name)?;
         let to = to.open_dir(name)?;
         copy_folder(&from, &to, self.owner, room, 0)?;
         give(&to.open(".")?.into_std(), self.owner, mode)
     }
+}
+
+/// Opens a folder that was found already, whose path has no links: one that was put there since is not followed.
+fn open_straight(folder: &Path) -> io::Result<Dir> {
+    use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+    let how = OpenHow::new()
+        .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    Ok(Dir::from_std_file(openat2(AT_FDCWD, folder, how)?.into()))
 }
 
 /// Copies a folder by descriptors only: whoever owns it may swap its files for links and pipes meanwhile, and nothing

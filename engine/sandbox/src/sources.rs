@@ -41,7 +41,26 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
         }
         sources.push(Source { host: found, inside, kind, folder });
     }
+    refuse_new_places(&sources)?;
     Ok(sources)
+}
+
+/// Within a folder that is the host's own, a place for another would have to be made on the host.
+fn refuse_new_places(sources: &[Source]) -> Result<(), Refusal> {
+    for outer in sources.iter().filter(|s| s.kind == SourceKind::ReadWrite && s.folder) {
+        for inner in sources {
+            let Ok(below) = inner.inside.strip_prefix(&outer.inside) else { continue };
+            let place = outer.host.join(below);
+            if !below.as_os_str().is_empty() && place.symlink_metadata().is_err() {
+                return Err(Refusal::new(format!(
+                    "{} would have to be made on the host to show {} there; make it first, or name another place",
+                    place.display(),
+                    inner.host.display()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Places inside that a job cannot cover.

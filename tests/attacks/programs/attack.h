@@ -41,7 +41,8 @@ struct attack {
 
 /* One table for each file, ended by a null name. */
 extern const struct attack files_attacks[], proc_attacks[], syscall_attacks[], namespace_attacks[], network_attacks[],
-    process_attacks[], resource_attacks[], cgroup_attacks[], works_attacks[];
+    process_attacks[], resource_attacks[], cgroup_attacks[], works_attacks[], race_attacks[], sharing_attacks[],
+    host_attacks[];
 
 /* What a decoy process keeps in its memory, at the same address in every copy of this static program. */
 extern const char decoy_secret[32];
@@ -54,6 +55,8 @@ void end(int code, const char *format, ...) __attribute__((noreturn, format(prin
 const char *need(const char *key);
 const char *opt(const char *key);
 long need_number(const char *key);
+/* What stands after `--`: a command. */
+char **rest(void);
 /* A path below the writable folder. */
 const char *home(const char *name);
 /* A marker that the decoys contain. */

@@ -209,7 +209,32 @@ static void fill_disk(void) {
     end(wrote > 0 ? STOPPED : BROKEN, "stopped after %ld MiB", wrote);
 }
 
+/* A slash behind a link makes a folder of it, whatever O_NOFOLLOW says. */
+static void no_follow(void) {
+    char folder[PATH_MAX], name[PATH_MAX], path[2 * PATH_MAX], text[64];
+    snprintf(folder, sizeof folder, "%s", need("secret"));
+    char *slash = strrchr(folder, '/');
+    snprintf(name, sizeof name, "%s", slash + 1);
+    *slash = 0;
+    const char *to[] = {folder, need("secret")};
+    const char *tails[] = {"/", "/.", "//", "/./", "/../readable/"};
+    for (int l = 0; l < 2; l++) {
+        const char *link = home(l ? "to-file" : "to-folder");
+        unlink(link);
+        if (symlink(to[l], link)) end(MISSING, "symlink: %s", strerrorname_np(errno));
+        for (size_t t = 0; t < sizeof tails / sizeof *tails; t++) {
+            snprintf(path, sizeof path, "%s%s", link, tails[t]);
+            int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+            int file = fd < 0 ? -1 : openat(fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+            if (file >= 0 && read(file, text, 1) == 1) end(THROUGH, "through: %s", tails[t]);
+            attempt(-1, tails[t]);
+        }
+    }
+    all_stopped();
+}
+
 const struct attack files_attacks[] = {
+    {"no_follow", no_follow},
     {"read_denied", read_denied},
     {"read_by_symlink", read_by_symlink},
     {"hard_link", hard_link},

@@ -28,6 +28,12 @@ const char *need(const char *key) {
 }
 long need_number(const char *key) { return strtol(need(key), NULL, 10); }
 
+char **rest(void) {
+    for (char **a = arguments; *a; a++)
+        if (!strcmp(*a, "--") && a[1]) return a + 1;
+    end(BROKEN, "no command after --");
+}
+
 const char *home(const char *name) {
     static char paths[8][PATH_MAX];
     static int turn;
@@ -101,7 +107,8 @@ int in_child(int (*f)(void)) {
 int main(int argc, char **argv) {
     static const struct attack *const tables[] = {files_attacks,   proc_attacks,     syscall_attacks,
                                                   namespace_attacks, network_attacks, process_attacks,
-                                                  resource_attacks, cgroup_attacks,  works_attacks};
+                                                  resource_attacks, cgroup_attacks,  works_attacks,
+                                                  race_attacks,    sharing_attacks,  host_attacks};
     if (argc < 2) end(BROKEN, "usage: attack NAME key=value…");
     arguments = argv + 2;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)

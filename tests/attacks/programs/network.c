@@ -113,7 +113,10 @@ static void abstract_datagram(void) {
     struct msghdr m = {.msg_name = &to, .msg_namelen = (socklen_t)n, .msg_iov = &io, .msg_iovlen = 1};
     struct mmsghdr many = {.msg_hdr = m};
     int fd = quick(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (fd < 0) attempt(-1, "socket");
+    if (fd < 0) {
+        attempt(-1, "socket");
+        all_stopped();
+    }
     attempt(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, (socklen_t)n), "sendto");
     attempt(sendmsg(fd, &m, 0), "sendmsg");
     attempt(sendmmsg(fd, &many, 1, 0) == 1 ? 0 : -1, "sendmmsg");

@@ -1,5 +1,6 @@
 /* /proc, /sys and /dev. Nothing here is written where that would change the machine: opening for writing is proof enough. */
 #include "attack.h"
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/timex.h>
 
@@ -268,7 +269,46 @@ static void host_name(void) {
     end(STOPPED, "stopped: called %s", name);
 }
 
+/* Whether anything that tells a process about itself holds a word, given in hexadecimal so that it does not stand in its own
+ * arguments. */
+static void word_in_sight(void) {
+    static const char *places[] = {"mountinfo", "mounts", "mountstats", "maps", "smaps", "cmdline", "environ", "auxv", "cgroup", "status", "stat", "comm"};
+    static const char *links[] = {"cwd", "exe", "root", "fd/0", "fd/1", "fd/2"};
+    static char text[1 << 20];
+    char word[128] = {0};
+    const char *hex = need("word");
+    for (size_t i = 0; i < sizeof word - 1 && hex[2 * i]; i++) {
+        char pair[3] = {hex[2 * i], hex[2 * i + 1], 0};
+        word[i] = (char)strtol(pair, NULL, 16);
+    }
+    int found = 0;
+    for (int self = 0; self < 2; self++) {
+        const char *who = self ? "self" : "1";
+        char path[64];
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            snprintf(path, sizeof path, "/proc/%s/%s", who, places[i]);
+            ssize_t n = slurp(path, text, sizeof text);
+            char *at = n > 0 ? memmem(text, (size_t)n, word, strlen(word)) : NULL;
+            if (!at) continue;
+            char *line = at;
+            while (line > text && line[-1] != '\n') line--;
+            fprintf(stderr, "%s: %.*s; ", path, (int)strcspn(line, "\n"), line);
+            found++;
+        }
+        for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+            snprintf(path, sizeof path, "/proc/%s/%s", who, links[i]);
+            ssize_t n = readlink(path, text, sizeof text);
+            if (n > 0 && memmem(text, (size_t)n, word, strlen(word))) found++, fprintf(stderr, "%s: %.*s; ", path, (int)n, text);
+        }
+    }
+    const char *executed = (const char *)getauxval(AT_EXECFN);
+    if (executed && strstr(executed, word)) found++, fprintf(stderr, "AT_EXECFN: %s; ", executed);
+    if (getcwd(text, sizeof text) && strstr(text, word)) found++, fprintf(stderr, "getcwd: %s; ", text);
+    end(found ? THROUGH : STOPPED, "%d places hold the word", found);
+}
+
 const struct attack proc_attacks[] = {
+    {"word_in_sight", word_in_sight},
     {"overwrite_exe", overwrite_exe},
     {"say_and_wait", say_and_wait},
     {"open_for_writing", open_for_writing},

@@ -32,6 +32,22 @@ static void memory_in_children(void) {
     usleep(300000);
     end(THROUGH, "through: eight children hold %ld MiB", mib);
 }
+/* A child takes too much; the leader outlives it, and ends or stays. */
+static void child_out_of_memory(void) {
+    long mib = need_number("mib");
+    pid_t child = fork();
+    if (child == 0) {
+        char *block = mmap(NULL, (size_t)mib << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        if (block != MAP_FAILED) memset(block, 'x', (size_t)mib << 20);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    printf("child %s\n", WIFSIGNALED(status) ? "killed" : "ended");
+    fflush(stdout);
+    while (opt("stays")) sleep(60);
+    end(STOPPED, "the leader is there");
+}
 static void memory_in_memfd(void) {
     long mib = need_number("mib");
     static char block[1 << 20];
@@ -104,6 +120,7 @@ static void binary_output(void) {
 const struct attack resource_attacks[] = {
     {"memory_touched", memory_touched},
     {"memory_in_children", memory_in_children},
+    {"child_out_of_memory", child_out_of_memory},
     {"memory_in_memfd", memory_in_memfd},
     {"descriptors", descriptors},
     {"core_dump", core_dump},

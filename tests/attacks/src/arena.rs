@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroups::Ceiling;
 use crate::run::User;
-use crate::{driver, programs, unsafe_calls};
+use crate::{driver, programs, special, unsafe_calls};
 
 /// The argument by which the test program knows that it is a stage of an arena.
 pub const STAGE: &str = "--hotcell-arena-stage";
@@ -191,6 +191,9 @@ pub fn stage(arguments: &[OsString]) -> Option<i32> {
         "init" => task(rest).and_then(|t| init(&t)),
         "hop" => task(rest).and_then(|t| hop(&t)),
         "driver" => inside().and_then(|()| task(rest)).and_then(|t| driver::main(&t)),
+        "once" => {
+            inside().and_then(|()| special::once(rest.first().and_then(|a| a.to_str()).unwrap_or_default()))
+        }
         "bare" => inside().and_then(|()| bare(rest)),
         other => Err(io::Error::other(format!("no stage {other}"))),
     };

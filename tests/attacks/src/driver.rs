@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::arena::{STAGE, Task};
 use crate::decoys::{Decoys, read_bounded};
 use crate::run::{Ending, Run, Setting};
-use crate::table::{Expect, Probe, ROWS, Row, Wall};
+use crate::table::{Expect, Probe, Row, Wall, rows};
 use crate::{engine, special};
 
 /// Longest life of a program without a sandbox.
@@ -29,6 +29,8 @@ pub enum Work {
     Bare(String),
     /// A row without a sandbox, and then in every setting.
     Full(String),
+    /// A row in the weaker confinement, without namespaces.
+    LandlockOnly(String),
     /// One of [`special::ALL`].
     Special(String),
 }
@@ -39,7 +41,7 @@ pub enum Work {
 /// When the decoys cannot be made or there is no such row.
 pub fn main(task: &Task) -> io::Result<i32> {
     let find = |name: &str| {
-        ROWS.iter()
+        rows()
             .find(|r| r.test_name() == name)
             .ok_or_else(|| io::Error::other(format!("there is no row {name}")))
     };
@@ -63,13 +65,22 @@ pub fn main(task: &Task) -> io::Result<i32> {
                 print(&run)?;
             }
         }
+        Work::LandlockOnly(name) => {
+            let row = find(name)?;
+            let decoys = Decoys::new(&task.base)?;
+            let mut run =
+                engine::run(row, &argv(row, &decoys, &task.base), &task.base, Setting::LandlockOnly, &[]);
+            run.survivor = Decoys::end_survivors(TEARDOWN);
+            print(&run)?;
+        }
         Work::Special(name) => {
             let test = special::ALL
                 .iter()
                 .find(|s| s.name == *name)
                 .ok_or_else(|| io::Error::other(format!("there is no special test {name}")))?;
             let decoys = Decoys::new(&task.base)?;
-            let result = (test.run)(&special::Place { base: &task.base, decoys: &decoys });
+            let place = special::Place { base: &task.base, decoys: &decoys };
+            let result = (test.run)(&place).unwrap_or_else(special::Said::Bad);
             println!("{}", serde_json::to_string(&result)?);
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 pub use hotcell_sandbox::Layer;
 use hotcell_sandbox::danger::WeakensTheSandbox;
-use hotcell_sandbox::{Bytes, Cause, Engine, Limits, Network, Outcome, Policy};
+use hotcell_sandbox::{Bytes, Cause, Confinement, Engine, Limits, Network, Outcome, Policy};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::run::{Ending, Run, Setting};
@@ -27,6 +27,7 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
         argv.split_first().map_or(("/bin/true", &[] as &[String]), |(p, a)| (p.as_str(), a));
     let mut limits = Limits { memory: Bytes::mib(MEMORY_MIB), wall: WALL, ..Limits::default() };
     let mut network = Network::default();
+    let mut shown = vec![base.join("bin"), base.join("granted")];
     for set in row.set {
         match *set {
             Set::MemoryMib(n) => limits.memory = Bytes::mib(n),
@@ -37,15 +38,11 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
             Set::CpuSeconds(n) => limits.cpu_time = Some(Duration::from_secs(n)),
             Set::OutputMib(n) => limits.output = Bytes::mib(n),
             Set::NetworkOff => network = Network::Off,
+            Set::ShowSockets => shown.push(base.join("sockets")),
         }
     }
-    let bin = base.join("bin");
-    let granted = base.join("granted");
-    let mut policy = Policy::new(program)
-        .args(arguments)
-        .read_only(&bin, &bin)
-        .read_only(&granted, &granted)
-        .limits(limits);
+    let policy = Policy::new(program).args(arguments).limits(limits);
+    let mut policy = shown.iter().fold(policy, |policy, folder| policy.read_only(folder, folder));
     policy.shape.network = network;
     // An own /proc needs an own pid namespace, so both go, and the program sees the arena's.
     let proc = without.contains(&Wall::Layer(Layer::PidNs)).then_some(&Wall::Layer(Layer::MountNs));
@@ -62,21 +59,33 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
 /// # Errors
 /// When no runtime can be made.
 pub fn outcome(policy: &Policy) -> std::io::Result<Outcome> {
-    static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
-    let runtime = RUNTIME.get_or_init(|| Builder::new_current_thread().enable_all().build());
-    let runtime = runtime.as_ref().map_err(|e| std::io::Error::other(e.to_string()))?;
-    Ok(runtime.block_on(async {
+    block_on(async {
         let outcome = hotcell_sandbox::run(policy).await;
         Engine::shared().settle(TEARDOWN).await;
         outcome
-    }))
+    })
+}
+
+/// Waits for something of the engine.
+///
+/// # Errors
+/// When no runtime can be made.
+pub fn block_on<T>(what: impl Future<Output = T>) -> std::io::Result<T> {
+    static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| Builder::new_current_thread().enable_all().build());
+    let runtime = runtime.as_ref().map_err(|e| std::io::Error::other(e.to_string()))?;
+    Ok(runtime.block_on(what))
 }
 
 /// Runs a row with some walls out.
 #[must_use]
 pub fn run(row: &Row, argv: &[String], base: &Path, setting: Setting, without: &[Wall]) -> Run {
     let start = Instant::now();
-    let (ending, note, in_force) = match outcome(&policy(row, argv, base, without)) {
+    let mut policy = policy(row, argv, base, without);
+    if setting == Setting::LandlockOnly {
+        policy.shape.confinement = Confinement::LandlockOnly;
+    }
+    let (ending, note, in_force) = match outcome(&policy) {
         Ok(outcome) => {
             let in_force = Layer::ALL.into_iter().filter(|l| outcome.layers.is_on(*l)).collect();
             (ending(&outcome), note(&outcome), in_force)

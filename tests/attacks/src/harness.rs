@@ -12,8 +12,8 @@ use crate::programs;
 use crate::report::{Line, markdown};
 use crate::run::{Run, User};
 use crate::special::{self, Said, Special};
-use crate::table::{Expect, ROWS, Row};
-use crate::verdict::{Verdict, bare_verdict, verdict};
+use crate::table::{Expect, Row, rows};
+use crate::verdict::{Verdict, bare_verdict, landlock_only_verdict, verdict};
 
 type Lines = Arc<Mutex<BTreeMap<String, Line>>>;
 
@@ -26,11 +26,6 @@ pub fn main(scratch: &str) -> i32 {
     if let Some(code) = arena::stage(&arguments) {
         return code;
     }
-    if let [_, what, base] = &arguments[..]
-        && what == special::SUPERVISE
-    {
-        return special::supervise(Path::new(base));
-    }
     let table = arguments.iter().any(|a| a == "--table");
     let mut known = Arguments::from_iter(arguments.into_iter().filter(|a| a != "--table"));
     if known.test_threads.is_none() {
@@ -41,12 +36,13 @@ pub fn main(scratch: &str) -> i32 {
     let scratch = PathBuf::from(scratch);
     let root = nix::unistd::geteuid().is_root();
     let mut trials = Vec::new();
-    for row in ROWS {
+    for row in rows() {
         for user in User::ALL.into_iter().filter(|u| row.is_for(*u)) {
             trials.push(row_trial(row, user, root, &scratch, &lines));
             if !matches!(row.expect, Expect::Ends(_)) {
                 trials.push(bare_trial(row, user, root, &scratch, &lines));
             }
+            trials.push(landlock_only_trial(row, user, root, &scratch, &lines));
         }
     }
     for test in special::ALL {
@@ -135,7 +131,7 @@ fn runs(report: &arena::Report) -> Result<Vec<Run>, Failed> {
 
 fn complete(verdict: &Verdict, runs: &[Run]) -> Result<Completion, Failed> {
     match verdict {
-        Verdict::Held(_) | Verdict::Works => Ok(Completion::Completed),
+        Verdict::Held(_) | Verdict::Works | Verdict::Open(_) => Ok(Completion::Completed),
         Verdict::Skipped(why) => Ok(Completion::ignored_with(why)),
         Verdict::Failed(why) => {
             let mut text = why.join("\n");
@@ -161,7 +157,8 @@ fn row_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &
         let verdict = verdict(row, user, &runs);
         let completion = complete(&verdict, &runs);
         if let Ok(mut lines) = lines.lock() {
-            lines.insert(key(row, user), Line { row, user, runs, verdict });
+            let line = lines.entry(key(row, user)).or_insert_with(|| Line::new(row, user));
+            (line.runs, line.verdict) = (runs, Some(verdict));
         }
         completion
     })
@@ -180,7 +177,28 @@ fn bare_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: 
         let completion = complete(&verdict, &runs);
         if let Ok(mut lines) = lines.lock() {
             // The full run of the row says more, where there is one.
-            lines.entry(key(row, user)).or_insert(Line { row, user, runs, verdict });
+            let line = lines.entry(key(row, user)).or_insert_with(|| Line::new(row, user));
+            if line.verdict.is_none() {
+                (line.runs, line.verdict) = (runs, Some(verdict));
+            }
+        }
+        completion
+    })
+}
+
+fn landlock_only_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &Lines) -> Trial {
+    let (scratch, lines) = (scratch.to_owned(), Arc::clone(lines));
+    Trial::ignorable_test(format!("landlock_only::{}::{}", row.test_name(), user.name()), move || {
+        let report = match in_arena(user, root, &scratch, Work::LandlockOnly(row.test_name()))? {
+            Ok(report) => report,
+            Err(skip) => return Ok(skip),
+        };
+        let runs = runs(&report)?;
+        let Some(run) = runs.first() else { return Err(Failed::from("no run")) };
+        let verdict = landlock_only_verdict(row, user, run);
+        let completion = complete(&verdict, &runs);
+        if let Ok(mut lines) = lines.lock() {
+            lines.entry(key(row, user)).or_insert_with(|| Line::new(row, user)).landlock_only = Some(verdict);
         }
         completion
     })
@@ -202,7 +220,7 @@ fn special_trial(test: &'static Special, user: User, root: bool, scratch: &Path)
             }
             Said::Good(_) => Ok(Completion::Completed),
             Said::Skipped(why) => Ok(Completion::ignored_with(why)),
-            Said::Bad(why) => Err(Failed::from(why)),
+            Said::Bad(why) => Err(Failed::from(format!("{why}\n{}", report.errors.trim()).trim().to_owned())),
         }
     })
 }

@@ -15,15 +15,25 @@ pub struct Line {
     pub user: User,
     /// Its runs.
     pub runs: Vec<Run>,
-    /// What they come to.
-    pub verdict: Verdict,
+    /// What they come to; none before the first of them.
+    pub verdict: Option<Verdict>,
+    /// What a run in the confinement without namespaces came to.
+    pub landlock_only: Option<Verdict>,
+}
+
+impl Line {
+    /// A row of which nothing is known yet.
+    #[must_use]
+    pub const fn new(row: &'static Row, user: User) -> Self {
+        Self { row, user, runs: Vec::new(), verdict: None, landlock_only: None }
+    }
 }
 
 /// The table: each wall with what happened without it.
 #[must_use]
 pub fn markdown(lines: &[Line]) -> String {
     let mut text = String::from(
-        "| attack | user | everything on | without one wall | all walls out | bare | verdict |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+        "| attack | user | everything on | without one wall | all walls out | bare | verdict | landlock-only |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for line in lines {
         let cell = |setting: Setting| {
@@ -32,7 +42,7 @@ pub fn markdown(lines: &[Line]) -> String {
         let walls: Vec<String> = line.row.walls_for(line.user).map(|w| wall_cell(line, w)).collect();
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             line.row.test_name(),
             line.user.name(),
             cell(Setting::AllOn),
@@ -40,6 +50,7 @@ pub fn markdown(lines: &[Line]) -> String {
             cell(Setting::AllOut),
             cell(Setting::Bare),
             verdict_cell(line),
+            landlock_only_cell(line),
         );
     }
     text
@@ -63,13 +74,26 @@ fn word(shown: &Shown) -> &'static str {
     }
 }
 
+fn landlock_only_cell(line: &Line) -> String {
+    match &line.landlock_only {
+        None => "–".to_owned(),
+        Some(Verdict::Held(_)) => "stopped".to_owned(),
+        Some(other) => told(other, ""),
+    }
+}
+
 fn verdict_cell(line: &Line) -> String {
     let single = line.row.single_wall.map(|why| format!("; one wall: {why}")).unwrap_or_default();
-    match &line.verdict {
+    line.verdict.as_ref().map_or("–".to_owned(), |verdict| told(verdict, &single))
+}
+
+fn told(verdict: &Verdict, single: &str) -> String {
+    match verdict {
         Verdict::Held(Proven::WallsOut) => format!("held{single}"),
         Verdict::Held(Proven::Bare) => format!("held, shown bare{single}"),
         Verdict::Held(Proven::Not(why)) => format!("held, not proven: {why}{single}"),
         Verdict::Works => "works".to_owned(),
+        Verdict::Open(why) => format!("open: {why}"),
         Verdict::Skipped(why) => format!("skipped: {why}"),
         Verdict::Failed(why) => format!("**FAILED** {}", why.join("; ")),
     }
@@ -79,11 +103,11 @@ fn verdict_cell(line: &Line) -> String {
 mod tests {
     use super::*;
     use crate::run::Ending;
-    use crate::table::ROWS;
+    use crate::table::rows;
 
     #[test]
     fn a_line_for_a_person() {
-        let row = &ROWS[0];
+        let row = rows().next().expect("a row");
         let run = |setting, code| Run {
             setting,
             ending: Ending::Exited(code),
@@ -93,9 +117,12 @@ mod tests {
             milliseconds: 1,
         };
         let runs = vec![run(Setting::AllOn, 0), run(Setting::AllOut, 77)];
-        let text =
-            markdown(&[Line { row, user: User::User, runs, verdict: Verdict::Held(Proven::WallsOut) }]);
+        let text = markdown(&[Line {
+            runs,
+            verdict: Some(Verdict::Held(Proven::WallsOut)),
+            ..Line::new(row, User::User)
+        }]);
         assert!(text.contains("| a001_read_denied_file | user | stopped |"), "{text}");
-        assert!(text.contains("| **through** | – | held |"), "{text}");
+        assert!(text.contains("| **through** | – | held | – |"), "{text}");
     }
 }

@@ -45,6 +45,8 @@ pub enum Setting {
     Bare,
     /// The sandbox as everybody gets it.
     AllOn,
+    /// The weaker sandbox without namespaces, everything else on.
+    LandlockOnly,
     /// The sandbox without this wall.
     Without(Wall),
     /// The sandbox without any of the row's walls that can be switched off.

@@ -36,6 +36,9 @@ pub fn shown(row: &Row, run: &Run) -> Shown {
         Ending::Exited(MISSING) => Shown::Missing(run.note.clone()),
         Ending::Exited(code) => Shown::Broken(format!("exit code {code}: {}", run.note)),
         Ending::Limit(cause) if row.stopped_by.contains(&cause.as_str()) => Shown::Stopped,
+        Ending::Limit(cause) if matches!(row.expect, Expect::Ends(wanted) if wanted == cause) => {
+            Shown::Stopped
+        }
         Ending::Limit(cause) => Shown::Broken(format!("ended by {cause}: {}", run.note)),
         Ending::Signaled(signal) if row.stopped_by.contains(&signal.as_str()) => Shown::Stopped,
         Ending::Signaled(signal) => Shown::Broken(format!("killed by {signal}: {}", run.note)),
@@ -52,6 +55,8 @@ pub enum Verdict {
     Held(Proven),
     /// What must work works.
     Works,
+    /// It gets through, or does not work, as the row says, for this reason.
+    Open(String),
     /// Nothing can be said here, and why.
     Skipped(String),
     /// The row fails, and each reason.
@@ -176,6 +181,27 @@ pub fn bare_verdict(row: &Row, user: User, bare: &Run) -> Verdict {
             _ => Verdict::Failed(vec![format!("proves nothing: stopped by the bare kernel: {}", bare.note)]),
         },
         (_, other) => Verdict::Failed(vec![format!("{other:?}")]),
+    }
+}
+
+/// What a run in the confinement without namespaces says. A row that says why it is open there must be: the reason
+/// would be out of date otherwise.
+#[must_use]
+pub fn landlock_only_verdict(row: &Row, user: User, run: &Run) -> Verdict {
+    let shown = shown(row, run);
+    if let Shown::Missing(why) = shown {
+        return Verdict::Skipped(why);
+    }
+    let holds = match row.expect {
+        Expect::Ends(cause) => run.ending == Ending::Limit(cause.to_owned()) && !run.survivor,
+        Expect::Stopped | Expect::Works => is_stopped(&shown),
+    };
+    match (row.open_for(user, &run.in_force), holds) {
+        (Some(why), false) => Verdict::Open(why.to_owned()),
+        (Some(why), true) => Verdict::Failed(vec![format!("holds, though it is said to be open: {why}")]),
+        (None, false) => Verdict::Failed(vec![format!("without namespaces: {shown:?}")]),
+        (None, true) if row.expect == Expect::Stopped => Verdict::Held(Proven::Not(String::new())),
+        (None, true) => Verdict::Works,
     }
 }
 

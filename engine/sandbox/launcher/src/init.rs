@@ -367,7 +367,7 @@ fn attach_at(mount: &JobMount<'_>, fd: Fd, place: Fd, number: usize) -> sys::Res
     let upper = sys::openat(SCRATCH, up.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
     let mounted = overlay(fd, upper, place, number);
     let copied = match mounted {
-        Ok(()) => Ok(false),
+        Ok(()) => forget(fd).map(|()| false),
         Err(_) => copy_instead(&low, upper, place, number).map(|()| true),
     };
     sys::close(upper);
@@ -405,9 +405,15 @@ fn seal(fd: Fd, place: Fd, number: usize) -> sys::Result<()> {
         Text::of(format_args!("lowerdir=/proc/self/fd/{fd}:/proc/self/fd/{SCRATCH}/empty{number},userxattr"));
     let flags = sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV;
     match sys::mount(c"sealed", own_fd(place).cstr(), c"overlay", flags, options.cstr()) {
-        Ok(()) => Ok(()),
+        Ok(()) => forget(fd),
         Err(_) => sys::mount(own_fd(fd).cstr(), own_fd(place).cstr(), c"", sys::MS_BIND | sys::MS_REC, c""),
     }
+}
+
+/// Takes an overlay's layer out of the tree again: the overlay has its own hold on it, and in `mountinfo` it would tell the
+/// program where its folder is on the host.
+fn forget(layer: Fd) -> sys::Result<()> {
+    sys::umount(own_fd(layer).cstr(), sys::MNT_DETACH)
 }
 
 /// Copies the folder into scratch and shows the copy.

@@ -283,9 +283,11 @@ fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
     let job = shared.job.load(Ordering::Acquire);
     // SAFETY: null before release; afterwards init keeps the job in place until the runner has executed.
     let more = unsafe { job.as_ref() }.map(|job| job.rules);
-    for (number, (rights, path)) in plan.rules.chain(more.into_iter().flatten()).enumerate() {
+    let system = plan.rules.map(|(rights, path)| (rights, sys::openat(sys::AT_FDCWD, path, sys::O_PATH, 0)));
+    let named = more.into_iter().flatten().map(|(rights, path)| (rights, open_straight(path)));
+    for (number, (rights, opened)) in system.chain(named).enumerate() {
         // A path that does not exist in this root needs no rule.
-        let fd = match sys::openat(sys::AT_FDCWD, path, sys::O_PATH, 0) {
+        let fd = match opened {
             Err(Errno::NOENT) => continue,
             fd => fd.at_item(Step::Landlock, number)?,
         };
@@ -295,6 +297,29 @@ fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
     sys::landlock_restrict(ruleset).at_item(Step::Landlock, 1001)?;
     sys::close(ruleset);
     Ok(())
+}
+
+/// Opens a path of the job without following links: on the host's own tree, whoever owns a folder on the way may have put
+/// one there since the policy was checked. Name by name, since the filter lets nobody call `openat2` where a folder of
+/// the host may be written.
+fn open_straight(path: &CStr) -> sys::Result<Fd> {
+    let flags = sys::O_PATH | sys::O_NOFOLLOW;
+    let mut at = sys::openat(sys::AT_FDCWD, c"/", flags, 0)?;
+    for name in path.to_bytes().split(|b| *b == b'/').filter(|name| !name.is_empty()) {
+        let mut text = [0u8; 256];
+        let next = match text.get_mut(..name.len()) {
+            Some(place) => {
+                place.copy_from_slice(name);
+                CStr::from_bytes_until_nul(&text)
+                    .map_err(|_| Errno::INVAL)
+                    .and_then(|name| sys::openat(at, name, flags, 0))
+            }
+            None => Err(Errno::INVAL),
+        };
+        sys::close(at);
+        at = next?;
+    }
+    Ok(at)
 }
 
 /// Takes on the job's limits, folder and descriptors, and executes. Returns what went wrong.
