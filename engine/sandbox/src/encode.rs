@@ -228,6 +228,7 @@ pub struct JobMount {
 pub struct Job {
     pub scratch_bytes: u64,
     pub scratch_files: u64,
+    pub memory: u64,
     pub mounts: Vec<JobMount>,
     pub rules: Vec<(u64, CString)>,
     pub rlimits: Vec<(u32, u64, u64)>,
@@ -244,6 +245,7 @@ impl Job {
         let mut w = Writer::new();
         w.u64(self.scratch_bytes);
         w.u64(self.scratch_files);
+        w.u64(self.memory);
         let mut number = 0;
         w.list(&self.mounts, |w, mount| {
             w.u32(number);
@@ -326,13 +328,13 @@ mod tests {
                 how: if sealed { How::Sealed } else { How::CopyOnWrite }, dir, target,
             }).collect();
             let sent = Job {
-                scratch_bytes: 7, scratch_files: 9, mounts, rules, rlimits, events, cwd,
+                scratch_bytes: 7, scratch_files: 9, memory: 11, mounts, rules, rlimits, events, cwd,
                 programs: argv.clone(), argv, env,
             };
             let bytes = sent.encode();
             let got = wire::Job::decode(&bytes).expect("a job");
             let back = Job {
-                scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files,
+                scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files, memory: got.memory,
                 mounts: got.mounts.map(|m| JobMount { how: m.how, dir: m.dir, target: m.target.to_owned() })
                     .collect(),
                 rules: own(got.rules), rlimits: got.rlimits.collect(), events: got.events, cwd: got.cwd.to_owned(),

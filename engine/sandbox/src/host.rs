@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use nix::sys::resource::{Resource, getrlimit};
+
 use crate::cgroup::{Cgroups, Unavailable};
 use crate::ids::Mapping;
 use crate::root::HostRoot;
@@ -27,6 +29,8 @@ pub struct Host {
     pub root: HostRoot,
     /// Memory of the host.
     pub memory: Bytes,
+    /// How many files a process of the caller may have open, until it asks for more.
+    pub open_files: u64,
 }
 
 /// Processes and threads that have this process's user id, as far as `/proc` shows them: what `RLIMIT_NPROC` counts.
@@ -73,6 +77,7 @@ impl Host {
             },
             root: HostRoot::look(),
             memory: memory.unwrap_or(Bytes::gib(1)),
+            open_files: getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft),
         }
     }
 }

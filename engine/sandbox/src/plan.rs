@@ -17,7 +17,7 @@ use crate::ids::{self, Mapping};
 use crate::layer::Layer;
 use crate::outcome::{Cause, LayerState, Layers, Mount};
 use crate::policy::{Confinement, HOME, Job, Limits, Network, PROJECT_NAME, ProcView, Shape};
-use crate::root::{self, Place};
+use crate::root::{self, Place, TERMINAL};
 use crate::seccomp::{self, Arch};
 use crate::units::Bytes;
 
@@ -300,7 +300,8 @@ fn system_mounts(flags: u32, host: &Host) -> Vec<Mount> {
     let mut mounts = vec![row("/", "system", false), row("/usr", "system", false)];
     mounts.extend(host.root.folders().map(|name| row(&format!("/{name}"), "system", false)));
     mounts.extend(host.root.etc_folders.iter().map(|name| row(&format!("/etc/{name}"), "system", false)));
-    mounts.extend(host.root.devices.iter().map(|name| row(&format!("/dev/{name}"), "device", true)));
+    let devices = host.root.devices.iter().chain([&TERMINAL]);
+    mounts.extend(devices.map(|name| row(&format!("/dev/{name}"), "device", true)));
     for path in [HOME, "/tmp", "/var/tmp", "/dev/shm"] {
         mounts.push(row(path, "scratch", true));
     }
@@ -571,10 +572,11 @@ pub fn job(
             events: job.events,
             scratch_bytes: if changed { job.limits.disk.0 } else { 0 },
             scratch_files: scratch_files(&job.limits),
+            memory: job.limits.memory.0,
             mounts,
             rules,
             rlimits: if plan.layers.is_on(Layer::Rlimits) {
-                rlimits(&job.limits, plan.group, beside)
+                rlimits(&job.limits, plan.group, beside, host.open_files)
             } else {
                 Vec::new()
             },
@@ -659,15 +661,18 @@ fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<
 
 /// Per-process limits. With a cgroup they stand behind its limits, a little further out, so that the cgroup,
 /// which tells, is reached first.
-fn rlimits(limits: &Limits, group: bool, beside: Option<u64>) -> Vec<(u32, u64, u64)> {
+fn rlimits(limits: &Limits, group: bool, beside: Option<u64>, open_files: u64) -> Vec<(u32, u64, u64)> {
     const INIT: u64 = 1;
+    const MOST_OPEN_FILES: u64 = 16_384;
     // Tasks that others may start meanwhile, where the kernel counts them with the program's.
     const OTHERS: u64 = 64;
     let slack = if group { 16 } else { beside.map_or(0, |tasks| tasks.saturating_add(OTHERS)) };
     let processes = (u64::from(limits.processes) + INIT).saturating_add(slack);
     let mut list = vec![
         (libc::RLIMIT_CORE, 0, 0),
-        (libc::RLIMIT_NOFILE, 1024, 16_384),
+        // To begin with what the caller has, within what a program may raise it to anyway: the same test then sees the
+        // same number, and nobody gets a million, which programs that close every descriptor go through one by one.
+        (libc::RLIMIT_NOFILE, open_files.clamp(1024, MOST_OPEN_FILES), MOST_OPEN_FILES),
         (libc::RLIMIT_NPROC, processes, processes),
         (libc::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
         (libc::RLIMIT_MSGQUEUE, 819_200, 819_200),
@@ -704,6 +709,15 @@ mod tests {
             time_ns: Ok(()),
             root: crate::root::HostRoot::default(),
             memory: Bytes::gib(16),
+            open_files: 1024,
+        }
+    }
+
+    #[test]
+    fn open_files_begin_with_what_the_caller_has() {
+        for (outside, inside) in [(256, 1024), (1024, 1024), (8000, 8000), (u64::MAX, 16_384)] {
+            let list = rlimits(&Limits::default(), true, None, outside);
+            assert!(list.contains(&(libc::RLIMIT_NOFILE, inside, 16_384)), "{outside}: {list:?}");
         }
     }
 
@@ -711,7 +725,7 @@ mod tests {
     fn what_the_kernel_counts_beside_the_program_does_not_use_its_processes_up() {
         let limits = Limits { processes: 64, ..Limits::default() };
         let most = |group, beside| {
-            let list = rlimits(&limits, group, beside);
+            let list = rlimits(&limits, group, beside, 1024);
             list.iter().find(|(resource, ..)| *resource == libc::RLIMIT_NPROC).map(|(_, soft, _)| *soft)
         };
         assert_eq!(most(false, None), Some(65));

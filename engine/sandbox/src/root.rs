@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::encode::Op;
 use crate::policy::HOME;
@@ -16,10 +16,17 @@ use crate::policy::HOME;
 const TOP: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// Device nodes that a program may use.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
-/// Files of `/etc` that are copied when present: libraries, time zone, service names, TLS defaults. Nothing
-/// here names users, hosts or secrets of the host.
-const ETC_FILES: [&str; 9] = [
+/// The terminal of whoever opens it: the one that a program made for itself, since it starts in a session that has
+/// none. Password prompts and terminal tests open it by this name.
+pub const TERMINAL: &str = "tty";
+/// Files of `/etc` that are shown when present: libraries, time zone, names of services and locales, which system
+/// this is, TLS defaults, where manual pages are. Nothing here names users, hosts or secrets of the host.
+const ETC_FILES: [&str; 13] = [
     "ld.so.cache",
+    "os-release",
+    "host.conf",
+    "locale.alias",
+    "manpath.config",
     "localtime",
     "timezone",
     "protocols",
@@ -30,7 +37,7 @@ const ETC_FILES: [&str; 9] = [
     "ssl/openssl.cnf",
 ];
 /// Folders of `/etc` that programs in `/usr` link into.
-const ETC_FOLDERS: [&str; 6] = ["alternatives", "ssl/certs", "fonts", "perl", "terminfo", "os-release.d"];
+const ETC_FOLDERS: [&str; 5] = ["alternatives", "ssl/certs", "fonts", "perl", "terminfo"];
 /// Folders of `/etc` by prefix: run-time configuration of language runtimes.
 const ETC_PREFIXES: [&str; 2] = ["java-", "python3"];
 /// The largest file of `/etc` that is copied.
@@ -52,8 +59,13 @@ pub struct HostRoot {
     pub top: Vec<(&'static str, Top)>,
     /// Files of `/etc` with their content.
     pub etc_files: Vec<(String, Vec<u8>)>,
+    /// Files of `/etc` that are links into `/usr`, and what they say. They stay links: the time zone's name, say, is
+    /// nowhere else on some systems.
+    pub etc_links: Vec<(String, PathBuf)>,
     /// Folders of `/etc`.
     pub etc_folders: Vec<String>,
+    /// Whether `localhost` is `::1` too. Programs choose addresses, and tests skip themselves, by that.
+    pub localhost_v6: bool,
     /// Device nodes.
     pub devices: Vec<&'static str>,
 }
@@ -75,7 +87,10 @@ impl HostRoot {
             }
         }
         for name in ETC_FILES {
-            if let Some(content) = read_small(&Path::new("/etc").join(name)) {
+            let path = Path::new("/etc").join(name);
+            if let Some(says) = path.read_link().ok().filter(|says| leads_into_usr(says)) {
+                host.etc_links.push((name.to_owned(), says));
+            } else if let Some(content) = read_small(&path) {
                 host.etc_files.push((name.to_owned(), content));
             }
         }
@@ -89,6 +104,8 @@ impl HostRoot {
             }
         }
         host.etc_folders.sort();
+        host.localhost_v6 =
+            read_small(Path::new("/etc/hosts")).is_none_or(|hosts| names_v6_localhost(&hosts));
         host.devices = DEVICES.into_iter().filter(|d| Path::new("/dev").join(d).exists()).collect();
         host
     }
@@ -97,6 +114,21 @@ impl HostRoot {
     pub fn folders(&self) -> impl Iterator<Item = &'static str> {
         self.top.iter().filter(|(_, top)| *top == Top::Folder).map(|(name, _)| *name)
     }
+}
+
+/// Whether a link of `/etc` itself leads into `/usr` and not out of it again.
+fn leads_into_usr(says: &Path) -> bool {
+    let rest = says.strip_prefix("/usr").or_else(|_| says.strip_prefix("../usr"));
+    rest.is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))))
+}
+
+/// Whether a host table says that `localhost` is `::1`.
+fn names_v6_localhost(hosts: &[u8]) -> bool {
+    String::from_utf8_lossy(hosts).lines().any(|line| {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_ascii_whitespace();
+        words.next() == Some("::1") && words.any(|name| name == "localhost")
+    })
 }
 
 fn read_small(path: &Path) -> Option<Vec<u8>> {
@@ -157,11 +189,9 @@ fn etc(root: &mut Builder, host: &HostRoot, user: u32) {
     let group = format!("root:x:0:\ntty:x:5:\nsandbox:x:{user}:\nnogroup:x:65534:\n");
     root.file("etc/group", 0o444, group.as_bytes());
     root.file("etc/hostname", 0o444, b"sandbox\n");
-    root.file(
-        "etc/hosts",
-        0o444,
-        b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n",
-    );
+    let localhost = if host.localhost_v6 { "localhost " } else { "" };
+    let hosts = format!("127.0.0.1\tlocalhost sandbox\n::1\t{localhost}ip6-localhost ip6-loopback\n");
+    root.file("etc/hosts", 0o444, hosts.as_bytes());
     root.file(
         "etc/nsswitch.conf",
         0o444,
@@ -171,13 +201,17 @@ fn etc(root: &mut Builder, host: &HostRoot, user: u32) {
     for (name, content) in &host.etc_files {
         root.file(format!("etc/{name}"), 0o444, content);
     }
+    for (name, says) in &host.etc_links {
+        root.link(format!("etc/{name}"), says.as_os_str());
+    }
+    root.link("etc/mtab", OsStr::new("/proc/self/mounts"));
     for name in &host.etc_folders {
         root.bind(&format!("/etc/{name}"), &format!("etc/{name}"), false);
     }
 }
 
 fn dev(root: &mut Builder, host: &HostRoot) {
-    for name in &host.devices {
+    for name in host.devices.iter().chain([&TERMINAL]) {
         root.file(format!("dev/{name}"), 0o666, b"");
         root.ops.push(Op::Bind(cstring(format!("/dev/{name}")), cstring(format!("dev/{name}")), true));
     }
@@ -250,8 +284,10 @@ mod tests {
         let host = HostRoot {
             top: vec![("bin", Top::Link("usr/bin".into())), ("lib", Top::Folder)],
             etc_files: vec![("ssl/openssl.cnf".into(), b"x".to_vec())],
+            etc_links: vec![("localtime".into(), "/usr/share/zoneinfo/UTC".into())],
             etc_folders: vec!["alternatives".into(), "ssl/certs".into()],
             devices: vec!["null"],
+            ..HostRoot::default()
         };
         let places = [
             Place { inside: "/opt/tool/a".into(), folder: true },
@@ -272,5 +308,32 @@ mod tests {
             }
         }
         assert!(seen.contains(Path::new("opt/tool/a")) && seen.contains(Path::new("data/file")));
+    }
+
+    #[test]
+    fn localhost_has_the_addresses_that_it_has_outside() {
+        for (hosts, v6) in [
+            ("127.0.0.1 localhost\n::1\tip6-localhost localhost # both\n", true),
+            ("127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n", false),
+            ("127.0.0.1 localhost\n# ::1 localhost\n", false),
+            ("", false),
+        ] {
+            assert_eq!(names_v6_localhost(hosts.as_bytes()), v6, "{hosts}");
+        }
+    }
+
+    #[test]
+    fn only_links_into_usr_stay_links() {
+        for (says, stays) in [
+            ("/usr/share/zoneinfo/Europe/Berlin", true),
+            ("../usr/lib/os-release", true),
+            ("/usr/../root/secret", false),
+            ("../usr/../../root/secret", false),
+            ("/usrlocal/file", false),
+            ("usr/lib/os-release", false),
+            ("/run/other", false),
+        ] {
+            assert_eq!(leads_into_usr(Path::new(says)), stays, "{says}");
+        }
     }
 }

@@ -91,7 +91,7 @@ fn live<'a>(
     log.done(Step::Exec);
     log.tell(CONTROL, tell::RUNNING, [tried, copies, 0], &[]).at(Step::Supervise)?;
     retire(setup, signals)?;
-    supervise(setup, signals, pid, log)
+    supervise(setup, job.memory, signals, pid, log)
 }
 
 /// The program runs and init only waits from here on: the right to mount goes, the program's descriptors go,
@@ -465,7 +465,13 @@ fn end_tree(setup: &Setup<'_>) {
 }
 
 /// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone.
-fn supervise(setup: &Setup<'_>, signals: Fd, program: i32, log: &mut Log) -> Result<(), Failure> {
+fn supervise(
+    setup: &Setup<'_>,
+    memory: u64,
+    signals: Fd,
+    program: i32,
+    log: &mut Log,
+) -> Result<(), Failure> {
     let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
@@ -497,7 +503,7 @@ fn supervise(setup: &Setup<'_>, signals: Fd, program: i32, log: &mut Log) -> Res
             }
         }
         if interval > 0 {
-            let used = tree::used();
+            let used = tree::used(memory);
             log.tell(CONTROL, tell::USE, [used.memory, used.cpu_us, used.processes], &[])
                 .at_item(Step::Supervise, 3)?;
         }

@@ -26,10 +26,15 @@ struct Process {
 /// More processes than any sandbox may have by default; further ones are not counted.
 const MOST: usize = 2048;
 
-/// Sums resident memory, CPU time and threads over all descendants of this process, itself left out.
+/// How long one look may take over shared pages, which a program can make long; beyond it they count as resident.
+const SHARES_NS: u64 = 300_000_000;
+
+/// Sums memory, CPU time and threads over all descendants of this process, itself left out.
 ///
-/// Shared pages count once for each process, so the sum errs upwards.
-pub fn used() -> Use {
+/// Memory is what is resident. There shared pages count once for each process: cheap to read, and too much where a
+/// program forks workers. While the sum is beyond `limit`, one process after the other therefore counts by its share
+/// of each page, as far as the kernel tells it. What is told still errs upwards.
+pub fn used(limit: u64) -> Use {
     let mut all = [Process::default(); MOST];
     let mut count = 0;
     let Ok(proc) = sys::openat(sys::AT_FDCWD, c"/proc", sys::O_RDONLY | sys::O_DIRECTORY, 0) else {
@@ -46,7 +51,33 @@ pub fn used() -> Use {
         Ok(())
     });
     sys::close(proc);
-    sum(&mut all[..count], u64::from(sys::getpid().unsigned_abs()))
+    let all = &mut all[..count];
+    let mut total = sum(all, u64::from(sys::getpid().unsigned_abs()));
+    // One process beyond the limit is beyond it whatever it shares, and long to look through.
+    if all.iter().any(|p| p.ours && p.used.memory > limit) {
+        return total;
+    }
+    let begun = sys::now();
+    for process in all.iter().filter(|p| p.ours) {
+        if total.memory <= limit || sys::now() - begun > SHARES_NS {
+            break;
+        }
+        if let Some(share) = share_of(process.pid, &mut buffer) {
+            total.memory = total.memory.saturating_sub(process.used.memory).saturating_add(share);
+        }
+    }
+    total
+}
+
+/// The memory of one process, each page divided by how many have it.
+fn share_of(pid: u64, buffer: &mut [u8]) -> Option<u64> {
+    share(slurp(Text::of(format_args!("/proc/{pid}/smaps_rollup")).cstr(), buffer).ok()?)
+}
+
+/// Reads `/proc/PID/smaps_rollup`: a line with the addresses, then one for each kind, in KiB.
+fn share(rollup: &[u8]) -> Option<u64> {
+    let line = rollup.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"Pss:"))?;
+    number(line.strip_suffix(b"kB")?.trim_ascii())?.checked_mul(1024)
 }
 
 /// Sums up the descendants of `root`.
@@ -120,6 +151,17 @@ mod tests {
         let used = Use { memory: 30 * 4096, cpu_us: 330_000, processes: 5 };
         assert_eq!(parse(7, line), Some(Process { pid: 7, parent: 3, used, ours: false }));
         assert_eq!(parse(7, b"no brackets"), None);
+    }
+
+    #[test]
+    fn the_share_of_a_process() {
+        let rollup =
+            b"5581-7ffd ---p 0 00:00 0    [rollup]\nRss:      900 kB\nPss:      120 kB\nPss_Anon: 7 kB\n";
+        assert_eq!(share(rollup), Some(120 * 1024));
+        for bad in [&b"Rss: 900 kB\n"[..], b"Pss: 12", b"Pss: x kB\n", b"Pss: 99999999999999999999 kB\n", b""]
+        {
+            assert_eq!(share(bad), None, "{}", std::string::String::from_utf8_lossy(bad));
+        }
     }
 
     #[test]

@@ -325,6 +325,8 @@ pub struct Job<'a> {
     pub scratch_bytes: u64,
     /// New count of files of scratch; 0 to leave it.
     pub scratch_files: u64,
+    /// Bytes of the tree's memory beyond which init counts shared pages once (with [`setup::SAMPLE`]).
+    pub memory: u64,
     /// Mounts, in order.
     pub mounts: List<'a, JobMount<'a>>,
     /// Further Landlock rules (with [`setup::HARDEN_LATE`]).
@@ -418,6 +420,7 @@ impl<'a> Job<'a> {
         let job = Self {
             scratch_bytes: r.u64()?,
             scratch_files: r.u64()?,
+            memory: r.u64()?,
             mounts: r.list(|r| {
                 Ok(JobMount { fd: r.u32()?, how: how(r.u8()?)?, dir: r.u8()? != 0, target: r.cstr()? })
             })?,

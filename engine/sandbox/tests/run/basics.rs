@@ -42,7 +42,7 @@ async fn the_world_inside_is_small_and_its_own() {
         text.starts_with("1000\n1000\nsandbox\n/home/sandbox\n/home/sandbox C.UTF-8 /tmp\nhotcell-init\n"),
         "{text}"
     );
-    for absent in ["sys\n", "boot", "root", "kvm", "mem\n", "tty\n", "fuse"] {
+    for absent in ["sys\n", "boot", "root", "kvm", "mem\n", "console", "tty0", "ttyS", "fuse"] {
         assert!(!text.contains(absent), "{absent} in {text}");
     }
 }
@@ -202,4 +202,26 @@ async fn proc_can_be_reduced_to_own_processes() {
         "{}",
         told(&outcome)
     );
+}
+
+#[tokio::test]
+async fn a_terminal_that_a_program_makes_is_its_dev_tty() {
+    let script = "import errno, os, pty, termios\n\
+        try: os.open('/dev/tty', os.O_RDWR)\n\
+        except OSError as e: print(errno.errorcode[e.errno])\n\
+        pid, fd = pty.fork()\n\
+        if pid == 0:\n    tty = os.open('/dev/tty', os.O_RDWR)\n    termios.tcgetattr(tty)\n    os.write(tty, b'typed'); os._exit(0)\n\
+        print(os.read(fd, 99).decode(), os.waitpid(pid, 0)[1])";
+    let outcome = run(&Policy::new("/usr/bin/python3").args(["-c", script])).await;
+    assert_eq!(stdout(&outcome), "ENXIO\ntyped 0\n", "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn links_of_etc_into_usr_keep_what_they_say() {
+    let outcome = run(&sh("readlink /etc/mtab; readlink /etc/localtime")).await;
+    let zone = std::fs::read_link("/etc/localtime")
+        .ok()
+        .filter(|says| says.starts_with("/usr") || says.starts_with("../usr"));
+    let zone = zone.map(|says| format!("{}\n", says.display())).unwrap_or_default();
+    assert_eq!(stdout(&outcome), format!("/proc/self/mounts\n{zone}"), "{}", told(&outcome));
 }

@@ -56,6 +56,17 @@ async fn memory_that_is_only_reserved_is_free() {
 }
 
 #[tokio::test]
+async fn memory_that_forked_workers_share_counts_once() {
+    let script = "import os, time\n\
+        shared = bytearray(b'x') * (40 << 20)\n\
+        workers = []\n\
+        for _ in range(12):\n    pid = os.fork()\n    if pid == 0:\n        time.sleep(0.6); os._exit(sum(shared[::4096]) == 0)\n    workers.append(pid)\n\
+        print([os.waitpid(pid, 0)[1] for pid in workers] == [0] * 12)";
+    let outcome = run(&python(script).memory(Bytes::mib(384))).await;
+    assert_eq!(outcome.stdout.text.as_deref(), Some("True\n"), "{}", told(&outcome));
+}
+
+#[tokio::test]
 async fn a_fork_bomb_is_held_and_ended() {
     let mut policy = sh("f() { f | f & f; }; f").wall(Duration::from_secs(5));
     policy.job.limits.processes = 20;

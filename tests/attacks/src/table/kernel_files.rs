@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
     a(37, "sys_visible", c("sys_visible", &[]), FILES),
     a(38, "dev_listing", c("dev_listing", &[]), FILES),
     a(39, "shm_of_others", c("shm_read", &[]), &[MOUNT, LANDLOCK]),
-    a(40, "controlling_terminal", c("controlling_terminal", &[]), &[SUPERVISOR, SECCOMP, MOUNT])
+    a(40, "controlling_terminal", c("controlling_terminal", &[]), &[SUPERVISOR, SECCOMP])
         .unproven("the harness gives nobody a terminal"),
     a(40, "push_input_into_own_terminal", c("own_terminal", &[]), &[SECCOMP])
         .single("the terminal is the program's own: the row shows that the filter masks 64-bit requests"),
