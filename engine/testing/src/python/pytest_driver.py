@@ -80,6 +80,11 @@ def _plugin(pytest, emit, clip, top):
             config.invocation_params = type(given)(args=args, plugins=given.plugins, dir=given.dir)
             config.option.plugins = [name for name in config.option.plugins if name != _PLUGIN]
             sys.modules.pop(_PLUGIN, None)
+            # A project's settings may have switched the final report off (`-p no:junitxml`).
+            if not config.pluginmanager.has_plugin("junitxml"):
+                from _pytest import junitxml
+
+                junitxml.pytest_configure(config)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logstart(self, nodeid, location):

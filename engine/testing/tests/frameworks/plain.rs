@@ -74,6 +74,14 @@ async fn every_kind_of_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_project_that_switches_the_final_report_off_has_one() {
+    let Some(venv) = with_pytest() else { return };
+    let settings = "[pytest]\naddopts = -p no:junitxml -p no:cacheprovider\n";
+    let files = [("pytest.ini", settings), ("test_a.py", "def test_a(): pass\n")];
+    pytest(venv, &files).await.assert(Verdict::Passed, true, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_good() {
     let Some(venv) = with_pytest() else { return };
     let files = [("test_a.py", "def test_a(): pass\ndef test_b(): pass\n")];
