@@ -127,8 +127,8 @@ pub struct RunArgs {
 /// `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the exit\n\
-                  code; 124 a limit ended it; 125 refused, or the framework is not installed; 130 interrupted."
+    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the\n\
+                  exit code; 124 a limit ended it; 125 refused, or the framework is not installed; 130 interrupted."
 )]
 pub struct TestArgs {
     /// The project; it is mounted copy-on-write and never written
@@ -137,7 +137,7 @@ pub struct TestArgs {
     /// pytest or unittest [default: what the project looks like]
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
-    /// Only these tests: an id of the report, a path, or what the framework takes (pytest -k)
+    /// Only these: an id of the report, a path, or what the framework takes (-k)
     #[arg(long, value_name = "WHAT")]
     pub filter: Option<String>,
     /// Stop at the first failure

@@ -135,6 +135,28 @@ impl User {
         }
     }
 
+    /// Copies a folder; the copy belongs to this user.
+    pub fn copy_folder(&self, from: &Path, to: &Path) {
+        let run =
+            |command: &mut Command| assert!(command.status().expect("it starts").success(), "{command:?}");
+        run(Command::new("cp").args(["-R", "--"]).arg(from).arg(to));
+        if self.ordinary {
+            run(Command::new("chown").args(["-R", &format!("{ORDINARY}:{ORDINARY}"), "--"]).arg(to));
+        }
+    }
+
+    /// A program of the host, started by this user.
+    #[must_use]
+    pub fn program(&self, program: &Path) -> Command {
+        if !self.ordinary {
+            return Command::new(program);
+        }
+        let id = ORDINARY.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
+        command
+    }
+
     /// Whether root's rights do not apply.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {

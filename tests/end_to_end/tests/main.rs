@@ -5,6 +5,7 @@ mod configuration;
 mod endings;
 mod history;
 mod interface;
+mod projects;
 mod streams;
 mod surroundings;
 mod testing;

@@ -96,11 +96,12 @@ async fn files_at_home_can_be_read_afterwards() {
 #[tokio::test]
 async fn nothing_is_followed_out_of_it() {
     let script = "ln -s /etc/passwd link; ln -s / root; ln -s /etc etc; mkfifo pipe; mkdir folder; \
-                  truncate -s 1T sparse; ln -s report twice; echo x > report; \
+                  truncate -s 1024G sparse; ln -s report twice; echo x > report; \
                   /usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")' 2>/dev/null || mkfifo socket";
     for confinement in BOTH {
         let began = Instant::now();
-        let script = script.replace("1T", if confinement == Confinement::Namespaces { "1T" } else { "1G" });
+        let script =
+            script.replace("1024G", if confinement == Confinement::Namespaces { "1024G" } else { "1G" });
         let home = home_after(&script, confinement).await;
         for (path, want) in [
             ("link", "no file"),

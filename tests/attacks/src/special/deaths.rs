@@ -126,8 +126,10 @@ pub(super) fn compiler(_: &Place<'_>) -> Result<Said, String> {
     }
     let compiling = || Process::all().filter(|p| p.name == "cc1" || p.name == "as").count();
     for confinement in [Confinement::Namespaces, Confinement::LandlockOnly] {
-        let mut policy =
-            shell("cc -pipe -O2 -x c -c -o out.o -").stdin_bytes(ENDLESS).wall(Duration::from_secs(2));
+        let mut policy = shell("cc -pipe -O2 -x c -c -o out.o -")
+            .stdin_bytes(ENDLESS)
+            .memory(Bytes::gib(4))
+            .wall(Duration::from_secs(2));
         policy.shape.confinement = confinement;
         let worker = std::thread::spawn(move || run(&policy));
         let seen = wait_until(Duration::from_secs(2), || compiling() > 0);

@@ -1,0 +1,141 @@
+//! Other people's projects: each test comes to the same inside and outside.
+//!
+//! `scripts/fetch-projects` makes them ready and prints the folder that `$HOTCELL_TEST_PROJECTS` names; what they are
+//! and why is in `projects/`. Outside, a program of ours (`src/observer.py`) runs the suite as the project's own command
+//! does, in an environment like the one inside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use hotcell_end_to_end::User;
+use serde_json::Value;
+
+#[test]
+fn each_test_comes_to_the_same_inside_and_outside() {
+    let Some(top) = std::env::var_os("HOTCELL_TEST_PROJECTS").map(PathBuf::from) else {
+        println!(
+            "skipped: other people's projects: HOTCELL_TEST_PROJECTS names no folder (scripts/fetch-projects)"
+        );
+        return;
+    };
+    let list = std::fs::read(top.join("projects.json")).expect("scripts/fetch-projects made the folder");
+    let list: Vec<Value> = serde_json::from_slice(&list).expect("a list");
+    let user = User::ordinary().unwrap_or_else(User::me);
+    assert!(user.is_ordinary(), "this needs setpriv");
+    let wrong: Vec<String> = list.iter().filter_map(|project| compare(&user, &top, project).err()).collect();
+    assert!(!list.is_empty() && wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Runs one project's suite inside and outside, and says in which tests the two differ. Some suites have tests that
+/// depend on how fast the machine is: what differs has to differ a second time.
+fn compare(user: &User, top: &Path, project: &Value) -> Result<(), String> {
+    let once = differences(user, top, project, "first");
+    if once.is_empty() {
+        return Ok(());
+    }
+    println!("tried again: {}", once.join("\n  "));
+    let twice = differences(user, top, project, "second");
+    let both: Vec<_> = once.into_iter().filter(|line| twice.contains(line)).collect();
+    if both.is_empty() { Ok(()) } else { Err(both.join("\n")) }
+}
+
+fn differences(user: &User, top: &Path, project: &Value, attempt: &str) -> Vec<String> {
+    let text = |key: &str| project[key].as_str().unwrap_or_default();
+    let name = format!("{}-{}", text("name"), text("version"));
+    let copy = |to: &str| {
+        let folder = user.make_folder(to).join(&name);
+        user.copy_folder(&top.join(&name), &folder);
+        folder
+    };
+    let outside = outside(user, top, &copy(&format!("{attempt}-outside")), project);
+    let inside = inside(user, top, &copy(&format!("{attempt}-inside")), project);
+    let tests = inside.results.len();
+    let least = project["tests"].as_u64().unwrap_or(u64::MAX);
+    println!("{name}: {tests} tests, exit codes {} and {}; {}", outside.code, inside.code, inside.told);
+
+    let mut wrong = Vec::new();
+    for id in outside.results.keys().chain(inside.results.keys()).collect::<BTreeSet<_>>() {
+        let (out, within) = (outside.results.get(id), inside.results.get(id));
+        if out != within {
+            wrong.push(format!("{name}: {id}: outside {out:?}, inside {within:?}"));
+        }
+    }
+    if outside.code != inside.code {
+        wrong.push(format!("{name}: exit code {} outside, {} inside", outside.code, inside.code));
+    }
+    if (tests as u64) < least {
+        wrong.push(format!("{name}: fewer than {least} tests ran"));
+    }
+    wrong
+}
+
+/// What a suite came to.
+struct Ran {
+    code: i64,
+    results: BTreeMap<String, String>,
+    told: String,
+}
+
+/// The exit code and the results of the suite's own command.
+fn outside(user: &User, top: &Path, folder: &Path, project: &Value) -> Ran {
+    let text = |key: &str| project[key].as_str().unwrap_or_default();
+    let temporary = user.make_folder("temporary");
+    let report = temporary.join("outside.json");
+    let observer = user.write("observer.py", include_str!("../src/observer.py"));
+    let python = top.join("venv/bin/python3");
+    let mut command = user.program(&python);
+    command.arg("-B").arg(observer).arg(&report).arg(text("framework"));
+    match text("filter") {
+        "" => {}
+        path if folder.join(path).exists() => drop(command.arg(path)),
+        words => drop(command.args(["-k", words])),
+    }
+    command.env_clear().env("HOME", user.path("home")).env("TMPDIR", &temporary).env("LANG", "C.UTF-8");
+    command
+        .env("PATH", path_of(top))
+        .current_dir(folder)
+        // What a test may open again by its name, as inside; a pipe of root's it could not.
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let output = command.output().expect("the suite can be started");
+    let report = std::fs::read(report).unwrap_or_else(|e| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        panic!("{}: no results outside: {e}\n{said}", folder.display())
+    });
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let tests = report["tests"].as_object().expect("tests").iter();
+    let tests = tests.map(|(id, status)| (id.clone(), status.as_str().unwrap_or_default().to_owned()));
+    Ran { code: report["code"].as_i64().expect("a code"), results: tests.collect(), told: String::new() }
+}
+
+/// What `hotcell test` says.
+fn inside(user: &User, top: &Path, folder: &Path, project: &Value) -> Ran {
+    let text = |key: &str| project[key].as_str().unwrap_or_default();
+    let mut call = user.hotcell(["test", "--json", "--framework", text("framework"), "--timeout", "10m"]);
+    call = call.env("PATH", path_of(top));
+    call.add(["--memory", "2G", "--disk", "2G", "--processes", "512"]);
+    if !text("filter").is_empty() {
+        call.add(["--filter", text("filter")]);
+    }
+    call.add([folder]);
+    let ended = call.end();
+    let report = ended.json();
+    let cases = report["cases"].as_array().expect("cases");
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let results = cases.iter().map(|case| (word(&case["id"]), word(&case["status"]))).collect();
+    let told = format!(
+        "verdict {}, complete {}, consistent {}, reason {}, limits {}, {}",
+        report["verdict"],
+        report["complete"],
+        report["consistent"],
+        report["reason"],
+        report["outcome"]["limits_hit"],
+        ended.stderr
+    );
+    Ran { code: i64::from(ended.code.unwrap_or(-1)), results, told }
+}
+
+fn path_of(top: &Path) -> String {
+    format!("{}/venv/bin:/usr/local/bin:/usr/bin:/bin", top.display())
+}
