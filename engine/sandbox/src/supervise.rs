@@ -370,6 +370,9 @@ impl Run {
         if failed.is_some() {
             self.kill(Cause::Internal);
         }
+        if self.cause.is_some() {
+            self.wait_for_the_tree().await;
+        }
         // The last look: what happened between the last sample and the end.
         let seen = self.see();
         let verdict = self.watch.look(seen);
@@ -417,6 +420,15 @@ impl Run {
             ..Outcome::without_a_run(cause, "")
         };
         (outcome, Remains { pidfd: self.pidfd, group: self.ends.group, scratch: self.scratch })
+    }
+
+    /// Process 1 that is killed closes what it has open before the kernel has ended the others; who is told that a run
+    /// was ended may look for them.
+    async fn wait_for_the_tree(&self) {
+        let gone = self.pidfd.as_ref().map(|pidfd| pidfd.try_clone().and_then(sys::readiness));
+        if let Some(Ok(gone)) = gone {
+            let _ = tokio::time::timeout(LAST_WORDS, gone.readable()).await;
+        }
     }
 
     /// Reads what is left in the pipes; nobody waits for a descendant that keeps them open.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use hotcell_sandbox::{Cause, Confinement, Policy};
+use hotcell_sandbox::{Bytes, Cause, Confinement, Policy};
 use nix::sys::signal::Signal;
 
 use super::{Place, Process, Said, after_kills, check, good, groups, io_error, run, shell, wait_until};
