@@ -283,7 +283,13 @@ impl Run {
         let said = message.tell().map_err(Lost::Io)?;
         self.steps.extend(said.steps());
         match said.kind {
-            tell::BORN => self.pidfd = fds.next(),
+            tell::BORN => {
+                self.pidfd = fds.next();
+                // Ended before it was born, when without a cgroup there was nothing to kill.
+                if let Some(cause) = self.cause {
+                    self.kill(cause);
+                }
+            }
             tell::READY => {
                 let has_listener = said.a == 1;
                 let mut rest: Vec<OwnedFd> = fds.collect();
@@ -383,8 +389,10 @@ impl Run {
         }
         let refusal = match &failed {
             None => None,
+            // It was being ended: a step that failed then, such as a fork in a group that is killed, is news of that.
+            Some(_) if before.is_some() => None,
             // The kernel took process 1 as well.
-            Some(Lost::Silent) if before.is_some() || oom => None,
+            Some(Lost::Silent) if oom => None,
             Some(lost) => Some(lost.explain(&self.program, &self.folder)),
         };
         let (cause, exit_code, signal) = match (&refusal, before) {

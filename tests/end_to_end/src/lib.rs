@@ -288,10 +288,18 @@ impl Call {
         self
     }
 
-    /// Starts it and leaves it running, its streams piped.
+    /// Starts it and leaves it running, its streams piped. Its input has to fit a pipe.
     #[must_use]
     pub fn start(mut self) -> Child {
-        self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hotcell starts")
+        if self.input.is_some() {
+            self.command.stdin(Stdio::piped());
+        }
+        let started = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = started.expect("hotcell starts");
+        if let (Some(mut stdin), Some(input)) = (child.stdin.take(), self.input) {
+            stdin.write_all(&input).expect("hotcell reads");
+        }
+        child
     }
 
     /// Runs it to its end.

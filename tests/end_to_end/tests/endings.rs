@@ -115,6 +115,23 @@ fn sigkill_of_hotcell_takes_the_program_with_it() {
     });
 }
 
+#[test]
+fn the_source_of_a_killed_run_is_removed_by_the_next() {
+    everyone(|user| {
+        let tmp = user.make_folder("tmp");
+        let kept = || std::fs::read_dir(&tmp).unwrap().count();
+        let marker = format!("88{}", std::process::id());
+        let call = user.hotcell(["run", "--lang", "bash", "-"]).input(format!("sleep {marker}; :"));
+        let mut child = call.env("TMPDIR", &tmp).start();
+        wait_until("the program runs", || is_running(&marker));
+        assert_eq!(kept(), 1, "a source from standard input lies in a file");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        user.run(["true"]).env("TMPDIR", &tmp).end().code(0);
+        assert_eq!(kept(), 0);
+    });
+}
+
 /// Whether some process was started as `sleep MARKER`.
 fn is_running(marker: &str) -> bool {
     let wanted = format!("sleep\0{marker}\0");

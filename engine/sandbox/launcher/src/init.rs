@@ -41,6 +41,8 @@ pub fn run<'a>(setup: &'a Setup<'a>, inherited: &Inherited<'_>) -> ! {
     let mut control = inherited.control;
     let mut log = Log::new();
     if let Err(failure) = live(setup, inherited, &mut control, &mut log) {
+        // The runner may wait for a job, or have become the program already.
+        end_tree(setup);
         let _ = tell_failure(&mut log, control, failure);
         sys::exit(1);
     }
@@ -71,7 +73,7 @@ fn live<'a>(
     }
     tell_ready(setup, &shared, early, log)?;
 
-    let release = receive_job()?;
+    let release = receive_job(setup)?;
     let memory = sys::map(release.fds[0], release.len).at(Step::Release)?;
     let job = Job::decode(memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
     let vectors = Vectors::of(&job).at(Step::Release)?;
@@ -302,18 +304,20 @@ impl Release {
 }
 
 /// The job: eight bytes of length, a memfd with it, standard input, output, error, then the mounts, then events.
-fn receive_job() -> Result<Release, Failure> {
+fn receive_job(setup: &Setup<'_>) -> Result<Release, Failure> {
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
     ];
     sys::poll(&mut poll, -1).at(Step::Release)?;
     if poll[1].revents != 0 {
+        end_tree(setup);
         sys::exit(1);
     }
     let mut head = [0u8; 8];
     let message = sys::receive(CONTROL, &mut head).at(Step::Release)?;
     if message.len == 0 {
+        end_tree(setup);
         sys::exit(0); // the supervisor has no use for this sandbox any more
     }
     if message.len != head.len() || message.fds().len() < 4 {

@@ -99,6 +99,24 @@ async fn streams_arrive_while_the_program_runs() {
     assert_eq!(stdout(&outcome), "got one\nand two\n");
 }
 
+/// Four of a thousand lost theirs: the program had ended, and the runtime remembered the pipe as it was before.
+#[tokio::test]
+async fn the_last_output_of_short_runs_is_complete() {
+    const RUNS: usize = 320;
+    const AT_ONCE: usize = 8;
+    for first in (0..RUNS).step_by(AT_ONCE) {
+        let mut round = tokio::task::JoinSet::new();
+        for n in first..first + AT_ONCE {
+            let text = format!("{n:08}").repeat(1 + n % 100);
+            round.spawn(async move { (run(&Policy::new("printf").args(["%s", &text])).await, text) });
+        }
+        while let Some(done) = round.join_next().await {
+            let (outcome, text) = done.expect("followed");
+            assert_eq!(stdout(&outcome), text, "{}", told(&outcome));
+        }
+    }
+}
+
 #[tokio::test]
 async fn standard_input_can_be_bytes_or_nothing() {
     let outcome = run(&Policy::new("cat").stdin_bytes("some\nbytes")).await;
@@ -127,6 +145,34 @@ async fn a_run_can_be_cancelled() {
     });
     assert_eq!(outcome.cause, Cause::Cancelled);
     assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_while_its_sandbox_is_made_is_cancelled() {
+    for n in 0..120 {
+        let running = hotcell_sandbox::spawn(&sh("sleep 60")).await.expect("spawned");
+        let cancel = running.canceller();
+        let (outcome, ()) = tokio::join!(running.wait(), async {
+            tokio::time::sleep(Duration::from_micros(n * 50)).await;
+            cancel.cancel();
+        });
+        assert_eq!(outcome.cause, Cause::Cancelled, "after {n} x 50 us: {}", told(&outcome));
+    }
+}
+
+/// The best of five, since a busy machine may hold one up.
+#[tokio::test]
+async fn a_run_that_is_cancelled_before_its_sandbox_exists_ends_at_once() {
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let running = hotcell_sandbox::spawn(&sh("sleep 60")).await.expect("spawned");
+        running.canceller().cancel();
+        let started = std::time::Instant::now();
+        let outcome = running.wait().await;
+        best = best.min(started.elapsed());
+        assert_eq!(outcome.cause, Cause::Cancelled, "{}", told(&outcome));
+    }
+    assert!(best < Duration::from_secs(1), "{best:?}");
 }
 
 #[tokio::test]

@@ -130,3 +130,42 @@ async fn without_a_process_namespace_the_launcher_s_end_is_the_program_s() {
     assert_eq!(outcome.cause, Cause::Internal, "{}", told(&outcome));
     assert!(tokio::task::spawn_blocking(move || wait_until(|| !alive(mark))).await.expect("waited"));
 }
+
+/// The children of a process with one thread.
+fn children(parent: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Whether a process has not ended yet; who has may wait for its new parent.
+fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Its second process waits for a job, and once outlived whoever could have sent one.
+#[tokio::test]
+async fn without_a_process_namespace_a_sandbox_without_a_job_leaves_no_process() {
+    for killed in [false, true] {
+        let engine = Engine::new();
+        let shape = hotcell_sandbox::Shape {
+            confinement: hotcell_sandbox::Confinement::LandlockOnly,
+            ..hotcell_sandbox::Shape::default()
+        };
+        let sandbox = engine.acquire(&shape).await.expect("acquired");
+        let launcher = engine.launcher_id().await.expect("a launcher");
+        let all = move || -> Vec<u32> {
+            children(launcher).into_iter().flat_map(|init| [vec![init], children(init)].concat()).collect()
+        };
+        let both = move || wait_until(|| all().len() == 2);
+        assert!(tokio::task::spawn_blocking(both).await.expect("waited"), "{:?}", all());
+        let all = all();
+        if killed {
+            kill(Pid::from_raw(launcher.cast_signed()), Signal::SIGKILL).expect("killed");
+        } else {
+            drop(sandbox);
+        }
+        let ended = move || wait_until(|| !all.iter().any(|pid| lives(*pid)));
+        assert!(tokio::task::spawn_blocking(ended).await.expect("waited"), "killed: {killed}");
+    }
+}
