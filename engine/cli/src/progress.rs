@@ -72,7 +72,7 @@ impl Show {
 
     fn count(&mut self, event: &Event) {
         match event {
-            Event::Collected(count) => self.collected = self.collected.max(*count),
+            Event::Collected(count, _) => self.collected = self.collected.max(*count),
             Event::Started(id, ..) => self.now = id.chars().take(NAME).collect(),
             Event::Ended(ended) => {
                 self.ended += 1;

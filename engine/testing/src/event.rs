@@ -19,8 +19,6 @@ const MESSAGE: usize = 1 << 10;
 pub struct Runtime {
     /// The framework's version.
     pub version: Option<String>,
-    /// Path of the interpreter inside.
-    pub executable: Option<String>,
     /// The interpreter's version.
     pub interpreter: Option<String>,
 }
@@ -49,10 +47,10 @@ pub enum Event {
     Session(Runtime),
     /// It was not: what is not installed, and for which interpreter.
     Missing(String, Runtime),
-    /// This many tests will be run.
-    Collected(u64),
-    /// Something that holds tests was left out or is broken; whether tests that were counted never start for it.
-    Group(Ended, bool),
+    /// This many tests will be run, and this many more were found.
+    Collected(u64, u64),
+    /// Something that holds tests was left out or is broken; how many tests that were counted never start for it.
+    Group(Ended, u64),
     /// A test starts: id, file and line.
     Started(String, Option<String>, Option<u32>),
     /// A test ended.
@@ -148,9 +146,9 @@ pub(crate) struct Line {
     pub stopped: Option<String>,
     pub what: Option<String>,
     pub version: Option<String>,
-    pub executable: Option<String>,
     pub python: Option<String>,
-    pub hides: Option<bool>,
+    pub left_out: Option<u64>,
+    pub hides: Option<u64>,
 }
 
 impl Line {
@@ -172,16 +170,15 @@ fn parse(line: &[u8]) -> Option<Event> {
     let mut line: Line = serde_json::from_slice(line).ok()?;
     let runtime = |line: &mut Line| Runtime {
         version: line.version.take().map(|t| clip(&t, 100)),
-        executable: line.executable.take().map(|t| clip(&t, 4096)),
         interpreter: line.python.take().map(|t| clip(&t, 100)),
     };
     Some(match line.e.as_str() {
         "session" => Event::Session(runtime(&mut line)),
         "missing" => Event::Missing(clip(line.what.as_ref()?, 100), runtime(&mut line)),
-        "collected" => Event::Collected(line.count?),
+        "collected" => Event::Collected(line.count?, line.left_out.unwrap_or(0)),
         "start" => Event::Started(short(line.id?), line.file.map(short), line.line),
         "end" | "group" => {
-            let hides = line.hides == Some(true);
+            let hides = line.hides.unwrap_or(0);
             let ended = Ended {
                 status: line.status?,
                 duration_ms: line.duration_ms(),
@@ -213,7 +210,7 @@ mod tests {
     fn lines_become_events() {
         let started = |id: &str| Event::Started(id.to_owned(), None, None);
         for (bytes, want) in [
-            (&b"{\"e\":\"collected\",\"count\":3}\n"[..], vec![Event::Collected(3)]),
+            (&b"{\"e\":\"collected\",\"count\":3}\n"[..], vec![Event::Collected(3, 0)]),
             (b"{\"e\":\"start\",\"id\":\"a::b\"}\n", vec![started("a::b")]),
             (b"{\"e\":\"start\",\"id\":\"a::b\"}", vec![Event::Fault]),
             (b"{\"e\":\"start\"}\n", vec![Event::Fault]),

@@ -77,6 +77,8 @@ pub struct Command {
     pub reports: Vec<PathBuf>,
     /// Where live events come from.
     pub live: LiveSource,
+    /// Files that seem to hold tests, as they are outside; none where only some tests are asked for.
+    pub files: Vec<String>,
 }
 
 /// Why there is no command.
@@ -141,8 +143,12 @@ pub trait Framework: Debug + Sync {
     /// The last part of an id, for people.
     fn name_of(&self, id: &str) -> String;
 
-    /// What to do when `what` is not installed for this interpreter.
-    fn install(&self, what: &str, interpreter: Option<&str>) -> String;
+    /// The beginnings of an id that may name its file, as a path or with dots; none where ids do not tell.
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str>;
+
+    /// What to do when `what` is not installed for this interpreter; none for what is not a part of the framework:
+    /// `what` is the program's word.
+    fn install(&self, what: &str, interpreter: &str) -> Option<String>;
 }
 
 /// Every framework, the one that goes first among equals first.

@@ -49,6 +49,14 @@ fn a_project_is_taken_for() {
         (&[("test_a.py", CASES)], Some(("unittest", Used))),
         (&[("tests.py", CASES)], Some(("unittest", Used))),
         (&[("a_test.py", CASES)], Some(("pytest", Shaped))),
+        // What unittest would not find beside the others.
+        (&[("test_a.py", CASES), ("b_test.py", CASES)], Some(("pytest", Shaped))),
+        (&[("test_a.py", CASES), ("tests/test_b.py", CASES)], Some(("pytest", Shaped))),
+        (
+            &[("test_a.py", CASES), ("tests/__init__.py", ""), ("tests/test_b.py", CASES)],
+            Some(("unittest", Used)),
+        ),
+        (&[("a.py", ""), ("tests/test_b.py", CASES)], Some(("unittest", Used))),
         // Only pytest runs both.
         (&[("test_a.py", CASES), ("test_b.py", "def test_b(): pass\n")], Some(("pytest", Used))),
         (&[("test_a.py", CASES), ("test_b.py", "class TestB:\n")], Some(("pytest", Used))),
@@ -78,6 +86,21 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
         assert_eq!(command.argv.last().unwrap(), want);
         assert_eq!(command.argv[0], "python3");
     }
+    let below = Files::new(&[("tests/test_b.py", CASES)]);
+    for (filter, want) in [
+        (None, &["discover", "-stests"][..]),
+        (Some("test_b"), &["discover", "-stests", "-ktest_b"]),
+        (Some("tests/test_b.py"), &["tests/test_b.py"]),
+    ] {
+        let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
+        let command = framework("unittest").unwrap().command(&selection, &below).unwrap();
+        assert_eq!(command.argv[3..], want.iter().map(std::ffi::OsString::from).collect::<Vec<_>>());
+        assert_eq!(command.files.is_empty(), filter.is_some());
+    }
+    let both =
+        Files::new(&[("docs/test_x.py", CASES), ("tests/__init__.py", ""), ("tests/test_y.py", CASES)]);
+    let command = framework("unittest").unwrap().command(&Selection::default(), &both).unwrap();
+    assert_eq!(command.argv.len(), 3, "from the project's folder: {:?}", command.argv);
     let jobs = Selection { jobs: Some(2), ..Selection::default() };
     let refused = framework("unittest").unwrap().command(&jobs, &project);
     assert!(matches!(refused, Err(CommandError::Unsupported { option: "--jobs", .. })));

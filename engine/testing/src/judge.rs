@@ -1,7 +1,7 @@
 //! Three witnesses, one verdict. All of them are in the hands of the tests, so a run has passed only when the final
 //! report, the live events and the exit code say so of every test; where they differ, the worse word is shown.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use schemars::JsonSchema;
@@ -72,10 +72,20 @@ pub struct Judgement {
     pub cases: Vec<Case>,
 }
 
+/// What was asked for: no test can change it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    /// Path of the program that ran the tests.
+    pub program: &'a str,
+    /// As in [`crate::Command::files`].
+    pub files: &'a [String],
+}
+
 /// Judges a run.
 #[must_use]
 pub fn judge(
     framework: &dyn Framework,
+    asked: Asked<'_>,
     report: Result<FinalReport, ReportError>,
     live: &LiveLog,
     outcome: &Outcome,
@@ -106,13 +116,11 @@ pub fn judge(
         Cause::Exited => {
             let usable = doubts.complete && doubts.consistent;
             match exit {
-                Some(ExitMeaning::NotInstalled) if live.missing.is_some() && cases.is_empty() => {
-                    let what = live.missing.as_deref().unwrap_or_default();
-                    let python = live.runtime.as_ref().and_then(|r| r.executable.as_deref());
-                    note = Some(framework.install(what, python));
-                    Verdict::NotInstalled
+                Some(ExitMeaning::NotInstalled) => {
+                    let missing = live.missing.as_deref().filter(|_| cases.is_empty());
+                    note = missing.and_then(|what| framework.install(what, asked.program));
+                    if note.is_some() { Verdict::NotInstalled } else { Verdict::Unusable }
                 }
-                Some(ExitMeaning::NotInstalled) => Verdict::Unusable,
                 Some(ExitMeaning::Broken(why)) => {
                     note = Some(why.to_owned());
                     Verdict::Unusable
@@ -129,7 +137,14 @@ pub fn judge(
                     note = Some("no tests were found".to_owned());
                     Verdict::Unusable
                 }
-                Some(ExitMeaning::AllPassed) if usable && bad == 0 && outcome.success() => Verdict::Passed,
+                Some(ExitMeaning::AllPassed) if usable && bad == 0 && totals.passed == 0 => {
+                    note = Some("no test passed: all were skipped, or failed as expected".to_owned());
+                    Verdict::Unusable
+                }
+                Some(ExitMeaning::AllPassed) if usable && bad == 0 && outcome.success() => {
+                    note = not_run(framework, asked, live);
+                    Verdict::Passed
+                }
                 Some(ExitMeaning::SomeFailed | ExitMeaning::CollectionFailed) if usable && bad > 0 => {
                     note = shortfall(live).map(|n| format!("{n} tests were collected and not run"));
                     Verdict::Failed
@@ -151,10 +166,17 @@ pub fn judge(
     if !matches!(outcome.cause, Cause::Exited | Cause::Signaled) {
         note.clone_from(&outcome.reason);
     }
+    // A conftest.py or settings that keep the framework from beginning are in no report.
+    let silent = missing && cases.is_empty() && exit != Some(ExitMeaning::NotInstalled);
+    let printed = (silent && verdict == Verdict::Unusable).then(|| last_words(outcome)).flatten();
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
     let ran = !matches!(verdict, Verdict::NotInstalled | Verdict::Refused | Verdict::Quarantined);
-    let reasons: Vec<String> =
-        note.into_iter().chain(stopped).chain(doubts.reasons.into_iter().filter(|_| ran)).collect();
+    let reasons: Vec<String> = note
+        .into_iter()
+        .chain(stopped)
+        .chain(printed)
+        .chain(doubts.reasons.into_iter().filter(|_| ran))
+        .collect();
     Judgement {
         verdict,
         complete: doubts.complete,
@@ -163,6 +185,14 @@ pub fn judge(
         totals,
         cases,
     }
+}
+
+/// The last that the program printed for people.
+fn last_words(outcome: &Outcome) -> Option<String> {
+    let text = outcome.stderr.text.as_deref()?;
+    let mut lines: Vec<_> = text.lines().rev().map(str::trim).filter(|l| !l.is_empty()).take(3).collect();
+    lines.reverse();
+    (!lines.is_empty()).then(|| format!("it printed last: {}", clip(&lines.join(" / "), 400)))
 }
 
 /// What speaks against a run.
@@ -221,16 +251,45 @@ fn about_the_run(live: &LiveLog, outcome: &Outcome, cases: &[Case], doubts: &mut
     }
     // With a failure, stopping early is nothing unusual; without one, somebody ended it.
     if let Some(left) = shortfall(live)
-        && !live.skipped_groups
         && cases.iter().all(|c| c.status.is_good())
     {
         doubts.incomplete(format!("{left} tests were collected and not run"));
     }
 }
 
-/// How many tests were collected and never started.
+/// How many tests were collected and never started, although nothing that holds them was skipped.
 fn shortfall(live: &LiveLog) -> Option<u64> {
-    live.collected.and_then(|collected| collected.checked_sub(live.started())).filter(|left| *left > 0)
+    let begun = live.started().saturating_add(live.hidden);
+    live.collected.and_then(|collected| collected.checked_sub(begun)).filter(|left| *left > 0)
+}
+
+/// What a run that passed was not about: a project may leave tests out, but not without a word.
+fn not_run(framework: &dyn Framework, asked: Asked<'_>, live: &LiveLog) -> Option<String> {
+    if asked.files.is_empty() {
+        return None;
+    }
+    let dotted = |path: &str| path.strip_suffix(".py").unwrap_or(path).replace('/', ".");
+    // The framework may name files from a folder further down.
+    let below =
+        |name: &str| name.match_indices('.').map(|(at, _)| name[at + 1..].to_owned()).collect::<Vec<_>>();
+    let mut silent: Vec<(&String, String)> = asked.files.iter().map(|file| (file, dotted(file))).collect();
+    let names = silent.iter().flat_map(|(_, name)| below(name).into_iter().chain([name.clone()]));
+    let names: HashSet<String> = names.collect();
+    // Only what may be looked for is kept: ids are many, and the program's.
+    let heads = live.seen().iter().flat_map(|seen| framework.heads(&seen.id)).map(dotted);
+    let mut heads: HashSet<String> = heads.filter(|head| names.contains(head)).collect();
+    silent.retain(|(_, name)| !heads.remove(name));
+    silent.retain(|(_, name)| !below(name).iter().any(|end| heads.contains(end)));
+    let mut notes = Vec::new();
+    if live.left_out > 0 {
+        notes.push(format!("{} tests were found and left out by the project itself", live.left_out));
+    }
+    if !silent.is_empty() {
+        let named: Vec<String> = silent.iter().take(MOST_REASONS).map(|(file, _)| clip(file, 200)).collect();
+        let more = if silent.len() > named.len() { ", …" } else { "" };
+        notes.push(format!("no test ran of files that seem to hold some: {}{more}", named.join(", ")));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
 }
 
 /// What the exit code says about the cases.

@@ -47,8 +47,10 @@ pub struct LiveLog {
     pub collected: Option<u64>,
     /// The exit code that the framework announced, and why it stopped early.
     pub finished: Option<(i64, Option<String>)>,
-    /// Whether a whole group was skipped, so that fewer tests start than were collected.
-    pub skipped_groups: bool,
+    /// How many tests more were found and not collected.
+    pub left_out: u64,
+    /// How many tests that were collected belong to groups that were skipped whole, and never start.
+    pub hidden: u64,
     /// Lines that were no events, and events that cannot follow each other.
     pub faults: u64,
     /// More tests than are kept.
@@ -65,7 +67,8 @@ impl Default for LiveLog {
             missing: None,
             collected: None,
             finished: None,
-            skipped_groups: false,
+            left_out: 0,
+            hidden: 0,
             faults: 0,
             overflow: false,
         }
@@ -86,7 +89,10 @@ impl LiveLog {
                 self.missing = Some(what.clone());
                 self.runtime = Some(runtime.clone());
             }
-            Event::Collected(count) => self.collected = self.collected.max(Some(*count)),
+            Event::Collected(count, left_out) => {
+                self.collected = self.collected.max(Some(*count));
+                self.left_out = self.left_out.max(*left_out);
+            }
             Event::Started(id, file, line) => {
                 let Some(at) = self.find(id, file.as_deref()) else { return };
                 let seen = &mut self.seen[at];
@@ -102,7 +108,9 @@ impl LiveLog {
                 _ => self.faults += 1,
             },
             Event::Group(ended, hides) => {
-                self.skipped_groups |= *hides && ended.status == Status::Skipped;
+                if ended.status == Status::Skipped {
+                    self.hidden = self.hidden.saturating_add(*hides);
+                }
                 if let Some(at) = self.find(&ended.id, ended.file.as_deref()) {
                     self.end(at, ended);
                 }

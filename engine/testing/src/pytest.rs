@@ -16,6 +16,8 @@ use crate::{junit, python};
 
 const DRIVER: &str = "hotcell_pytest.py";
 const REPORT: &str = "pytest.xml";
+/// The id, also in the driver, of what is about the whole session.
+const SESSION: &str = "pytest";
 /// The driver's own exit code.
 pub(crate) const NOT_INSTALLED: i32 = 86;
 
@@ -86,6 +88,7 @@ impl Framework for Pytest {
             }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
+            files: if selection.filter.is_none() { python::signs(project).files } else { Vec::new() },
         })
     }
 
@@ -120,7 +123,9 @@ impl Framework for Pytest {
             1 => ExitMeaning::SomeFailed,
             2 => ExitMeaning::CollectionFailed,
             3 => ExitMeaning::Broken("pytest had an internal error"),
-            4 => ExitMeaning::Broken("pytest did not understand its arguments, or found no such test"),
+            4 => ExitMeaning::Broken(
+                "pytest could not begin: there is no such test, or settings or a conftest.py are broken",
+            ),
             5 => ExitMeaning::NoTests,
             NOT_INSTALLED => ExitMeaning::NotInstalled,
             _ => ExitMeaning::Broken("pytest has no such exit code"),
@@ -131,9 +136,13 @@ impl Framework for Pytest {
         mangle(id).pop().unwrap_or_default()
     }
 
-    fn install(&self, what: &str, interpreter: Option<&str>) -> String {
-        let python = interpreter.unwrap_or("python3");
-        format!("{what} is not installed for {python}; install it with: {python} -m pip install {what}")
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.split("::").take(1).collect()
+    }
+
+    fn install(&self, what: &str, interpreter: &str) -> Option<String> {
+        let what = ["pytest", "pytest-xdist"].into_iter().find(|part| *part == what)?;
+        Some(python::install(what, interpreter))
     }
 }
 
@@ -213,7 +222,9 @@ fn guess(case: &junit::TestCase) -> String {
         Some(rest) if !module.is_empty() => rest.trim_start_matches('.').replace('.', "::"),
         _ => case.classname.clone(),
     };
-    [file, &classes, &case.name].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("::")
+    let parts: Vec<_> = [file, &classes, &case.name].into_iter().filter(|p| !p.is_empty()).collect();
+    // What is about the whole session has no name.
+    if parts.is_empty() { SESSION.to_owned() } else { parts.join("::") }
 }
 
 /// Captured output without the line that pytest puts over it.
@@ -271,10 +282,10 @@ mod tests {
         for (id, file) in [("a/b.py::c", "a/b.py"), ("a.py::b::c", "a.py")] {
             live.apply(&Event::Started(id.to_owned(), Some(file.to_owned()), None));
         }
-        let text = r#"<testsuite><testcase classname="a.b" name="c" file="a.py"/><testcase classname="a.b" name="c" file="a/b.py"/><testcase classname="z.T" name="c" file="z.py"/></testsuite>"#;
+        let text = r#"<testsuite><testcase classname="a.b" name="c" file="a.py"/><testcase classname="a.b" name="c" file="a/b.py"/><testcase classname="z.T" name="c" file="z.py"/><testcase classname="" name=""/></testsuite>"#;
         let report = Pytest.report(&[text.into()], &live).unwrap();
         let ids: Vec<_> = report.entries.iter().map(|e| e.id.as_str()).collect();
-        assert_eq!(ids, ["a.py::b::c", "a/b.py::c", "z.py::T::c"]);
+        assert_eq!(ids, ["a.py::b::c", "a/b.py::c", "z.py::T::c", "pytest"]);
     }
 
     #[test]

@@ -18,12 +18,19 @@ pub struct Signs {
     pub plain: Option<String>,
     /// Its name is one that unittest finds, and it has a `unittest.TestCase`.
     pub unittest: Option<String>,
+    /// The folder from which unittest finds such files: the project's, or else the first one's.
+    pub root: String,
+    /// It has a `unittest.TestCase`, and unittest does not find it from there.
+    pub elsewhere: Option<String>,
+    /// All that have something that is named like a test.
+    pub files: Vec<String>,
 }
 
 /// Looks for them.
 #[must_use]
 pub fn signs(project: &dyn Project) -> Signs {
     let mut signs = Signs::default();
+    let mut roots = Vec::new();
     let files = project.files().iter().filter(|f| {
         let name = base(f);
         name.ends_with(".py") && (name.starts_with("test") || name.ends_with("_test.py"))
@@ -38,15 +45,36 @@ pub fn signs(project: &dyn Project) -> Signs {
             }
         };
         note(&mut signs.any, for_pytest);
+        if has_line(&text, |l| l.trim_start().trim_start_matches("async ").starts_with("def test")) {
+            signs.files.push(file.clone());
+        }
         note(
             &mut signs.pytest,
             has_line(&text, |l| l.starts_with("import pytest") || l.starts_with("from pytest")),
         );
         note(&mut signs.plain, for_pytest && has_line(&text, is_plain));
         let cases = text.contains("unittest") && text.contains("TestCase");
-        note(&mut signs.unittest, base(file).starts_with("test") && cases);
+        let found = base(file).starts_with("test");
+        note(&mut signs.unittest, found && cases);
+        if cases {
+            roots.push((file, found.then(|| root(project, file))));
+        }
     }
+    // From the project's folder, if any is found from there.
+    let root = roots.iter().filter_map(|(_, root)| *root).min_by_key(|root| !root.is_empty());
+    root.unwrap_or_default().clone_into(&mut signs.root);
+    signs.elsewhere = roots.iter().find(|(_, at)| *at != root).map(|(file, _)| (*file).clone());
     signs
+}
+
+/// The folder from which unittest finds a file: the first above it that is no package.
+fn root<'a>(project: &dyn Project, file: &'a str) -> &'a str {
+    let parent = |path: &'a str| path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut folder = parent(file);
+    while !folder.is_empty() && project.has(&format!("{folder}/__init__.py")) {
+        folder = parent(folder);
+    }
+    folder
 }
 
 fn is_plain(line: &str) -> bool {
@@ -56,6 +84,21 @@ fn is_plain(line: &str) -> bool {
         || class.is_some_and(|rest| {
             rest.trim().is_empty() || rest.starts_with("):") || rest.starts_with("object)")
         })
+}
+
+/// How to install a part of pytest for this interpreter.
+#[must_use]
+pub fn install(what: &str, interpreter: &str) -> String {
+    let of_system = interpreter.starts_with("/usr/bin/") || interpreter.starts_with("/bin/");
+    let how = if of_system {
+        // Debian and others let pip write to a virtual environment only (PEP 668).
+        format!(
+            "apt install python3-{what}; or in the project's folder: {interpreter} -m venv .venv && .venv/bin/pip install {what}"
+        )
+    } else {
+        format!("{interpreter} -m pip install {what}")
+    };
+    format!("{what} is not installed for {interpreter}; install it with: {how}")
 }
 
 /// Whether a file has a line that begins in its first column, or is an import further in.

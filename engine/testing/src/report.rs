@@ -49,9 +49,9 @@ impl Totals {
 /// What ran the tests, as it says itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interpreter {
-    /// Path inside.
+    /// Path inside, as it was started.
     pub path: String,
-    /// Version.
+    /// Version, as it says itself.
     pub version: String,
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::case::ReportError;
 use crate::event::Event;
 use crate::framework::{Command, Framework, LiveSource, REPORTERS};
-use crate::judge::judge;
+use crate::judge::{Asked, judge};
 use crate::live::LiveLog;
 use crate::project::ProjectFolder;
 use crate::report::{Interpreter, SCHEMA, TestReport};
@@ -103,7 +103,9 @@ impl Session {
             .and_then(|files| self.framework.report(&files, &live));
         // Its memory is the run's scratch.
         drop(home);
-        let mut judged = judge(self.framework, report, &live, &outcome);
+        let program = self.policy.job.argv.first().map(|a| a.to_string_lossy()).unwrap_or_default();
+        let asked = Asked { program: &program, files: &self.command.files };
+        let mut judged = judge(self.framework, asked, report, &live, &outcome);
         self.add_sources(&mut judged.cases);
         let runtime = live.runtime.unwrap_or_default();
         TestReport {
@@ -112,9 +114,8 @@ impl Session {
             framework_version: runtime.version,
             command: self.policy.job.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
             interpreter: runtime
-                .executable
-                .zip(runtime.interpreter)
-                .map(|(path, version)| Interpreter { path, version }),
+                .interpreter
+                .map(|version| Interpreter { path: program.into_owned(), version }),
             verdict: judged.verdict,
             complete: judged.complete,
             consistent: judged.consistent,

@@ -28,7 +28,9 @@ impl Framework for Unittest {
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {
-        let file = python::signs(project).unittest?;
+        let signs = python::signs(project);
+        // It would leave some out without a word. pytest finds them all.
+        let file = signs.unittest.filter(|_| signs.elsewhere.is_none())?;
         Some(Evidence { strength: Strength::Used, reason: format!("{file} has a unittest.TestCase") })
     }
 
@@ -45,9 +47,13 @@ impl Framework for Unittest {
             format!("{REPORTERS}/{DRIVER}").into(),
             format!("/home/sandbox/{REPORTS}/{REPORT}").into(),
         ];
+        let signs = python::signs(project);
+        if !signs.root.is_empty() && !matches!(&selection.filter, Some(path) if is_path(path, project)) {
+            argv.extend(["discover".into(), format!("-s{}", signs.root).into()]);
+        }
         argv.extend(selection.fail_fast.then(|| "-f".into()));
         match selection.filter.as_deref() {
-            Some(path) if path.ends_with(".py") && project.has(path) => argv.push(path.into()),
+            Some(path) if is_path(path, project) => argv.push(path.into()),
             Some(pattern) => argv.push(format!("-k{pattern}").into()),
             None => {}
         }
@@ -60,6 +66,7 @@ impl Framework for Unittest {
             }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
+            files: if selection.filter.is_none() { signs.files } else { Vec::new() },
         })
     }
 
@@ -85,10 +92,17 @@ impl Framework for Unittest {
         id.rsplit('.').next().unwrap_or(id).to_owned()
     }
 
-    fn install(&self, what: &str, interpreter: Option<&str>) -> String {
-        let python = interpreter.unwrap_or("python3");
-        format!("{what} is a part of Python and is missing from {python}; install Python's whole library")
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.match_indices('.').map(|(at, _)| &id[..at]).take(32).chain([id]).collect()
     }
+
+    fn install(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+fn is_path(filter: &str, project: &dyn Project) -> bool {
+    filter.ends_with(".py") && project.has(filter)
 }
 
 /// One JSON object a line, and a last one that says how many there are.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hotcell_sandbox::{Cause, Outcome};
 use hotcell_testing::case::{MOST_CASES, ReportError};
-use hotcell_testing::judge::judge;
+use hotcell_testing::judge::{Asked, judge};
 use hotcell_testing::live::LiveLog;
 use hotcell_testing::session::LARGEST_REPORT;
 use hotcell_testing::{Verdict, framework};
@@ -68,7 +68,7 @@ fn the_largest_forged_report() {
         let report = pytest.report(&bytes, &live);
         assert!(!matches!(report, Err(ReportError::Missing)));
         drop(bytes);
-        let judged = judge(pytest, report, &live, &outcome);
+        let judged = judge(pytest, Asked::default(), report, &live, &outcome);
         let used = peak().saturating_sub(before);
         println!("{what}: {at} cases, {} MiB, {:?}", used >> 20, started.elapsed());
         assert_ne!(judged.verdict, Verdict::Passed);

@@ -134,8 +134,8 @@ fn every_ending_has_its_status() {
             (
                 "skips",
                 "import pytest\n\n@pytest.mark.skip\ndef test_a():\n    pass\n",
-                0,
-                "passed: 1 skipped",
+                2,
+                "no result: 1 skipped",
             ),
             ("bad", "def test_a():\n    assert 0\n", 1, "failed: 1 failed"),
             ("none", "import pytest\n", 2, "no tests"),

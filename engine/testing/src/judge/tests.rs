@@ -65,7 +65,7 @@ fn live(text: &str) -> LiveLog {
     let mut log = LiveLog::default();
     let (letters, code) = text.split_once('!').map_or((text, None), |(l, c)| (l, c.parse().ok()));
     let (letters, more) = letters.split_once('+').map_or((letters, 0), |(l, n)| (l, n.parse().unwrap()));
-    log.apply(&Event::Collected(letters.chars().filter(|c| *c != '-').count() as u64 + more));
+    log.apply(&Event::Collected(letters.chars().filter(|c| *c != '-').count() as u64 + more, 0));
     for (i, letter) in letters.chars().enumerate().filter(|(_, c)| *c != '-') {
         let id = i.to_string();
         log.apply(&Event::Started(id.clone(), None, None));
@@ -86,6 +86,7 @@ fn what_three_witnesses_say() {
         // They agree.
         ("pp!0", "pp", exited(0), (Passed, true, true)),
         ("ps!0", "ps", exited(0), (Passed, true, true)),
+        ("ss!0", "ss", exited(0), (Unusable, true, true)),
         ("pf!1", "pf", exited(1), (Failed, true, true)),
         ("pe!1", "pe", exited(1), (Failed, true, true)),
         ("e!2", "e", exited(2), (Failed, true, true)),
@@ -128,7 +129,7 @@ fn what_three_witnesses_say() {
         ("", "missing", ended_by(Cause::NotFound), (NotInstalled, false, true)),
         ("", "missing", ended_by(Cause::Quarantined), (Quarantined, false, true)),
     ] {
-        let judged = judge(&Pytest, report(written), &live(seen), &outcome);
+        let judged = judge(&Pytest, Asked::default(), report(written), &live(seen), &outcome);
         let got = (judged.verdict, judged.complete, judged.consistent);
         assert_eq!(
             got, want,
@@ -151,7 +152,7 @@ fn the_worse_word_is_shown() {
         ("n", "missing", Status::NotFinished),
         ("-", "p", Status::Passed),
     ] {
-        let judged = judge(&Pytest, report(written), &live(seen), &exited(0));
+        let judged = judge(&Pytest, Asked::default(), report(written), &live(seen), &exited(0));
         assert_eq!(judged.cases[0].status, want, "{seen} {written}");
     }
 }
@@ -163,28 +164,49 @@ fn two_entries_about_one_test() {
     log.apply(&Event::Started("0".into(), None, None));
     log.apply(&Event::Ended(ended("0", Status::Errored)));
     log.apply(&Event::Finished(1, None));
-    let judged = judge(&Pytest, Ok(report), &log, &exited(1));
+    let judged = judge(&Pytest, Asked::default(), Ok(report), &log, &exited(1));
     assert_eq!((judged.verdict, judged.cases.len(), judged.cases[0].duration_ms), (Verdict::Failed, 1, 2));
 }
 
 #[test]
 fn what_is_not_installed_is_named() {
     let mut log = LiveLog::default();
-    let runtime = Runtime { executable: Some("/venv/bin/python".into()), ..Runtime::default() };
+    let runtime = Runtime::default();
     log.apply(&Event::Missing("pytest".into(), runtime));
-    let judged = judge(&Pytest, Err(ReportError::Missing), &log, &exited(86));
-    assert_eq!(judged.verdict, Verdict::NotInstalled);
-    let reason = judged.reason.unwrap();
-    assert!(reason.contains("/venv/bin/python -m pip install pytest"), "{reason}");
+    for (program, want) in [
+        ("/venv/bin/python", "install it with: /venv/bin/python -m pip install pytest"),
+        (
+            "/usr/bin/python3",
+            "apt install python3-pytest; or in the project's folder: /usr/bin/python3 -m venv .venv",
+        ),
+    ] {
+        let asked = Asked { program, files: &[] };
+        let judged = judge(&Pytest, asked, Err(ReportError::Missing), &log, &exited(86));
+        assert_eq!(judged.verdict, Verdict::NotInstalled);
+        let reason = judged.reason.unwrap();
+        assert!(reason.contains(want), "{reason}");
+    }
+    // Nobody is told to install what a program made up.
+    let mut made_up = LiveLog::default();
+    made_up.apply(&Event::Missing("pytest-evil".into(), Runtime::default()));
+    let judged = judge(&Pytest, Asked::default(), Err(ReportError::Missing), &made_up, &exited(86));
+    assert_eq!(judged.verdict, Verdict::Unusable);
+    assert!(!judged.reason.unwrap().contains("evil"));
     // Who ran tests has what runs them.
     log.apply(&Event::Started("a".into(), None, None));
-    let judged = judge(&Pytest, Err(ReportError::Missing), &log, &exited(86));
+    let judged = judge(&Pytest, Asked::default(), Err(ReportError::Missing), &log, &exited(86));
     assert_eq!(judged.verdict, Verdict::Unusable);
 }
 
 #[test]
 fn a_limit_keeps_what_was_seen() {
-    let judged = judge(&Pytest, Err(ReportError::Missing), &live("pfn"), &ended_by(Cause::MemoryLimit));
+    let judged = judge(
+        &Pytest,
+        Asked::default(),
+        Err(ReportError::Missing),
+        &live("pfn"),
+        &ended_by(Cause::MemoryLimit),
+    );
     let t = &judged.totals;
     assert_eq!((judged.verdict.exit_code(), t.passed, t.failed, t.not_finished), (124, 1, 1, 1));
 }
@@ -193,11 +215,62 @@ fn a_limit_keeps_what_was_seen() {
 fn reasons_stay_few_and_printable() {
     let many =
         FinalReport { entries: (0..1000).map(|i| entry(&format!("\x1b{i}"), Status::Passed)).collect() };
-    let reason = judge(&Pytest, Ok(many), &live("!0"), &exited(0)).reason.unwrap();
+    let reason = judge(&Pytest, Asked::default(), Ok(many), &live("!0"), &exited(0)).reason.unwrap();
     assert!(
         reason.len() < 2000 && !reason.chars().any(char::is_control) && reason.contains("994 more"),
         "{reason}"
     );
+}
+
+#[test]
+fn what_did_not_run_is_named() {
+    let files = ["tests/test_a.py", "tests/test_b.py", "test_b.py", "x/y_test.py"].map(str::to_owned);
+    let asked = Asked { program: "", files: &files };
+    for (framework, ids, left_out, want) in [
+        (
+            &Pytest as &dyn Framework,
+            &["tests/test_a.py::a", "test_b.py::T::b", "test_b.py"][..],
+            0,
+            Some("no test ran of files that seem to hold some: tests/test_b.py, x/y_test.py"),
+        ),
+        // Seen from a folder further down.
+        (&Pytest, &["test_a.py::a", "test_b.py::b", "tests/test_b.py::b", "y_test.py::c[x::y]"], 0, None),
+        (
+            &Pytest,
+            &["test_b.py::b", "tests/test_b.py::b", "tests/test_a.py::a", "x/y_test.py::c"],
+            3,
+            Some("3 tests were found and left out by the project itself"),
+        ),
+        (
+            &crate::unittest::Unittest,
+            &["tests.test_a.A.test_x", "test_b.A.B.test_y", "tests.test_b.T.t"],
+            0,
+            Some("no test ran of files that seem to hold some: x/y_test.py"),
+        ),
+    ] {
+        let mut log = LiveLog::default();
+        log.apply(&Event::Collected(ids.len() as u64, left_out));
+        for id in ids {
+            log.apply(&Event::Started((*id).to_owned(), None, None));
+            log.apply(&Event::Ended(ended(id, Status::Passed)));
+        }
+        log.apply(&Event::Finished(0, None));
+        let report = FinalReport { entries: ids.iter().map(|id| entry(id, Status::Passed)).collect() };
+        let judged = judge(framework, asked, Ok(report), &log, &exited(0));
+        assert_eq!((judged.verdict, judged.reason.as_deref()), (Verdict::Passed, want));
+    }
+}
+
+#[test]
+fn only_what_was_skipped_is_not_missed() {
+    let mut log = live("p+3");
+    let skipped = Ended { id: "B".into(), ..ended("B", Status::Skipped) };
+    log.apply(&Event::Group(skipped, 2));
+    log.apply(&Event::Finished(0, None));
+    let report = FinalReport { entries: vec![entry("0", Status::Passed), entry("B", Status::Skipped)] };
+    let judged = judge(&Pytest, Asked::default(), Ok(report), &log, &exited(0));
+    assert_eq!((judged.verdict, judged.complete), (Verdict::Unusable, false));
+    assert_eq!(judged.reason.as_deref(), Some("1 tests were collected and not run"));
 }
 
 proptest! {
@@ -207,9 +280,9 @@ proptest! {
         seen in "[psfen-]{0,4}", written in "[psfe]{0,4}", plus in 0u64..2, announced in 0i64..3, code in 0i32..6,
     ) {
         let text = format!("{seen}+{plus}!{announced}");
-        let judged = judge(&Pytest, report(&written), &live(&text), &exited(code));
+        let judged = judge(&Pytest, Asked::default(), report(&written), &live(&text), &exited(code));
         let good = |t: &str| !t.is_empty() && t.chars().all(|c| "ps".contains(c));
-        let all = seen == written && good(&seen) && plus == 0 && announced == 0 && code == 0;
+        let all = seen == written && good(&seen) && seen.contains('p') && plus == 0 && announced == 0 && code == 0;
         prop_assert_eq!(judged.verdict == Verdict::Passed, all);
     }
 }

@@ -110,7 +110,7 @@ def _become_module():
 
 
 def _runtime():
-    return {"executable": sys.executable or "", "python": "%d.%d.%d" % sys.version_info[:3]}
+    return {"python": "%d.%d.%d" % sys.version_info[:3]}
 
 
 _emit = _make_emitter()

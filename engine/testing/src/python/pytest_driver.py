@@ -55,13 +55,27 @@ def _plugin(pytest, emit, clip, top):
         def __init__(self):
             self.open = {}
             self.stopped = None
+            self.raised = {}  # what a test or a file raised, before other plugins had a word in it
+            self.called = set()  # tests that were called, not only set up
+            self.uncalled = set()  # tests that ended without that, as by `--setup-only` in a project's settings
+            self.again = set()  # tests that are repeated
+            self.found = set()  # tests that were found, also those that will be left out
 
         def told(self, report):
             status = status_of(report)
             one = self.open.get(report.nodeid)
-            if status is None or one is None:
+            raised = self.raised.pop((report.nodeid, report.when), None)
+            if one is None:
+                return
+            if status is None:
+                self.again.add(report.nodeid)
                 return
             one["ms"] += getattr(report, "duration", 0.0) * 1000.0
+            if status == "passed" and report.when == "call":
+                self.called.add(report.nodeid)
+            if status == "passed" and raised is not None and report.nodeid not in self.again:
+                one["status"] = "failed"
+                one["message"] = "it raised %s, and its report was changed to passed" % raised
             if worse[status] > worse[one["status"]]:
                 one["status"] = status
                 one["message"], one["at_file"], one["at_line"] = crash_of(report)
@@ -69,6 +83,11 @@ def _plugin(pytest, emit, clip, top):
         def close(self, nodeid):
             one = self.open.pop(nodeid, None)
             if one is not None:
+                if one["status"] == "passed" and nodeid not in self.called:
+                    # It may be repeated yet, and each time is an end of its own.
+                    self.uncalled.add(nodeid)
+                else:
+                    self.uncalled.discard(nodeid)
                 one["ms"] = round(one["ms"], 3)
                 emit("end", id=clip(nodeid, 8000), **one)
 
@@ -89,6 +108,8 @@ def _plugin(pytest, emit, clip, top):
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logstart(self, nodeid, location):
             self.open[nodeid] = {"status": "passed", "ms": 0.0}
+            self.called.discard(nodeid)
+            self.again.discard(nodeid)
             line = location[1] + 1 if isinstance(location[1], int) else None
             emit("start", id=clip(nodeid, 8000), file=clip(location[0], 4000), line=line)
 
@@ -102,15 +123,30 @@ def _plugin(pytest, emit, clip, top):
         def pytest_runtest_logfinish(self, nodeid, location):
             self.close(nodeid)
 
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(self, item, call):
+            # A test that is repeated may raise the first time.
+            self.raised.pop((item.nodeid, call.when), None)
+            if call.excinfo is not None:
+                self.raised[item.nodeid, call.when] = call.excinfo.typename
+            yield
+
+        @pytest.hookimpl(hookwrapper=True, trylast=True)
+        def pytest_make_collect_report(self, collector):
+            outcome = yield
+            if outcome.excinfo is None and outcome.get_result().failed:
+                self.raised[collector.nodeid] = crash_of(outcome.get_result())
+
         @pytest.hookimpl(tryfirst=True)
         def pytest_collectreport(self, report):
-            if report.passed:
+            hidden = self.raised.pop(report.nodeid, None)
+            if report.passed and hidden is None:
                 return
-            message, path, line = crash_of(report)
+            message, path, line = hidden if report.passed else crash_of(report)
             emit(
                 "group",
-                id=clip(report.nodeid, 8000),
-                status="errored" if report.failed else "skipped",
+                id=clip(report.nodeid, 8000) or "pytest",  # of the whole session
+                status="skipped" if report.skipped else "errored",
                 ms=0.0,
                 message=message,
                 at_file=path,
@@ -121,7 +157,12 @@ def _plugin(pytest, emit, clip, top):
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
             if not hasattr(session.config, "workerinput") and session.items:
-                emit("collected", count=len({item.nodeid for item in session.items}))
+                count = len({item.nodeid for item in session.items})
+                emit("collected", count=count, left_out=max(0, len(self.found) - count) or None)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_itemcollected(self, item):
+            self.found.add(item.nodeid)
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_xdist_node_collection_finished(self, node, ids):
@@ -131,6 +172,9 @@ def _plugin(pytest, emit, clip, top):
         def pytest_sessionfinish(self, session, exitstatus):
             for key in list(self.open):
                 self.close(key)
+            for key in self.uncalled:
+                message = "it was set up, and no call of it is known to have passed"
+                emit("group", id=clip(key, 8000), status="errored", ms=0.0, message=message)
             stopped = getattr(session, "shouldfail", False) or getattr(session, "shouldstop", False)
             self.stopped = clip(stopped, 1000) if stopped else None
 

@@ -2,6 +2,7 @@
 
 def _result_class(unittest, emit, clip, top):
     """unittest's own result, which also passes on what it is told."""
+    import inspect
     import re
     import time
     import traceback
@@ -48,18 +49,33 @@ def _result_class(unittest, emit, clip, top):
                 return clip(message, 1000), path, line
         return clip(message, 1000), None, None
 
+    plain = unittest.TestCase.run, getattr(unittest.TestCase, "_callTestMethod", None)
+
+    def never_runs(test):
+        """Whether unittest only makes a coroutine or a generator of a test, and takes that for passed."""
+        try:
+            kind = type(test)
+            function = getattr(test, test._testMethodName)
+            lazy = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
+            return lazy and (kind.run, getattr(kind, "_callTestMethod", None)) == plain
+        except Exception:
+            return False
+
     class Result(unittest.TextTestResult):
         hotcell_cases = []
         hotcell_room = [24 << 20]  # characters of details that the report may have
         hotcell_now = None
+        hotcell_waiting = {}  # tests that have not started, each with its class and its module
 
         @staticmethod
-        def hotcell_names(tests):
+        def hotcell_collect(tests):
             for test in tests:
                 if hasattr(test, "__iter__"):
-                    yield from Result.hotcell_names(test)
+                    Result.hotcell_collect(test)
                 else:
-                    yield name_of(test)[0]
+                    kind = type(test)
+                    of_class = "%s.%s" % (kind.__module__, kind.__qualname__)
+                    Result.hotcell_waiting[name_of(test)[0]] = (of_class, kind.__module__)
 
         def startTest(self, test):
             super().startTest(test)
@@ -69,10 +85,14 @@ def _result_class(unittest, emit, clip, top):
                 self.hotcell_now = {"id": clip(key, 8000), "file": path, "line": line, "status": "passed"}
                 emit("start", id=self.hotcell_now["id"], file=path, line=line)
                 self.hotcell_since = clock()
+                self.hotcell_waiting.pop(key, None)
             except Exception:
                 pass
 
         def stopTest(self, test):
+            if (self.hotcell_now or {}).get("status") == "passed" and never_runs(test):
+                error = TypeError("it is a coroutine or a generator, and %s does not run these" % type(test).__name__)
+                self.addError(test, (TypeError, error, None))
             try:
                 now, self.hotcell_now = self.hotcell_now, None
                 if now is not None:
@@ -93,7 +113,8 @@ def _result_class(unittest, emit, clip, top):
                 alone = now is None or not is_test
                 if alone:
                     # A class or module whose tests do not run.
-                    now = {"id": clip(key, 8000), "status": "passed", "ms": 0.0, "hides": True}
+                    hides = sum(key in of for of in self.hotcell_waiting.values())
+                    now = {"id": clip(key, 8000), "status": "passed", "ms": 0.0, "hides": hides}
                 if worse[status] > worse[now["status"]]:
                     now["status"] = status
                     if err is not None:
@@ -157,12 +178,15 @@ def _main():
         resultclass = result_class
 
         def run(self, test):
-            _emit("collected", count=len(set(result_class.hotcell_names(test))))
+            result_class.hotcell_collect(test)
+            _emit("collected", count=len(result_class.hotcell_waiting))
             result = super().run(test)
+            self.__class__.whole = True
             self.__class__.stopped = "stopped at the first failure" if result.shouldStop else None
             return result
 
         stopped = None
+        whole = False
 
     # unittest.__main__ takes this once. What tests import is another name, left as it is.
     theirs = unittest_main.main
@@ -187,7 +211,9 @@ def _main():
                 file.write(dumps({"e": "done", "count": len(result_class.hotcell_cases)}) + "\n")
         except Exception as error:
             sys.stderr.write("hotcell: the report cannot be written: %s\n" % error)
-        _emit("finish", exit=code, stopped=Runner.stopped)
+        # A test that ends the process, by its set-up or while it is loaded, is not the end of the tests.
+        if Runner.whole or code:
+            _emit("finish", exit=code, stopped=Runner.stopped)
         raise
 
 

@@ -57,6 +57,119 @@ async fn the_exit_code_says_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_that_changes_what_a_test_came_to() {
+    let Some(venv) = with_pytest() else { return };
+    // The final report, the live events and the exit code all come from these.
+    for (name, hook) in [
+        (
+            "pytest_runtest_makereport(item, call)",
+            "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n",
+        ),
+        ("pytest_runtest_logreport(report)", "    report.outcome = 'passed'\n    yield\n"),
+    ] {
+        let hook =
+            format!("import pytest\n@pytest.hookimpl(hookwrapper=True, tryfirst=True)\ndef {name}:\n{hook}");
+        for tests in [BAD, "import pytest\n@pytest.fixture\ndef f(): raise ValueError\ndef test_a(f): pass\n"]
+        {
+            let ran = conftest(venv, &hook, tests).await;
+            ran.assert_not_passed();
+            assert_eq!(ran.case("test_a").status, Status::Failed, "{}", ran.told());
+            assert_eq!(ran.report.verdict.exit_code(), 2, "{}", ran.told());
+        }
+    }
+    let hook = "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_make_collect_report(collector):\n    outcome = yield\n    report = outcome.get_result()\n    if report.failed: report.outcome, report.result, report.longrepr = 'passed', [], None\n";
+    let files = [("conftest.py", hook), ("test_a.py", "def (\n"), ("test_b.py", GOOD)];
+    let ran = pytest(venv, &files).await;
+    ran.assert_not_passed();
+    assert_eq!(ran.case("test_a.py").status, Status::Errored, "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_are_set_up_and_never_called() {
+    let Some(venv) = with_pytest() else { return };
+    for option in ["--setup-only", "--setup-plan", "--collect-only"] {
+        let ini = format!("[pytest]\naddopts = {option}\n");
+        let ran = pytest(venv, &[("pytest.ini", &ini), ("test_a.py", BAD)]).await;
+        ran.assert_not_passed();
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{option}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_test_that_is_repeated_until_it_passes() {
+    let Some(venv) = with_pytest() else { return };
+    // As plugins do it: each time with its own start, and failures are not reported, or as something else.
+    for unlogged in
+        ["continue", "report.outcome = 'rerun'; item.ihook.pytest_runtest_logreport(report=report); continue"]
+    {
+        let again = format!(
+            "from _pytest.runner import runtestprotocol\ndef pytest_runtest_protocol(item, nextitem):\n    for last in range(3):\n        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)\n        reports = runtestprotocol(item, nextitem=nextitem, log=False)\n        item._initrequest()\n        for report in reports:\n            if report.failed:\n                {unlogged}\n            item.ihook.pytest_runtest_logreport(report=report)\n        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)\n        if all(r.passed for r in reports): break\n    return True\n"
+        );
+        let test = "runs = []\ndef test_a():\n    runs.append(1)\n    assert len(runs) == 2\n";
+        conftest(venv, &again, test).await.assert(Verdict::Passed, true, true);
+        let ran = conftest(venv, &again, BAD).await;
+        ran.assert_not_passed();
+        assert_eq!(ran.case("test_a").status, Status::Errored, "{}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_project_leaves_out_is_named() {
+    let Some(venv) = with_pytest() else { return };
+    let both = "def test_a(): assert 0\ndef test_good(): pass\n";
+    let left_out = "1 tests were found and left out by the project itself";
+    let silent = "no test ran of files that seem to hold some: test_a.py";
+    let drops =
+        "def pytest_collection_modifyitems(items): items[:] = [i for i in items if 'good' in i.name]\n";
+    for (file, text, tests, want) in [
+        ("pytest.ini", "[pytest]\naddopts = -k good\n", both, left_out),
+        ("conftest.py", drops, both, left_out),
+        ("conftest.py", "collect_ignore = ['test_a.py']\n", BAD, silent),
+        ("pytest.ini", "[pytest]\naddopts = --ignore=test_a.py\n", BAD, silent),
+        ("pytest.ini", "[pytest]\ntestpaths = sub\n", BAD, silent),
+        (
+            "pytest.ini",
+            "[pytest]\n",
+            "class TestA:\n    def __init__(self): pass\n    def test_a(self): assert 0\n",
+            silent,
+        ),
+    ] {
+        let ran = pytest(
+            venv,
+            &[(file, text), ("test_a.py", tests), ("sub/test_good.py", "def test_good(): pass\n")],
+        )
+        .await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason.as_deref(), Some(want), "{text}: {}", ran.told());
+    }
+    // Who asks for some gets some.
+    let files = [("test_a.py", both), ("test_b.py", BAD)];
+    let ran = run_with("pytest", venv, &files, filtered("good"), limits()).await;
+    assert_eq!((ran.report.verdict, &ran.report.reason), (Verdict::Passed, &None), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_of_which_nothing_passed() {
+    let Some(venv) = with_pytest() else { return };
+    for mark in ["skip", "xfail", "skipif(True, reason='always')"] {
+        let test = format!("import pytest\npytestmark = pytest.mark.{mark}\n{BAD}");
+        let ran = pytest(venv, &[("test_a.py", &test)]).await;
+        ran.assert(Verdict::Unusable, true, true);
+        assert_eq!(ran.counts(), [0, 0, 0, 1, 0], "{mark}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_told_to_install_what_a_program_made_up() {
+    let Some(venv) = with_pytest() else { return };
+    let told = "import os, stat\nfor fd in range(3, 1024):\n  try:\n    if stat.S_ISFIFO(os.fstat(fd).st_mode): os.write(fd, b'{\"e\":\"missing\",\"what\":\"pytest-evil\",\"executable\":\"evil; python3\",\"python\":\"3.11.2\"}\\n')\n  except OSError: pass\nos._exit(86)\n";
+    let ran = conftest(venv, told, GOOD).await;
+    ran.assert_not_passed();
+    let said = (&ran.report.reason, &ran.report.interpreter, &ran.report.command);
+    assert!(!format!("{said:?}").contains("evil"), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reports_that_are_none() {
     let Some(venv) = with_pytest() else { return };
     for (what, does) in [

@@ -149,13 +149,24 @@ async fn no_tests_and_no_pytest() {
     pytest(venv, &[("README.md", "")]).await.assert(Verdict::Unusable, true, true);
     let bad =
         [("pytest.ini", "[pytest]\naddopts = --no-such-option\n"), ("test_a.py", "def test_a(): pass\n")];
-    pytest(venv, &bad).await.assert_not_passed();
+    let ran = pytest(venv, &bad).await;
+    ran.assert_not_passed();
+    let reason = ran.report.reason.as_deref().unwrap();
+    assert!(reason.contains("error: unrecognized arguments: --no-such-option"), "{reason}");
+    let ran = pytest(venv, &[("conftest.py", "def (:\n"), ("test_a.py", "def test_a(): pass\n")]).await;
+    ran.assert_not_passed();
+    let reason = ran.report.reason.as_deref().unwrap();
+    assert!(reason.contains("E   SyntaxError"), "{reason}");
 
     let Some(python) = with_python() else { return };
     // Whatever the system has: it is not there for this interpreter.
     let ran = pytest(python, &[("test_a.py", "def test_a(): pass\n")]).await;
     if ran.report.verdict == Verdict::NotInstalled {
-        assert!(ran.report.reason.as_deref().unwrap().contains("-m pip install pytest"), "{}", ran.told());
+        assert!(
+            ran.report.reason.as_deref().unwrap().contains("apt install python3-pytest"),
+            "{}",
+            ran.told()
+        );
     } else {
         ran.assert(Verdict::Passed, true, true);
     }

@@ -70,10 +70,59 @@ async fn good_none_and_left_out() {
     // Exit code 0 before Python 3.12, 5 from then on.
     let ran = unittest(&[("test_a.py", "x = 1\n")], Selection::default()).await.unwrap();
     ran.assert(Verdict::Unusable, true, true);
+    let skipped =
+        "import unittest\n@unittest.skip('no')\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
+    let ran = unittest(&[("test_a.py", skipped)], Selection::default()).await.unwrap();
+    ran.assert(Verdict::Unusable, true, true);
     let left_out = "import unittest\nclass A(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls): raise unittest.SkipTest('no')\n    def test_a(self): pass\nclass B(unittest.TestCase):\n    def test_b(self): pass\n";
     let ran = unittest(&[("test_a.py", left_out)], Selection::default()).await.unwrap();
     ran.assert(Verdict::Passed, true, true);
     assert_eq!(ran.counts(), [1, 0, 0, 1, 0], "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_coroutine_that_nobody_awaits() {
+    let tests = "import unittest\nclass A(unittest.TestCase):\n    async def test_a(self): self.fail()\n    def test_y(self): yield\n    @unittest.skip('no')\n    async def test_s(self): pass\nclass B(unittest.IsolatedAsyncioTestCase):\n    async def test_b(self): pass\nclass C(unittest.TestCase):\n    def _callTestMethod(self, method):\n        import asyncio\n        asyncio.run(method())\n    async def test_c(self): pass\n";
+    let Some(ran) = unittest(&[("test_a.py", tests)], Selection::default()).await else { return };
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [2, 0, 2, 1, 0], "{}", ran.told());
+    assert!(ran.case("test_a").message.as_deref().unwrap().contains("coroutine"), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_skipped_class_excuses_no_other() {
+    let skipped = "class S(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls): raise unittest.SkipTest('no')\n    def test_s(self): pass\n";
+    for other in [
+        "class T(unittest.TestCase):\n    def run(self, result=None): return result\n    def test_t(self): self.fail()\n",
+        "class T(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls): sys.exit(0)\n    def test_t(self): self.fail()\n",
+        "class T(unittest.TestCase):\n    def run(self, result=None):\n        super().run(result)\n        result.stop()\n    def test_t(self): pass\n    def test_u(self): self.fail()\n",
+        "class T(unittest.TestCase):\n    def test_t(self): pass\ndef load_tests(loader, tests, pattern): sys.exit(0)\n",
+    ] {
+        let test = format!(
+            "import sys, unittest\n{skipped}class A(unittest.TestCase):\n    def test_a(self): pass\n{other}"
+        );
+        let Some(ran) = unittest(&[("test_a.py", &test)], Selection::default()).await else { return };
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{other}: {}", ran.told());
+        assert!(!ran.report.complete, "{other}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_in_a_folder_that_is_no_package() {
+    let test = "import unittest, shop\nclass A(unittest.TestCase):\n    def test_a(self): self.assertEqual(shop.PRICE, 2)\n";
+    let files = [("shop.py", "PRICE = 1\n"), ("tests/test_a.py", test)];
+    let Some(ran) = unittest(&files, Selection::default()).await else { return };
+    ran.assert(Verdict::Failed, true, true);
+    let bad = ran.case("test_a.A.test_a");
+    assert_eq!((bad.file.as_deref(), bad.line), (Some("tests/test_a.py"), Some(3)), "{}", ran.told());
+    let ran = unittest(&files, filtered("tests/test_a.py")).await.unwrap();
+    assert_eq!(ran.counts(), [0, 1, 0, 0, 0], "{}", ran.told());
+    // Named against the detection's advice, it leaves out what it does not find, and that is said.
+    let good = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
+    let ran = unittest(&[("test_b.py", good), files[0], files[1]], Selection::default()).await.unwrap();
+    ran.assert(Verdict::Passed, true, true);
+    let want = "no test ran of files that seem to hold some: tests/test_a.py";
+    assert_eq!(ran.report.reason.as_deref(), Some(want));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
