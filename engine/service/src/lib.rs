@@ -2,7 +2,8 @@
 //!
 //! The command line translates to this crate and from it, and so will other front ends. It joins the parts:
 //! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the sandbox
-//! runs it, and the history remembers ([`history`]) in the state folder ([`state`]).
+//! runs it, and the history remembers ([`history`]) in the state folder ([`state`]). For front ends that stay, [`live`]
+//! keeps what runs, what was printed and what callers saved.
 //!
 //! It knows no command-line options and prints nothing.
 
@@ -10,6 +11,7 @@
 
 pub mod config;
 pub mod history;
+pub mod live;
 pub mod report;
 pub mod request;
 pub mod state;
@@ -18,6 +20,7 @@ pub mod time;
 
 pub use config::{Configuration, Settings};
 pub use history::{History, RunList, RunRow, Stored};
+pub use live::Live;
 pub use report::ErrorReport;
 pub use request::{Language, Prepared, RunRequest, Source, What};
 pub use state::{StateChoice, StateFolder};

@@ -41,6 +41,8 @@ pub enum Code {
     Configuration,
     /// The state folder cannot be used.
     State,
+    /// There is no room now: a queue or a quota.
+    Busy,
     /// hotcell itself failed.
     Internal,
 }

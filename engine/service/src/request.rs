@@ -30,14 +30,16 @@ impl Language {
     /// Every language, with its name.
     pub const ALL: [(&'static str, Self); 2] = [("python", Self::Python), ("bash", Self::Bash)];
 
-    const fn interpreter(self) -> &'static str {
+    pub(crate) const fn interpreter(self) -> &'static str {
         match self {
             Self::Python => "python3",
             Self::Bash => "bash",
         }
     }
 
-    const fn file_name(self) -> &'static str {
+    /// The name that a source gets when it has none.
+    #[must_use]
+    pub const fn file_name(self) -> &'static str {
         match self {
             Self::Python => "main.py",
             Self::Bash => "main.sh",

@@ -137,6 +137,11 @@ impl StateFolder {
         &self.path
     }
 
+    /// The folder itself.
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
     /// The path of the database, for SQLite, which opens by name.
     #[must_use]
     pub fn database(&self) -> PathBuf {

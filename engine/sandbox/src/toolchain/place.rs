@@ -96,7 +96,9 @@ pub(super) fn bin(file: &Path) -> Option<(&Path, &Path)> {
 
 impl Bounds {
     /// The bounds around these, each by its name and by its name without links.
-    pub fn new(fs: &dyn Fs, homes: Vec<PathBuf>, project: Vec<PathBuf>, cargo: Option<&Path>) -> Self {
+    pub fn new(fs: &dyn Fs, mut homes: Vec<PathBuf>, project: Vec<PathBuf>, cargo: Option<&Path>) -> Self {
+        // A home folder without links has one name.
+        homes.dedup();
         let parts = homes.iter().flat_map(|h| SHARED_AT_HOME.map(|p| h.join(p)));
         // By their own names they are known already.
         let mut shared: Vec<_> = parts.filter_map(|p| walk::real(fs, &p).filter(|r| *r != p)).collect();

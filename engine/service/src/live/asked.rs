@@ -1,0 +1,129 @@
+//! Limits that somebody asks for, held against the operator's. Pure.
+
+use std::time::Duration;
+
+use hotcell_sandbox::{Bytes, Limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Code, ErrorReport};
+
+/// Limits of one run. Each can only be lower than what the operator allows, which is also the default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AskedLimits {
+    /// Wall clock, in seconds. The run is stopped at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<f64>,
+    /// CPU time of all its processes, in seconds. The run is stopped at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
+    /// Memory of all its processes, in MiB. The run is stopped at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    /// Processes and threads. One more cannot be started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
+    /// Written to files, in MiB. More cannot be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_mib: Option<u64>,
+    /// Printed to both streams together, in MiB. The run is stopped at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_mib: Option<u64>,
+}
+
+/// The shortest time that can be asked for.
+const SHORTEST: Duration = Duration::from_millis(10);
+/// The longest time that a number may stand for.
+const LONGEST: f64 = 1e9;
+const MIB: u64 = 1 << 20;
+
+impl AskedLimits {
+    /// The operator's limits with these, where none is wider.
+    ///
+    /// # Errors
+    /// A report with the field and the range that is allowed.
+    pub fn within(&self, operator: &Limits) -> Result<Limits, ErrorReport> {
+        let mut limits = operator.clone();
+        if let Some(seconds) = self.timeout_seconds {
+            limits.wall = time("limits.timeout_seconds", seconds, Some(operator.wall))?;
+        }
+        if let Some(seconds) = self.cpu_seconds {
+            limits.cpu_time = Some(time("limits.cpu_seconds", seconds, operator.cpu_time)?);
+        }
+        for (field, asked, limit) in [
+            ("limits.memory_mib", self.memory_mib, &mut limits.memory),
+            ("limits.disk_mib", self.disk_mib, &mut limits.disk),
+            ("limits.output_mib", self.output_mib, &mut limits.output),
+        ] {
+            if let Some(asked) = asked {
+                *limit = Bytes(count(field, asked, limit.0 / MIB)?.saturating_mul(MIB));
+            }
+        }
+        if let Some(asked) = self.processes {
+            count("limits.processes", asked.into(), operator.processes.into())?;
+            limits.processes = asked;
+        }
+        Ok(limits)
+    }
+}
+
+fn count(field: &str, asked: u64, most: u64) -> Result<u64, ErrorReport> {
+    if (1..=most).contains(&asked) { Ok(asked) } else { Err(out_of_range(field, asked, 1, most)) }
+}
+
+fn time(field: &str, seconds: f64, most: Option<Duration>) -> Result<Duration, ErrorReport> {
+    let (least, most) = (SHORTEST.as_secs_f64(), most.map_or(LONGEST, |m| m.as_secs_f64()));
+    if seconds >= least && seconds <= most {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(out_of_range(field, seconds, least, most))
+    }
+}
+
+/// A number that is not in its range.
+pub fn out_of_range<T: std::fmt::Display>(field: &str, asked: T, least: T, most: T) -> ErrorReport {
+    ErrorReport::new(Code::InvalidValue, format!("{field} is {asked}; allowed is {least} to {most}"))
+        .field(field)
+        .hint(format!("ask for {least} to {most}, or leave {field} out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_at_most_what_is_allowed() {
+        let operator = Limits::default();
+        let some = AskedLimits {
+            timeout_seconds: Some(1.5),
+            cpu_seconds: Some(60.0),
+            memory_mib: Some(512),
+            processes: Some(1),
+            ..AskedLimits::default()
+        };
+        let limits = some.within(&operator).unwrap();
+        assert_eq!((limits.wall, limits.memory), (Duration::from_millis(1500), Bytes::mib(512)));
+        assert_eq!(AskedLimits::default().within(&operator).unwrap(), operator);
+
+        type Change = fn(&mut AskedLimits);
+        for (field, range, change) in [
+            ("limits.timeout_seconds", "0.01 to 60", (|a| a.timeout_seconds = Some(60.1)) as Change),
+            ("limits.timeout_seconds", "0.01 to 60", |a| a.timeout_seconds = Some(0.0)),
+            ("limits.timeout_seconds", "0.01 to 60", |a| a.timeout_seconds = Some(f64::NAN)),
+            ("limits.cpu_seconds", "0.01 to 60", |a| a.cpu_seconds = Some(f64::INFINITY)),
+            ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(513)),
+            ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(0)),
+            ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(u64::MAX)),
+            ("limits.processes", "1 to 64", |a| a.processes = Some(65)),
+            ("limits.disk_mib", "1 to 256", |a| a.disk_mib = Some(257)),
+            ("limits.output_mib", "1 to 64", |a| a.output_mib = Some(65)),
+        ] {
+            let mut asked = AskedLimits::default();
+            change(&mut asked);
+            let report = asked.within(&operator).unwrap_err();
+            assert_eq!(report.field.as_deref(), Some(field));
+            assert!(report.message.contains(range), "{report}");
+        }
+    }
+}

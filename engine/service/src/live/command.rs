@@ -1,0 +1,245 @@
+//! A program or a source as work for the registry. Who asks is not trusted: it names programs, never files of the host.
+
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use hotcell_sandbox::outcome::{Cause, LayerState, Outcome, Output};
+use hotcell_sandbox::policy::{HOME, PROJECT, Stdin};
+use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::{Bytes, Chunk, Limits, Running};
+
+use super::asked::AskedLimits;
+use super::registry::{Live, Work};
+use super::run::{Answer, Desk, Stream};
+use super::workspaces::Workspace;
+use crate::config::{EnvSetting, Settings};
+use crate::report::{Code, ErrorReport};
+use crate::request::{Language, RunRequest, What};
+
+/// The folders of the system, from which a program may be named by its path.
+const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
+/// The most arguments, and bytes of them.
+const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
+
+/// A program or a source to run.
+#[derive(Debug)]
+pub struct CommandRequest {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The folder that it starts in. What it writes there is gone when it ends.
+    pub workspace: Option<Arc<Workspace>>,
+    /// Environment variables.
+    pub env: Vec<(String, String)>,
+    /// Standard input; empty for none.
+    pub stdin: Vec<u8>,
+    /// Limits.
+    pub limits: AskedLimits,
+}
+
+impl CommandRequest {
+    /// A source in a workspace, by its path there.
+    #[must_use]
+    pub fn of_source(language: Language, path: &str, args: Vec<String>, workspace: Arc<Workspace>) -> Self {
+        let argv = [language.interpreter().to_owned(), format!("{PROJECT}/{path}")];
+        Self {
+            argv: argv.into_iter().chain(args).collect(),
+            workspace: Some(workspace),
+            env: Vec::new(),
+            stdin: Vec::new(),
+            limits: AskedLimits::default(),
+        }
+    }
+
+    /// Checks what can be checked before it runs.
+    ///
+    /// # Errors
+    /// A report that names the field.
+    pub fn into_work(self, live: &Live) -> Result<Work, ErrorReport> {
+        check_argv(&self.argv)?;
+        check_env(&self.env)?;
+        let request = RunRequest {
+            what: What::Program(self.argv.iter().map(OsString::from).collect()),
+            workspace: self.workspace.as_ref().map(|w| w.path().to_owned()),
+            settings: Settings {
+                env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
+                ..Settings::default()
+            },
+            limits: Limits::default(),
+            stdin: if self.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(self.stdin) },
+        };
+        let mut merged = request.merge(live.configuration())?;
+        merged.policy.job.limits = self.limits.within(&merged.policy.job.limits)?;
+        // The registry keeps the output; nobody needs the outcome's own copy.
+        merged.policy.job.limits.capture = Bytes(0);
+        let workspace = self.workspace;
+        Ok(Box::new(move |desk| {
+            Box::pin(async move {
+                let around = surroundings(workspace.as_deref());
+                let prepared = tokio::task::spawn_blocking(move || request.prepare(merged, around)).await;
+                let outcome = match prepared {
+                    Err(e) => {
+                        Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))
+                    }
+                    Ok(Err(outcome)) => without_host_paths(*outcome, &self.argv),
+                    Ok(Ok(prepared)) => perform(&desk, &prepared.policy).await,
+                };
+                drop(workspace);
+                Answer::Outcome(Box::new(outcome))
+            })
+        }))
+    }
+}
+
+/// The lookup's side: the operator's programs, and the workspace as the folder that paths count from.
+pub(super) fn surroundings(workspace: Option<&Workspace>) -> Surroundings {
+    let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), |w| w.path().to_owned());
+    Surroundings { cwd, ..Surroundings::of_this_process() }
+}
+
+async fn perform(desk: &Desk, policy: &hotcell_sandbox::Policy) -> Outcome {
+    let started = tokio::select! {
+        biased;
+        () = desk.cancelled() => return super::run::never_ran(),
+        started = desk.engine.spawn(policy) => started,
+    };
+    match started {
+        Ok(running) => follow(desk, running).await,
+        Err(refusal) => {
+            let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
+            if let Some(layer) = refusal.layer {
+                outcome.layers.states.insert(layer, LayerState::Unavailable(refusal.message));
+            }
+            outcome
+        }
+    }
+}
+
+async fn follow(desk: &Desk, mut running: Running) -> Outcome {
+    let canceller = running.canceller();
+    let chunks = running.output();
+    let reading = async {
+        let Some(mut chunks) = chunks else { return };
+        while let Some(chunk) = chunks.recv().await {
+            match chunk {
+                Chunk::Stdout(bytes) => desk.wrote(Stream::Stdout, &bytes),
+                Chunk::Stderr(bytes) => desk.wrote(Stream::Stderr, &bytes),
+            }
+        }
+    };
+    let ending = async {
+        let mut ending = running.wait();
+        tokio::select! {
+            outcome = &mut ending => outcome,
+            () = desk.cancelled() => {
+                canceller.cancel();
+                ending.await
+            }
+        }
+    };
+    let ((), mut outcome) = tokio::join!(reading, ending);
+    (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
+    outcome
+}
+
+/// What the caller is told where a lookup failed: its own words, and no folder of the host.
+pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outcome {
+    if let Some(reason) = &outcome.reason {
+        tracing::info!("a run was not prepared: {reason}");
+    }
+    let program = argv.first().map_or("", String::as_str);
+    outcome.reason = Some(match outcome.cause {
+        Cause::NotFound => format!(
+            "there is no program {program:?}; name one that is installed on this host, or a file of the workspace"
+        ),
+        Cause::NotExecutable => {
+            format!("{program:?} cannot be executed; start it with its interpreter, such as python3 or bash")
+        }
+        Cause::Refused => {
+            format!("{program:?} needs parts of the host that a sandbox must not see; use another program")
+        }
+        _ => return outcome,
+    });
+    outcome
+}
+
+fn check_argv(argv: &[String]) -> Result<(), ErrorReport> {
+    let bad =
+        |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("argv").hint(hint));
+    let Some(program) = argv.first().filter(|p| !p.is_empty()) else {
+        return bad("argv names no program".to_owned(), "give at least one text that is not empty");
+    };
+    let bytes: usize = argv.iter().map(String::len).sum();
+    if argv.len() > ARGUMENTS.0 || bytes > ARGUMENTS.1 {
+        let (most, long) = ARGUMENTS;
+        return bad(
+            format!(
+                "argv has {} texts of {bytes} bytes; allowed is 1 to {most} texts of at most {long} bytes",
+                argv.len()
+            ),
+            "put what is long into a file or into stdin",
+        );
+    }
+    if argv.iter().any(|a| a.contains('\0')) {
+        return bad("argv contains a zero byte".to_owned(), "leave it out");
+    }
+    if program.contains('/') {
+        let path = Path::new(program);
+        let inside =
+            path.is_relative() || SYSTEM.iter().chain(&[HOME, "/tmp"]).any(|folder| path.starts_with(folder));
+        if !inside || path.components().any(|c| c == Component::ParentDir) {
+            return bad(
+                format!("the program {program:?} is not a path inside the sandbox"),
+                "name a program without a folder, such as python3, or a file of the workspace, such as ./run.sh",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_env(env: &[(String, String)]) -> Result<(), ErrorReport> {
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(ErrorReport::new(
+                Code::InvalidValue,
+                format!("env has a name or value that cannot be: {name:?}"),
+            )
+            .field("env")
+            .hint("names are not empty and have no '='; nothing has a zero byte"));
+        }
+    }
+    let bytes: usize = env.iter().map(|(n, v)| n.len() + v.len()).sum();
+    if env.len() > ARGUMENTS.0 || bytes > ARGUMENTS.1 {
+        return Err(ErrorReport::new(
+            Code::InvalidValue,
+            format!("env has {} variables of {bytes} bytes", env.len()),
+        )
+        .field("env")
+        .hint(format!("at most {} of {} bytes", ARGUMENTS.0, ARGUMENTS.1)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_named_inside_only() {
+        let check = |argv: &[&str]| check_argv(&argv.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>());
+        for good in
+            ["python3", "./run.sh", "bin/x", "/usr/bin/env", "/bin/true", "/home/sandbox/project/x", "/tmp/x"]
+        {
+            assert!(check(&[good]).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "/root/x", "/opt/x/bin/y", "../x", "a/../../x", "/usr/../root/x", "/homes/x", "/usrx/y"]
+        {
+            let report = check(&[bad]).unwrap_err();
+            assert_eq!(report.field.as_deref(), Some("argv"), "{bad}");
+        }
+        assert!(check(&[]).is_err());
+        assert!(check(&["x", "a\0b"]).is_err());
+        assert!(check(&vec!["x"; ARGUMENTS.0 + 1]).is_err());
+    }
+}

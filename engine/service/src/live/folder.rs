@@ -1,0 +1,150 @@
+//! The service's own folder in the state folder. A lock says that its service lives; what a dead one left is removed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
+use nix::fcntl::{Flock, FlockArg};
+
+use super::caller::random_hex;
+use crate::report::{Code, ErrorReport};
+use crate::state::StateFolder;
+
+/// The folder of all services in the state folder.
+const ALL: &str = "live";
+/// The file that is locked while its service lives.
+const LOCK: &str = "lock";
+/// The file that is locked while a service makes its folder.
+const TURN: &str = "turn";
+
+/// A folder of this service's own, gone with it.
+#[derive(Debug)]
+pub struct ServiceFolder {
+    dir: Dir,
+    path: PathBuf,
+    name: String,
+    all: Dir,
+    _lock: Flock<std::fs::File>,
+}
+
+impl ServiceFolder {
+    /// Makes it, and removes those of the dead.
+    ///
+    /// # Errors
+    /// A report when the state folder cannot be used.
+    pub fn make(state: &StateFolder) -> Result<Self, ErrorReport> {
+        Self::try_make(state).map_err(|e| {
+            ErrorReport::new(
+                Code::State,
+                format!("the state folder {} cannot be used: {e}", state.path().display()),
+            )
+            .field("--state")
+            .hint("make it writable, or name another")
+        })
+    }
+
+    fn try_make(state: &StateFolder) -> io::Result<Self> {
+        make_private(state.dir(), ALL)?;
+        let all = state.dir().open_dir(ALL)?;
+        // One at a time: between a folder and its lock another that begins would take it for a dead one's.
+        let _turn = Flock::lock(open_lock(&all, TURN)?, FlockArg::LockExclusive).map_err(|(_, e)| e)?;
+        remove_the_dead(&all)?;
+        let name = random_hex(16).map_err(io::Error::other)?;
+        make_private(&all, &name)?;
+        let dir = all.open_dir(&name)?;
+        let lock = lock(&dir)?.ok_or_else(|| io::Error::other("a new lock is held by another"))?;
+        Ok(Self { path: state.path().join(ALL).join(&name), dir, name, all, _lock: lock })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// Its path on the host.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ServiceFolder {
+    fn drop(&mut self) {
+        if let Err(error) = self.all.remove_dir_all(&self.name) {
+            tracing::warn!("{} is left behind: {error}", self.path.display());
+        }
+    }
+}
+
+/// Makes a folder that only we can enter, unless it is there.
+pub(super) fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    match dir.create_dir_with(name, &builder) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn open_lock(dir: &Dir, name: &str) -> io::Result<std::fs::File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600);
+    Ok(dir.open_with(name, &options)?.into_std())
+}
+
+/// The lock of a service's folder, unless its service lives.
+fn lock(dir: &Dir) -> io::Result<Option<Flock<std::fs::File>>> {
+    match Flock::lock(open_lock(dir, LOCK)?, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, e)) => Err(e.into()),
+    }
+}
+
+fn remove_the_dead(all: &Dir) -> io::Result<()> {
+    for entry in all.entries()? {
+        let name = entry?.file_name();
+        let Ok(dir) = all.open_dir(&name) else { continue };
+        if let Ok(Some(_held)) = lock(&dir)
+            && let Err(error) = all.remove_dir_all(&name)
+        {
+            tracing::warn!("what a dead service left cannot be removed: {error}");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_that_begin_together_leave_each_other_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = || ServiceFolder::make(&StateFolder::open(&dir.path().join("state")).unwrap()).unwrap();
+        make();
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            let all: Vec<_> = all.into_iter().map(|t| t.join().unwrap()).collect();
+            assert!(all.iter().all(|f| f.path().exists()));
+        });
+    }
+
+    #[test]
+    fn a_dead_service_s_folder_goes_and_a_living_one_s_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || StateFolder::open(&dir.path().join("state")).unwrap();
+        let living = ServiceFolder::make(&open()).unwrap();
+        // What a killed service leaves: a folder with a lock that nobody holds.
+        let dead = dir.path().join("state/live/dead");
+        std::fs::create_dir_all(dead.join("w/x")).unwrap();
+        std::fs::write(dead.join(LOCK), "").unwrap();
+        std::os::unix::fs::symlink("/etc", dead.join("link")).unwrap();
+        let second = ServiceFolder::make(&open()).unwrap();
+        assert!(!dead.exists() && living.path().exists() && Path::new("/etc").exists());
+        let path = second.path().to_owned();
+        drop(second);
+        assert!(!path.exists() && living.path().exists());
+    }
+}

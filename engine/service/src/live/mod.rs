@@ -1,0 +1,42 @@
+//! The service while it runs: several callers, runs that go on behind the answer, folders that callers fill.
+//!
+//! Any front end can stand on it; it knows no protocol. A [`Caller`] is who asks; every [`Run`] and every workspace
+//! has an unguessable name that means something to its caller alone. Work waits in a queue that is fair between
+//! callers. Everything is bounded: output that is kept, runs that are remembered, bytes and files of workspaces.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | `caller` | who asks; unguessable names |
+//! | [`asked`] | limits that somebody asks for, held against the operator's |
+//! | [`retained`] | output that is kept: beginning and end, read by offset |
+//! | [`queue`] | who is next |
+//! | [`run`] | one run: its state, its output, its end |
+//! | [`registry`] | all runs: start, find, forget |
+//! | [`command`] | a program or a source as work |
+//! | [`tests`] | a project's tests as work |
+//! | [`paths`] | paths in a workspace, checked |
+//! | [`workspaces`] | folders of callers, with quotas |
+//! | [`tokens`] | who may ask over a network |
+//! | [`folder`] | the service's own folder, and what a dead service left |
+
+pub mod asked;
+mod caller;
+pub mod command;
+pub mod folder;
+pub mod paths;
+pub mod queue;
+pub mod registry;
+pub mod retained;
+pub mod run;
+pub mod tests;
+pub mod tokens;
+pub mod workspaces;
+
+pub use asked::AskedLimits;
+pub use caller::Caller;
+pub use command::CommandRequest;
+pub use registry::{Bounds, Live, Order, Work};
+pub use run::{Answer, Desk, Phase, Progress, Run, State, Stream};
+pub use tests::TestsRequest;
+pub use tokens::Tokens;
+pub use workspaces::{Entry, Quotas, Workspace, Workspaces};

@@ -1,0 +1,94 @@
+//! Paths in a workspace, checked before anything is opened. Pure; the directory handle holds them all the same.
+
+use std::path::PathBuf;
+
+use crate::report::{Code, ErrorReport};
+
+/// The longest path, in bytes.
+pub const LONGEST: usize = 1024;
+/// The deepest path.
+pub const DEEPEST: usize = 32;
+/// The longest name of a file or folder, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Reads a relative path below the workspace.
+///
+/// # Errors
+/// A report that names the field `path` and what is allowed.
+pub fn relative(path: &str) -> Result<PathBuf, ErrorReport> {
+    let bad = |why: &str| {
+        let shown: String = path.chars().take(100).collect();
+        Err(ErrorReport::new(Code::InvalidValue, format!("the path {shown:?} {why}"))
+            .field("path")
+            .hint("give a path below the workspace, such as src/main.py"))
+    };
+    if path.is_empty() {
+        return bad("is empty");
+    }
+    if path.len() > LONGEST {
+        return bad(&format!("has {} bytes; allowed is 1 to {LONGEST}", path.len()));
+    }
+    if path.starts_with('/') {
+        return bad("is absolute");
+    }
+    if path.chars().any(char::is_control) {
+        return bad("contains a control character");
+    }
+    let mut names = Vec::new();
+    for name in path.split('/') {
+        match name {
+            ".." => return bad("leads out of its folder with .."),
+            "" | "." => {}
+            name if name.len() > LONGEST_NAME => {
+                return bad(&format!("has a name of {} bytes; allowed is 1 to {LONGEST_NAME}", name.len()));
+            }
+            name => names.push(name),
+        }
+    }
+    if names.is_empty() || names.len() > DEEPEST {
+        return bad(&format!("has {} parts; allowed is 1 to {DEEPEST}", names.len()));
+    }
+    Ok(names.iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn only_paths_below() {
+        for (path, want) in
+            [("a", "a"), ("a/b.py", "a/b.py"), ("./a//b/", "a/b"), ("ä ö/…", "ä ö/…"), ("...", "...")]
+        {
+            assert_eq!(relative(path).unwrap(), Path::new(want), "{path}");
+        }
+        let (long, deep) = ("x".repeat(256), "x/".repeat(33));
+        for path in [
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "a/../b",
+            "../x",
+            ".",
+            "./",
+            "a\0b",
+            "a\nb",
+            "\u{1b}[2J",
+            &long,
+            &deep,
+        ] {
+            assert_eq!(relative(path).unwrap_err().field.as_deref(), Some("path"), "{path:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_accepted_stays_below(path in "[./a\u{e4}\\\\\n-]{0,20}") {
+            if let Ok(path) = relative(&path) {
+                proptest::prop_assert!(path.components().all(|c| matches!(c, std::path::Component::Normal(_))));
+            }
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! All runs of a service: started, found by their caller, forgotten after a while.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use hotcell_sandbox::doctor::{self, Doctor};
+use hotcell_sandbox::outcome::{Cause, Outcome, Output};
+use hotcell_sandbox::profile::Profile;
+use hotcell_sandbox::{BoxFuture, Engine};
+
+use super::caller::{Caller, handle};
+use super::queue::{Full, Places, Queue};
+use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
+use super::workspaces::{Quotas, Workspaces};
+use crate::config::Configuration;
+use crate::history::{History, Stored};
+use crate::report::{Code, ErrorReport};
+use crate::state::StateFolder;
+
+/// Bounds of a service.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Runs at once. Default 5.
+    pub concurrent: usize,
+    /// Runs at once of one caller. Default all of them; a front end with several callers leaves one for the others.
+    pub concurrent_for_one: usize,
+    /// Runs of one caller that wait. Default 128.
+    pub waiting_for_one: usize,
+    /// Runs that wait. Default 1,024.
+    pub waiting: usize,
+    /// Finished runs of one caller that are remembered. Default 128.
+    pub finished_for_one: usize,
+    /// How long a finished run is remembered. Default one hour.
+    pub time_to_live: Duration,
+    /// Kept of each output stream. Default 1 MiB.
+    pub output: usize,
+    /// Output of all finished runs that is held in memory. Default 128 MiB.
+    pub held: usize,
+    /// Quotas of workspaces.
+    pub quotas: Quotas,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            concurrent: 5,
+            concurrent_for_one: 5,
+            waiting_for_one: 128,
+            waiting: 1024,
+            finished_for_one: 128,
+            time_to_live: Duration::from_secs(3600),
+            output: 1 << 20,
+            held: 128 << 20,
+            quotas: Quotas::default(),
+        }
+    }
+}
+
+/// What a run does.
+pub type Work = Box<dyn FnOnce(Desk) -> BoxFuture<'static, Answer> + Send>;
+
+/// Something to run.
+pub struct Order {
+    /// What runs, for lists and the history.
+    pub command: Vec<String>,
+    /// The caller's own name for this order: asking again with it gives the run that it gave before, unless that was
+    /// cancelled.
+    pub key: Option<String>,
+    /// All that was asked for, to tell another order of the same key. Only looked at with a key.
+    pub content: Vec<u8>,
+    /// The work.
+    pub work: Work,
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Order")
+            .field("command", &self.command)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The longest key.
+pub const LONGEST_KEY: usize = 128;
+/// How often the old is forgotten.
+const SWEEP: Duration = Duration::from_secs(60);
+/// How long an examination of the host stays good.
+const EXAMINATION: Duration = Duration::from_secs(600);
+/// How long after its answer a run is put in the history.
+const LATER: Duration = Duration::from_millis(50);
+/// How long the end of everything may take.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// The service. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Live(Arc<Shared>);
+
+struct Shared {
+    engine: Engine,
+    configuration: Configuration,
+    bounds: Bounds,
+    workspaces: Workspaces,
+    state: StateFolder,
+    /// Runs that are not in the history yet.
+    unwritten: Mutex<Vec<(Stored, Outcome)>>,
+    table: Mutex<Table>,
+    hasher: RandomState,
+    examined: tokio::sync::Mutex<Option<(std::time::Instant, Arc<Doctor>)>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("bounds", &self.bounds).finish_non_exhaustive()
+    }
+}
+
+struct Table {
+    runs: HashMap<String, Arc<Run>>,
+    queue: Queue<String>,
+    work: HashMap<String, (Work, Stored)>,
+    closed: bool,
+}
+
+impl Live {
+    /// Begins a service within a runtime. Its workspaces lie in the state folder; what a dead service left there goes.
+    ///
+    /// # Errors
+    /// A report when the state folder cannot be used.
+    pub fn open(
+        engine: Engine,
+        configuration: Configuration,
+        state: StateFolder,
+        bounds: Bounds,
+    ) -> Result<Self, ErrorReport> {
+        let workspaces = Workspaces::open(&state, bounds.quotas)?;
+        let places = Places {
+            running: bounds.concurrent,
+            running_for_one: bounds.concurrent_for_one,
+            waiting_for_one: bounds.waiting_for_one,
+            waiting: bounds.waiting,
+        };
+        engine.keep_ready(bounds.concurrent);
+        let table =
+            Table { runs: HashMap::new(), queue: Queue::new(places), work: HashMap::new(), closed: false };
+        let shared = Arc::new(Shared {
+            engine,
+            configuration,
+            bounds,
+            workspaces,
+            state,
+            unwritten: Mutex::default(),
+            table: Mutex::new(table),
+            hasher: RandomState::new(),
+            examined: tokio::sync::Mutex::default(),
+        });
+        tokio::spawn(sweep_now_and_then(Arc::downgrade(&shared)));
+        Ok(Self(shared))
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// The operator's configuration.
+    #[must_use]
+    pub fn configuration(&self) -> &Configuration {
+        &self.0.configuration
+    }
+
+    /// The bounds.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        &self.0.bounds
+    }
+
+    /// The workspaces.
+    #[must_use]
+    pub fn workspaces(&self) -> &Workspaces {
+        &self.0.workspaces
+    }
+
+    /// What this host can enforce; found out by trying, at most every ten minutes.
+    pub async fn examine(&self) -> Arc<Doctor> {
+        let mut examined = self.0.examined.lock().await;
+        if let Some((at, doctor)) = examined.as_ref()
+            && at.elapsed() < EXAMINATION
+        {
+            return Arc::clone(doctor);
+        }
+        let named = |name: &str| Profile::named(name).map(|p| (name.to_owned(), p.policy().shape)).ok();
+        let profiles: Vec<_> = Profile::names().filter_map(named).collect();
+        let doctor = Arc::new(doctor::examine(&self.0.engine, &profiles).await);
+        *examined = Some((std::time::Instant::now(), Arc::clone(&doctor)));
+        doctor
+    }
+
+    /// Starts a run, or puts it in the queue.
+    ///
+    /// # Errors
+    /// A report: the queue is full, the key belongs to another order, or the service is ending.
+    pub fn start(&self, caller: &Caller, order: Order) -> Result<Arc<Run>, ErrorReport> {
+        let key = match order.key {
+            Some(key) if key.is_empty() || key.len() > LONGEST_KEY => {
+                return Err(ErrorReport::new(
+                    Code::InvalidValue,
+                    format!("idempotency_key has {} bytes; allowed is 1 to {LONGEST_KEY}", key.len()),
+                )
+                .field("idempotency_key")
+                .hint("use a short random text"));
+            }
+            Some(key) => Some((key, self.0.hasher.hash_one(&order.content))),
+            None => None,
+        };
+        let id = handle("run_")?;
+        let mut table = self.table();
+        self.0.forget(&mut table);
+        if table.closed {
+            return Err(ErrorReport::new(Code::Busy, "hotcell is ending").hint("start it again"));
+        }
+        if let Some((name, content)) = &key
+            && let Some(known) = table.runs.values().find(|r| {
+                r.caller == *caller && !r.is_cancelled() && r.key.as_ref().is_some_and(|(n, _)| n == name)
+            })
+        {
+            return if known.key.as_ref().is_some_and(|(_, c)| c == content) {
+                Ok(Arc::clone(known))
+            } else {
+                Err(ErrorReport::new(Code::InvalidValue, "idempotency_key was used for another request")
+                    .field("idempotency_key")
+                    .hint("use a new key for a new request"))
+            };
+        }
+        table.queue.push(caller, id.clone()).map_err(full)?;
+        let stored = Stored::begin(order.command.clone());
+        let run = Arc::new(Run::new(id.clone(), caller.clone(), order.command, key, self.0.bounds.output));
+        table.runs.insert(id.clone(), Arc::clone(&run));
+        table.work.insert(id, (order.work, stored));
+        self.pump(&mut table);
+        Ok(run)
+    }
+
+    /// A caller's run by its name.
+    ///
+    /// # Errors
+    /// The same report for what does not exist, what has been forgotten and what is another caller's.
+    pub fn run(&self, caller: &Caller, id: &str) -> Result<Arc<Run>, ErrorReport> {
+        let table = self.table();
+        let run = table.runs.get(id).filter(|r| r.caller == *caller && !self.0.is_old(r));
+        run.map(Arc::clone).ok_or_else(|| {
+            ErrorReport::new(Code::UnknownName, "there is no run of that run_id")
+                .field("run_id")
+                .hint("use a run_id from an answer to you; finished runs are forgotten after a while")
+        })
+    }
+
+    /// A caller's runs, the newest first.
+    #[must_use]
+    pub fn runs(&self, caller: &Caller) -> Vec<Arc<Run>> {
+        let table = self.table();
+        let own = table.runs.values().filter(|r| r.caller == *caller && !self.0.is_old(r));
+        let mut runs: Vec<_> = own.map(Arc::clone).collect();
+        runs.sort_by_key(|r| std::cmp::Reverse(r.asked));
+        runs
+    }
+
+    /// A run's place in the queue: 1 is next. `None` when it does not wait.
+    #[must_use]
+    pub fn position(&self, run: &Run) -> Option<usize> {
+        self.table().queue.position(&run.caller, &run.id)
+    }
+
+    /// Cancels a run; it has ended when [`Run::ended`] says so.
+    pub fn cancel(&self, run: &Run) {
+        run.cancel();
+        let mut table = self.table();
+        if table.queue.withdraw(&run.caller, &run.id) {
+            table.work.remove(&run.id);
+            run.finish(Answer::Outcome(Box::new(never_ran())));
+        }
+    }
+
+    /// Ends everything: runs, workspaces, what is left of sandboxes.
+    pub async fn close(&self) {
+        let runs: Vec<_> = {
+            let mut table = self.table();
+            table.closed = true;
+            table.runs.values().map(Arc::clone).collect()
+        };
+        runs.iter().for_each(|r| self.cancel(r));
+        let ended = async {
+            for run in &runs {
+                run.ended().await;
+            }
+        };
+        if tokio::time::timeout(CLOSE, ended).await.is_err() {
+            tracing::warn!("some runs did not end within {} s", CLOSE.as_secs());
+        }
+        self.0.workspaces.close();
+        let shared = Arc::clone(&self.0);
+        let _ = tokio::task::spawn_blocking(move || shared.write_history()).await;
+        self.0.engine.settle(CLOSE).await;
+    }
+
+    /// How many run, wait and are remembered. For tests and a status page.
+    #[must_use]
+    pub fn counts(&self) -> [usize; 3] {
+        let table = self.table();
+        let of = |phase| table.runs.values().filter(|r| r.state().phase == phase).count();
+        [of(Phase::Running), of(Phase::Queued), of(Phase::Finished)]
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts what may start.
+    fn pump(&self, table: &mut Table) {
+        while let Some(id) = table.queue.take() {
+            let (Some(run), Some((work, stored))) = (table.runs.get(&id), table.work.remove(&id)) else {
+                continue;
+            };
+            let run = Arc::clone(run);
+            run.started();
+            let ending = Ending { live: self.clone(), run: Arc::clone(&run), stored };
+            let desk = Desk { engine: self.0.engine.clone(), run };
+            tokio::spawn(async move {
+                let answer = work(desk).await;
+                ending.with(answer);
+            });
+        }
+    }
+
+    /// Puts a run in the history, a moment later and together with others: the answer goes first.
+    fn remember(&self, stored: Stored, mut outcome: Outcome, run: &Run) {
+        let [out, err] = Stream::ALL.map(|s| run.kept(s)).map(|(kept, bytes)| Output::new(kept, bytes));
+        (outcome.stdout, outcome.stderr) = (out, err);
+        let mut unwritten = self.0.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        unwritten.push((stored, outcome));
+        if unwritten.len() == 1 {
+            let shared = Arc::clone(&self.0);
+            tokio::spawn(async move {
+                tokio::time::sleep(LATER).await;
+                let _ = tokio::task::spawn_blocking(move || shared.write_history()).await;
+            });
+        }
+    }
+}
+
+impl Shared {
+    /// Writes what is not in the history yet. Blocks.
+    fn write_history(&self) {
+        let rows = std::mem::take(&mut *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner));
+        if rows.is_empty() {
+            return;
+        }
+        let written = History::open(&self.state)
+            .and_then(|history| rows.iter().try_for_each(|(stored, outcome)| history.add(stored, outcome)));
+        if let Err(error) = written {
+            tracing::warn!("some runs are not in the history: {error}");
+        }
+    }
+
+    fn is_old(&self, run: &Run) -> bool {
+        run.ended_at().is_some_and(|at| at.elapsed() > self.bounds.time_to_live)
+    }
+
+    /// Forgets finished runs that are old, too many of one caller, or too much to hold.
+    fn forget(&self, table: &mut Table) {
+        table.runs.retain(|_, run| !self.is_old(run));
+        let mut finished: Vec<_> =
+            table.runs.values().filter_map(|r| Some((r.ended_at()?, Arc::clone(r)))).collect();
+        finished.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let (mut of_caller, mut held) = (HashMap::<Caller, usize>::new(), 0);
+        for (_, run) in finished {
+            let count = of_caller.entry(run.caller.clone()).or_default();
+            *count += 1;
+            held += run.held();
+            if *count > self.bounds.finished_for_one || held > self.bounds.held {
+                table.runs.remove(&run.id);
+            }
+        }
+    }
+}
+
+/// Sees to it that a run has an end, also when its work panics.
+struct Ending {
+    live: Live,
+    run: Arc<Run>,
+    stored: Stored,
+}
+
+impl Ending {
+    fn with(self, answer: Answer) {
+        let outcome = answer.outcome().clone();
+        if self.run.finish(answer) {
+            self.live.remember(self.stored.clone(), outcome, &self.run);
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let failed = Outcome::without_a_run(Cause::Internal, "hotcell failed while it followed the run");
+        self.run.finish(Answer::Outcome(Box::new(failed)));
+        let mut table = self.live.table();
+        table.queue.done(&self.run.caller);
+        self.live.pump(&mut table);
+    }
+}
+
+fn full(full: Full) -> ErrorReport {
+    let message = match full {
+        Full::Caller(own) => format!("{own} of your runs wait already"),
+        Full::All(all) => format!("{all} runs wait already"),
+    };
+    ErrorReport::new(Code::Busy, message).hint("wait until some have ended, or cancel some")
+}
+
+async fn sweep_now_and_then(live: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let Some(shared) = live.upgrade() else { return };
+        shared.forget(&mut shared.table.lock().unwrap_or_else(PoisonError::into_inner));
+        shared.workspaces.forget();
+    }
+}

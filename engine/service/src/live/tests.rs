@@ -1,0 +1,151 @@
+//! A project's tests as work for the registry. The project is a workspace: nothing in it is trusted.
+
+use std::sync::Arc;
+
+use hotcell_sandbox::outcome::{Cause, Output};
+use hotcell_sandbox::policy::PROJECT;
+use hotcell_sandbox::profile::{LimitSettings, Span};
+use hotcell_sandbox::{Chunk, Limits};
+use hotcell_testing::{Cancel, Event, Selection, TestReport};
+
+use super::asked::AskedLimits;
+use super::command::{surroundings, without_host_paths};
+use super::registry::{Live, Work};
+use super::run::{Answer, Desk, Progress, Stream};
+use super::workspaces::Workspace;
+use crate::config::Settings;
+use crate::report::{Code, ErrorReport};
+use crate::request::{RunRequest, What};
+use crate::test::{PreparedTest, TestRequest, Unready};
+
+/// The longest filter, in bytes.
+const LONGEST_FILTER: usize = 4096;
+
+/// A workspace's tests to run.
+#[derive(Debug)]
+pub struct TestsRequest {
+    /// The project. What the tests write there is gone when they end.
+    pub workspace: Arc<Workspace>,
+    /// A framework's name; else what the project looks like.
+    pub framework: Option<String>,
+    /// Which tests, as the framework reads it.
+    pub filter: Option<String>,
+    /// Limits.
+    pub limits: AskedLimits,
+}
+
+impl TestsRequest {
+    /// Checks what can be checked before they run. Blocks for a moment: it reads the project.
+    ///
+    /// # Errors
+    /// A report that names the field.
+    pub fn into_work(self, live: &Live) -> Result<Work, ErrorReport> {
+        if let Some(filter) = self.filter.as_ref().filter(|f| f.len() > LONGEST_FILTER || f.contains('\0')) {
+            return Err(ErrorReport::new(
+                Code::InvalidValue,
+                format!(
+                    "filter has {} bytes; allowed is at most {LONGEST_FILTER}, without zero bytes",
+                    filter.len()
+                ),
+            )
+            .field("filter"));
+        }
+        let request = TestRequest {
+            project: self.workspace.path().to_owned(),
+            framework: self.framework,
+            selection: Selection { filter: self.filter, ..Selection::default() },
+            repeat: 1,
+            settings: Settings { limits: self.limits.as_settings(live)?, ..Settings::default() },
+        };
+        let prepared = request.prepare(live.configuration(), surroundings(Some(&self.workspace)));
+        let workspace = self.workspace;
+        Ok(match prepared {
+            Err(Unready::Wrong(report)) => {
+                let field = report.field.as_deref().map(|f| f.trim_start_matches('-').to_owned());
+                return Err(ErrorReport { field, ..report });
+            }
+            Err(Unready::Answered(report)) => {
+                let report = inside(*report, &workspace);
+                Box::new(move |_| Box::pin(async move { Answer::Tests(Box::new(report)) }))
+            }
+            Ok(prepared) => Box::new(move |desk| {
+                Box::pin(async move {
+                    let report = perform(&desk, &prepared).await;
+                    Answer::Tests(Box::new(inside(report, &workspace)))
+                })
+            }),
+        })
+    }
+}
+
+impl AskedLimits {
+    /// As settings of a run of tests, where none is wider than the operator's.
+    fn as_settings(&self, live: &Live) -> Result<LimitSettings, ErrorReport> {
+        let tests = RunRequest {
+            what: What::Program(Vec::new()),
+            workspace: None,
+            settings: Settings::default(),
+            limits: Limits::for_tests(),
+            stdin: hotcell_sandbox::Stdin::Null,
+        };
+        let limits = self.within(&tests.merge(live.configuration())?.policy.job.limits)?;
+        Ok(LimitSettings {
+            memory: Some(limits.memory),
+            timeout: Some(limits.wall),
+            cpu_time: Some(limits.cpu_time.map_or(Span::Unlimited, Span::Of)),
+            processes: Some(limits.processes),
+            disk: Some(limits.disk),
+            output: Some(limits.output),
+            ..LimitSettings::default()
+        })
+    }
+}
+
+async fn perform(desk: &Desk, prepared: &PreparedTest) -> TestReport {
+    let cancel = Cancel::default();
+    let mut progress = Progress::default();
+    let running = prepared.run(&desk.engine, &cancel, |_, what| match what {
+        hotcell_testing::Progress::Event(event) => {
+            match event {
+                Event::Collected(count, _) => progress.total = Some(*count),
+                Event::Ended(ended) => {
+                    progress.done += 1;
+                    progress.message = format!("{} {}", ended.status.name(), ended.id);
+                }
+                _ => return,
+            }
+            desk.progressed(progress.clone());
+        }
+        hotcell_testing::Progress::Output(Chunk::Stdout(bytes)) => desk.wrote(Stream::Stdout, bytes),
+        hotcell_testing::Progress::Output(Chunk::Stderr(bytes)) => desk.wrote(Stream::Stderr, bytes),
+    });
+    let mut running = std::pin::pin!(running);
+    tokio::select! {
+        report = &mut running => report,
+        () = desk.cancelled() => {
+            cancel.cancel();
+            running.await
+        }
+    }
+}
+
+/// The report as it may leave: the registry has the output, and no folder of the host is named.
+fn inside(mut report: TestReport, workspace: &Workspace) -> TestReport {
+    (report.outcome.stdout, report.outcome.stderr) = (Output::default(), Output::default());
+    let nothing_ran = matches!(report.outcome.cause, Cause::NotFound | Cause::NotExecutable)
+        || (report.outcome.cause == Cause::Refused
+            && !report.command.is_empty()
+            && report.outcome.layers.states.is_empty());
+    if nothing_ran {
+        let told = report.reason == report.outcome.reason;
+        report.outcome = without_host_paths(report.outcome, &report.command);
+        if told {
+            report.reason.clone_from(&report.outcome.reason);
+        }
+    }
+    let host = workspace.path().to_string_lossy().into_owned();
+    for reason in [&mut report.reason, &mut report.outcome.reason].into_iter().flatten() {
+        *reason = reason.replace(&host, PROJECT).replace("--framework", "framework");
+    }
+    report
+}

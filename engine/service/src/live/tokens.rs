@@ -1,0 +1,167 @@
+//! Who may ask over a network: tokens in a file of the state folder that only its owner can read.
+//!
+//! One caller a line, `NAME TOKEN`; `#` begins a comment. Whoever runs the service adds lines for further callers.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::{MetadataExt, OpenOptions, OpenOptionsExt};
+
+use super::caller::{Caller, random_hex};
+use crate::report::{Code, ErrorReport};
+use crate::state::StateFolder;
+
+/// The file in the state folder.
+const FILE: &str = "mcp-tokens";
+/// The shortest token: 128 bits in hexadecimal.
+const SHORTEST: usize = 32;
+/// The longest token.
+const LONGEST: usize = 256;
+/// The longest file.
+const LONGEST_FILE: u64 = 64 * 1024;
+
+/// The tokens of a service.
+#[derive(Clone)]
+pub struct Tokens {
+    all: Vec<(Caller, String)>,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("path", &self.path).field("callers", &self.all.len()).finish()
+    }
+}
+
+impl Tokens {
+    /// Reads the file; makes it with one token when it is missing.
+    ///
+    /// # Errors
+    /// A report: others can read it, a line is wrong, or the system refuses.
+    pub fn open(state: &StateFolder) -> Result<Self, ErrorReport> {
+        let path = state.path().join(FILE);
+        let bad = |why: String| {
+            ErrorReport::new(Code::State, format!("{}: {why}", path.display()))
+                .hint("mend it, or remove it: a new one is made")
+        };
+        let io = |e: io::Error| bad(e.to_string());
+        let mut new = OpenOptions::new();
+        new.write(true).create_new(true).mode(0o600);
+        match state.dir().open_with(FILE, &new) {
+            Ok(mut file) => writeln!(file, "default {}", random_hex(32)?).map_err(io)?,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(io(e)),
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(nix::libc::O_NONBLOCK);
+        let file = state.dir().open_with(FILE, &options).map_err(io)?;
+        let about = file.metadata().map_err(io)?;
+        if !about.is_file() || about.mode() & 0o077 != 0 {
+            return Err(bad(format!("others can read it (mode {:04o}); chmod 600", about.mode() & 0o7777)));
+        }
+        let mut text = String::new();
+        file.take(LONGEST_FILE).read_to_string(&mut text).map_err(io)?;
+        let all = parse(&text).map_err(bad)?;
+        Ok(Self { all, path })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many callers there are.
+    #[must_use]
+    pub fn callers(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whose token this is. Takes the same time whatever is wrong with it.
+    #[must_use]
+    pub fn caller(&self, token: &[u8]) -> Option<Caller> {
+        let mut found = None;
+        for (caller, known) in &self.all {
+            if same(known.as_bytes(), token) {
+                found = Some(caller.clone());
+            }
+        }
+        found
+    }
+}
+
+/// Compares all bytes, whichever differ.
+fn same(known: &[u8], given: &[u8]) -> bool {
+    let mut differs = u8::from(known.len() != given.len());
+    for (at, byte) in known.iter().enumerate() {
+        differs |= byte ^ given.get(at).copied().unwrap_or(!byte);
+        differs = std::hint::black_box(differs);
+    }
+    differs == 0
+}
+
+fn parse(text: &str) -> Result<Vec<(Caller, String)>, String> {
+    let mut all: Vec<(Caller, String)> = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = |why: &str| Err(format!("line {}: {why}", at + 1));
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [name, token] = words[..] else { return wrong("is not NAME TOKEN") };
+        if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.bytes().all(|b| b.is_ascii_graphic()) {
+            return wrong("the token is not 32 to 256 printable characters; openssl rand -hex 32 makes one");
+        }
+        if all.iter().any(|(n, t)| *n == Caller::new(name) || t == token) {
+            return wrong("the name or the token is there twice");
+        }
+        all.push((Caller::new(name), token.to_owned()));
+    }
+    if all.is_empty() { Err("there is no token in it".to_owned()) } else { Ok(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_token_is_made_for_us_alone_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("s")).unwrap();
+        let path = Tokens::open(&state).unwrap().path().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let token = text.split_whitespace().nth(1).unwrap().to_owned();
+        assert_eq!(
+            (std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, token.len()),
+            (0o600, 64)
+        );
+        let tokens = Tokens::open(&state).unwrap();
+        assert_eq!(tokens.caller(token.as_bytes()), Some(Caller::new("default")));
+        for wrong in
+            ["", "default", &token[..63], &format!("{token}0"), &token.to_uppercase().replace('A', "B")]
+        {
+            assert_eq!(tokens.caller(wrong.as_bytes()), None, "{wrong}");
+        }
+        assert!(!format!("{tokens:?}").contains(&token));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(Tokens::open(&state).unwrap_err().message.contains("0644"));
+    }
+
+    #[test]
+    fn lines_are_callers() {
+        let (a, b) = ("a".repeat(32), "b".repeat(32));
+        assert_eq!(parse(&format!("# x\n\nme {a}\n you  {b} \n")).unwrap().len(), 2);
+        for (text, why) in [
+            (String::new(), "no token"),
+            ("me".to_owned(), "line 1"),
+            (format!("me {a} x"), "line 1"),
+            ("me short".to_owned(), "32 to 256"),
+            (format!("me {a}\nme {b}"), "line 2"),
+            (format!("me {a}\nyou {a}"), "twice"),
+        ] {
+            assert!(parse(&text).unwrap_err().contains(why), "{text}");
+        }
+    }
+}
