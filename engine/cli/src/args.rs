@@ -78,6 +78,8 @@ pub enum Command {
         /// outcome, test_report, runs, doctor or error
         name: String,
     },
+    /// Let agents save, run and test code here: an MCP server
+    Mcp(McpArgs),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -302,6 +304,35 @@ fn variable(text: &OsStr) -> Result<EnvSetting, String> {
     })
 }
 
+/// `hotcell mcp`.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "hotcell mcp [--stdio | --http ADDR] [OPTIONS]",
+    after_help = "The book's page MCP says how to add it to a client. Over HTTP a client sends the token of the \
+                  file\nthat hotcell names when it starts. Exit status: 0 at the end of standard input or by a \
+                  signal,\n125 refused."
+)]
+pub struct McpArgs {
+    /// Speak on standard input and output [the default]
+    #[arg(long, conflicts_with = "http")]
+    pub stdio: bool,
+    /// Speak streamable HTTP at ADDR, such as 127.0.0.1:8808
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<std::net::SocketAddr>,
+    /// Let everybody in without a token; on loopback only
+    #[arg(long, requires = "http")]
+    pub no_auth: bool,
+    /// A name by which clients call this server, besides localhost
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub allow_host: Vec<String>,
+    /// Listen beyond loopback without TLS
+    #[arg(long, requires = "http")]
+    pub plain_http: bool,
+    /// Print the reference of the tools and end
+    #[arg(long, exclusive = true)]
+    pub reference: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,7 +347,7 @@ mod tests {
     fn help_fits_a_screen() {
         let mut command = Cli::command();
         command.build();
-        for name in ["run", "test", "doctor", "runs", "schema", "completions"] {
+        for name in ["run", "test", "mcp", "doctor", "runs", "schema", "completions"] {
             let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");

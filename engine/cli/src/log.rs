@@ -3,9 +3,12 @@
 use std::fmt;
 
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormattedFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::Common;
 use hotcell_service::report::printable;
@@ -19,12 +22,19 @@ pub fn start(common: &Common) {
         (false, 2) => Level::DEBUG,
         _ => Level::TRACE,
     };
+    // The protocol's library complains of what clients do wrong or leave open; they are told, and the log is not theirs.
+    let protocol = if level <= Level::WARN { LevelFilter::OFF } else { level.into() };
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
         .event_format(Line)
+        .finish()
+        .with(Targets::new().with_default(level).with_target("rmcp", protocol))
         .try_init();
 }
+
+/// The longest line, in characters.
+const LONGEST: usize = 2_000;
 
 /// `hotcell: warning: …`
 struct Line;
@@ -49,6 +59,7 @@ where
             Level::DEBUG => "debug",
             Level::TRACE => "trace",
         };
-        writeln!(out, "hotcell: {word}: {}", printable(&fields.fields))
+        let shown: String = printable(&fields.fields).chars().take(LONGEST).collect();
+        writeln!(out, "hotcell: {word}: {shown}")
     }
 }

@@ -5,6 +5,7 @@
 mod args;
 mod exit;
 mod log;
+mod mcp;
 mod notes;
 mod progress;
 mod run;
@@ -52,6 +53,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Doctor => examine(&common),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Schema { name } => Ok(schema(&name, common.json)),
+        Command::Mcp(args) => mcp::mcp(&common, args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hotcell", &mut text);
@@ -76,17 +78,20 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the event loop cannot be made")
 }
 
-/// Waits for somebody who wants an end: Ctrl-C, or a polite kill.
-async fn interrupted() {
+/// Listens from now on for somebody who wants an end, and waits: Ctrl-C, or a polite kill.
+fn interrupted() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-        (Ok(mut interrupt), Ok(mut terminate)) => {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
+    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async {
+        match signals {
+            (Ok(mut interrupt), Ok(mut terminate)) => {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
             }
+            _ => std::future::pending().await,
         }
-        _ => std::future::pending().await,
     }
 }
 

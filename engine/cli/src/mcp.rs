@@ -1,0 +1,59 @@
+//! `hotcell mcp`: a service, and the protocol in front of it.
+
+use hotcell_mcp::{HttpOptions, http, reference, stdio};
+use hotcell_sandbox::Engine;
+use hotcell_service::StateFolder;
+use hotcell_service::live::{Bounds, Live, Tokens};
+use hotcell_service::report::{Code, ErrorReport};
+
+use crate::args::{Common, McpArgs};
+use crate::{configuration, exit, interrupted, notes, printed, runtime, state, usage};
+
+/// Serves until nobody needs it; its exit status.
+pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
+    if args.reference {
+        return Ok(printed(exit::print_text(&reference::markdown()), 0));
+    }
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(common, args));
+    // A thread may still wait for standard input.
+    runtime.shutdown_background();
+    Ok(served.map_or_else(|report| usage::fail(&report, common.json), |()| 0))
+}
+
+async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
+    let stop = interrupted();
+    // No project: what agents save brings no configuration of its own.
+    let configuration = configuration(common, None)?;
+    let folder = || {
+        let choice = state(common, &configuration);
+        let bad = |e: hotcell_service::state::StateError| {
+            ErrorReport::new(Code::State, e.to_string()).field("--state")
+        };
+        StateFolder::open(choice.path().map_err(bad)?).map_err(bad)
+    };
+    let state = folder()?;
+    let Some(address) = args.http else {
+        let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+        return stdio::serve(live, stop).await.map_err(|why| ErrorReport::new(Code::Internal, why));
+    };
+    let tokens = if args.no_auth { None } else { Some(Tokens::open(&state)?) };
+    let several = tokens.as_ref().is_some_and(|t| t.callers() > 1);
+    let file = tokens.as_ref().map(|t| t.path().display().to_string());
+    let options = HttpOptions { address, tokens, hosts: args.allow_host, plain: args.plain_http };
+    let listening = http::listen(options)
+        .await
+        .map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--http"))?;
+    let mut bounds = Bounds::default();
+    if several {
+        // The others always find a place.
+        bounds.concurrent_for_one = bounds.concurrent - 1;
+    }
+    let live = Live::open(Engine::new(), configuration, state, bounds)?;
+    let who = file.map_or_else(|| "without a token".to_owned(), |file| format!("the token is in {file}"));
+    if !common.quiet {
+        notes::say(format!("MCP at http://{}{}; {who}", listening.address(), http::PATH));
+    }
+    listening.serve(live, stop).await;
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! One message a line, as MCP is spoken between a process and the one that started it.
+//!
+//! A line that is too long, is not JSON, or is no message is answered with the protocol's error, and what follows is
+//! served; the end of the input is told at once, while answers are still under way.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rmcp::model::ErrorData;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::{RoleServer, model::JsonRpcMessage};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{Mutex, Notify};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Answers that may wait for a client that does not read; further lines are read when it does.
+const WAITING: usize = 256;
+
+/// The transport.
+pub struct Lines<R, W> {
+    input: BufReader<R>,
+    line: Vec<u8>,
+    longest: usize,
+    too_long: bool,
+    ended: CancellationToken,
+    output: Arc<Output<W>>,
+    /// An answer to a line that was no message.
+    refusing: Option<JoinHandle<io::Result<()>>>,
+}
+
+struct Output<W> {
+    stream: Mutex<W>,
+    waiting: AtomicUsize,
+    fewer: Notify,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
+    /// Reads lines of at most `longest` bytes; `ended` is cancelled at the end of the input.
+    pub fn new(input: R, output: W, longest: usize, ended: CancellationToken) -> Self {
+        let output =
+            Output { stream: Mutex::new(output), waiting: AtomicUsize::new(0), fewer: Notify::new() };
+        Self {
+            input: BufReader::new(input),
+            line: Vec::new(),
+            longest,
+            too_long: false,
+            ended,
+            output: Arc::new(output),
+            refusing: None,
+        }
+    }
+
+    /// Reads on until a line is whole; `false` at the end. May be dropped and called again at any time.
+    async fn next(&mut self) -> bool {
+        loop {
+            let Ok(available) = self.input.fill_buf().await else { return false };
+            if available.is_empty() {
+                return false;
+            }
+            let end = available.iter().position(|b| *b == b'\n');
+            let taken = end.map_or(available.len(), |at| at + 1);
+            let text = &available[..end.unwrap_or(taken)];
+            if self.line.len() + text.len() > self.longest {
+                self.too_long = true;
+                self.line = Vec::new();
+            }
+            if !self.too_long {
+                self.line.extend_from_slice(text);
+            }
+            self.input.consume(taken);
+            if end.is_some() {
+                return true;
+            }
+        }
+    }
+
+    /// The message of the line that is whole; `None` where it is empty.
+    fn message(&mut self) -> Option<Result<RxJsonRpcMessage<RoleServer>, ErrorData>> {
+        let line = std::mem::take(&mut self.line);
+        if std::mem::take(&mut self.too_long) {
+            let why = format!("the line is too long; allowed are {} bytes", self.longest);
+            return Some(Err(ErrorData::invalid_request(why, None)));
+        }
+        let text = line.strip_suffix(b"\r").unwrap_or(&line);
+        (!text.is_empty()).then(|| serde_json::from_slice(text).map_err(|e| refusal(&e)))
+    }
+}
+
+/// What is wrong with a text that is no message.
+pub(crate) fn refusal(error: &serde_json::Error) -> ErrorData {
+    if error.is_data() {
+        ErrorData::invalid_request("this is not a JSON-RPC request, notification or response", None)
+    } else {
+        ErrorData::parse_error(format!("this is not JSON: {error}"), None)
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Output<W> {
+    async fn write(&self, message: TxJsonRpcMessage<RoleServer>) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&message)?;
+        line.push(b'\n');
+        let mut stream = self.stream.lock().await;
+        stream.write_all(&line).await?;
+        stream.flush().await
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let output = Arc::clone(&self.output);
+        output.waiting.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let written = output.write(message).await;
+            output.waiting.fetch_sub(1, Ordering::Relaxed);
+            output.fewer.notify_one();
+            written
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(refusing) = &mut self.refusing {
+                let _ = refusing.await;
+                self.refusing = None;
+            }
+            while self.output.waiting.load(Ordering::Relaxed) > WAITING {
+                self.output.fewer.notified().await;
+            }
+            if !self.next().await {
+                self.ended.cancel();
+                return None;
+            }
+            match self.message() {
+                Some(Ok(message)) => return Some(message),
+                Some(Err(error)) => {
+                    let output = Arc::clone(&self.output);
+                    // A task: this future may be dropped between two halves of a line.
+                    self.refusing =
+                        Some(tokio::spawn(
+                            async move { output.write(JsonRpcMessage::error(error, None)).await },
+                        ));
+                }
+                None => {}
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.output.stream.lock().await.shutdown().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn what_is_no_message_is_answered_and_the_rest_is_served() {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let (input, output) = tokio::io::split(server);
+        let ended = CancellationToken::new();
+        let mut lines = Lines::new(input, output, 200, ended.clone());
+        let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
+        let (deep, long) = ("[".repeat(150), "x".repeat(201));
+        let text = format!("\n\r\n{{no\n[]\n17\n{{\"id\":1}}\n{deep}\n{long}\n{ping}\r\n{ping}");
+        client.write_all(text.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Request(_))));
+        assert!(!ended.is_cancelled());
+        // A last line without an end is no line.
+        assert!(lines.receive().await.is_none() && ended.is_cancelled());
+        drop(lines);
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).await.unwrap();
+        let codes: Vec<_> = answers
+            .lines()
+            .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["error"]["code"].as_i64().unwrap())
+            .collect();
+        assert_eq!(codes, [-32700, -32600, -32600, -32600, -32700, -32600], "{answers}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Runs and workspaces as resources: their names, lists, templates and completion.
+
+use base64::Engine as _;
+use hotcell_service::live::{Caller, Live, Stream};
+use rmcp::ErrorData;
+use rmcp::model::{
+    CompleteRequestParams, CompletionInfo, Reference, Resource, ResourceContents, ResourceTemplate,
+};
+use serde_json::json;
+
+use crate::answer::of_run;
+
+/// Resources in one page of a list.
+pub const PAGE: usize = 100;
+/// Files of all workspaces in the list.
+const FILES: usize = 1_000;
+
+/// The name of a run's stream.
+#[must_use]
+pub fn uri_of_stream(run: &str, stream: Stream) -> String {
+    format!("hotcell://runs/{run}/{}", stream.name())
+}
+
+/// What a name means.
+#[derive(Debug, PartialEq)]
+enum Named {
+    Run(String),
+    Output(String, Stream),
+    File(String, String),
+}
+
+/// Reads a name. A path in it may have its slashes encoded.
+fn named(uri: &str) -> Option<Named> {
+    let (kind, rest) = uri.strip_prefix("hotcell://")?.split_once('/')?;
+    let (id, rest) = match rest.split_once('/') {
+        Some((id, rest)) => (id.to_owned(), Some(rest)),
+        None => (rest.to_owned(), None),
+    };
+    Some(match (kind, rest) {
+        ("runs", None) => Named::Run(id),
+        ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
+        ("workspaces", Some(path)) if !path.is_empty() => Named::File(id, decoded(path)?),
+        _ => return None,
+    })
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'%' {
+            let digit = |b: u8| char::from(b).to_digit(16);
+            u8::try_from(digit(rest.next()?)? * 16 + digit(rest.next()?)?).ok()?
+        } else {
+            byte
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn encoded(path: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
+    path.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+/// A caller's resources: its runs with their streams, the newest first, and the files of its workspaces. Blocks.
+#[must_use]
+pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
+    let mut all = Vec::new();
+    for run in live.runs(caller) {
+        let command = run.command.join(" ").chars().filter(|c| !c.is_control()).take(100).collect::<String>();
+        let run_uri = format!("hotcell://runs/{}", run.id);
+        all.push(
+            Resource::new(run_uri, run.id.clone())
+                .with_description(command)
+                .with_mime_type("application/json"),
+        );
+        for stream in Stream::ALL {
+            let printed = run.state().printed[stream as usize];
+            if printed > 0 {
+                let name = format!("{} of {}", stream.name(), run.id);
+                all.push(
+                    Resource::new(uri_of_stream(&run.id, stream), name)
+                        .with_mime_type("text/plain")
+                        .with_size(printed),
+                );
+            }
+        }
+    }
+    let mut left = FILES;
+    for workspace in live.workspaces().list(caller) {
+        for entry in workspace.list(None).unwrap_or_default().into_iter().filter(|e| !e.folder).take(left) {
+            left -= 1;
+            let uri = format!("hotcell://workspaces/{}/{}", workspace.id, encoded(&entry.path));
+            all.push(Resource::new(uri, entry.path).with_size(entry.bytes));
+        }
+    }
+    all
+}
+
+/// The templates.
+#[must_use]
+pub fn templates() -> Vec<ResourceTemplate> {
+    let template = |uri: &str, name: &str, about: &str, kind: &str| {
+        ResourceTemplate::new(uri, name).with_description(about).with_mime_type(kind)
+    };
+    vec![
+        template("hotcell://runs/{id}", "run", "How far a run is, or how it ended", "application/json"),
+        template(
+            "hotcell://runs/{id}/stdout",
+            "stdout",
+            "What a run printed: all that is kept",
+            "text/plain",
+        ),
+        template(
+            "hotcell://runs/{id}/stderr",
+            "stderr",
+            "What a run printed to standard error: all that is kept",
+            "text/plain",
+        ),
+        ResourceTemplate::new("hotcell://workspaces/{id}/{path}", "file")
+            .with_description("A file of a workspace"),
+    ]
+}
+
+/// Reads a resource. Blocks.
+///
+/// # Errors
+/// The protocol's, for what there is not or what is another caller's.
+pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents, ErrorData> {
+    let missing = || ErrorData::resource_not_found("there is no such resource", Some(json!({ "uri": uri })));
+    let contents = |bytes: Vec<u8>| match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
+        Err(e) => ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(e.as_bytes()), uri)
+            .with_mime_type("application/octet-stream"),
+    };
+    match named(uri).ok_or_else(missing)? {
+        Named::Run(id) => {
+            let run = live.run(caller, &id).map_err(|_| missing())?;
+            let answer = of_run(live, &run).structured_content.unwrap_or_default();
+            Ok(ResourceContents::text(answer.to_string(), uri).with_mime_type("application/json"))
+        }
+        Named::Output(id, stream) => {
+            let run = live.run(caller, &id).map_err(|_| missing())?;
+            Ok(contents(run.kept(stream).0))
+        }
+        Named::File(id, path) => {
+            let workspace = live.workspaces().get(caller, &id).map_err(|_| missing())?;
+            let most = usize::try_from(live.workspaces().quotas().file).unwrap_or(usize::MAX);
+            Ok(contents(workspace.read(&path, 0, most).map_err(|_| missing())?.1))
+        }
+    }
+}
+
+/// Completes a template's variable. Blocks.
+#[must_use]
+pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> CompletionInfo {
+    let Reference::Resource(template) = &asked.r#ref else { return CompletionInfo::default() };
+    let all: Vec<String> = match (template.uri.as_str(), asked.argument.name.as_str()) {
+        (uri, "id") if uri.starts_with("hotcell://runs/") => {
+            live.runs(caller).iter().map(|r| r.id.clone()).collect()
+        }
+        (uri, "id") if uri.starts_with("hotcell://workspaces/") => {
+            live.workspaces().list(caller).iter().map(|w| w.id.clone()).collect()
+        }
+        (uri, "path") if uri.starts_with("hotcell://workspaces/") => {
+            let id = asked.context.as_ref().and_then(|c| c.get_argument("id"));
+            let workspace = id.and_then(|id| live.workspaces().get(caller, id).ok());
+            let entries = workspace.and_then(|w| w.list(None).ok()).unwrap_or_default();
+            entries.into_iter().filter(|e| !e.folder).map(|e| e.path).collect()
+        }
+        _ => Vec::new(),
+    };
+    let fitting: Vec<_> = all.into_iter().filter(|v| v.starts_with(&asked.argument.value)).collect();
+    let total = fitting.len();
+    let shown = fitting.into_iter().take(CompletionInfo::MAX_VALUES).collect();
+    CompletionInfo::with_pagination(shown, u32::try_from(total).ok(), total > CompletionInfo::MAX_VALUES)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_mean_one_thing_or_nothing() {
+        for (uri, want) in [
+            ("hotcell://runs/run_1", Some(Named::Run("run_1".into()))),
+            ("hotcell://runs/run_1/stderr", Some(Named::Output("run_1".into(), Stream::Stderr))),
+            ("hotcell://workspaces/ws_1/a/b%20c", Some(Named::File("ws_1".into(), "a/b c".into()))),
+            ("hotcell://workspaces/ws_1/a%2Fb", Some(Named::File("ws_1".into(), "a/b".into()))),
+            ("hotcell://runs/run_1/stdin", None),
+            ("hotcell://runs", None),
+            ("hotcell://workspaces/ws_1/", None),
+            ("hotcell://workspaces/ws_1/%f", None),
+            ("hotcell://workspaces/ws_1/%ff", None),
+            ("file:///etc/passwd", None),
+        ] {
+            assert_eq!(named(uri), want, "{uri}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_path_survives_its_name(path in "\\PC{1,20}") {
+            let uri = format!("hotcell://workspaces/w/{}", encoded(&path));
+            proptest::prop_assert_eq!(named(&uri), Some(Named::File("w".into(), path)));
+        }
+    }
+}

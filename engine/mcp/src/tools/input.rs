@@ -1,0 +1,277 @@
+//! What the tools take. The comments are what a model reads.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use hotcell_service::live::AskedLimits;
+use hotcell_service::live::workspaces::NewFile;
+use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::request::Language as Known;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::one_of;
+
+/// How long a call waits for the end of its run, in milliseconds.
+pub const WAIT_MS: u64 = 30_000;
+/// The longest wait.
+pub const LONGEST_WAIT_MS: u64 = 600_000;
+
+const fn wait() -> u64 {
+    WAIT_MS
+}
+
+/// A language.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Language {
+    /// Python 3
+    Python,
+    /// Bash
+    Bash,
+}
+
+impl From<Language> for Known {
+    fn from(language: Language) -> Self {
+        match language {
+            Language::Python => Self::Python,
+            Language::Bash => Self::Bash,
+        }
+    }
+}
+
+/// A file to save.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Path below the folder, such as src/main.py.
+    pub path: String,
+    /// Its text. Give either content or base64.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// Its bytes in base64, for what is not text.
+    #[serde(default)]
+    pub base64: Option<String>,
+    /// Whether it can be executed.
+    #[serde(default)]
+    pub executable: bool,
+}
+
+/// Reads the files of an argument.
+pub fn files(files: Vec<File>) -> Result<Vec<NewFile>, ErrorReport> {
+    let read = |(at, file): (usize, File)| {
+        let bytes = match (file.content, file.base64) {
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(base64)) => {
+                base64::engine::general_purpose::STANDARD.decode(base64).map_err(|e| {
+                    ErrorReport::new(Code::InvalidValue, format!("files[{at}].base64 is not base64: {e}"))
+                        .field(format!("files[{at}].base64"))
+                })?
+            }
+            _ => return Err(one_of(&format!("files[{at}].content"), "base64")),
+        };
+        Ok(NewFile { path: file.path, bytes, executable: file.executable })
+    };
+    files.into_iter().enumerate().map(read).collect()
+}
+
+/// `run_code`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunCode {
+    /// The language of the source.
+    pub language: Language,
+    /// The source.
+    pub code: String,
+    /// Further files, in the folder in which the program starts.
+    #[serde(default)]
+    pub files: Vec<File>,
+    /// What the program reads from standard input.
+    #[serde(default)]
+    pub stdin: String,
+    /// The program's arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Limits, at most the operator's, which are the default.
+    #[serde(default)]
+    pub limits: AskedLimits,
+    /// How long to wait for the end, in milliseconds, 0 to 600,000. The run goes on when the time is over.
+    #[serde(default = "wait")]
+    #[schemars(range(max = 600_000))]
+    pub wait_ms: u64,
+    /// A text of yours: a second call with it gives the same run and starts nothing.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 128))]
+    pub idempotency_key: Option<String>,
+}
+
+/// `run_command`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunCommand {
+    /// The program and its arguments.
+    #[schemars(length(min = 1))]
+    pub argv: Vec<String>,
+    /// The workspace to start in, from workspace_create.
+    #[serde(default)]
+    pub workspace_id: Option<String>,
+    /// Environment variables.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// What the program reads from standard input.
+    #[serde(default)]
+    pub stdin: String,
+    /// Limits, at most the operator's, which are the default.
+    #[serde(default)]
+    pub limits: AskedLimits,
+    /// How long to wait for the end, in milliseconds, 0 to 600,000. The run goes on when the time is over.
+    #[serde(default = "wait")]
+    #[schemars(range(max = 600_000))]
+    pub wait_ms: u64,
+    /// A text of yours: a second call with it gives the same run and starts nothing.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 128))]
+    pub idempotency_key: Option<String>,
+}
+
+/// `run_tests`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunTests {
+    /// The project's workspace, from workspace_create. Give either workspace_id or files.
+    #[serde(default)]
+    pub workspace_id: Option<String>,
+    /// The project's files, for one call.
+    #[serde(default)]
+    pub files: Vec<File>,
+    /// pytest or unittest; else what the project looks like.
+    #[serde(default)]
+    pub framework: Option<String>,
+    /// Which tests: an id from an earlier report, a path or an expression, as the framework reads it.
+    #[serde(default)]
+    pub filter: Option<String>,
+    /// Limits, at most the operator's, which are the default.
+    #[serde(default)]
+    pub limits: AskedLimits,
+    /// How long to wait for the end, in milliseconds, 0 to 600,000. The run goes on when the time is over.
+    #[serde(default = "wait")]
+    #[schemars(range(max = 600_000))]
+    pub wait_ms: u64,
+    /// A text of yours: a second call with it gives the same run and starts nothing.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 128))]
+    pub idempotency_key: Option<String>,
+}
+
+/// `run_status`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunStatus {
+    /// The run, from the answer of run_code, run_command or run_tests.
+    pub run_id: String,
+    /// How long to wait for the end, in milliseconds, 0 to 600,000.
+    #[serde(default)]
+    #[schemars(range(max = 600_000))]
+    pub wait_ms: u64,
+}
+
+/// One of a program's streams.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// Standard output
+    Stdout,
+    /// Standard error
+    Stderr,
+}
+
+impl From<Stream> for hotcell_service::live::Stream {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Stdout => Self::Stdout,
+            Stream::Stderr => Self::Stderr,
+        }
+    }
+}
+
+/// `run_output`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunOutput {
+    /// The run.
+    pub run_id: String,
+    /// Which of its streams.
+    pub stream: Stream,
+    /// From which byte on.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+/// `run_cancel`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunCancel {
+    /// The run.
+    pub run_id: String,
+}
+
+/// `workspace_create`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceCreate {
+    /// Files to begin with.
+    #[serde(default)]
+    pub files: Vec<File>,
+}
+
+/// `workspace_write`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceWrite {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The files.
+    #[schemars(length(min = 1))]
+    pub files: Vec<File>,
+}
+
+/// `workspace_read`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceRead {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The file's path in it.
+    pub path: String,
+    /// From which byte on.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+/// `workspace_list`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceList {
+    /// The workspace; without it your workspaces are listed.
+    #[serde(default)]
+    pub workspace_id: Option<String>,
+    /// A folder in it.
+    #[serde(default)]
+    pub path: Option<String>,
+}
+
+/// `workspace_remove`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceRemove {
+    /// The workspace.
+    pub workspace_id: String,
+    /// A file or folder in it; without it the whole workspace is removed.
+    #[serde(default)]
+    pub path: Option<String>,
+}
+
+/// No arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}

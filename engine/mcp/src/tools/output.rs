@@ -1,0 +1,167 @@
+//! What the tools give: the types of their structured content.
+
+use hotcell_sandbox::Outcome;
+use hotcell_testing::TestReport;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A run of a program: the fields of `hotcell.outcome/1` when it has ended, and always its name and status.
+pub fn run() -> Schema {
+    of_a_run(super::brief::<Outcome>(1))
+}
+
+/// A run of tests: the fields of `hotcell.test_report/1` when it has ended, and always its name and status.
+pub fn tests() -> Schema {
+    let mut schema = of_a_run(super::brief::<TestReport>(2));
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        // run_command's answer says what is in it.
+        properties["outcome"] = json!({ "type": "object", "description": "What the run itself came to" });
+        let omitted = json!({ "type": "integer", "description": "Tests beyond those that are listed; bad ones come first" });
+        properties.insert("cases_omitted".to_owned(), omitted);
+    }
+    schema
+}
+
+/// A run of either kind.
+pub fn any() -> Schema {
+    let mut schema = run();
+    if let (Some(Value::Object(properties)), Value::Object(tests)) =
+        (schema.get_mut("properties"), super::brief::<TestReport>(1).to_value()["properties"].take())
+    {
+        for (name, property) in tests {
+            properties.entry(name).or_insert(property);
+        }
+    }
+    schema
+}
+
+fn of_a_run(mut schema: Schema) -> Schema {
+    let stream = json!({
+        "type": "object",
+        "description": "What it printed so far",
+        "properties": {
+            "text": { "type": "string", "description": "The beginning, or everything" },
+            "tail": { "type": "string", "description": "The end, where something is left out between" },
+            "base64": { "type": "string", "description": "The beginning of what is not text" },
+            "bytes": { "type": "integer", "description": "All that was printed" },
+            "truncated": { "type": "boolean", "description": "Whether something is left out" },
+            "omitted": {
+                "type": "object",
+                "description": "What is left out: from this byte, that many; run_output reads it",
+                "properties": { "offset": { "type": "integer" }, "bytes": { "type": "integer" } }
+            },
+            "uri": { "type": "string", "description": "The resource with all that is kept" }
+        },
+        "required": ["bytes", "truncated"]
+    });
+    let own = json!({
+        "run_id": { "type": "string", "description": "The run's name for run_status, run_output and run_cancel" },
+        "status": { "type": "string", "enum": ["queued", "running", "finished"] },
+        "position": { "type": "integer", "description": "Its place in the queue; 1 is next" },
+        "progress": {
+            "type": "object",
+            "properties": { "done": { "type": "integer" }, "total": { "type": ["integer", "null"] } }
+        },
+        "hint": { "type": "string", "description": "What to do next" },
+        "denials_omitted": { "type": "integer", "description": "Denials beyond those that are listed" }
+    });
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for stream_of in ["stdout", "stderr"] {
+            properties.insert(stream_of.to_owned(), stream.clone());
+        }
+        if properties.contains_key("scan") {
+            let about = "The guard's report; null where nothing was scanned";
+            properties.insert("scan".to_owned(), json!({ "type": ["object", "null"], "description": about }));
+        }
+        if let Value::Object(own) = own {
+            properties.extend(own);
+        }
+    }
+    schema.insert("required".to_owned(), json!(["run_id", "status"]));
+    schema
+}
+
+/// A piece of a run's output.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Read {
+    /// The run.
+    pub run_id: String,
+    /// stdout or stderr
+    pub stream: String,
+    /// Where this piece begins: later than asked where bytes are no longer kept.
+    pub offset: u64,
+    /// Where to read on.
+    pub next_offset: u64,
+    /// All that was printed so far.
+    pub bytes: u64,
+    /// Whether nothing more will come.
+    pub end: bool,
+    /// The piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The piece, where it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+}
+
+/// A workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Workspace {
+    /// Its name for the other tools.
+    pub workspace_id: String,
+    /// Files and folders in it.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that may still be written.
+    pub bytes_left: u64,
+    /// Whether it was removed.
+    pub removed: bool,
+}
+
+/// A file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct File {
+    /// The workspace.
+    pub workspace_id: String,
+    /// Its path.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Where this piece begins.
+    pub offset: u64,
+    /// Where to read on; equal to bytes at the end.
+    pub next_offset: u64,
+    /// The piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The piece, where it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+}
+
+/// One file or folder.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Entry {
+    /// Path in the workspace.
+    pub path: String,
+    /// file or folder
+    pub kind: String,
+    /// Bytes of a file.
+    pub bytes: u64,
+}
+
+/// Files, or workspaces.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct List {
+    /// The workspace that is listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<String>,
+    /// Its files and folders.
+    pub entries: Vec<Entry>,
+    /// Entries that are left out; list a folder to see them.
+    pub omitted: u64,
+    /// Your workspaces.
+    pub workspaces: Vec<Workspace>,
+}

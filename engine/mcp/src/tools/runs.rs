@@ -1,0 +1,195 @@
+//! Tools that run something, and those that look after what runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use hotcell_service::live::asked::out_of_range;
+use hotcell_service::live::workspaces::NewFile;
+use hotcell_service::live::{Caller, CommandRequest, Live, Order, Phase, Run, TestsRequest};
+use hotcell_service::report::ErrorReport;
+use hotcell_service::request::Language;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+
+use super::{answered, blocking, input, one_of, output, parse};
+use crate::answer::of_run;
+use crate::text::{barred, beginning, utf8_beginning};
+use crate::wait::{Listener, beside, for_the_end};
+
+/// Bytes of output in one answer.
+const PIECE: usize = 16_000;
+/// How long a cancelled run may take to end before the answer.
+const END: Duration = Duration::from_secs(3);
+
+type Answered = Result<CallToolResult, ErrorReport>;
+
+pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
+    let content = content(arguments.get("idempotency_key").is_some(), "run_code", &arguments);
+    let asked: input::RunCode = parse(arguments)?;
+    let patience = patience(asked.wait_ms)?;
+    let language = Language::from(asked.language);
+    let mut files = input::files(asked.files)?;
+    files.retain(|f| f.path != language.file_name());
+    files.push(NewFile {
+        path: language.file_name().to_owned(),
+        bytes: asked.code.into_bytes(),
+        executable: false,
+    });
+    let workspace = {
+        let (live, caller) = (live.clone(), caller.clone());
+        blocking(move || live.workspaces().temporary(&caller, &files)).await?
+    };
+    let mut request = CommandRequest::of_source(language, language.file_name(), asked.args, workspace);
+    (request.stdin, request.limits) = (asked.stdin.into_bytes(), asked.limits);
+    start(live, caller, request, (asked.idempotency_key, content), patience, listener).await
+}
+
+pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
+    let content = content(arguments.get("idempotency_key").is_some(), "run_command", &arguments);
+    let asked: input::RunCommand = parse(arguments)?;
+    let patience = patience(asked.wait_ms)?;
+    let workspace = asked.workspace_id.map(|id| live.workspaces().get(caller, &id)).transpose()?;
+    let request = CommandRequest {
+        argv: asked.argv,
+        workspace,
+        env: asked.env.into_iter().collect(),
+        stdin: asked.stdin.into_bytes(),
+        limits: asked.limits,
+    };
+    start(live, caller, request, (asked.idempotency_key, content), patience, listener).await
+}
+
+pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
+    let content = content(arguments.get("idempotency_key").is_some(), "run_tests", &arguments);
+    let asked: input::RunTests = parse(arguments)?;
+    let patience = patience(asked.wait_ms)?;
+    let files = input::files(asked.files)?;
+    if asked.workspace_id.is_some() != files.is_empty() {
+        return Err(one_of("workspace_id", "files"));
+    }
+    let (held, owner) = (live.clone(), caller.clone());
+    let work = blocking(move || {
+        let workspace = match asked.workspace_id {
+            Some(id) => held.workspaces().get(&owner, &id)?,
+            None => held.workspaces().temporary(&owner, &files)?,
+        };
+        let request = TestsRequest {
+            workspace,
+            framework: asked.framework,
+            filter: asked.filter,
+            limits: asked.limits,
+        };
+        request.into_work(&held)
+    });
+    let order = Order {
+        command: vec!["run_tests".to_owned()],
+        key: asked.idempotency_key,
+        content,
+        work: work.await?,
+    };
+    let run = live.start(caller, order)?;
+    Ok(follow(live, &run, patience, listener).await)
+}
+
+/// All that was asked for, where it will be compared.
+pub(super) fn content(keyed: bool, tool: &str, arguments: &JsonObject) -> Vec<u8> {
+    if keyed { format!("{tool} {}", serde_json::json!(arguments)).into_bytes() } else { Vec::new() }
+}
+
+pub(super) fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
+    if wait_ms > input::LONGEST_WAIT_MS {
+        return Err(out_of_range("wait_ms", wait_ms, 0, input::LONGEST_WAIT_MS));
+    }
+    Ok(Duration::from_millis(wait_ms))
+}
+
+async fn start(
+    live: &Live,
+    caller: &Caller,
+    request: CommandRequest,
+    (key, content): (Option<String>, Vec<u8>),
+    patience: Duration,
+    listener: &Listener,
+) -> Answered {
+    let command = request.argv.clone();
+    let work = request.into_work(live)?;
+    let run = live.start(caller, Order { command, key, content, work })?;
+    Ok(follow(live, &run, patience, listener).await)
+}
+
+pub(super) async fn follow(
+    live: &Live,
+    run: &Arc<Run>,
+    patience: Duration,
+    listener: &Listener,
+) -> CallToolResult {
+    for_the_end(live, run, listener, patience).await;
+    of_run(live, run)
+}
+
+pub async fn status(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
+    let asked: input::RunStatus = parse(arguments)?;
+    let patience = patience(asked.wait_ms)?;
+    let run = live.run(caller, &asked.run_id)?;
+    beside(live, &run, listener, patience).await;
+    Ok(of_run(live, &run))
+}
+
+pub async fn cancel(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::RunCancel = parse(arguments)?;
+    let run = live.run(caller, &asked.run_id)?;
+    live.cancel(&run);
+    let _ = tokio::time::timeout(END, run.ended()).await;
+    Ok(of_run(live, &run))
+}
+
+pub fn output(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::RunOutput = parse(arguments)?;
+    let run = live.run(caller, &asked.run_id)?;
+    // The phase before the bytes: what has ended prints no more.
+    let state = run.state();
+    let stream = asked.stream.into();
+    let piece = run.read(stream, asked.offset, PIECE);
+    let bytes = run.state().printed[stream as usize];
+    let (text, base64, taken) = as_text(&piece.bytes);
+    let gap = piece.next - piece.offset - piece.bytes.len() as u64;
+    let next_offset = piece.offset + taken as u64 + if taken == piece.bytes.len() { gap } else { 0 };
+    let read = output::Read {
+        run_id: run.id.clone(),
+        stream: stream.name().to_owned(),
+        offset: piece.offset,
+        next_offset,
+        bytes,
+        end: state.phase == Phase::Finished && next_offset >= bytes,
+        text,
+        base64,
+    };
+    let words = format!(
+        "{} bytes {} to {} of {bytes}{}",
+        read.stream,
+        read.offset,
+        read.offset + taken as u64,
+        if read.end { ", the end" } else { "" }
+    );
+    Ok(with_piece(answered(&read, words), read.text.as_deref().map(barred)))
+}
+
+/// Adds a piece of text as a block of its own, for clients that show no structured content.
+pub(super) fn with_piece(mut result: CallToolResult, piece: Option<String>) -> CallToolResult {
+    result.content.extend(piece.filter(|p| !p.is_empty()).map(ContentBlock::text));
+    result
+}
+
+/// Bytes as text up to a character that is cut, or else as they are, within the budget; and how many were taken.
+pub(super) fn as_text(bytes: &[u8]) -> (Option<String>, Option<String>, usize) {
+    match utf8_beginning(bytes) {
+        Some(text) if !text.is_empty() || bytes.is_empty() => {
+            let text = &text[..beginning(text, PIECE)];
+            (Some(text.to_owned()), None, text.len())
+        }
+        _ => {
+            let bytes = &bytes[..bytes.len().min(PIECE / 4 * 3)];
+            (None, Some(base64::engine::general_purpose::STANDARD.encode(bytes)), bytes.len())
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Waiting for a run: with progress for whoever asked for it, until the run ends, the time is over, or nobody listens.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hotcell_service::live::{Live, Phase, Run, State, Stream};
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext};
+use tokio_util::sync::CancellationToken;
+
+/// The shortest time between two notifications.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// The longest: a client that gives up after 60 s without news, or 30, hears of us in time.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How long a client may take to accept one; it misses those between.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Somebody who waits for the answer to a request.
+#[derive(Debug)]
+pub struct Listener {
+    peer: Peer<RoleServer>,
+    token: Option<ProgressToken>,
+    cancelled: CancellationToken,
+    closed: Option<CancellationToken>,
+}
+
+/// Cancelled when the stream of a request's answer is closed before its end.
+#[derive(Clone, Debug)]
+pub struct Closed(pub CancellationToken);
+
+impl Listener {
+    /// Whoever sent this request.
+    #[must_use]
+    pub fn of(context: &RequestContext<RoleServer>) -> Self {
+        let parts = context.extensions.get::<axum::http::request::Parts>();
+        Self {
+            peer: context.peer.clone(),
+            token: context.meta.get_progress_token(),
+            cancelled: context.ct.clone(),
+            closed: parts.and_then(|p| p.extensions.get::<Closed>()).map(|c| c.0.clone()),
+        }
+    }
+
+    /// Ends when nobody waits any more: cancelled, or the stream is closed.
+    async fn gone(&self) {
+        let closed = async {
+            match &self.closed {
+                Some(closed) => closed.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.cancelled.cancelled() => {}
+            () = closed => {}
+        }
+    }
+
+    /// Tells of a run's progress until the end of time.
+    async fn tell(&self, live: &Live, run: &Run) {
+        let Some(token) = &self.token else { return std::future::pending().await };
+        let mut following = run.follow();
+        let (mut told, mut last) = (Instant::now(), 0.0_f64);
+        loop {
+            let changed = async {
+                tokio::time::sleep(SHORTEST.saturating_sub(told.elapsed())).await;
+                if following.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            let _ = tokio::time::timeout(HEARTBEAT, changed).await;
+            let state = following.borrow().clone();
+            let seconds = run.asked.elapsed().as_secs_f64();
+            // It must rise each time.
+            let done = state.progress.as_ref().map_or(seconds, |p| to_float(p.done));
+            last = if done > last { done } else { last + 1e-6 };
+            let mut news = ProgressNotificationParam::new(token.clone(), last);
+            news.total = state.progress.as_ref().and_then(|p| p.total).map(to_float);
+            news.message = Some(message(&state, live.position(run), seconds, &last_line(run)));
+            let _ = tokio::time::timeout(SLOW, self.peer.notify_progress(news)).await;
+            told = Instant::now();
+        }
+    }
+}
+
+/// A count as JSON knows numbers.
+#[allow(clippy::cast_precision_loss)] // counts of tests are small
+fn to_float(count: u64) -> f64 {
+    count as f64
+}
+
+/// The last line that a run printed, short, with a bar in front.
+fn last_line(run: &Run) -> String {
+    let last = run.last(Stream::Stdout, 200).bytes;
+    let text = String::from_utf8_lossy(&last);
+    let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
+    line.chars().filter(|c| !c.is_control()).take(100).collect()
+}
+
+/// Our words, and behind a bar what the program chose.
+fn message(state: &State, position: Option<usize>, seconds: f64, line: &str) -> String {
+    if let (Phase::Queued, Some(position)) = (state.phase, position) {
+        return format!("waits for its turn, at position {position}");
+    }
+    let (mut words, theirs) = match &state.progress {
+        Some(progress) => {
+            let total = progress.total.map(|t| format!(" of {t}")).unwrap_or_default();
+            (format!("test {}{total}", progress.done), progress.message.as_str())
+        }
+        None => {
+            (format!("runs since {seconds:.0} s, printed {} bytes", state.printed.iter().sum::<u64>()), line)
+        }
+    };
+    if !theirs.is_empty() {
+        words.push_str(" | ");
+        words.extend(theirs.chars().filter(|c| !c.is_control()));
+    }
+    words
+}
+
+/// Cancels a run unless somebody has seen to it.
+struct CancelOnDrop<'a>(Option<(&'a Live, &'a Run)>);
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some((live, run)) = self.0 {
+            live.cancel(run);
+        }
+    }
+}
+
+/// Waits at most this long for the end of a run that the listener started. When nobody listens any more it is cancelled.
+pub async fn for_the_end(live: &Live, run: &Arc<Run>, listener: &Listener, patience: Duration) {
+    let mut guard = CancelOnDrop(Some((live, run)));
+    tokio::select! {
+        biased;
+        () = run.ended() => {}
+        () = listener.gone() => {
+            live.cancel(run);
+            run.ended().await;
+        }
+        () = tokio::time::sleep(patience) => {}
+        () = listener.tell(live, run) => {}
+    }
+    guard.0 = None;
+}
+
+/// Waits at most this long for the end of a run that somebody else follows: it goes on when the listener is gone.
+pub async fn beside(live: &Live, run: &Arc<Run>, listener: &Listener, patience: Duration) {
+    tokio::select! {
+        biased;
+        () = run.ended() => {}
+        () = listener.gone() => {}
+        () = tokio::time::sleep(patience) => {}
+        () = listener.tell(live, run) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_service::live::Progress;
+
+    #[test]
+    fn messages_keep_words_apart() {
+        let mut state = State { phase: Phase::Queued, progress: None, printed: [3, 4] };
+        assert_eq!(message(&state, Some(3), 1.0, ""), "waits for its turn, at position 3");
+        state.phase = Phase::Running;
+        assert_eq!(message(&state, None, 12.3, "hello"), "runs since 12 s, printed 7 bytes | hello");
+        state.progress = Some(Progress { done: 12, total: Some(80), message: "a\u{1b}::b".into() });
+        assert_eq!(message(&state, None, 1.0, "x"), "test 12 of 80 | a::b");
+    }
+}
