@@ -4,6 +4,7 @@
 //! an environment with nothing of the caller's but `PATH`. As root, [`everyone`] runs a test a second time as an
 //! ordinary user, with a copy of the binary in a place that everybody can read.
 
+pub mod mcp;
 mod venv;
 
 use std::ffi::OsStr;
@@ -296,7 +297,9 @@ impl Call {
         }
         let started = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = started.expect("hotcell starts");
-        if let (Some(mut stdin), Some(input)) = (child.stdin.take(), self.input) {
+        if let Some(input) = self.input
+            && let Some(mut stdin) = child.stdin.take()
+        {
             stdin.write_all(&input).expect("hotcell reads");
         }
         child

@@ -1,0 +1,436 @@
+//! A client of `hotcell mcp` that speaks the protocol by hand, so that a test can also speak it wrongly.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::User;
+
+/// The newest revision: every request says which it is of.
+pub const STATELESS: &str = "2026-07-28";
+/// The one before: a session begins with `initialize`.
+pub const SESSIONS: &str = "2025-11-25";
+/// How long an answer may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What every request of the newest revision carries.
+#[must_use]
+pub fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" }
+    })
+}
+
+/// The first request of a session.
+#[must_use]
+pub fn initialize(id: u64) -> Value {
+    let params = json!({
+        "protocolVersion": SESSIONS, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" }
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params })
+}
+
+/// Processes of this host whose command line has this mark.
+#[must_use]
+pub fn marked(mark: &str) -> usize {
+    let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = all.filter_map(|e| std::fs::read(e.path().join("cmdline")).ok());
+    lines.filter(|l| String::from_utf8_lossy(l).contains(mark)).count()
+}
+
+/// A script whose tree has three processes with this mark: a plain child, one that ignores SIGTERM, one of another session.
+#[must_use]
+pub fn tree(mark: &str) -> Value {
+    let script = format!(
+        "(exec -a {mark} sleep 300) & (trap '' TERM; exec -a {mark} sleep 300) & \
+         setsid bash -c 'exec -a {mark} sleep 300' & wait"
+    );
+    json!({ "argv": ["bash", "-c", script] })
+}
+
+/// Waits until something is so; how long that took.
+#[track_caller]
+pub fn until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    begin.elapsed()
+}
+
+fn read_errors(mut stderr: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stderr.read_to_string(&mut text);
+        text
+    })
+}
+
+/// A server on standard input and output, and its client.
+pub struct Local {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    errors: Option<std::thread::JoinHandle<String>>,
+    /// Notifications that came, in order.
+    pub news: Vec<Value>,
+    revision: &'static str,
+    id: u64,
+    schemas: HashMap<String, Value>,
+}
+
+impl Local {
+    /// Starts a server that nothing has been said to.
+    pub fn silent(user: &User, options: &[&str]) -> Self {
+        let mut call = user.hotcell(["mcp"]);
+        call.add(options);
+        call.command.stdin(Stdio::piped());
+        let mut child = call.start();
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let errors = child.stderr.take().map(read_errors);
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let message: Value =
+                    serde_json::from_str(&line).unwrap_or_else(|e| panic!("not MCP: {e}: {line}"));
+                assert_eq!(message["jsonrpc"], "2.0", "not MCP: {line}");
+                if send.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        let (news, schemas) = (Vec::new(), HashMap::new());
+        Self { child, stdin, lines, errors, news, revision: STATELESS, id: 0, schemas }
+    }
+
+    /// Starts a server and begins as a revision wants it.
+    pub fn start(user: &User, revision: &'static str) -> Self {
+        let mut client = Self::silent(user, &[]);
+        client.revision = revision;
+        if revision != STATELESS {
+            let mut first = initialize(0);
+            first["params"]["protocolVersion"] = revision.into();
+            client.send(&first);
+            assert_eq!(client.answer(&0.into())["result"]["protocolVersion"], revision);
+            client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        }
+        client
+    }
+
+    /// The server's process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends bytes.
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        if let Err(e) = self.stdin.as_mut().expect("still open").write_all(bytes) {
+            panic!("the server does not read: {e}: {}", self.gone());
+        }
+    }
+
+    /// How a server ended that should not have.
+    fn gone(&mut self) -> String {
+        let status = self.child.wait();
+        format!(
+            "{status:?}: {}",
+            self.errors.take().map_or_else(String::new, |e| e.join().unwrap_or_default())
+        )
+    }
+
+    /// Sends a message.
+    pub fn send(&mut self, message: &Value) {
+        self.send_bytes(format!("{message}\n").as_bytes());
+    }
+
+    /// Sends a request; its id.
+    pub fn ask(&mut self, method: &str, mut params: Value) -> u64 {
+        self.id += 1;
+        if self.revision == STATELESS {
+            let mut all = meta();
+            if let (Some(all), Some(more)) = (all.as_object_mut(), params["_meta"].as_object()) {
+                all.extend(more.clone());
+            }
+            params["_meta"] = all;
+        }
+        self.send(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
+        self.id
+    }
+
+    /// The next message; `None` at the end of the server's output.
+    #[track_caller]
+    fn message(&mut self) -> Option<Value> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("nothing came"),
+        }
+    }
+
+    /// The next message, which must come.
+    #[track_caller]
+    pub fn said(&mut self) -> Value {
+        match self.message() {
+            Some(message) => message,
+            None => panic!("no answer before the end: {}", self.gone()),
+        }
+    }
+
+    /// The answer of this id; what comes before it is kept in `news`.
+    #[track_caller]
+    pub fn answer(&mut self, id: &Value) -> Value {
+        loop {
+            let message = self.said();
+            if message["id"] == *id && message["method"].is_null() {
+                return message;
+            }
+            self.news.push(message);
+        }
+    }
+
+    /// A request and its answer.
+    #[track_caller]
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(&id.into())
+    }
+
+    /// A tool's result, good or bad.
+    #[track_caller]
+    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let mut answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let result = answer["result"].take();
+        assert!(result.is_object(), "{answer:#}");
+        result
+    }
+
+    /// The structured content of a good result; it is what the tool's output schema says.
+    #[track_caller]
+    pub fn good(&mut self, tool: &str, arguments: &Value) -> Value {
+        let mut result = self.call(tool, arguments);
+        assert_eq!(result["isError"], false, "{result:#}");
+        let content = result["structuredContent"].take();
+        if self.schemas.is_empty() {
+            let list = self.request("tools/list", json!({}));
+            for tool in list["result"]["tools"].as_array().expect("tools") {
+                let name = tool["name"].as_str().expect("a name").to_owned();
+                self.schemas.insert(name, tool["outputSchema"].clone());
+            }
+        }
+        let validator = jsonschema::validator_for(&self.schemas[tool]).expect("a schema is one");
+        let errors: Vec<_> =
+            validator.iter_errors(&content).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{errors:#?}\n{content:#}");
+        content
+    }
+
+    /// The sentence of a result that says what was wrong.
+    #[track_caller]
+    pub fn bad(&mut self, tool: &str, arguments: &Value) -> String {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], true, "{result:#}");
+        result["content"][0]["text"].as_str().expect("a text").to_owned()
+    }
+
+    /// Closes the server's input and waits: exit status, time, standard error.
+    #[track_caller]
+    pub fn end(mut self) -> (Option<i32>, Duration, String) {
+        drop(self.stdin.take());
+        let begin = Instant::now();
+        let status = self.child.wait().expect("it ends");
+        (
+            status.code(),
+            begin.elapsed(),
+            self.errors.take().map_or_else(String::new, |e| e.join().unwrap_or_default()),
+        )
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server on HTTP.
+pub struct Http {
+    child: Child,
+    errors: Option<std::thread::JoinHandle<String>>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The first caller's token; empty with `--no-auth`.
+    pub token: String,
+}
+
+impl Http {
+    /// Starts a server at any port of loopback.
+    #[track_caller]
+    pub fn start(user: &User, options: &[&str]) -> Self {
+        let mut call = user.hotcell(["mcp", "--http", "127.0.0.1:0"]);
+        call.add(options);
+        let mut child = call.start();
+        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("a line");
+        let address =
+            line.split("http://").nth(1).and_then(|r| r.split("/mcp").next()).and_then(|a| a.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("no address: {line}"));
+        let token = line.trim_end().split("the token is in ").nth(1).map_or_else(String::new, |file| {
+            let text = std::fs::read_to_string(file).expect("the token's file");
+            text.split_whitespace().nth(1).expect("a token").to_owned()
+        });
+        Self { child, errors: Some(read_errors(stderr)), address, token }
+    }
+
+    /// The server's process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a whole request with these headers and leaves the connection open.
+    pub fn open(&self, headers: &[(&str, &str)], body: &str) -> std::io::Result<TcpStream> {
+        let mut text = format!("POST /mcp HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
+        let usual = [
+            ("Host", "localhost"),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("Connection", "close"),
+        ];
+        let given = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+        for (name, value) in usual.iter().filter(|(n, _)| !given(n)).chain(headers) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        text.push_str(body);
+        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(text.as_bytes())?;
+        Ok(stream)
+    }
+
+    /// Sends a request of the newest revision with a token.
+    pub fn ask(&self, token: &str, method: &str, mut params: Value) -> std::io::Result<TcpStream> {
+        let name = ["name", "uri"].iter().find_map(|k| params[k].as_str()).unwrap_or_default().to_owned();
+        let mut all = meta();
+        if let (Some(all), Some(more)) = (all.as_object_mut(), params["_meta"].as_object()) {
+            all.extend(more.clone());
+        }
+        params["_meta"] = all;
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let bearer = format!("Bearer {token}");
+        let mut headers = vec![("MCP-Protocol-Version", STATELESS), ("Mcp-Method", method)];
+        if !name.is_empty() {
+            headers.push(("Mcp-Name", &name));
+        }
+        if !token.is_empty() {
+            headers.push(("Authorization", &bearer));
+        }
+        self.open(&headers, &body)
+    }
+
+    /// A request with these headers, and its reply.
+    #[track_caller]
+    pub fn post(&self, headers: &[(&str, &str)], body: &str) -> Reply {
+        reply(self.open(headers, body).expect("it listens"))
+    }
+
+    /// A request of the newest revision, and the last message of its reply.
+    #[track_caller]
+    pub fn request(&self, token: &str, method: &str, params: Value) -> Value {
+        let reply = reply(self.ask(token, method, params).expect("it listens"));
+        reply.messages.last().cloned().unwrap_or_else(|| panic!("no message: {reply:?}"))
+    }
+
+    /// A tool's result.
+    #[track_caller]
+    pub fn call(&self, token: &str, tool: &str, arguments: &Value) -> Value {
+        let mut answer = self.request(token, "tools/call", json!({ "name": tool, "arguments": arguments }));
+        let result = answer["result"].take();
+        assert!(result.is_object(), "{answer:#}");
+        result
+    }
+
+    /// Asks the server to end and waits: exit status, time, standard error.
+    pub fn end(mut self) -> (Option<i32>, Duration, String) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it lives");
+        let begin = Instant::now();
+        let status = self.child.wait().expect("it ends");
+        (
+            status.code(),
+            begin.elapsed(),
+            self.errors.take().map_or_else(String::new, |e| e.join().unwrap_or_default()),
+        )
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a server replied.
+#[derive(Debug)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Status line and headers.
+    pub head: String,
+    /// The body.
+    pub body: String,
+    /// The messages in it.
+    pub messages: Vec<Value>,
+}
+
+impl Reply {
+    /// A header's value.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let all = self.head.lines().filter_map(|l| l.split_once(": "));
+        all.filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v).next()
+    }
+}
+
+/// Reads a reply to its end.
+pub fn reply(mut stream: TcpStream) -> Reply {
+    let mut bytes = Vec::new();
+    // Whoever is refused early may be reset.
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, rest) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split_whitespace().nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+    let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        without_chunks(rest)
+    } else {
+        rest.to_owned()
+    };
+    let events = body.lines().filter_map(|l| l.strip_prefix("data:"));
+    let mut messages: Vec<Value> = events.filter_map(|l| serde_json::from_str(l).ok()).collect();
+    messages.extend(serde_json::from_str::<Value>(&body));
+    Reply { status, head: head.to_owned(), body, messages }
+}
+
+fn without_chunks(mut rest: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        let Some(chunk) = after.get(..size).filter(|c| !c.is_empty()) else { break };
+        body.push_str(chunk);
+        rest = after.get(size + 2..).unwrap_or("");
+    }
+    body
+}

@@ -1,0 +1,437 @@
+//! `hotcell mcp` as a client uses it: every tool, both revisions, both transports.
+
+use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, STATELESS, initialize, until};
+use hotcell_end_to_end::{User, everyone};
+use serde_json::{Value, json};
+
+fn text_of(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn a_line_of_code_runs_in_every_revision() {
+    everyone(|user| {
+        for revision in ["2025-06-18", SESSIONS, STATELESS] {
+            let mut client = Local::start(user, revision);
+            let content = client.good("run_code", &json!({ "language": "python", "code": "print(6 * 7)" }));
+            assert_eq!(content["stdout"], json!({ "text": "42\n", "bytes": 3, "truncated": false }));
+            assert_eq!(
+                (&content["status"], &content["cause"], &content["exit_code"], &content["schema"]),
+                (&"finished".into(), &"exited".into(), &0.into(), &"hotcell.outcome/1".into())
+            );
+            assert!(content["run_id"].as_str().is_some_and(|id| id.len() > 30));
+            let (code, _, errors) = client.end();
+            assert_eq!((code, errors.as_str()), (Some(0), ""));
+        }
+    });
+}
+
+#[test]
+fn a_line_of_code_runs_over_http_in_both_revisions() {
+    everyone(|user| {
+        let server = Http::start(user, &[]);
+        let arguments = json!({ "language": "bash", "code": "echo $((6 * 7))" });
+        let result = server.call(&server.token, "run_code", &arguments);
+        assert_eq!(result["structuredContent"]["stdout"]["text"], "42\n", "{result:#}");
+
+        let bearer = format!("Bearer {}", server.token);
+        let begun = server.post(&[("Authorization", &bearer)], &initialize(1).to_string());
+        assert_eq!(begun.messages[0]["result"]["protocolVersion"], SESSIONS, "{begun:?}");
+        let session = begun.header("mcp-session-id").expect("a session").to_owned();
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Mcp-Session-Id", session.as_str()),
+            ("MCP-Protocol-Version", SESSIONS),
+        ];
+        let done = server.post(&headers, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        assert_eq!(done.status, 202, "{done:?}");
+        let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "run_code", "arguments": arguments } });
+        let reply = server.post(&headers, &call.to_string());
+        let last = reply.messages.last().expect("a message");
+        assert_eq!(last["result"]["structuredContent"]["stdout"]["text"], "42\n", "{reply:?}");
+        let (code, _, errors) = server.end();
+        assert_eq!((code, errors.as_str()), (Some(0), ""));
+    });
+}
+
+#[test]
+fn a_run_that_takes_longer_is_followed_by_its_handle() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let code = "import time\nprint('begun', flush=True)\ntime.sleep(1)\nprint('done')";
+        let begun = client.good("run_code", &json!({ "language": "python", "code": code, "wait_ms": 0 }));
+        assert_ne!(begun["status"], "finished");
+        let id = &begun["run_id"];
+        until("the first line", || {
+            client.good("run_output", &json!({ "run_id": id, "stream": "stdout" }))["text"] == "begun\n"
+        });
+        let piece = client.good("run_output", &json!({ "run_id": id, "stream": "stdout", "offset": 6 }));
+        assert_eq!((&piece["offset"], &piece["end"]), (&6.into(), &false.into()));
+        let ended = client.good("run_status", &json!({ "run_id": id, "wait_ms": 60_000 }));
+        assert_eq!(
+            (&ended["status"], &ended["stdout"]["text"]),
+            (&"finished".into(), &"begun\ndone\n".into()),
+            "{ended:#}"
+        );
+        let piece = client.good("run_output", &json!({ "run_id": id, "stream": "stdout", "offset": 6 }));
+        assert_eq!((&piece["text"], &piece["end"]), (&"done\n".into(), &true.into()));
+    });
+}
+
+#[test]
+fn a_flood_is_cut_to_the_budget_and_can_be_read_on() {
+    let user = User::me();
+    let mut client = Local::start(&user, SESSIONS);
+    let code = "import sys\nfor n in range(40000): print(f'line {n:06}')\nprint('x' * 100, file=sys.stderr)";
+    let result = client.call("run_code", &json!({ "language": "python", "code": code }));
+    let content = &result["structuredContent"];
+    assert!(content.to_string().chars().count() <= 20_000, "{}", content.to_string().len());
+    let stdout = &content["stdout"];
+    assert_eq!((&stdout["bytes"], &stdout["truncated"]), (&480_000.into(), &true.into()));
+    assert!(stdout["text"].as_str().is_some_and(|t| t.starts_with("line 000000\n")));
+    assert!(stdout["tail"].as_str().is_some_and(|t| t.ends_with("line 039999\n")));
+    assert_eq!(content["stderr"]["bytes"], 101);
+    assert!(text_of(&result).chars().count() < 8_000);
+    let link = result["content"].as_array().unwrap().iter().find(|c| c["type"] == "resource_link").unwrap();
+    assert_eq!(link["uri"], stdout["uri"]);
+
+    let (mut offset, mut read) = (0, String::new());
+    loop {
+        let asked = json!({ "run_id": content["run_id"], "stream": "stdout", "offset": offset });
+        let piece = client.good("run_output", &asked);
+        read.push_str(piece["text"].as_str().unwrap());
+        offset = piece["next_offset"].as_u64().unwrap();
+        if piece["end"] == true {
+            break;
+        }
+    }
+    let all: String = (0..40_000).map(|n| format!("line {n:06}\n")).collect();
+    assert_eq!(read, all);
+    let resource = client.request("resources/read", json!({ "uri": link["uri"] }));
+    assert_eq!(resource["result"]["contents"][0]["text"], all);
+}
+
+#[test]
+fn failing_tests_are_read_mended_and_pass() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let test = "import unittest\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        \
+                    self.assertEqual(add(1, 2), 3)\n    def test_zero(self):\n        self.assertEqual(add(0, 0), 0)\n";
+        let file = |text: &str| json!({ "path": "calc.py", "content": text });
+        let wrong = file("def add(a, b):\n    return a - b\n");
+        let made = client.good(
+            "workspace_create",
+            &json!({ "files": [wrong, { "path": "test_calc.py", "content": test }] }),
+        );
+        let id = made["workspace_id"].clone();
+        let report = client.good("run_tests", &json!({ "workspace_id": id }));
+        assert_eq!(
+            (&report["schema"], &report["verdict"]),
+            (&"hotcell.test_report/1".into(), &"failed".into())
+        );
+        assert_eq!((&report["totals"]["failed"], &report["totals"]["passed"]), (&1.into(), &1.into()));
+        let case = &report["cases"][0];
+        assert_eq!((&case["status"], &case["line"]), (&"failed".into(), &5.into()), "bad ones come first");
+        assert!(case["message"].as_str().is_some_and(|m| m.contains("-1 != 3")), "{case:#}");
+        let right = file("def add(a, b):\n    return a + b\n");
+        client.good("workspace_write", &json!({ "workspace_id": id, "files": [right] }));
+        let again = client.good("run_tests", &json!({ "workspace_id": id, "filter": case["id"] }));
+        assert_eq!(
+            (&again["verdict"], &again["totals"]["passed"]),
+            (&"passed".into(), &1.into()),
+            "{again:#}"
+        );
+        let all = client.good("run_tests", &json!({ "workspace_id": id, "framework": "unittest" }));
+        assert_eq!((&all["verdict"], &all["totals"]["passed"]), (&"passed".into(), &2.into()));
+    });
+}
+
+#[test]
+fn progress_comes_to_whoever_asks_for_it() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    let tests = (0..4).map(|n| format!("    def test_{n}(self): time.sleep(0.4)\n")).collect::<String>();
+    let test = format!("import time, unittest\nclass T(unittest.TestCase):\n{tests}");
+    let files = json!([{ "path": "test_x.py", "content": test }]);
+    let call =
+        json!({ "name": "run_tests", "arguments": { "files": files }, "_meta": { "progressToken": "p" } });
+    let answer = client.request("tools/call", call);
+    assert_eq!(answer["result"]["structuredContent"]["verdict"], "passed", "{answer:#}");
+    let news: Vec<Value> = std::mem::take(&mut client.news);
+    assert!(
+        news.iter().all(|n| n["method"] == "notifications/progress" && n["params"]["progressToken"] == "p")
+    );
+    let done: Vec<f64> = news.iter().filter_map(|n| n["params"]["progress"].as_f64()).collect();
+    assert!(done.windows(2).all(|w| w[0] < w[1]), "{done:?}");
+    let last = &news.last().expect("some news")["params"];
+    assert_eq!(last["total"], 4.0, "{news:#?}");
+    assert!(last["message"].as_str().is_some_and(|m| m.contains(" of 4 | passed test_x.T.test_")), "{last}");
+
+    let code = "import time\nfor n in range(3):\n    print('step', n, flush=True)\n    time.sleep(0.4)";
+    let call = json!({ "name": "run_code", "arguments": { "language": "python", "code": code }, "_meta": { "progressToken": 7 } });
+    client.request("tools/call", call);
+    let words: Vec<_> =
+        client.news.drain(..).map(|n| n["params"]["message"].as_str().unwrap().to_owned()).collect();
+    assert!(words.iter().any(|w| w.ends_with("| step 1")), "{words:?}");
+    // Without a token there are none.
+    client.good("run_command", &json!({ "argv": ["sleep", "0.6"] }));
+    assert!(client.news.is_empty());
+}
+
+#[test]
+fn the_same_key_starts_nothing_twice() {
+    let user = User::me();
+    let mut client = Local::start(&user, SESSIONS);
+    let asked = |argv: &str| json!({ "argv": [argv], "idempotency_key": "once" });
+    let first = client.good("run_command", &asked("true"));
+    assert_eq!(client.good("run_command", &asked("true"))["run_id"], first["run_id"]);
+    assert!(
+        client.bad("run_command", &asked("false")).contains("idempotency_key was used for another request")
+    );
+}
+
+#[test]
+fn what_is_too_much_waits_with_its_position() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    let sleep = json!({ "argv": ["sleep", "60"], "wait_ms": 0 });
+    let ids: Vec<_> = (0..7).map(|_| client.good("run_command", &sleep)["run_id"].clone()).collect();
+    for (at, want) in [(4, json!(null)), (5, json!(1)), (6, json!(2))] {
+        assert_eq!(client.good("run_status", &json!({ "run_id": ids[at] }))["position"], want);
+    }
+    let ended = client.good("run_cancel", &json!({ "run_id": ids[0] }));
+    assert_eq!((&ended["status"], &ended["cause"]), (&"finished".into(), &"cancelled".into()));
+    until("a place", || client.good("run_status", &json!({ "run_id": ids[5] }))["status"] == "running");
+    assert_eq!(client.good("run_status", &json!({ "run_id": ids[6] }))["position"], 1);
+}
+
+#[test]
+fn workspaces_hold_files_within_quotas() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let made = client.good("workspace_create", &json!({}));
+        let id = made["workspace_id"].clone();
+        let files = json!([
+            { "path": "src/a.txt", "content": "ä" },
+            { "path": "run.sh", "content": "#!/bin/sh\ncat src/a.txt; echo new > src/a.txt; cat src/a.txt", "executable": true },
+            { "path": "bytes", "base64": "/wA=" }
+        ]);
+        client.good("workspace_write", &json!({ "workspace_id": id, "files": files }));
+        let ran = client.good("run_command", &json!({ "argv": ["./run.sh"], "workspace_id": id }));
+        assert_eq!(ran["stdout"]["text"], "änew\n", "{ran:#}");
+        let file = client.good("workspace_read", &json!({ "workspace_id": id, "path": "src/a.txt" }));
+        assert_eq!((&file["text"], &file["bytes"]), (&"ä".into(), &2.into()), "what a run writes is gone");
+        let file = client.good("workspace_read", &json!({ "workspace_id": id, "path": "bytes" }));
+        assert_eq!(file["base64"], "/wA=");
+        let uri = format!("hotcell://workspaces/{}/src%2Fa.txt", id.as_str().unwrap());
+        let read = client.request("resources/read", json!({ "uri": uri }));
+        assert_eq!(read["result"]["contents"][0]["text"], "ä", "{read:#}");
+        let listed = client.good("workspace_list", &json!({ "workspace_id": id }));
+        let paths: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|e| e["path"].clone()).collect();
+        assert_eq!(paths, ["bytes", "run.sh", "src", "src/a.txt"]);
+
+        let before = client.good("workspace_list", &json!({ "workspace_id": id }));
+        let many: Vec<_> = (0..1025).map(|n| json!({ "path": format!("{n}"), "content": "" })).collect();
+        let said = client.bad("workspace_write", &json!({ "workspace_id": id, "files": many }));
+        assert!(said.contains("1025") && said.contains("1024"), "{said}");
+        assert_eq!(client.good("workspace_list", &json!({ "workspace_id": id })), before);
+        for _ in 0..31 {
+            client.good("workspace_create", &json!({}));
+        }
+        assert!(client.bad("workspace_create", &json!({})).contains("at most 32"));
+        client.good("workspace_remove", &json!({ "workspace_id": id, "path": "src" }));
+        let gone = client.good("workspace_remove", &json!({ "workspace_id": id }));
+        assert_eq!(gone["removed"], true);
+        assert!(client.bad("workspace_list", &json!({ "workspace_id": id })).contains("no workspace"));
+    });
+}
+
+#[test]
+fn a_mistake_is_answered_with_its_field_and_range() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    let python = |more: Value| {
+        let mut all = json!({ "language": "python", "code": "" });
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let none = format!("run_{}", "0".repeat(32));
+    for (tool, arguments, words) in [
+        ("run_code", json!({ "language": "python" }), "code: missing field"),
+        ("run_code", json!({ "language": "cobol", "code": "" }), "language: unknown variant `cobol`"),
+        ("run_code", python(json!({ "files": [{ "path": "a" }] })), "give either files[0].content or base64"),
+        ("run_code", python(json!({ "files": [{ "path": "/etc/x", "content": "" }] })), "absolute"),
+        (
+            "run_code",
+            python(json!({ "limits": { "memory_mib": 513 } })),
+            "limits.memory_mib is 513; allowed is 1 to 512",
+        ),
+        ("run_code", python(json!({ "limits": { "timeout_seconds": 61 } })), "allowed is 0.01 to 60"),
+        ("run_code", python(json!({ "limits": { "cores": 1 } })), "unknown field `cores`"),
+        ("run_code", python(json!({ "wait_ms": 600_001 })), "wait_ms is 600001; allowed is 0 to 600000"),
+        ("run_code", python(json!({ "wait_ms": "long" })), "wait_ms: invalid type"),
+        (
+            "run_code",
+            python(json!({ "idempotency_key": "" })),
+            "idempotency_key has 0 bytes; allowed is 1 to 128",
+        ),
+        ("run_command", json!({ "argv": [] }), "argv names no program"),
+        ("run_command", json!({ "argv": ["/root/x"] }), "/root/x"),
+        ("run_command", json!({ "argv": ["true"], "env": { "A=B": "" } }), "env"),
+        (
+            "run_command",
+            json!({ "argv": ["true"], "workspace_id": "ws_1" }),
+            "no workspace of that workspace_id",
+        ),
+        ("run_tests", json!({}), "give either workspace_id or files"),
+        (
+            "run_tests",
+            json!({ "files": [{ "path": "x.py", "content": "" }], "framework": "junit9" }),
+            "junit9",
+        ),
+        ("run_status", json!({ "run_id": none }), "no run of that run_id"),
+        ("run_output", json!({ "run_id": none, "stream": "stdout" }), "no run of that run_id"),
+        ("run_output", json!({ "run_id": none, "stream": "stdin" }), "stream: unknown variant"),
+        ("run_cancel", json!({ "run_id": none }), "no run of that run_id"),
+        ("workspace_read", json!({ "workspace_id": "x", "path": "y" }), "no workspace of that workspace_id"),
+        ("doctor", json!({ "deep": true }), "unknown field `deep`"),
+    ] {
+        let said = client.bad(tool, &arguments);
+        assert!(said.contains(words), "{tool} {arguments}: {said}");
+    }
+    let all = client.request("resources/list", json!({}));
+    assert_eq!(all["result"]["resources"], json!([]), "nothing was started or kept");
+}
+
+#[test]
+fn a_mistake_in_the_protocol_has_the_protocol_s_code() {
+    let user = User::me();
+    let (mut new, mut old) = (Local::start(&user, STATELESS), Local::start(&user, SESSIONS));
+    for (method, params, code) in [
+        ("tools/call", json!({ "name": "no_such_tool" }), -32602),
+        ("tools/call", json!({}), -32602),
+        ("tools/call", json!({ "name": 5 }), -32602),
+        ("tools/call", json!({ "name": "doctor", "arguments": [] }), -32602),
+        ("resources/read", json!({}), -32602),
+        ("resources/list", json!({ "cursor": "zz" }), -32602),
+        ("no/such/method", json!({}), -32601),
+    ] {
+        for client in [&mut new, &mut old] {
+            let answer = client.request(method, params.clone());
+            assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
+        }
+    }
+    let uri = json!({ "uri": "hotcell://runs/run_1" });
+    assert_eq!(new.request("resources/read", uri.clone())["error"]["code"], -32602);
+    assert_eq!(old.request("resources/read", uri)["error"]["code"], -32002);
+    // What a request of the newest revision must carry.
+    new.send(&json!({ "jsonrpc": "2.0", "id": 900, "method": "tools/list", "params": {} }));
+    assert_eq!(new.answer(&900.into())["error"]["code"], -32602);
+    let unknown = json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2099-01-01" } });
+    let answer = new.request("tools/list", unknown);
+    assert_eq!(answer["error"]["code"], -32022, "{answer}");
+    assert!(answer["error"]["data"]["supported"].as_array().is_some_and(|s| s.contains(&STATELESS.into())));
+    // An unknown revision of a session is answered with one that is served.
+    let mut client = Local::silent(&user, &[]);
+    let mut first = initialize(1);
+    first["params"]["protocolVersion"] = "1999-01-01".into();
+    client.send(&first);
+    assert_eq!(client.answer(&1.into())["result"]["protocolVersion"], SESSIONS);
+}
+
+#[test]
+fn resources_are_listed_templated_and_completed() {
+    let user = User::me();
+    let mut client = Local::start(&user, SESSIONS);
+    let run = client.good("run_command", &json!({ "argv": ["echo", "hello"] }))["run_id"].clone();
+    let run = run.as_str().unwrap();
+    let file = json!([{ "path": "a b.txt", "content": "x" }]);
+    let workspace = client.good("workspace_create", &json!({ "files": file }))["workspace_id"].clone();
+    let workspace = workspace.as_str().unwrap();
+    let all = client.request("resources/list", json!({}));
+    let uris: Vec<_> =
+        all["result"]["resources"].as_array().unwrap().iter().map(|r| r["uri"].as_str().unwrap()).collect();
+    let want = [
+        format!("hotcell://runs/{run}"),
+        format!("hotcell://runs/{run}/stdout"),
+        format!("hotcell://workspaces/{workspace}/a%20b.txt"),
+    ];
+    assert_eq!(uris, want);
+    for uri in want {
+        let read = client.request("resources/read", json!({ "uri": uri }));
+        assert_eq!(read["result"]["contents"][0]["uri"], uri.as_str(), "{read}");
+    }
+    let templates = client.request("resources/templates/list", json!({}));
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(4));
+    for (uri, name, value, context, want) in [
+        ("hotcell://runs/{id}", "id", "run_", json!({}), run),
+        ("hotcell://workspaces/{id}/{path}", "id", "ws_", json!({}), workspace),
+        ("hotcell://workspaces/{id}/{path}", "path", "a", json!({ "id": workspace }), "a b.txt"),
+    ] {
+        let asked = json!({
+            "ref": { "type": "ref/resource", "uri": uri },
+            "argument": { "name": name, "value": value },
+            "context": { "arguments": context }
+        });
+        let answer = client.request("completion/complete", asked);
+        assert_eq!(answer["result"]["completion"]["values"], json!([want]), "{answer}");
+    }
+}
+
+#[test]
+fn the_doctor_examines_and_bad_ends_say_what_to_do() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let doctor = client.good("doctor", &json!({}));
+        assert_eq!(doctor["schema"], "hotcell.doctor/1");
+        for (code, limits, cause, words) in [
+            ("while True: pass", json!({ "timeout_seconds": 0.5 }), "wall_limit", "limits.timeout_seconds"),
+            (
+                "import os\nwhile True: os.write(1, b'x' * 65536)",
+                json!({ "output_mib": 1 }),
+                "output_limit",
+                "print less",
+            ),
+        ] {
+            let result =
+                client.call("run_code", &json!({ "language": "python", "code": code, "limits": limits }));
+            let content = &result["structuredContent"];
+            assert_eq!(content["cause"], cause, "{result:#}");
+            assert!(content["hint"].as_str().is_some_and(|h| h.contains(words)), "{content:#}");
+            assert!(
+                text_of(&result).contains(words) && !content["limits_hit"].as_array().unwrap().is_empty()
+            );
+        }
+        let result = client.call("run_command", &json!({ "argv": ["no-such-program"] }));
+        assert_eq!(result["structuredContent"]["cause"], "not_found");
+        assert!(text_of(&result).contains("name one that is installed"), "{result}");
+        assert!(!result.to_string().contains(user.path("home").to_str().unwrap()), "no folder of the host");
+    });
+}
+
+#[test]
+fn the_reference_is_printed_and_bad_options_are_refused() {
+    let user = User::me();
+    let text = user.hotcell(["mcp", "--reference"]).end().code(0).silent().text();
+    assert!(text.contains("## run_tests") && text.contains("`hotcell://runs/{id}/stdout`"));
+    let page = include_str!("../../../docs/src/mcp-tools.md");
+    assert!(text == page, "the page is old: hotcell mcp --reference > docs/src/mcp-tools.md");
+    for (words, says) in [
+        (&["mcp", "--no-auth"] as &[&str], "--http"),
+        (&["mcp", "--http", "0.0.0.0:0", "--no-auth"], "--no-auth lets everybody in"),
+        (&["mcp", "--http", "0.0.0.0:0"], "--plain-http"),
+        (&["mcp", "--http", "nowhere"], "nowhere"),
+        (&["mcp", "--http", "127.0.0.1:0", "--stdio"], "--stdio"),
+    ] {
+        user.hotcell(words).end().code(125).says(says).prints("");
+    }
+    let state = user.make_folder("state");
+    let server = Http::start(&user, &["--state", state.to_str().unwrap()]);
+    let file = state.join("mcp-tokens");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions()) & 0o777;
+    assert_eq!((mode, server.token.len()), (0o600, 64));
+    assert_eq!(server.end().0, Some(0));
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let ended = user.hotcell(["mcp", "--http", "127.0.0.1:0", "--state", state.to_str().unwrap()]).end();
+    ended.code(125).says("others can read it (mode 0644)");
+}

@@ -1,0 +1,140 @@
+//! Cancelled, hung up, gone: the whole process tree of a run dies. What is looked at is `/proc`.
+
+use std::time::Duration;
+
+use hotcell_end_to_end::everyone;
+use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, STATELESS, initialize, marked, tree, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+/// Well above the 200 ms that are promised: other programs run beside the tests.
+const CEILING: Duration = Duration::from_secs(5);
+
+fn mark(name: &str) -> String {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("hotcell-{name}-{}-{next}", std::process::id())
+}
+
+#[track_caller]
+fn dies(what: &str, mark: &str) {
+    let took = until("the end of the tree", || marked(mark) == 0);
+    eprintln!("{what}: the tree was gone after {took:?}");
+    assert!(took < CEILING, "{what}: {took:?}");
+}
+
+fn call(mark: &str) -> Value {
+    json!({ "name": "run_command", "arguments": tree(mark) })
+}
+
+fn kill_with(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), signal).unwrap();
+}
+
+#[test]
+fn a_cancelled_request_ends_its_tree() {
+    everyone(|user| {
+        for revision in [SESSIONS, STATELESS] {
+            let mut client = Local::start(user, revision);
+            let mark = mark("cancelled");
+            let id = client.ask("tools/call", call(&mark));
+            until("the tree", || marked(&mark) >= 3);
+            client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
+            dies("notifications/cancelled", &mark);
+            // It serves on.
+            client.good("run_command", &json!({ "argv": ["true"] }));
+        }
+    });
+}
+
+#[test]
+fn run_cancel_ends_the_tree_and_who_only_waits_ends_nothing() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let mark = mark("run-cancel");
+        let mut asked = tree(&mark);
+        asked["wait_ms"] = 0.into();
+        let id = client.good("run_command", &asked)["run_id"].clone();
+        until("the tree", || marked(&mark) >= 3);
+        let status = json!({ "name": "run_status", "arguments": { "run_id": id, "wait_ms": 60_000 } });
+        let waiting = client.ask("tools/call", status);
+        let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": waiting } });
+        client.send(&cancel);
+        assert_eq!(client.good("run_status", &json!({ "run_id": id }))["status"], "running");
+        let pid = client.pid();
+        let ended = client.good("run_cancel", &json!({ "run_id": id }));
+        assert_eq!((marked(&mark), &ended["cause"]), (0, &"cancelled".into()), "{pid}");
+    });
+}
+
+#[test]
+fn the_end_of_standard_input_ends_everything() {
+    everyone(|user| {
+        let mut client = Local::start(user, SESSIONS);
+        let mark = mark("eof");
+        client.ask("tools/call", call(&mark));
+        until("the tree", || marked(&mark) >= 3);
+        let (code, took, errors) = client.end();
+        assert_eq!((code, errors.as_str(), marked(&mark)), (Some(0), "", 0));
+        assert!(took < CEILING, "{took:?}");
+    });
+}
+
+#[test]
+fn a_killed_server_leaves_nothing_that_runs() {
+    everyone(|user| {
+        for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+            let mut client = Local::start(user, STATELESS);
+            let mark = mark("killed");
+            client.ask("tools/call", call(&mark));
+            until("the tree", || marked(&mark) >= 3);
+            kill_with(client.pid(), signal);
+            dies(signal.as_str(), &mark);
+        }
+    });
+}
+
+#[test]
+fn a_closed_stream_ends_its_tree() {
+    everyone(|user| {
+        let server = Http::start(user, &[]);
+        let hung_up = mark("hung-up");
+        let stream = server.ask(&server.token, "tools/call", call(&hung_up)).unwrap();
+        until("the tree", || marked(&hung_up) >= 3);
+        drop(stream);
+        dies("a closed stream", &hung_up);
+
+        let bearer = format!("Bearer {}", server.token);
+        let begun = server.post(&[("Authorization", &bearer)], &initialize(1).to_string());
+        let session = begun.header("mcp-session-id").unwrap().to_owned();
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Mcp-Session-Id", session.as_str()),
+            ("MCP-Protocol-Version", SESSIONS),
+        ];
+        server.post(&headers, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let hung_up = mark("hung-up-session");
+        let request = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call(&hung_up) });
+        let stream = server.open(&headers, &request.to_string()).unwrap();
+        until("the tree", || marked(&hung_up) >= 3);
+        drop(stream);
+        dies("a closed stream of a session", &hung_up);
+    });
+}
+
+#[test]
+fn a_server_that_ends_takes_its_runs_along_and_answers() {
+    everyone(|user| {
+        let server = Http::start(user, &[]);
+        let mark = mark("graceful");
+        let stream = server.ask(&server.token, "tools/call", call(&mark)).unwrap();
+        until("the tree", || marked(&mark) >= 3);
+        let (code, took, errors) = server.end();
+        assert_eq!((code, errors.as_str(), marked(&mark)), (Some(0), "", 0));
+        assert!(took < CEILING, "{took:?}");
+        let reply = hotcell_end_to_end::mcp::reply(stream);
+        let last = reply.messages.last().expect("the open request is answered");
+        assert_eq!(last["result"]["structuredContent"]["cause"], "cancelled", "{reply:?}");
+    });
+}
