@@ -83,7 +83,7 @@ async fn count(engine: &Engine) -> Result<Count> {
         entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).count()
     });
     Ok(Count {
-        processes: descendants(),
+        processes: descendants(std::process::id()),
         mounts: lines("/proc/self/mountinfo".into()) + lines(format!("/proc/{launcher}/mountinfo")),
         groups: groups.sum(),
         descriptors: entries("/proc/self/fd".into()),
@@ -93,9 +93,8 @@ async fn count(engine: &Engine) -> Result<Count> {
     })
 }
 
-/// Processes whose chain of parents leads here, those that have ended and were not reaped included.
-fn descendants() -> usize {
-    let me = std::process::id();
+/// Processes whose chain of parents leads to this one, those that have ended and were not reaped included.
+pub fn descendants(me: u32) -> usize {
     let parents: std::collections::HashMap<u32, u32> = fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -120,7 +119,8 @@ fn descendants() -> usize {
     parents.keys().filter(|&&pid| ours(pid)).count()
 }
 
-fn resident(process: &str) -> u64 {
+/// Resident memory of a process, in bytes.
+pub fn resident(process: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());

@@ -8,6 +8,7 @@
 mod host;
 mod inside;
 mod leaks;
+mod mcp;
 mod report;
 mod start;
 mod stats;
@@ -56,6 +57,8 @@ enum Part {
     Leaks,
     /// A project's tests inside and outside.
     Suite,
+    /// Calls through the MCP server.
+    Mcp,
     /// Where the time of a start goes.
     Steps,
     /// What each step of the floor costs, found by leaving it out. Not part of a run without `--only`.
@@ -87,6 +90,9 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Suite) {
         suite::measure(&options, &mut report).await?;
+    }
+    if wanted(Part::Mcp) {
+        mcp::measure(&options, &mut report).await?;
     }
     if wanted(Part::Steps) {
         steps::measure(&floor, options.runs, &mut report).await?;

@@ -1,0 +1,238 @@
+//! What the MCP server adds: a call beside the library's own run, in turn; its start; many callers; what calls leave.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hotcell_sandbox::{Engine, Policy};
+use serde_json::{Value, json};
+
+use crate::Options;
+use crate::leaks::{descendants, resident};
+use crate::report::{Report, Row};
+use crate::start::{TRUE, micros};
+use crate::stats::Samples;
+
+/// Starts of a server.
+const STARTS: u32 = 20;
+/// Callers at once, and calls of each.
+const CALLERS: (usize, usize) = (100, 5);
+/// Calls whose leavings are counted, and those before that fill what is kept on purpose.
+const CALLS: (u32, u32) = (5_000, 300);
+
+/// Measures the table.
+pub async fn measure(options: &Options, report: &mut Report) -> Result<()> {
+    let hotcell = crate::start::whole_process(options)?
+        .context("the MCP server needs the hotcell executable: --hotcell")?;
+    let work = tempfile::tempdir()?;
+    starts(&hotcell, work.path(), report)?;
+    beside_the_library(&hotcell, work.path(), options.runs, report).await?;
+    many_callers(&hotcell, work.path(), report)?;
+    leavings(&hotcell, work.path(), report)
+}
+
+/// A server on standard input and output.
+struct Server {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    fn start(hotcell: &Path, work: &Path) -> Result<Self> {
+        let mut command = Command::new(hotcell);
+        command.args(["mcp", "--state"]).arg(work.join("state")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let input = child.stdin.take().context("a pipe")?;
+        let output = BufReader::new(child.stdout.take().context("a pipe")?).lines();
+        let mut server = Self { child, input, output };
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "bench", "version": "1" } });
+        server.ask("initialize", &params)?;
+        writeln!(server.input, "{}", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
+        Ok(server)
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Result<Value> {
+        writeln!(self.input, "{}", json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))?;
+        let line = self.output.next().context("the server ended")??;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let answer =
+            self.ask("tools/call", &json!({ "name": "run_command", "arguments": { "argv": [TRUE] } }))?;
+        ensure!(answer["result"]["structuredContent"]["exit_code"] == 0, "{answer}");
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<()> {
+        drop(self.input);
+        ensure!(self.child.wait()?.success(), "the server ended badly");
+        Ok(())
+    }
+}
+
+fn starts(hotcell: &Path, work: &Path, report: &mut Report) -> Result<()> {
+    let [mut first, mut ran] = [Samples::default(), Samples::default()];
+    for _ in 0..STARTS {
+        let asked = Instant::now();
+        let mut server = Server::start(hotcell, work)?;
+        first.push(micros(asked));
+        server.run()?;
+        ran.push(micros(asked));
+        server.end()?;
+    }
+    report.row(Row::of_times("hotcell mcp, start to its first answer", "stdio", &first));
+    report.row(Row::of_times("hotcell mcp, start to the answer of a first run", "stdio", &ran));
+    report.at_most("hotcell mcp, start to its first answer, p50", first.median() / 1000.0, 50.0, " ms");
+    Ok(())
+}
+
+async fn beside_the_library(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> Result<()> {
+    let (engine, policy) = (Engine::new(), Policy::new(TRUE));
+    engine.keep_ready(5);
+    let mut server = Server::start(hotcell, work)?;
+    let [mut library, mut call] = [Samples::default(), Samples::default()];
+    for round in 0..runs + 20 {
+        let asked = Instant::now();
+        let outcome = engine.run(&policy).await;
+        let ours = micros(asked);
+        ensure!(outcome.success(), "{TRUE} inside: {:?}", outcome.reason);
+        let asked = Instant::now();
+        server.run()?;
+        let theirs = micros(asked);
+        if round >= 20 {
+            library.push(ours);
+            call.push(theirs);
+        }
+        // Both make things ready in the background after a run; neither pays for the other's.
+        tokio::time::sleep(Duration::from_millis(4)).await;
+    }
+    server.end()?;
+    engine.settle(Duration::from_secs(5)).await;
+    let (less, more) = (library.median(), call.median());
+    report.row(Row::of_times("run of /bin/true", "library", &library));
+    report.row(Row::of_times("run of /bin/true", "run_command, stdio", &call));
+    report.at_most("run_command over stdio - the library, p50", (more - less) / 1000.0, 1.0, " ms");
+    Ok(())
+}
+
+fn many_callers(hotcell: &Path, work: &Path, report: &mut Report) -> Result<()> {
+    let state = work.join("http");
+    fs::create_dir(&state)?;
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700))?;
+    let tokens: Vec<_> = (0..CALLERS.0).map(|n| format!("{n:040}")).collect();
+    let lines: String = tokens.iter().enumerate().map(|(n, token)| format!("caller{n} {token}\n")).collect();
+    fs::write(state.join("mcp-tokens"), lines)?;
+    fs::set_permissions(state.join("mcp-tokens"), fs::Permissions::from_mode(0o600))?;
+    let mut command = Command::new(hotcell);
+    command.args(["mcp", "--http", "127.0.0.1:0", "--state"]).arg(&state);
+    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let mut stderr = BufReader::new(child.stderr.take().context("a pipe")?);
+    let mut line = String::new();
+    stderr.read_line(&mut line)?;
+    let address =
+        line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).context("no address")?;
+    let asked = Instant::now();
+    let times: Vec<Result<Vec<f64>>> = std::thread::scope(|scope| {
+        let caller = |token: &str| (0..CALLERS.1).map(|_| over_http(address, token)).collect();
+        let all: Vec<_> = tokens.iter().map(|token| scope.spawn(move || caller(token))).collect();
+        all.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let seconds = asked.elapsed().as_secs_f64();
+    child.kill()?;
+    child.wait()?;
+    let errors = times.iter().filter(|t| t.is_err()).count() + tokens.len() - times.len();
+    for error in times.iter().filter_map(|t| t.as_ref().err()).take(3) {
+        eprintln!("a caller's error: {error:#}");
+    }
+    let times: Samples = times.into_iter().flatten().flatten().collect();
+    #[allow(clippy::cast_precision_loss)] // small counts
+    let (calls, errors) = (times.len() as f64, errors as f64);
+    let what = format!("{} callers at once, {} runs each", CALLERS.0, CALLERS.1);
+    let mut row = Row::of_times(&what, "run_command, http", &times);
+    row.per_second = Some(calls / seconds);
+    report.row(row);
+    report.at_most(&format!("{what}: callers with an error"), errors, 0.0, "");
+    Ok(())
+}
+
+/// One run over a connection of its own; microseconds.
+fn over_http(address: &str, token: &str) -> Result<f64> {
+    let asked = Instant::now();
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let params = json!({ "name": "run_command", "arguments": { "argv": [TRUE] }, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let mut stream = TcpStream::connect(address)?;
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n\
+         Mcp-Name: run_command\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply)?;
+    ensure!(reply.contains("\"exit_code\":0"), "{}", reply.chars().take(500).collect::<String>());
+    Ok(micros(asked))
+}
+
+/// Everything that calls could leave at a server.
+struct Count {
+    left: [(&'static str, usize); 4],
+    memory: u64,
+}
+
+fn count(server: &Server, state: &Path) -> Count {
+    let pid = server.child.id();
+    let entries = |folder: String| fs::read_dir(folder).map_or(0, Iterator::count);
+    let live = fs::read_dir(state.join("live")).into_iter().flatten().flatten();
+    let kept = live.map(|service| {
+        let folders = fs::read_dir(service.path()).into_iter().flatten().flatten();
+        folders.map(|f| 1 + fs::read_dir(f.path()).map_or(0, Iterator::count)).sum::<usize>()
+    });
+    Count {
+        left: [
+            ("processes", descendants(pid)),
+            ("descriptors", entries(format!("/proc/{pid}/fd"))),
+            ("mounts", fs::read_to_string(format!("/proc/{pid}/mountinfo")).map_or(0, |t| t.lines().count())),
+            ("files of the service", kept.sum()),
+        ],
+        memory: resident(&pid.to_string()),
+    }
+}
+
+fn leavings(hotcell: &Path, work: &Path, report: &mut Report) -> Result<()> {
+    let mut server = Server::start(hotcell, work)?;
+    let state = work.join("state");
+    let mut calls = |count: u32| (0..count).try_for_each(|_| server.run());
+    calls(CALLS.1)?;
+    let settle = || std::thread::sleep(Duration::from_secs(2));
+    settle();
+    let before = count(&server, &state);
+    let mut calls = |count: u32| (0..count).try_for_each(|_| server.run());
+    calls(CALLS.0)?;
+    settle();
+    let after = count(&server, &state);
+    #[allow(clippy::cast_precision_loss)] // small counts
+    let grew = |before: usize, after: usize| after as f64 - before as f64;
+    for ((what, before), (_, after)) in before.left.into_iter().zip(after.left) {
+        report.at_most(&format!("more {what} after {} calls", CALLS.0), grew(before, after), 0.0, "");
+    }
+    #[allow(clippy::cast_precision_loss)] // far below 2^52
+    let kib = (after.memory as f64 - before.memory as f64) / 1024.0;
+    // A leak of one kilobyte a call would show as five thousand.
+    report.at_most(&format!("KiB that the server grew in {} calls", CALLS.0), kib, 1024.0, " KiB");
+    report.row(Row {
+        what: format!("resident after {} calls", CALLS.0 + CALLS.1),
+        variant: "hotcell mcp".to_owned(),
+        memory_bytes: Some(after.memory),
+        ..Row::default()
+    });
+    server.end()
+}
