@@ -1,0 +1,406 @@
+//! Job x sources x the shape's plan -> what the sandbox is released with, or a refusal. Pure.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use hotcell_launcher::wire::{How, MAX_MOUNTS};
+use nix::libc;
+
+use super::{Refusal, ShapePlan, check_limits, row, scratch_files};
+use crate::access::{self, Grant};
+use crate::encode::{self, JobMount};
+use crate::host::Host;
+use crate::layer::Layer;
+use crate::outcome::Mount;
+use crate::policy::{HOME, Job, Limits, PROJECT_NAME};
+use crate::root::{self, Place};
+use crate::units::Bytes;
+
+/// A host file that is to be mounted, as the engine found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Canonical path on the host.
+    pub host: PathBuf,
+    /// Path inside.
+    pub inside: PathBuf,
+    /// `workspace`, `bind` or `toolchain`.
+    pub kind: SourceKind,
+    /// It is a folder.
+    pub folder: bool,
+}
+
+impl Source {
+    /// Where it is copied to in a sandbox without a root of its own, as a path below the home folder: what belongs
+    /// there and cannot be changed for real needs no mount.
+    pub fn copied_to(&self) -> Option<&Path> {
+        let copied = matches!(self.kind, SourceKind::Workspace | SourceKind::ReadOnly);
+        self.inside.strip_prefix(HOME).ok().filter(|path| copied && !path.as_os_str().is_empty())
+    }
+}
+
+/// Why something is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// Copy-on-write.
+    Workspace,
+    /// Read-only, named by the user.
+    ReadOnly,
+    /// Writable, named by the user.
+    ReadWrite,
+    /// Read-only, at its own place.
+    Toolchain,
+}
+
+impl SourceKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Workspace => "workspace",
+            Self::ReadOnly | Self::ReadWrite => "bind",
+            Self::Toolchain => "toolchain",
+        }
+    }
+    /// Whether the program may write there.
+    pub const fn writable(self) -> bool {
+        matches!(self, Self::Workspace | Self::ReadWrite)
+    }
+}
+
+/// A job, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct JobPlan {
+    /// The message.
+    pub job: encode::Job,
+    /// What is mounted besides the shape's.
+    pub mounts: Vec<Mount>,
+}
+
+/// Whether a path inside lies in scratch, where folders can be made when the job arrives.
+pub fn in_scratch(inside: &Path) -> bool {
+    [HOME, "/tmp", "/var/tmp", "/dev/shm"]
+        .iter()
+        .any(|top| inside.starts_with(top) && inside != Path::new(top))
+}
+
+/// The environment that every program has, unless the job says otherwise.
+fn environment(job: &Job, home: &Path) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
+    let temporary = if home == Path::new(HOME) { OsStr::new("/tmp") } else { home.as_os_str() };
+    let defaults = [
+        ("PATH", OsStr::new("/usr/local/bin:/usr/bin:/bin")),
+        ("HOME", home.as_os_str()),
+        ("LANG", OsStr::new("C.UTF-8")),
+        ("TMPDIR", temporary),
+    ];
+    for (name, value) in
+        defaults.map(|(n, v)| (OsString::from(n), v.to_owned())).into_iter().chain(job.env.iter().cloned())
+    {
+        match env.iter_mut().find(|(known, _)| *known == name) {
+            Some(slot) => slot.1 = value,
+            None => env.push((name, value)),
+        }
+    }
+    env
+}
+
+/// The longest single argument or variable, and the most for all of them, that Linux takes. `execve(2)`
+const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
+const MOST_ARGUMENTS: usize = 2 * 1024 * 1024 - 64 * 1024;
+
+/// Plans a job for a sandbox of this plan. `home` is its home folder inside; `beside` counts the tasks that the
+/// kernel counts together with the program's, where it has no user namespace of its own.
+///
+/// # Errors
+/// [`Refusal`] when it asks for more than the shape has, or for what no kernel does.
+pub fn job(
+    job: &Job,
+    sources: &[Source],
+    home: &Path,
+    plan: &ShapePlan,
+    host: &Host,
+    beside: Option<u64>,
+) -> Result<JobPlan, Refusal> {
+    check_limits(&job.limits, host)?;
+    check_ceilings(&job.limits, &plan.ceilings)?;
+    let program = job.argv.first().filter(|p| !p.is_empty());
+    let program = program.ok_or_else(|| Refusal::new("there is no program to run; name one after --"))?;
+    let argv = job.argv.iter().map(|a| text(a, "an argument")).collect::<Result<Vec<_>, _>>()?;
+    let env_pairs = environment(job, home);
+    let env = env_pairs
+        .iter()
+        .map(|(name, value)| {
+            if name.is_empty() || name.as_bytes().contains(&b'=') {
+                return Err(Refusal::new(format!("{name:?} cannot be the name of an environment variable")));
+            }
+            let mut both = name.clone();
+            both.push("=");
+            both.push(value);
+            text(&both, "an environment variable")
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let total: usize = argv.iter().chain(&env).map(|s| s.as_bytes().len() + 1 + size_of::<usize>()).sum();
+    if total > MOST_ARGUMENTS {
+        return Err(Refusal::new(format!(
+            "arguments and environment take {total} bytes, and Linux takes at most {MOST_ARGUMENTS}; pass a file instead"
+        )));
+    }
+    if sources.len() > MAX_MOUNTS {
+        return Err(Refusal::new(format!(
+            "{} folders are to be mounted, and {MAX_MOUNTS} are possible",
+            sources.len()
+        )));
+    }
+    let mut mounts = Vec::new();
+    let mut rules = Vec::new();
+    for source in sources {
+        if source.kind == SourceKind::ReadWrite && !plan.host_writes {
+            return Err(Refusal::new(format!(
+                "this sandbox may not write to the host's {}; set the shape's host_writes",
+                source.host.display()
+            )));
+        }
+        // A test that knocks the mount namespace out keeps the rules, at the place where it has put the folder.
+        if !plan.rooted && !plan.knocked_out && source.copied_to().is_none() && source.inside != source.host {
+            return Err(Refusal {
+                layer: Some(Layer::MountNs),
+                ..Refusal::new(format!(
+                    "{} cannot be shown at {}: without a mount namespace a folder keeps its place",
+                    source.host.display(),
+                    source.inside.display()
+                ))
+            });
+        }
+        let place = Place { inside: source.inside.clone(), folder: source.folder };
+        if plan.rooted && !in_scratch(&source.inside) && !plan.places.contains(&place) {
+            return Err(Refusal::new(format!(
+                "this sandbox has no place for {}; name it in the shape's places",
+                source.inside.display()
+            )));
+        }
+        if plan.rooted {
+            mounts.push(JobMount {
+                how: match (source.kind, source.folder) {
+                    (SourceKind::Workspace, _) => How::CopyOnWrite,
+                    (SourceKind::ReadOnly, true) => How::Sealed,
+                    _ => How::Bind,
+                },
+                dir: source.folder,
+                target: text(source.inside.as_os_str(), "a path")?,
+            });
+        }
+        if plan.landlock_abi > 0 && plan.late && (plan.rooted || source.copied_to().is_none()) {
+            let grant = if source.kind.writable() { Grant::Write } else { Grant::Execute };
+            rules.push(access::rule(plan.landlock_abi, &source.inside, grant, source.folder));
+        }
+    }
+    let cwd = match &job.cwd {
+        Some(cwd) => inside_path(cwd)?,
+        None if job.workspace.is_some() => home.join(PROJECT_NAME),
+        None => home.to_owned(),
+    };
+    let changed = job.limits.disk != plan.ceilings.disk || job.limits.files != plan.ceilings.files;
+    Ok(JobPlan {
+        job: encode::Job {
+            events: job.events,
+            scratch_bytes: if changed { job.limits.disk.0 } else { 0 },
+            scratch_files: scratch_files(&job.limits),
+            memory: job.limits.memory.0,
+            mounts,
+            rules,
+            rlimits: if plan.layers.is_on(Layer::Rlimits) {
+                rlimits(&job.limits, plan.group, beside, host.open_files)
+            } else {
+                Vec::new()
+            },
+            cwd: text(cwd.as_os_str(), "the start folder")?,
+            programs: candidates(program, &env_pairs, &cwd),
+            argv,
+            env,
+        },
+        mounts: sources
+            .iter()
+            .map(|s| {
+                let kind = if !plan.rooted && s.copied_to().is_some() { "copy" } else { s.kind.name() };
+                row(&s.inside.to_string_lossy(), kind, s.kind.writable())
+            })
+            .collect(),
+    })
+}
+
+fn check_ceilings(limits: &Limits, ceilings: &Limits) -> Result<(), Refusal> {
+    let above = |name: &str, asked: String, most: String| {
+        Refusal::new(format!(
+            "the limit {name} of {asked} is above this shape's {most}; lower it or raise the ceiling"
+        ))
+    };
+    if limits.memory > ceilings.memory {
+        return Err(above("memory", limits.memory.to_string(), ceilings.memory.to_string()));
+    }
+    if limits.disk > ceilings.disk {
+        return Err(above("disk", limits.disk.to_string(), ceilings.disk.to_string()));
+    }
+    if limits.processes > ceilings.processes {
+        return Err(above("processes", limits.processes.to_string(), ceilings.processes.to_string()));
+    }
+    if limits.cpus.is_some() && ceilings.cpus.is_none() {
+        return Err(Refusal::new(
+            "a limit on cpus must stand in the shape's ceilings, before the sandbox is made",
+        ));
+    }
+    if limits.files > ceilings.files {
+        return Err(above("files", limits.files.to_string(), ceilings.files.to_string()));
+    }
+    Ok(())
+}
+
+fn text(text: &OsStr, what: &str) -> Result<CString, Refusal> {
+    if text.len() > LONGEST_ARGUMENT {
+        return Err(Refusal::new(format!(
+            "{what} is {} bytes long, and Linux takes at most {LONGEST_ARGUMENT}; pass a file instead",
+            text.len()
+        )));
+    }
+    CString::new(text.as_bytes())
+        .map_err(|_| Refusal::new(format!("{what} contains a NUL character: {:?}", text.to_string_lossy())))
+}
+
+/// A path inside, absolute and without `..`, so that it means what it says.
+pub fn inside_path(path: &Path) -> Result<PathBuf, Refusal> {
+    if !path.is_absolute() || path.components().any(|c| c == Component::ParentDir) {
+        return Err(Refusal::new(format!(
+            "{} is not a path inside a sandbox: it must start with / and have no `..`",
+            path.display()
+        )));
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(Refusal::new(format!("{:?} contains a NUL character", path.to_string_lossy())));
+    }
+    Ok(path.components().collect())
+}
+
+/// The paths at which a program may be: itself, or every folder of the `PATH` inside.
+fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<CString> {
+    if program.as_bytes().contains(&b'/') {
+        return vec![root::cstring(cwd.join(program))];
+    }
+    let path =
+        env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()).unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| root::cstring(dir.join(program)))
+        .collect()
+}
+
+/// Per-process limits. With a cgroup they stand behind its limits, a little further out, so that the cgroup,
+/// which tells, is reached first.
+fn rlimits(limits: &Limits, group: bool, beside: Option<u64>, open_files: u64) -> Vec<(u32, u64, u64)> {
+    const INIT: u64 = 1;
+    const MOST_OPEN_FILES: u64 = 16_384;
+    // Tasks that others may start meanwhile, where the kernel counts them with the program's.
+    const OTHERS: u64 = 64;
+    let slack = if group { 16 } else { beside.map_or(0, |tasks| tasks.saturating_add(OTHERS)) };
+    let processes = (u64::from(limits.processes) + INIT).saturating_add(slack);
+    let mut list = vec![
+        (libc::RLIMIT_CORE, 0, 0),
+        // To begin with what the caller has, within what a program may raise it to anyway: the same test then sees the
+        // same number, and nobody gets a million, which programs that close every descriptor go through one by one.
+        (libc::RLIMIT_NOFILE, open_files.clamp(1024, MOST_OPEN_FILES), MOST_OPEN_FILES),
+        (libc::RLIMIT_NPROC, processes, processes),
+        (libc::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
+        (libc::RLIMIT_MSGQUEUE, 819_200, 819_200),
+        (libc::RLIMIT_SIGPENDING, 4_096, 4_096),
+        (libc::RLIMIT_NICE, 0, 0),
+        (libc::RLIMIT_RTPRIO, 0, 0),
+        (libc::RLIMIT_STACK, 8 << 20, libc::RLIM_INFINITY),
+    ];
+    if let Some(cpu) = limits.cpu_time {
+        // For each process alone, so it only stands behind the sum that the supervisor watches.
+        let seconds = cpu.as_secs() + 2;
+        list.push((libc::RLIMIT_CPU, seconds, seconds + 1));
+    }
+    if !group {
+        // Never RLIMIT_AS: 64 GiB reserved and untouched must work. Well above the limit itself, so that the
+        // supervisor, which can name the cause, sees the tree's sum first; this stops what is faster than it.
+        let data = limits.memory.0.saturating_add(limits.memory.0.max(Bytes::mib(256).0));
+        list.push((libc::RLIMIT_DATA, data, data));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape;
+    use super::super::tests::full_host;
+    use super::*;
+    use crate::policy::Shape;
+
+    #[test]
+    fn open_files_begin_with_what_the_caller_has() {
+        for (outside, inside) in [(256, 1024), (1024, 1024), (8000, 8000), (u64::MAX, 16_384)] {
+            let list = rlimits(&Limits::default(), true, None, outside);
+            assert!(list.contains(&(libc::RLIMIT_NOFILE, inside, 16_384)), "{outside}: {list:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_counts_beside_the_program_does_not_use_its_processes_up() {
+        let limits = Limits { processes: 64, ..Limits::default() };
+        let most = |group, beside| {
+            let list = rlimits(&limits, group, beside, 1024);
+            list.iter().find(|(resource, ..)| *resource == libc::RLIMIT_NPROC).map(|(_, soft, _)| *soft)
+        };
+        assert_eq!(most(false, None), Some(65));
+        assert_eq!(most(true, Some(300)), Some(81), "the cgroup counts");
+        assert_eq!(most(false, Some(300)), Some(429));
+    }
+
+    #[test]
+    fn jobs_that_no_kernel_takes_are_refused() {
+        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        let with = |argv: Vec<OsString>| Job { argv, ..Job::default() };
+        for (argv, word) in [
+            (vec![], "no program"),
+            (vec![OsString::new()], "no program"),
+            (vec!["a\0b".into()], "NUL"),
+            (vec!["a".into(), "x".repeat(200_000).into()], "bytes long"),
+            (vec![OsString::from("x".repeat(100_000)); 30], "at most"),
+        ] {
+            let refusal = job(&with(argv), &[], Path::new(HOME), &plan, &full_host(), None).unwrap_err();
+            assert!(refusal.message.contains(word), "{word}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn programs_are_looked_up_inside() {
+        let env = [(OsString::from("PATH"), OsString::from("/a:rel:/b"))];
+        let found = |program: &str| {
+            candidates(program.as_ref(), &env, Path::new("/w"))
+                .into_iter()
+                .map(|c| c.into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found("x"), ["/a/x", "/b/x"]);
+        assert_eq!(found("./x"), ["/w/./x"]);
+        assert_eq!(found("/q/x"), ["/q/x"]);
+    }
+
+    #[test]
+    fn paths_inside_are_absolute_and_straight() {
+        for (path, good) in [("/a/b", true), ("/a/../b", false), ("a", false), ("/a//./b", true)] {
+            assert_eq!(inside_path(Path::new(path)).is_ok(), good, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_job_never_exceeds_its_shape() {
+        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        let mut big = Job { argv: vec!["x".into()], ..Job::default() };
+        big.limits.memory = Bytes::gib(1);
+        assert!(
+            job(&big, &[], Path::new(HOME), &plan, &full_host(), None)
+                .unwrap_err()
+                .message
+                .contains("ceiling")
+        );
+    }
+}
