@@ -43,7 +43,7 @@ async fn cold_per_second(engine: &Engine, runs: u32) -> Result<f64> {
     let mut flying = JoinSet::new();
     let mut started = 0;
     while started < runs || !flying.is_empty() {
-        while started < runs && flying.len() < IN_FLIGHT.into() {
+        while started < runs && flying.len() < usize::from(IN_FLIGHT) {
             let engine = engine.clone();
             flying.spawn(async move { engine.run(&Policy::new(TRUE)).await });
             started += 1;

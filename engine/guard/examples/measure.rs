@@ -1,0 +1,111 @@
+//! Scans folders and counts verdicts: `measure [--each] [--bytes-per-second] DIR…`. A file of Python, JavaScript and so on
+//! is one artifact; the worst of a folder directly below DIR is that project's.
+
+use hotcell_guard::{Artifact, Limits, Pack, Severity, Verdict, scan};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let pack = Pack::builtin()?;
+    let limits = Limits::default();
+    let each = std::env::args().any(|arg| arg == "--each");
+    for root in std::env::args().skip(1).filter(|arg| !arg.starts_with("--")) {
+        let mut files = Vec::new();
+        collect(Path::new(&root), &mut files);
+        let (mut verdicts, mut rules, mut projects) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut bytes, mut slowest) = (0usize, (std::time::Duration::ZERO, PathBuf::new()));
+        let begin = Instant::now();
+        for path in &files {
+            let Ok(content) = std::fs::read(path) else { continue };
+            bytes += content.len();
+            let start = Instant::now();
+            let report = scan(&pack, &limits, &Artifact::new(path.to_string_lossy(), content));
+            slowest = slowest.max((start.elapsed(), path.clone()));
+            *verdicts.entry(format!("{:?}", report.verdict)).or_insert(0) += 1;
+            let project = path
+                .strip_prefix(&root)?
+                .components()
+                .next()
+                .map(|c| c.as_os_str().to_string_lossy().into_owned());
+            let worst = projects.entry(project.unwrap_or_default()).or_insert(Verdict::Allow);
+            *worst = report.verdict.max(*worst);
+            if report.verdict == Verdict::Allow {
+                continue;
+            }
+            let mut seen: Vec<&str> = Vec::new();
+            for finding in report.findings.iter().filter(|f| f.severity > Severity::Note) {
+                if !seen.contains(&finding.rule.as_str()) {
+                    seen.push(&finding.rule);
+                    *rules.entry(finding.rule.clone()).or_insert(0) += 1;
+                    if each {
+                        println!(
+                            "  {:?} {:?} {} {}:{} {}",
+                            report.verdict,
+                            finding.severity,
+                            finding.rule,
+                            path.display(),
+                            finding.line,
+                            finding.derived_from.join(">")
+                        );
+                    }
+                }
+            }
+            if each && seen.is_empty() {
+                println!(
+                    "  {:?} {} {:?}",
+                    report.verdict,
+                    path.display(),
+                    report.coverage.parts.first().map(|p| &p.state)
+                );
+            }
+        }
+        let time = begin.elapsed();
+        println!(
+            "{root}: {} files, {bytes} bytes, {time:.2?}, slowest {:.2?} {}",
+            files.len(),
+            slowest.0,
+            slowest.1.display()
+        );
+        for (verdict, count) in &verdicts {
+            let (low, high) = wilson(*count, files.len());
+            println!(
+                "  {verdict}: {count} ({:.2} %, 95 % between {low:.2} and {high:.2})",
+                percent(*count, files.len())
+            );
+        }
+        let held: Vec<_> = projects.iter().filter(|(_, v)| **v >= Verdict::Incomplete).collect();
+        println!("  {} projects; held: {held:?}", projects.len());
+        let mut rules: Vec<_> = rules.into_iter().collect();
+        rules.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        println!("  rules {rules:?}");
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn percent(count: usize, all: usize) -> f64 {
+    100.0 * count as f64 / all.max(1) as f64
+}
+
+/// Wilson's interval for a proportion, in percent.
+#[allow(clippy::cast_precision_loss)]
+fn wilson(count: usize, all: usize) -> (f64, f64) {
+    let (n, p, z) = (all.max(1) as f64, percent(count, all) / 100.0, 1.96_f64);
+    let middle = p + z * z / (2.0 * n);
+    let spread = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
+    let scale = 100.0 / (1.0 + z * z / n);
+    ((middle - spread).max(0.0) * scale, (middle + spread) * scale)
+}
+
+fn collect(path: &Path, out: &mut Vec<PathBuf>) {
+    let Ok(meta) = path.symlink_metadata() else { return };
+    if meta.is_file() {
+        out.push(path.to_owned());
+    } else if meta.is_dir() {
+        let mut entries: Vec<_> =
+            std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        entries.sort();
+        entries.iter().for_each(|entry| collect(entry, out));
+    }
+}

@@ -1,0 +1,54 @@
+//! What a reader does not see: direction overrides, invisible characters, look-alike letters, text for reviewers.
+
+use crate::report::PartState;
+use crate::rules::{Language, TextKind};
+use crate::scan::Cx;
+
+/// Looks at the characters of any part.
+pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
+    if text.is_ascii() {
+        return;
+    }
+    let mut open: Option<usize> = None;
+    let mut invisible = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            // Embeddings and overrides; isolates only when the line ends before they do.
+            '\u{202d}' | '\u{202e}' => cx.fact(language, "hidden.bidi", (at, at + 3)),
+            '\u{202a}' | '\u{202b}' | '\u{2066}'..='\u{2068}' => open = Some(at),
+            '\u{202c}' | '\u{2069}' => open = None,
+            '\n' => {
+                if let Some(begin) = open.take() {
+                    cx.fact(language, "hidden.bidi", (begin, at));
+                }
+            }
+            // Tag characters and variation selectors above the first sixteen carry text that nothing displays.
+            '\u{e0001}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => {
+                invisible += 1;
+                if invisible == 4 {
+                    cx.fact(language, "hidden.invisible", (at, at + 4));
+                }
+            }
+            '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{00ad}' | '\u{3164}' | '\u{115f}' | '\u{1160}'
+                if at > 0 =>
+            {
+                let neighbour = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+                let before = neighbour(text[..at].chars().next_back());
+                let after = neighbour(text[at + c.len_utf8()..].chars().next());
+                if before && after || c == '\u{3164}' {
+                    cx.fact(language, "hidden.zero_width", (at, at + c.len_utf8()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Prose: only what addresses a reviewer or a model.
+pub(crate) fn prose(cx: &mut Cx<'_>, text: &str) -> PartState {
+    let candidates = cx.pack.text_candidates(TextKind::Comment, text);
+    if !candidates.is_empty() {
+        cx.text(TextKind::Comment, Some(&candidates), text, (0, text.len()), &[]);
+    }
+    PartState::Inert
+}

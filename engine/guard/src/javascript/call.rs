@@ -1,0 +1,219 @@
+//! Calls: told, and what they execute handed over.
+
+use super::{Js, span};
+use crate::rules::{Call, Language, Spot};
+use crate::value::{Const, Origin, Value};
+use oxc_ast::ast::{Argument, Expression};
+use oxc_span::Span;
+use std::rc::Rc;
+
+impl Js<'_, '_, '_> {
+    /// A call as it stands in the source.
+    pub(super) fn told(&mut self, callee: &Expression<'_>, arguments: &[Argument<'_>], at: Span, new: bool) {
+        let (mut callee, receiver, method) = self.callee(callee);
+        let args = self.arguments(arguments);
+        if new {
+            callee.names = callee
+                .names
+                .iter()
+                .map(|n| if &**n == "Function" { n.clone() } else { format!("new {n}").into() })
+                .collect();
+        }
+        self.invoke(&callee, receiver.as_ref(), method.as_deref(), &args, at);
+    }
+
+    /// Tells a call and follows what it runs.
+    pub(super) fn invoke(
+        &mut self,
+        callee: &Value,
+        receiver: Option<&Value>,
+        method: Option<&str>,
+        args: &[Value],
+        at: Span,
+    ) {
+        // `f.call(this, x)`, `f.apply(this, [x])` and `Reflect.apply(f, this, [x])` are `f(x)`.
+        if let (Some(owner), Some("call" | "apply")) =
+            (receiver.filter(|r| r.names.iter().any(|n| !n.starts_with('?'))), method)
+        {
+            let rest = match method {
+                Some("call") => args.get(1..).unwrap_or(&[]).to_vec(),
+                _ => args.get(1).and_then(Value::elements).unwrap_or_default(),
+            };
+            self.invoke(&owner.clone(), None, None, &rest, at);
+        }
+        if callee.is_named("Reflect.apply") || callee.is_named("Reflect.construct") {
+            let rest = args
+                .iter()
+                .skip(1)
+                .find_map(|v| matches!(v.known, Some(Const::List(_))).then(|| v.elements()).flatten())
+                .unwrap_or_default();
+            if let Some(target) = args.first() {
+                self.invoke(&target.clone(), None, None, &rest, at);
+            }
+        }
+        let names: Vec<Rc<str>> = callee.names.iter().filter(|n| !n.starts_with('?')).cloned().collect();
+        let context = if callee.origin.has(Origin::COMPUTED) || callee.origin.has(Origin::DECODED) {
+            Spot::OBFUSCATED
+        } else {
+            0
+        };
+        let options = args.iter().rev().find_map(|v| match &v.known {
+            Some(Const::Map(pairs)) => Some(
+                pairs.iter().filter_map(|(k, v)| Some((Rc::from(k.as_text()?), v.clone()))).collect::<Vec<(
+                    Rc<str>,
+                    Value,
+                )>>(
+                ),
+            ),
+            _ => None,
+        });
+        let kwargs = options.unwrap_or_default();
+        let call = Call {
+            names: &names,
+            method: if names.is_empty() { method } else { None },
+            receiver,
+            args,
+            kwargs: &kwargs,
+            context,
+        };
+        self.cx.call(Language::JavaScript, &call, span(at));
+        self.hidden_ways(&names, receiver, method, args, context, at);
+        for name in &names {
+            self.runs(name, args, &kwargs, at);
+        }
+        if names.is_empty()
+            && let Some(name) = method
+        {
+            self.runs(&format!("?.{name}"), args, &kwargs, at);
+        }
+    }
+
+    /// Ways to reach something that a reader does not look for.
+    fn hidden_ways(
+        &mut self,
+        names: &[Rc<str>],
+        receiver: Option<&Value>,
+        method: Option<&str>,
+        args: &[Value],
+        context: u32,
+        at: Span,
+    ) {
+        let named = |name: &str| names.iter().any(|n| &**n == name);
+        if named("Function") && (method == Some("constructor") || context != 0 && receiver.is_some()) {
+            self.fact("js.constructor", at);
+        }
+        if named("require") {
+            let module = args.first();
+            let sensitive = module.and_then(Value::as_whole_text).is_some_and(|m| {
+                matches!(
+                    super::value::module(m),
+                    "child_process" | "vm" | "worker_threads" | "cluster" | "net" | "dgram"
+                )
+            });
+            let computed =
+                module.is_some_and(|m| m.origin.has(Origin::COMPUTED) || m.origin.has(Origin::DECODED));
+            if sensitive && (computed || matches!(method, Some("_load" | "require"))) {
+                self.fact("js.require_hidden", at);
+            }
+        }
+        if matches!(method, Some("del" | "delete" | "truncate"))
+            && args.is_empty()
+            && receiver.is_some_and(|r| {
+                r.names.iter().any(|n| matches!(&**n, "knex()" | "db()" | "knex.table()" | "knex.from()"))
+            })
+        {
+            self.fact("orm.delete_all", at);
+        }
+    }
+
+    fn runs(&mut self, name: &str, args: &[Value], kwargs: &[(Rc<str>, Value)], at: Span) {
+        let place = span(at);
+        let name = name.strip_prefix("new ").unwrap_or(name);
+        let shell = kwargs.iter().any(|(k, v)| &**k == "shell" && v.truth() != Some(false));
+        match name {
+            "eval"
+            | "vm.runInThisContext"
+            | "vm.runInNewContext"
+            | "vm.runInContext"
+            | "vm.Script"
+            | "setTimeout"
+            | "setInterval"
+            | "setImmediate"
+            | "execScript" => self.executes(Language::JavaScript, args.first(), at),
+            "Function" => self.executes(Language::JavaScript, args.last(), at),
+            "child_process.exec" | "child_process.execSync" | "shelljs.exec" | "execa.command" => {
+                self.executes(Language::Bash, args.first(), at);
+            }
+            "child_process.spawn"
+            | "child_process.spawnSync"
+            | "child_process.execFile"
+            | "child_process.execFileSync"
+            | "execa"
+            | "cross-spawn" => {
+                let Some(program) = args.first().cloned() else { return };
+                if shell
+                    || args.get(1).is_none_or(|v| !matches!(v.known, Some(Const::List(_))))
+                        && program.as_text().is_some_and(|t| t.contains(' '))
+                {
+                    self.executes(Language::Bash, Some(&program), at);
+                } else if program.as_text().is_some() {
+                    let mut argv = vec![program];
+                    argv.extend(args.get(1).and_then(Value::elements).unwrap_or_default());
+                    crate::shell::command(self.cx, &argv, place);
+                }
+            }
+            _ => {
+                if name.ends_with(".query")
+                    || name.ends_with(".execute")
+                    || name.ends_with(".raw")
+                    || name.ends_with(".$executeRawUnsafe")
+                    || name.ends_with(".$queryRawUnsafe")
+                {
+                    self.executes(
+                        Language::Sql,
+                        args.first().filter(|v| v.as_text().is_some_and(looks_like_sql)),
+                        at,
+                    );
+                }
+            }
+        }
+    }
+
+    fn executes(&mut self, language: Language, text: Option<&Value>, at: Span) {
+        let Some(value) = text.filter(|v| v.names.is_empty()) else { return };
+        if let Some(text) = value.as_text() {
+            let chain = if value.chain.is_empty() { vec![language.name()] } else { value.chain.clone() };
+            self.cx.child(language, text, span(at), &chain);
+        }
+    }
+
+    /// `owner.name = value`.
+    pub(super) fn stored(&mut self, owner: &Value, name: &str, value: &Value, at: Span) {
+        if !self.emit {
+            return;
+        }
+        let names: Vec<String> = owner.names.iter().map(|own| format!("set:{own}.{name}")).collect();
+        for fact in names {
+            self.cx.fact_with(Language::JavaScript, &fact, span(at), std::slice::from_ref(value), 0);
+        }
+    }
+}
+
+fn looks_like_sql(text: &str) -> bool {
+    let first = text.split_whitespace().next().unwrap_or("").to_ascii_lowercase();
+    matches!(
+        first.as_str(),
+        "select"
+            | "insert"
+            | "update"
+            | "delete"
+            | "drop"
+            | "truncate"
+            | "alter"
+            | "create"
+            | "with"
+            | "grant"
+            | "exec"
+            | "call"
+    )
+}

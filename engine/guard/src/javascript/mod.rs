@@ -1,0 +1,331 @@
+//! JavaScript and TypeScript: calls told by canonical names, with what their arguments may be.
+//!
+//! A file is walked twice, first to learn what its names stand for, then to tell. Names are the file's, not a scope's: two
+//! functions' `x` are taken together, which errs towards seeing more.
+
+mod call;
+mod value;
+
+use crate::limits::too_deep;
+use crate::report::PartState;
+use crate::rules::{Language, TextKind};
+use crate::scan::Cx;
+use crate::value::Value;
+use oxc_allocator::Allocator;
+use oxc_ast::ast::{
+    AssignmentExpression, AssignmentTarget, BindingPattern, CallExpression, Expression, ForStatement,
+    ImportDeclaration, ImportDeclarationSpecifier, ImportExpression, NewExpression, PropertyKey,
+    StringLiteral, TaggedTemplateExpression, TemplateLiteral, VariableDeclarator, WhileStatement,
+};
+use oxc_ast_visit::{Visit, walk};
+use oxc_parser::Parser;
+use oxc_span::{GetSpan, SourceType, Span};
+use rustc_hash::FxHashMap;
+
+/// Values of a name of one or two letters that are kept apart from chance.
+const FEW: u32 = 4;
+/// The same of longer names.
+const MANY: u32 = 16;
+
+/// Reads a source; types are allowed everywhere, since a runtime may strip them.
+pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartState {
+    if source.len() > cx.limits.parse_bytes {
+        cx.not_read("source too large to parse");
+        return PartState::Skipped("source too large to parse".to_owned());
+    }
+    if let Some(why) = too_deep(source, cx.limits, false) {
+        cx.not_read(why);
+        return PartState::Skipped(why.to_owned());
+    }
+    let allocator = Allocator::default();
+    let base = SourceType::mjs();
+    let kinds = if language == Language::TypeScript {
+        [base.with_typescript(true), base.with_typescript(true).with_jsx(true), base]
+    } else {
+        [
+            base.with_jsx(true),
+            base.with_script(true).with_jsx(true),
+            base.with_typescript(true).with_jsx(true),
+        ]
+    };
+    let mut parsed = Parser::new(&allocator, source, kinds[0]).parse();
+    for kind in &kinds[1..] {
+        if !parsed.panicked && parsed.diagnostics.is_empty() {
+            break;
+        }
+        let again = Parser::new(&allocator, source, *kind).parse();
+        if parsed.panicked || again.diagnostics.is_empty() {
+            parsed = again;
+        }
+    }
+    let clean = !parsed.panicked && parsed.diagnostics.is_empty();
+    symbols_only(cx, source);
+    let candidates = cx.pack.text_candidates(TextKind::Comment, source);
+    if !candidates.is_empty() {
+        for comment in &parsed.program.comments {
+            let at = span(comment.span);
+            cx.text(TextKind::Comment, Some(&candidates), source.get(at.0..at.1).unwrap_or(""), at, &[]);
+        }
+    }
+    let strings = cx.pack.text_candidates(TextKind::String, source);
+    let mut js =
+        Js { cx, source, strings, vars: FxHashMap::default(), bound: FxHashMap::default(), emit: false };
+    js.visit_program(&parsed.program);
+    js.emit = true;
+    js.visit_program(&parsed.program);
+    if !clean {
+        // What the parser gave up on is still text.
+        super::ingest::plain(cx, source);
+        cx.fact(Language::JavaScript, "parse.partial", (0, 0));
+        return PartState::Recovered;
+    }
+    PartState::Parsed
+}
+
+/// Programs that are written in six characters.
+fn symbols_only(cx: &mut Cx<'_>, source: &str) {
+    let dense = source.bytes().filter(|b| !b.is_ascii_whitespace()).count();
+    let odd = source.bytes().filter(|b| b"[]()!+{}".contains(b)).count();
+    if dense >= 60 && odd * 100 >= dense * 85 {
+        cx.fact(Language::JavaScript, "js.symbols", (0, source.len()));
+    }
+}
+
+fn span(span: Span) -> (usize, usize) {
+    (span.start as usize, span.end as usize)
+}
+
+struct Js<'c, 'p, 's> {
+    cx: &'c mut Cx<'p>,
+    source: &'s str,
+    /// Text rules that can match in this source.
+    strings: Vec<usize>,
+    vars: FxHashMap<String, Value>,
+    /// How often each name was given a value, in both walks.
+    bound: FxHashMap<String, u32>,
+    /// Tell, or only learn.
+    emit: bool,
+}
+
+impl Js<'_, '_, '_> {
+    fn fact(&mut self, name: &str, at: Span) {
+        if self.emit {
+            self.cx.fact(Language::JavaScript, name, span(at));
+        }
+    }
+
+    fn bind(&mut self, name: &str, value: Value) {
+        // A name that stands for many things, as a minifier's letters do, says nothing about any of them.
+        let times = self.bound.entry(name.to_owned()).or_default();
+        *times += 1;
+        if *times > if name.len() <= 2 { 2 * FEW } else { 2 * MANY } {
+            self.vars.insert(name.to_owned(), Value::default());
+            return;
+        }
+        let value = match self.vars.get(name) {
+            Some(older) => value.or(older),
+            None => value,
+        };
+        self.vars.insert(name.to_owned(), value);
+    }
+
+    fn assign(&mut self, pattern: &BindingPattern<'_>, value: &Value) {
+        match pattern {
+            BindingPattern::BindingIdentifier(name) => self.bind(name.name.as_str(), value.clone()),
+            BindingPattern::ObjectPattern(object) => {
+                for property in &object.properties {
+                    let key = match &property.key {
+                        PropertyKey::StaticIdentifier(name) => Some(name.name.to_string()),
+                        other => other
+                            .as_expression()
+                            .and_then(|e| self.value(e).as_whole_text().map(str::to_owned)),
+                    };
+                    let member = key.map(|key| self.member(value, &key)).unwrap_or_default();
+                    self.assign(&property.value, &member);
+                }
+            }
+            BindingPattern::ArrayPattern(array) => {
+                let items = value.elements();
+                for (at, element) in array.elements.iter().enumerate() {
+                    if let Some(element) = element {
+                        let item = items
+                            .as_ref()
+                            .and_then(|items| items.get(at).cloned())
+                            .unwrap_or_else(|| Value::default().with_origin(value.origin));
+                        self.assign(element, &item);
+                    }
+                }
+            }
+            BindingPattern::AssignmentPattern(pattern) => self.assign(&pattern.left, value),
+        }
+    }
+
+    fn text(&mut self, text: &str, at: Span) {
+        if !self.emit || text.len() < 4 {
+            return;
+        }
+        let at = span(at);
+        let raw = self.source.get(at.0..at.1).unwrap_or("");
+        let escaped = raw.contains('\\');
+        let disguised = raw.matches("\\x").count() + raw.matches("\\u").count() >= 4;
+        let candidates = std::mem::take(&mut self.strings);
+        self.cx.text(
+            TextKind::String,
+            if escaped { None } else { Some(&candidates) },
+            text,
+            at,
+            if disguised { &["escapes"] } else { &[] },
+        );
+        self.strings = candidates;
+        self.cx.encoded(text, at);
+    }
+}
+
+impl<'a> Visit<'a> for Js<'_, '_, '_> {
+    fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
+        walk::walk_variable_declarator(self, it);
+        if let Some(init) = &it.init {
+            let value = self.value(init);
+            self.assign(&it.id, &value);
+        }
+    }
+
+    fn visit_assignment_expression(&mut self, it: &AssignmentExpression<'a>) {
+        walk::walk_assignment_expression(self, it);
+        let value = self.value(&it.right);
+        match &it.left {
+            AssignmentTarget::AssignmentTargetIdentifier(name) => {
+                let value = if it.operator.is_assign() {
+                    value
+                } else {
+                    crate::value::concat(
+                        &self.vars.get(name.name.as_str()).cloned().unwrap_or_default(),
+                        &value,
+                    )
+                };
+                self.bind(name.name.as_str(), value);
+            }
+            AssignmentTarget::StaticMemberExpression(member) => {
+                let owner = self.value(&member.object);
+                self.stored(&owner, member.property.name.as_str(), &value, it.span);
+            }
+            AssignmentTarget::ComputedMemberExpression(member) => {
+                let owner = self.value(&member.object);
+                if let Some(key) = self.value(&member.expression).as_whole_text().map(str::to_owned) {
+                    self.stored(&owner, &key, &value, it.span);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn visit_import_declaration(&mut self, it: &ImportDeclaration<'a>) {
+        let module = value::module(it.source.value.as_str());
+        for specifier in it.specifiers.iter().flatten() {
+            match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(one) => {
+                    let name = format!("{}.{}", module, one.imported.name());
+                    self.bind(one.local.name.as_str(), Value::name(&name));
+                }
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(one) => {
+                    self.bind(one.local.name.as_str(), Value::name(module));
+                }
+                ImportDeclarationSpecifier::ImportNamespaceSpecifier(one) => {
+                    self.bind(one.local.name.as_str(), Value::name(module));
+                }
+            }
+        }
+    }
+
+    fn visit_import_expression(&mut self, it: &ImportExpression<'a>) {
+        walk::walk_import_expression(self, it);
+        let source = self.value(&it.source);
+        if source.as_text().is_some_and(|t| t.starts_with("http") || t.starts_with("data:"))
+            || source.origin.has(crate::value::Origin::NET)
+        {
+            self.fact("js.import_remote", it.span);
+        }
+    }
+
+    fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
+        walk::walk_call_expression(self, it);
+        if self.emit {
+            self.told(&it.callee, &it.arguments, it.span, false);
+        }
+    }
+
+    fn visit_new_expression(&mut self, it: &NewExpression<'a>) {
+        walk::walk_new_expression(self, it);
+        if self.emit {
+            self.told(&it.callee, &it.arguments, it.span, true);
+        }
+    }
+
+    fn visit_tagged_template_expression(&mut self, it: &TaggedTemplateExpression<'a>) {
+        walk::walk_tagged_template_expression(self, it);
+        if self.emit {
+            let tag = self.value(&it.tag);
+            let text = self.template(&it.quasi);
+            self.invoke(&tag, None, None, &[text], it.span);
+        }
+    }
+
+    fn visit_string_literal(&mut self, it: &StringLiteral<'a>) {
+        self.text(it.value.as_str(), it.span);
+    }
+
+    fn visit_template_literal(&mut self, it: &TemplateLiteral<'a>) {
+        walk::walk_template_literal(self, it);
+        if self.emit {
+            let value = self.template(it);
+            if let Some(text) = value.as_text() {
+                let text = text.to_owned();
+                self.text(&text, it.span);
+            }
+        }
+    }
+
+    fn visit_for_statement(&mut self, it: &ForStatement<'a>) {
+        walk::walk_for_statement(self, it);
+        let forever = it.test.as_ref().is_none_or(|test| is_true(test));
+        if forever && it.update.is_none() {
+            self.endless(it.body.span(), it.span);
+        }
+    }
+
+    fn visit_while_statement(&mut self, it: &WhileStatement<'a>) {
+        walk::walk_while_statement(self, it);
+        if is_true(&it.test) {
+            self.endless(it.body.span(), it.span);
+        }
+    }
+}
+
+impl Js<'_, '_, '_> {
+    /// A loop that nothing ends and that waits for nothing.
+    fn endless(&mut self, body: Span, whole: Span) {
+        let (from, to) = span(body);
+        let text = self.source.get(from..to).unwrap_or("");
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        if !words
+            .into_iter()
+            .any(|word| matches!(word, "break" | "return" | "throw" | "await" | "yield" | "exit"))
+            && text.matches('(').count() <= 2
+        {
+            self.fact("loop.endless", whole);
+        }
+    }
+}
+
+fn is_true(test: &Expression<'_>) -> bool {
+    match test {
+        Expression::BooleanLiteral(flag) => flag.value,
+        Expression::NumericLiteral(number) => number.value != 0.0,
+        Expression::ParenthesizedExpression(inner) => is_true(&inner.expression),
+        Expression::UnaryExpression(unary) => {
+            matches!(&unary.argument, Expression::NumericLiteral(n) if n.value == 0.0)
+                && unary.operator.is_not()
+        }
+        _ => false,
+    }
+}

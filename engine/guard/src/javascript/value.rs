@@ -1,0 +1,465 @@
+//! What an expression may stand for.
+
+use super::Js;
+use crate::decode;
+use crate::value::{Const, HOLE, Origin, Value, concat};
+use oxc_ast::ast::{
+    Argument, ArrayExpressionElement, CallExpression, Expression, ObjectPropertyKind, PropertyKey,
+    TemplateLiteral,
+};
+use std::rc::Rc;
+
+/// A module's name without its scheme.
+pub(super) fn module(name: &str) -> &str {
+    name.strip_prefix("node:").unwrap_or(name)
+}
+
+/// Names that stand for the global object.
+fn is_global(name: &str) -> bool {
+    matches!(name, "globalThis" | "window" | "self" | "global" | "top" | "parent" | "frames")
+}
+
+impl Js<'_, '_, '_> {
+    pub(super) fn value(&mut self, expression: &Expression<'_>) -> Value {
+        if !self.cx.tick() {
+            return Value::default();
+        }
+        match expression {
+            Expression::StringLiteral(text) => Value::text(text.value.as_str()),
+            Expression::TemplateLiteral(template) => self.template(template),
+            #[allow(clippy::cast_possible_truncation)]
+            Expression::NumericLiteral(number) => Value::int(number.value as i64),
+            Expression::BooleanLiteral(flag) => Value::of(Const::Bool(flag.value)),
+            Expression::NullLiteral(_) => Value::of(Const::Nothing),
+            Expression::Identifier(name) => self.named(name.name.as_str()),
+            Expression::ArrayExpression(array) => {
+                let items = array.elements.iter().map(|element| match element {
+                    ArrayExpressionElement::SpreadElement(_) | ArrayExpressionElement::Elision(_) => {
+                        Value::default()
+                    }
+                    other => other.as_expression().map_or_else(Value::default, |e| self.value(e)),
+                });
+                let items: Vec<Value> = items.collect();
+                Value::list(items)
+            }
+            Expression::ObjectExpression(object) => {
+                let mut pairs = Vec::new();
+                let mut origin = Origin::default();
+                for property in &object.properties {
+                    let ObjectPropertyKind::ObjectProperty(property) = property else { continue };
+                    let key = match &property.key {
+                        PropertyKey::StaticIdentifier(name) => Value::text(name.name.as_str()),
+                        other => other.as_expression().map_or_else(Value::default, |e| self.value(e)),
+                    };
+                    let value = self.value(&property.value);
+                    origin |= value.origin;
+                    pairs.push((key, value));
+                }
+                Value::of(Const::Map(pairs.into())).with_origin(origin)
+            }
+            Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_) => {
+                Value::name("?function")
+            }
+            Expression::AssignmentExpression(assign) => self.value(&assign.right),
+            Expression::AwaitExpression(inner) => self.value(&inner.argument),
+            Expression::ParenthesizedExpression(inner) => self.value(&inner.expression),
+            Expression::TSAsExpression(inner) => self.value(&inner.expression),
+            Expression::TSNonNullExpression(inner) => self.value(&inner.expression),
+            Expression::TSSatisfiesExpression(inner) => self.value(&inner.expression),
+            Expression::SequenceExpression(list) => {
+                list.expressions.last().map_or_else(Value::default, |e| self.value(e))
+            }
+            Expression::ConditionalExpression(either) => {
+                let (yes, no) = (self.value(&either.consequent), self.value(&either.alternate));
+                yes.or(&no)
+            }
+            Expression::LogicalExpression(either) => {
+                let (left, right) = (self.value(&either.left), self.value(&either.right));
+                left.or(&right)
+            }
+            Expression::BinaryExpression(binary) => {
+                let (left, right) = (self.value(&binary.left), self.value(&binary.right));
+                match binary.operator.as_str() {
+                    "+" => concat(&left, &right),
+                    "^" => Value::default().with_origin(
+                        left.origin
+                            | right.origin
+                            | if left.as_int().is_none() { Origin::DECODED } else { Origin::default() },
+                    ),
+                    _ => Value::default().with_origin(left.origin | right.origin),
+                }
+            }
+            Expression::UnaryExpression(unary) => {
+                match (unary.operator.as_str(), self.value(&unary.argument).as_int()) {
+                    ("-", Some(number)) => Value::int(number.saturating_neg()),
+                    ("+", Some(number)) => Value::int(number),
+                    _ => Value::default(),
+                }
+            }
+            Expression::StaticMemberExpression(member) => {
+                let owner = self.value(&member.object);
+                self.member(&owner, member.property.name.as_str())
+            }
+            Expression::ComputedMemberExpression(member) => {
+                let owner = self.value(&member.object);
+                let key = self.value(&member.expression);
+                self.at(&owner, &key)
+            }
+            Expression::ChainExpression(chain) => match &chain.expression {
+                oxc_ast::ast::ChainElement::CallExpression(call) => self.called(call),
+                other => other.as_member_expression().map_or_else(Value::default, |member| {
+                    let owner = self.value(member.object());
+                    member
+                        .static_property_name()
+                        .map_or_else(Value::default, |name| self.member(&owner, name))
+                }),
+            },
+            Expression::CallExpression(call) => self.called(call),
+            Expression::NewExpression(new) => {
+                let callee = self.value(&new.callee);
+                let args = self.arguments(&new.arguments);
+                self.result(&callee, None, None, &args)
+            }
+            Expression::ImportExpression(import) => {
+                let source = self.value(&import.source);
+                source.as_whole_text().map_or_else(Value::default, |text| Value::name(module(text)))
+            }
+            _ => Value::default(),
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Value {
+        if let Some(value) = self.vars.get(name) {
+            return value.clone();
+        }
+        if is_global(name) {
+            return Value::name("globalThis");
+        }
+        origin_of(Value::name(name))
+    }
+
+    pub(super) fn template(&mut self, template: &TemplateLiteral<'_>) -> Value {
+        let mut out = Value::text("");
+        for (at, quasi) in template.quasis.iter().enumerate() {
+            let text = quasi.value.cooked.as_ref().unwrap_or(&quasi.value.raw);
+            out = concat(&out, &Value::text(text.as_str()));
+            if let Some(expression) = template.expressions.get(at) {
+                let value = self.value(expression);
+                out = concat(
+                    &out,
+                    &if value.known.is_some() {
+                        value
+                    } else {
+                        Value::text(&HOLE.to_string()).with_origin(value.origin | Origin::COMPUTED)
+                    },
+                );
+            }
+        }
+        if template.expressions.is_empty() {
+            out.origin = Origin(out.origin.0 & !Origin::COMPUTED.0);
+        }
+        out
+    }
+
+    /// `owner[key]`.
+    fn at(&mut self, owner: &Value, key: &Value) -> Value {
+        if let Some(text) = key.as_whole_text().filter(|_| key.as_int().is_none()) {
+            let found = self.member(owner, text);
+            return found.with_origin(Origin(key.origin.0 & (Origin::COMPUTED.0 | Origin::DECODED.0)));
+        }
+        if let (Some(items), Some(at)) = (owner.elements().filter(|_| owner.names.is_empty()), key.as_int())
+            && let Some(item) = usize::try_from(at).ok().and_then(|at| items.get(at))
+        {
+            return item.clone();
+        }
+        let names = owner.names.iter().filter(|n| n.len() < 160).map(|n| format!("{n}[]").into()).collect();
+        Value { names, origin: owner.origin, ..Value::default() }
+    }
+
+    /// `owner.name`.
+    pub(super) fn member(&mut self, owner: &Value, name: &str) -> Value {
+        // One variable of the environment is not the environment.
+        let keep = if owner.is_named("process.env") { !Origin::ENV.0 } else { !0 };
+        let mut out = Value { origin: Origin(owner.origin.0 & keep), ..Value::default() };
+        if let Some(Const::Map(pairs)) = &owner.known
+            && let Some((_, value)) = pairs.iter().rev().find(|(key, _)| key.as_text() == Some(name))
+        {
+            return value.clone();
+        }
+        for own in &owner.names {
+            if own.len() > 160 {
+                continue;
+            }
+            let full: String = match (&**own, name) {
+                ("globalThis", name) if is_global(name) => "globalThis".to_owned(),
+                ("globalThis", name) => {
+                    let value = self.named(name);
+                    out = value.or(&out);
+                    continue;
+                }
+                // From any function it is one step to the constructor of functions.
+                ("?function" | "?method", "constructor") => "Function".to_owned(),
+                ("?function", "call" | "apply" | "bind") => "?function".to_owned(),
+                ("Object", "constructor") | ("String" | "Array" | "Number" | "Boolean", "constructor") => {
+                    "Function".to_owned()
+                }
+                ("?constructor", "constructor") => "Function".to_owned(),
+                ("process.mainModule" | "module" | "require.main", "require") => "require".to_owned(),
+                ("module.constructor" | "module", "_load") | ("require", "main.require") => {
+                    "require".to_owned()
+                }
+                (_, "default") => own.to_string(),
+                ("fs", "promises") => "fs".to_owned(),
+                ("fs/promises", name) => format!("fs.{name}"),
+                (own, name) => format!("{own}.{name}"),
+            };
+            out = origin_of(Value::name(&full)).or(&out);
+        }
+        if owner.names.is_empty() {
+            if name == "constructor" {
+                out.names.push("?constructor".into());
+            } else if owner.known.is_some() && !matches!(name, "length") {
+                // A method of a literal.
+                out.names.push("?method".into());
+            }
+        }
+        out
+    }
+
+    pub(super) fn arguments(&mut self, arguments: &[Argument<'_>]) -> Vec<Value> {
+        let mut out = Vec::new();
+        for argument in arguments {
+            match argument {
+                Argument::SpreadElement(spread) => {
+                    let value = self.value(&spread.argument);
+                    out.extend(
+                        value.elements().unwrap_or_else(|| vec![Value::default().with_origin(value.origin)]),
+                    );
+                }
+                other => out.push(other.as_expression().map_or_else(Value::default, |e| self.value(e))),
+            }
+        }
+        out
+    }
+
+    fn called(&mut self, call: &CallExpression<'_>) -> Value {
+        let (callee, receiver, method) = self.callee(&call.callee);
+        let args = self.arguments(&call.arguments);
+        self.result(&callee, receiver.as_ref(), method.as_deref(), &args)
+    }
+
+    /// What is called, on what, by which name.
+    pub(super) fn callee(&mut self, callee: &Expression<'_>) -> (Value, Option<Value>, Option<String>) {
+        match callee {
+            Expression::StaticMemberExpression(member) => {
+                let owner = self.value(&member.object);
+                let name = member.property.name.to_string();
+                (self.member(&owner, &name), Some(owner), Some(name))
+            }
+            Expression::ComputedMemberExpression(member) => {
+                let owner = self.value(&member.object);
+                let key = self.value(&member.expression);
+                let name = key.as_whole_text().map(str::to_owned);
+                (self.at(&owner, &key), Some(owner), name)
+            }
+            Expression::ParenthesizedExpression(inner) => self.callee(&inner.expression),
+            other => (self.value(other), None, None),
+        }
+    }
+
+    /// What a call returns.
+    pub(super) fn result(
+        &mut self,
+        callee: &Value,
+        receiver: Option<&Value>,
+        method: Option<&str>,
+        args: &[Value],
+    ) -> Value {
+        let origin = args.iter().fold(callee.origin, |sum, v| sum | v.origin)
+            | receiver.map_or(Origin::default(), |r| r.origin);
+        if let (Some(owner), Some(method)) = (receiver.filter(|r| r.known.is_some()), method)
+            && let Some(value) = folded(owner, method, args)
+        {
+            return value.with_origin(owner.origin);
+        }
+        let mut out = Value::default();
+        for name in &callee.names {
+            let first = args.first();
+            let text = first.and_then(Value::as_whole_text);
+            let value = match &**name {
+                "require" | "module.require" | "process.binding" | "process.getBuiltinModule" | "import" => {
+                    text.map_or_else(Value::default, |t| Value::name(module(t)))
+                }
+                "module.createRequire" | "createRequire" => Value::name("require"),
+                "atob" | "Buffer.from" | "window.atob" => decoded(name, args),
+                "String.fromCharCode" | "String.fromCodePoint" => characters(args),
+                "unescape" | "decodeURIComponent" | "decodeURI" => {
+                    first.and_then(|v| decode::apply("url", v)).unwrap_or_default()
+                }
+                "String.raw" | "String" => first.cloned().unwrap_or_default(),
+                "Reflect.get" => match (first, args.get(1)) {
+                    (Some(owner), Some(key)) => self.at(&owner.clone(), &key.clone()),
+                    _ => Value::default(),
+                },
+                "Reflect.construct" => first.map_or_else(Value::default, |f| Value {
+                    names: f.names.iter().map(|n| format!("{n}()").into()).collect(),
+                    ..Value::default()
+                }),
+                "parseInt" | "Number" => {
+                    first.and_then(Value::as_int).map_or_else(Value::default, Value::int)
+                }
+                "util.promisify" => first.cloned().unwrap_or_default(),
+                // Text stays what it is through these.
+                _ if matches!(
+                    method,
+                    Some("toString" | "text" | "json" | "trim" | "then" | "data" | "bind")
+                ) =>
+                {
+                    receiver.cloned().unwrap_or_default()
+                }
+                _ => Value::name(&format!("{}()", &name[..name.floor_char_boundary(150)])),
+            };
+            out = value.or(&out);
+        }
+        if callee.names.is_empty() && matches!(method, Some("toString" | "text" | "json" | "trim")) {
+            out = receiver.cloned().unwrap_or_default();
+        }
+        out.with_origin(Origin(origin.0 & !Origin::COMPUTED.0))
+    }
+}
+
+fn decoded(name: &str, args: &[Value]) -> Value {
+    let Some(first) = args.first() else { return Value::default() };
+    let step = match (name, args.get(1).and_then(Value::as_text)) {
+        ("Buffer.from", Some("hex")) => "hex",
+        ("Buffer.from", Some("base64" | "base64url")) | ("atob" | "window.atob", _) => "base64",
+        _ => return Value { names: Vec::new(), ..first.clone() },
+    };
+    let value = decode::apply(step, first);
+    value.map_or_else(
+        || Value::default().with_origin(Origin::DECODED | first.origin),
+        |v| match v.as_text() {
+            Some(text) => Value { known: Value::text(text).known, ..v.clone() },
+            None => v,
+        },
+    )
+}
+
+fn characters(args: &[Value]) -> Value {
+    let text: Option<String> = args
+        .iter()
+        .map(|v| v.as_int().and_then(|n| u32::try_from(n).ok()).and_then(char::from_u32))
+        .collect();
+    match text {
+        Some(text) if text.chars().count() > 2 => Value { chain: vec!["characters"], ..Value::text(&text) }
+            .with_origin(Origin::DECODED | Origin::COMPUTED),
+        Some(text) => Value::text(&text).with_origin(Origin::COMPUTED),
+        // One unknown character is ordinary; it hides something when a key was mixed in.
+        None => {
+            let mixed =
+                args.iter().fold(Origin::default(), |sum, v| sum | Origin(v.origin.0 & Origin::DECODED.0));
+            Value::default()
+                .with_origin(mixed | if args.len() > 2 { Origin::UNPACKED } else { Origin::default() })
+        }
+    }
+}
+
+/// Methods of constants.
+fn folded(owner: &Value, method: &str, args: &[Value]) -> Option<Value> {
+    let keep =
+        |value: Value| Some(Value { chain: owner.chain.clone(), ..value }.with_origin(Origin::COMPUTED));
+    let first = args.first();
+    let number = |at: usize| args.get(at).and_then(Value::as_int);
+    if let Some(Const::List(items)) = &owner.known {
+        return match method {
+            "join" => {
+                let between = first.map_or(",", |v| v.as_text().unwrap_or(","));
+                let text = items.iter().map(Value::text_or_hole).collect::<Vec<_>>().join(between);
+                keep(Value::text(&text))
+            }
+            "reverse" => {
+                let mut items = items.to_vec();
+                items.reverse();
+                let letters = items.len() > 3
+                    && items.iter().all(|i| i.as_text().is_some_and(|t| t.chars().count() == 1));
+                let chain = if letters { vec!["reversed"] } else { owner.chain.clone() };
+                Some(Value { chain, ..Value::list(items) })
+            }
+            "concat" => keep(concat(owner, first?)),
+            "map" if first?.is_named("String.fromCharCode") => Some(
+                Value {
+                    chain: vec!["characters"],
+                    ..Value::list(items.iter().map(|i| characters(std::slice::from_ref(i))).collect())
+                }
+                .with_origin(Origin::DECODED),
+            ),
+            _ => None,
+        };
+    }
+    let text = owner.as_whole_text()?;
+    let cut = |from: i64, to: i64| {
+        let size = usize::try_from((to - from).max(0)).unwrap_or(0);
+        text.chars().skip(usize::try_from(from.max(0)).unwrap_or(0)).take(size).collect::<String>()
+    };
+    let length = i64::try_from(text.chars().count()).unwrap_or(0);
+    match method {
+        "split" => {
+            let by = first?.as_text()?;
+            let parts: Vec<Value> = if by.is_empty() {
+                text.chars().take(4096).map(|c| Value::text(c.encode_utf8(&mut [0; 4]))).collect()
+            } else {
+                text.split(by).map(Value::text).collect()
+            };
+            keep(Value { chain: owner.chain.clone(), ..Value::list(parts) })
+        }
+        "concat" => keep(args.iter().fold(owner.clone(), |sum, v| concat(&sum, v))),
+        "toLowerCase" => keep(Value::text(&text.to_lowercase())),
+        "toUpperCase" => keep(Value::text(&text.to_uppercase())),
+        "trim" | "toString" | "normalize" => Some(owner.clone()),
+        "charAt" => keep(Value::text(&cut(number(0)?, number(0)? + 1))),
+        "slice" | "substring" => {
+            let at = |n: i64| if n < 0 { length + n } else { n };
+            keep(Value::text(&cut(at(number(0)?), number(1).map_or(length, at))))
+        }
+        "substr" => keep(Value::text(&cut(number(0)?, number(0)? + number(1).unwrap_or(length)))),
+        "replace" | "replaceAll" => {
+            let (from, to) = (first?.as_text()?, args.get(1)?.as_text()?);
+            (from.len() < 4096 && !from.is_empty())
+                .then(|| Value::text(&text.replace(from, to)))
+                .and_then(keep)
+        }
+        "repeat" => {
+            let count = usize::try_from(number(0)?).ok()?;
+            (count.saturating_mul(text.len()) < 65_536)
+                .then(|| Value::text(&text.repeat(count)))
+                .and_then(keep)
+        }
+        _ => None,
+    }
+}
+
+/// Where what a name holds, or a call returns, comes from.
+fn origin_of(mut value: Value) -> Value {
+    let Some(name): Option<Rc<str>> = value.names.first().cloned() else { return value };
+    value.origin |= match &*name {
+        "process.env" => Origin::ENV,
+        "process.argv" | "prompt" | "location.search" | "location.hash" => Origin::INPUT,
+        "document.cookie" | "localStorage" | "chrome.cookies" => Origin::SECRET,
+        "fetch" | "axios" | "axios.get" | "axios.post" | "http.get" | "https.get" | "http.request"
+        | "https.request" | "XMLHttpRequest" | "got" | "got.get" | "request" | "request.get"
+        | "node-fetch" | "superagent.get" | "dns.resolveTxt" | "dns.resolve" => Origin::NET,
+        "child_process.execSync" | "child_process.spawnSync" | "child_process.execFileSync" => Origin::OUTPUT,
+        "fs.readFile" | "fs.readFileSync" | "fs.createReadStream" => Origin::FILE,
+        "os.hostname" | "os.userInfo" | "os.networkInterfaces" => Origin::HOST,
+        "os.homedir" => Origin::HOME,
+        "os.tmpdir" => Origin::TEMP,
+        "crypto.createDecipheriv"
+        | "crypto.createDecipher"
+        | "zlib.inflateSync"
+        | "zlib.gunzipSync"
+        | "zlib.brotliDecompressSync"
+        | "CryptoJS.AES.decrypt" => Origin::DECODED,
+        _ => Origin::default(),
+    };
+    value
+}

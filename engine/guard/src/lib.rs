@@ -1,0 +1,39 @@
+//! Reads an artifact before it runs and says how dangerous it looks, and how much of it could be read.
+//!
+//! Bytes become parts (`ingest`), parts are read in every plausible language and become facts, rules in files say
+//! what facts mean, and only `score` decides. Triage and trail, not containment: the sandbox is what holds.
+//!
+//! ```
+//! use hotcell_guard::{Artifact, Limits, Pack, Verdict, scan};
+//! let pack = Pack::builtin()?;
+//! let report = scan(&pack, &Limits::default(), &Artifact::new("a.py", "import shutil\nshutil.rmtree('/home')\n"));
+//! assert_eq!(report.verdict, Verdict::Quarantine);
+//! # Ok::<(), hotcell_guard::PackError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod artifact;
+mod decode;
+mod folder;
+mod hidden;
+mod ingest;
+mod javascript;
+mod limits;
+mod python;
+mod report;
+mod rules;
+mod scan;
+mod score;
+mod shell;
+mod sql;
+mod transforms;
+mod tree;
+mod value;
+
+pub use artifact::Artifact;
+pub use folder::{PYTHON_CACHE, Walk, scan_path, unread};
+pub use limits::Limits;
+pub use report::{Coverage, Finding, Held, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict};
+pub use rules::{Language, Match, Metadata, Pack, PackError, Rule, When};
+pub use scan::{merge, scan};

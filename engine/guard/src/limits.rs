@@ -1,0 +1,185 @@
+//! What one scan may cost. Beyond any of these a part is left unread and the verdict is `incomplete`.
+
+use std::time::Duration;
+
+/// Ceilings of one scan of one file with everything inside it.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Longest file, in bytes, that is looked at in any way.
+    pub file_bytes: usize,
+    /// Longest source, in bytes, that is parsed. Python's whole standard library has nothing above 800 KiB.
+    pub parse_bytes: usize,
+    /// Deepest nesting of brackets that is parsed. CPython refuses more than 200.
+    pub nesting: usize,
+    /// Longest chain of operators or of blocks inside one another that is parsed (each is a level of a tree).
+    pub chain: usize,
+    /// Steps of evaluation.
+    pub steps: u64,
+    /// Wall clock.
+    pub time: Duration,
+    /// How deep code in code is followed.
+    pub depth: usize,
+    /// Texts that were found inside others and are scanned too.
+    pub children: usize,
+    /// All bytes that come out of archives and decoders together.
+    pub unpacked_bytes: usize,
+    /// Findings that are kept for each part.
+    pub findings: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            file_bytes: 64 << 20,
+            parse_bytes: 4 << 20,
+            nesting: 200,
+            chain: 4_000,
+            steps: 4_000_000,
+            time: Duration::from_secs(4),
+            depth: 6,
+            children: 512,
+            unpacked_bytes: 64 << 20,
+            findings: 200,
+        }
+    }
+}
+
+/// Stack of the thread that parses, in bytes; touched only as deep as the input goes.
+pub(crate) const STACK: usize = 256 << 20;
+
+/// Whether a source can be parsed by recursive descent within [`STACK`]: the first thing too deep, if any.
+///
+/// Reads bytes once, knows strings and comments only roughly, and errs towards refusing.
+pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Option<&'static str> {
+    let bytes = text.as_bytes();
+    // Operators and words of the open brackets since their last separator: each may be a level of the tree.
+    let mut open: Vec<u32> = vec![0];
+    let mut total = 0usize;
+    let mut braces = 0usize;
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        match byte {
+            b'"' | b'\'' | b'`' => {
+                let triple = byte != b'`' && bytes[at..].starts_with(&[byte, byte, byte]);
+                let width = if triple { 3 } else { 1 };
+                at += width;
+                while at < bytes.len() {
+                    if bytes[at] == b'\\' {
+                        at += 2;
+                        continue;
+                    }
+                    let ends =
+                        if triple { bytes[at..].starts_with(&[byte, byte, byte]) } else { bytes[at] == byte };
+                    if ends {
+                        at += width;
+                        break;
+                    }
+                    if bytes[at] == b'\n' && !triple && byte != b'`' {
+                        break;
+                    }
+                    // A formatted string nests braces inside itself.
+                    match bytes[at] {
+                        b'{' => braces += 1,
+                        b'}' => braces = braces.saturating_sub(1),
+                        _ => {}
+                    }
+                    at += 1;
+                }
+                if braces > 8 * limits.nesting {
+                    return Some("strings nested too deeply");
+                }
+                continue;
+            }
+            b'#' if hash_comments => {
+                while at < bytes.len() && bytes[at] != b'\n' {
+                    at += 1;
+                }
+                continue;
+            }
+            b'/' if !hash_comments && bytes.get(at + 1) == Some(&b'/') => {
+                while at < bytes.len() && bytes[at] != b'\n' {
+                    at += 1;
+                }
+                continue;
+            }
+            b'(' | b'[' | b'{' => {
+                open.push(0);
+                if open.len() > limits.nesting + 1 {
+                    return Some("brackets nested too deeply");
+                }
+            }
+            b')' | b']' | b'}' if open.len() > 1 => {
+                total -= open.pop().unwrap_or(0) as usize;
+            }
+            b',' | b';' => {
+                let last = open.len() - 1;
+                total -= std::mem::take(&mut open[last]) as usize;
+            }
+            b'\n' if open.len() == 1 || !hash_comments => {
+                let joined = at > 0 && bytes[at - 1] == b'\\';
+                let last = open.len() - 1;
+                if !joined && hash_comments {
+                    total -= std::mem::take(&mut open[last]) as usize;
+                }
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80.. => {
+                while at + 1 < bytes.len() && (bytes[at + 1].is_ascii_alphanumeric() || bytes[at + 1] == b'_')
+                {
+                    at += 1;
+                }
+                let last = open.len() - 1;
+                open[last] += 1;
+                total += 1;
+            }
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'&' | b'|' | b'^' | b'~' | b'!' | b'?' | b':' | b'<'
+            | b'>' | b'=' | b'.' | b'@' => {
+                let last = open.len() - 1;
+                open[last] += 1;
+                total += 1;
+            }
+            _ => {}
+        }
+        if total > limits.chain {
+            return Some("operators chained too deeply");
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Whether brackets stand deeper in one another than a tree of ordinary code could, strings and comments counted too.
+pub(crate) fn towers(text: &str) -> bool {
+    let mut depth = 0u32;
+    text.bytes().any(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > TOWER
+    })
+}
+
+/// Far above what is written by hand or by generators; a tree of a million levels takes hundreds of megabytes.
+const TOWER: u32 = 5_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_sources_are_refused_and_long_ones_are_not() {
+        let limits = Limits::default();
+        let deep = |text: &str| too_deep(text, &limits, true).is_some();
+        assert!(deep(&"(".repeat(1_000_000)));
+        assert!(deep(&format!("x = {}1", "-".repeat(100_000))));
+        assert!(deep(&format!("x = {}1", "not ".repeat(100_000))));
+        assert!(deep(&format!("x = 1{}", "+1".repeat(100_000))));
+        assert!(deep(&format!("x{}", ".y".repeat(100_000))));
+        assert!(deep(&"f'{".repeat(100_000)));
+        assert!(!deep(&"x = [1, 2, -3, 4.5]\n".repeat(100_000)));
+        assert!(!deep(&format!("x = [{}]", "-1.5, ".repeat(100_000))));
+        assert!(!deep(&"'a+b-c' # (((((\n".repeat(100_000)));
+    }
+}

@@ -1,0 +1,557 @@
+//! Expressions: what each may stand for.
+
+use super::statement::canonical;
+use super::{Python, Scope, fold, model, span};
+use crate::rules::{Language, TextKind};
+use crate::value::{Const, HOLE, Origin, Value, concat};
+use ruff_python_ast::{Comprehension, Expr, FStringPart, InterpolatedStringElement, Number, UnaryOp};
+use ruff_text_size::Ranged;
+use std::rc::Rc;
+
+impl<'a> Python<'_, '_, 'a> {
+    /// Evaluates, telling every call and text in it.
+    pub(super) fn value(&mut self, expression: &'a Expr) -> Value {
+        if !self.cx.tick() {
+            return Value::default();
+        }
+        match expression {
+            Expr::Name(name) => self.name(name.id.as_str()),
+            Expr::StringLiteral(literal) => {
+                let text = literal.value.to_str();
+                self.tell_text(text, span(literal.range()));
+                Value::text(text)
+            }
+            Expr::BytesLiteral(literal) => {
+                let bytes: Vec<u8> = literal.value.bytes().collect();
+                if let Ok(text) = std::str::from_utf8(&bytes) {
+                    self.tell_text(text, span(literal.range()));
+                }
+                Value::bytes(&bytes)
+            }
+            Expr::NumberLiteral(number) => match &number.value {
+                Number::Int(int) => Value::int(int.as_i64().unwrap_or(i64::MAX)),
+                #[allow(clippy::cast_possible_truncation)]
+                Number::Float(float) => Value::int(*float as i64),
+                Number::Complex { .. } => Value::default(),
+            },
+            Expr::BooleanLiteral(flag) => Value::of(Const::Bool(flag.value)),
+            Expr::NoneLiteral(_) => Value::of(Const::Nothing),
+            Expr::Attribute(attribute) => {
+                let owner = self.value(&attribute.value);
+                self.member(&owner, attribute.attr.as_str(), span(attribute.range()))
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::Subscript(subscript) => self.subscript(subscript),
+            Expr::BinOp(binary) => {
+                let (left, right) = (self.value(&binary.left), self.value(&binary.right));
+                self.oversize(binary.op, &left, &right, span(binary.range()));
+                if binary.op == ruff_python_ast::Operator::Div
+                    && left.names.iter().any(|n| n.starts_with("pathlib."))
+                {
+                    return path_join(&left, &right);
+                }
+                let value = fold::binary(binary.op, &left, &right);
+                // Parts of a longer concatenation are told once, by the outermost; telling each is only more work.
+                if value.as_text().is_some_and(|t| t.len() >= 4)
+                    && matches!(binary.op, ruff_python_ast::Operator::Add | ruff_python_ast::Operator::Mod)
+                {
+                    self.tell_computed(&value, span(binary.range()));
+                }
+                value
+            }
+            Expr::UnaryOp(unary) => {
+                let value = self.value(&unary.operand);
+                match (unary.op, value.as_int(), value.truth()) {
+                    (UnaryOp::USub, Some(n), _) => Value::int(n.saturating_neg()),
+                    (UnaryOp::Invert, Some(n), _) => Value::int(!n),
+                    (UnaryOp::Not, _, Some(flag)) => Value::of(Const::Bool(!flag)),
+                    _ => Value::default().with_origin(value.origin),
+                }
+            }
+            Expr::BoolOp(op) => {
+                let values: Vec<Value> = op.values.iter().map(|v| self.value(v)).collect();
+                values.into_iter().rev().reduce(|sum, v| v.or(&sum)).unwrap_or_default()
+            }
+            Expr::If(conditional) => {
+                self.value(&conditional.test);
+                let (yes, no) = (self.value(&conditional.body), self.value(&conditional.orelse));
+                yes.or(&no)
+            }
+            Expr::Named(named) => {
+                let value = self.value(&named.value);
+                self.assign(&named.target, value.clone());
+                value
+            }
+            Expr::Compare(compare) => {
+                let left = self.value(&compare.left);
+                let rights: Vec<Value> = compare.comparators.iter().map(|c| self.value(c)).collect();
+                self.compared(compare, &left, &rights)
+            }
+            Expr::FString(fstring) => self.fstring(fstring),
+            Expr::TString(_) | Expr::EllipsisLiteral(_) | Expr::IpyEscapeCommand(_) => Value::default(),
+            Expr::List(list) => Value::list(list.elts.iter().map(|e| self.value(e)).collect()),
+            Expr::Tuple(tuple) => Value::list(tuple.elts.iter().map(|e| self.value(e)).collect()),
+            Expr::Set(set) => Value::list(set.elts.iter().map(|e| self.value(e)).collect()),
+            Expr::Dict(dict) => {
+                let mut pairs = Vec::new();
+                let mut origin = Origin::default();
+                for item in &dict.items {
+                    let value = self.value(&item.value);
+                    origin |= value.origin;
+                    match &item.key {
+                        Some(key) => pairs.push((self.value(key), value)),
+                        None => {
+                            if let Some(Const::Map(inner)) = &value.known {
+                                pairs.extend(inner.iter().cloned());
+                            }
+                        }
+                    }
+                }
+                Value::of(Const::Map(pairs.into())).with_origin(origin)
+            }
+            Expr::Starred(starred) => self.value(&starred.value),
+            Expr::Await(inner) => self.value(&inner.value),
+            Expr::YieldFrom(inner) => self.value(&inner.value),
+            Expr::Yield(inner) => match &inner.value {
+                Some(inner) => {
+                    let value = self.value(inner);
+                    self.add_return(&value);
+                    Value::default()
+                }
+                None => Value::default(),
+            },
+            Expr::ListComp(comp) => self.listed(&comp.generators, &comp.elt),
+            Expr::SetComp(comp) => self.listed(&comp.generators, &comp.elt),
+            Expr::Generator(comp) => self.comprehension(&comp.generators, &comp.elt),
+            Expr::DictComp(comp) => match &comp.key {
+                Some(key) => {
+                    self.comprehension(&comp.generators, key);
+                    let values = self.comprehension(&comp.generators, &comp.value);
+                    Value::default().with_origin(values.origin)
+                }
+                None => Value::default(),
+            },
+            Expr::Lambda(lambda) => self.lambda(lambda),
+            Expr::Slice(slice) => {
+                slice.lower.iter().chain(&slice.upper).chain(&slice.step).for_each(|e| drop(self.value(e)));
+                Value::default()
+            }
+        }
+    }
+
+    fn name(&mut self, name: &str) -> Value {
+        self.lookup(name)
+    }
+
+    fn compared(&mut self, compare: &ruff_python_ast::ExprCompare, left: &Value, rights: &[Value]) -> Value {
+        use ruff_python_ast::CmpOp;
+        match (&compare.ops[..], rights, left.as_int()) {
+            ([op], [right], Some(a)) => match (op, right.as_int()) {
+                (CmpOp::Eq, Some(b)) => Value::of(Const::Bool(a == b)),
+                (CmpOp::NotEq, Some(b)) => Value::of(Const::Bool(a != b)),
+                (CmpOp::Lt, Some(b)) => Value::of(Const::Bool(a < b)),
+                (CmpOp::Gt, Some(b)) => Value::of(Const::Bool(a > b)),
+                _ => Value::default(),
+            },
+            _ => Value::default(),
+        }
+    }
+
+    /// A value with its library meaning: its origin, and the constants that some names stand for.
+    pub(super) fn named(&self, name: &str) -> Value {
+        let mut value = Value::name(name);
+        value.origin = model::origin(name);
+        match name {
+            "string.ascii_lowercase" => value.known = Some(Const::Text("abcdefghijklmnopqrstuvwxyz".into())),
+            "string.ascii_letters" => {
+                value.known =
+                    Some(Const::Text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".into()));
+            }
+            "sys.executable" => value.known = Some(Const::Text("python3".into())),
+            "mmap.PROT_READ" => value.known = Some(Const::Int(1)),
+            "mmap.PROT_WRITE" => value.known = Some(Const::Int(2)),
+            "mmap.PROT_EXEC" => value.known = Some(Const::Int(4)),
+            "os.sep" => value.known = Some(Const::Text("/".into())),
+            _ => {}
+        }
+        value
+    }
+
+    /// `owner.name`.
+    pub(super) fn member(&mut self, owner: &Value, name: &str, at: (usize, usize)) -> Value {
+        // A neighbour of the program's own file is another file.
+        let keep =
+            if matches!(name, "parent" | "parents" | "name" | "stem") { !Origin::SELF_FILE.0 } else { !0 };
+        let mut result = Value { origin: Origin(owner.origin.0 & keep), ..Value::default() };
+        for own in &owner.names {
+            if let Some(class) = own.strip_prefix('@') {
+                let class = class.trim_end_matches("()");
+                let key = format!("{class}.{name}");
+                if let Some(stored) = self.attributes.get(key.as_str()) {
+                    result = stored.clone().or(&result);
+                }
+                if self.functions.contains_key(key.as_str()) {
+                    result.names.push(format!("@{key}").into());
+                }
+                if let Some(bases) = self.attributes.get(class).cloned() {
+                    for base in bases.names.iter().take(3) {
+                        let inherited: Rc<str> = match base.strip_prefix('@') {
+                            Some(base) => format!("@{base}.{name}").into(),
+                            None => format!("{base}().{name}").into(),
+                        };
+                        result.names.push(inherited);
+                    }
+                }
+                continue;
+            }
+            if own.len() > 160 {
+                continue;
+            }
+            if let Some(plain) = match (&**own, name) {
+                (_, "__dict__") => Some(format!("{own}.__dict__")),
+                ("builtins", _) if model::is_builtin(name) => Some(name.to_owned()),
+                _ => None,
+            } {
+                result.names.push(plain.into());
+                continue;
+            }
+            let full = format!("{own}.{name}");
+            let known = self.named(canonical(&full));
+            result = known.or(&result);
+        }
+        if name == "__dict__" && result.names.is_empty() {
+            result.names.push("?.__dict__".into());
+        }
+        if name.starts_with("__") {
+            if self.emit {
+                self.dunder(owner, name, at);
+            }
+            // `().__class__` leads away from any object: it keeps a name of its own.
+            if matches!(name, "__class__" | "__base__" | "__bases__" | "__mro__" | "__init__")
+                && result.names.iter().all(|n| n.starts_with('?') || !n.contains("__"))
+            {
+                result.names.push("?class".into());
+            }
+        }
+        result
+    }
+
+    /// Special attributes that lead from any object to the interpreter's insides.
+    fn dunder(&mut self, owner: &Value, name: &str, at: (usize, usize)) {
+        match name {
+            "__subclasses__"
+                if owner.names.iter().any(|n| {
+                    &**n == "object"
+                        || n.contains("__base")
+                        || n.contains("__mro__")
+                        || n.starts_with("?class")
+                }) =>
+            {
+                self.fact("reflection.subclasses", at);
+            }
+            "__globals__" | "__builtins__" => {
+                let escaped = owner.names.iter().any(|n| n.starts_with("?class"));
+                if escaped {
+                    self.fact("reflection.globals", at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn subscript(&mut self, subscript: &'a ruff_python_ast::ExprSubscript) -> Value {
+        let owner = self.value(&subscript.value);
+        if let Expr::Slice(slice) = &*subscript.slice {
+            let mut bound = |e: &'a Option<Box<Expr>>| e.as_ref().map(|e| self.value(e));
+            let (lower, upper, step) = (bound(&slice.lower), bound(&slice.upper), bound(&slice.step));
+            let number = |v: &Option<Value>| match v {
+                None => Some(None),
+                Some(v) => v.as_int().map(Some).or(matches!(v.known, Some(Const::Nothing)).then_some(None)),
+            };
+            if owner.names.is_empty()
+                && let (Some(lower), Some(upper), Some(step)) =
+                    (number(&lower), number(&upper), number(&step))
+                && let Some(value) = fold::slice(&owner, lower, upper, step.unwrap_or(1).clamp(-1024, 1024))
+                    .filter(|_| step != Some(0))
+            {
+                return value;
+            }
+            return Value { known: None, ..owner };
+        }
+        let key = self.value(&subscript.slice);
+        let mut result = Value::default();
+        for own in &owner.names {
+            let Some(text) = key.as_whole_text() else {
+                result.names.push(format!("{own}[]").into());
+                continue;
+            };
+            match &**own {
+                "sys.modules" => result.names.push(text.into()),
+                "globals()" | "locals()" | "vars()" => result = self.lookup(text).or(&result),
+                "os.environ" => result = environment(text).or(&result),
+                _ => match own.strip_suffix(".__dict__") {
+                    Some(base) => {
+                        let owner = Value::name(base);
+                        let found = self.member(&owner, text, span(subscript.range()));
+                        self.reached(&found, &key, span(subscript.range()));
+                        result = found.or(&result);
+                    }
+                    None => result.names.push(format!("{own}[]").into()),
+                },
+            }
+        }
+        if let Some(element) = fold::index(&owner, &key) {
+            return element.or(&result);
+        }
+        let keep = if owner.is_named("os.environ") { !Origin::ENV.0 } else { !0 };
+        let listed = owner.names.iter().any(|n| n.ends_with(".__dict__"));
+        if listed { result } else { result.with_origin(Origin(owner.origin.0 & keep)) }
+    }
+
+    /// Something dangerous that was reached by a name in a string; worse when the string was put together.
+    pub(super) fn reached(&mut self, found: &Value, key: &Value, at: (usize, usize)) {
+        let sensitive = found.names.iter().any(|name| {
+            model::sink(name).is_some_and(|(l, _)| l != Language::Sql)
+                || model::spawns(name).is_some()
+                || matches!(&**name, "__import__" | "compile" | "ctypes.CDLL" | "marshal.loads")
+        });
+        if self.emit && sensitive {
+            self.fact(
+                if key.origin.has(Origin::COMPUTED) { "reflection.computed" } else { "reflection.constant" },
+                at,
+            );
+        }
+    }
+
+    fn fstring(&mut self, fstring: &'a ruff_python_ast::ExprFString) -> Value {
+        let mut text = String::new();
+        let mut origin = Origin::default();
+        let mut pieces = 0;
+        let mut chain = Vec::new();
+        for part in fstring.value.iter() {
+            match part {
+                FStringPart::Literal(literal) => text.push_str(literal.as_str()),
+                FStringPart::FString(inner) => {
+                    for element in inner.elements.iter() {
+                        match element {
+                            InterpolatedStringElement::Literal(literal) => text.push_str(&literal.value),
+                            InterpolatedStringElement::Interpolation(piece) => {
+                                let value = self.value(&piece.expression);
+                                origin |= value.origin;
+                                pieces += 1;
+                                if chain.is_empty() {
+                                    chain.clone_from(&value.chain);
+                                }
+                                text.push_str(&value.text_or_hole());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        let mut value = Value::text(&text).with_origin(origin);
+        value.chain = chain;
+        if pieces > 0 {
+            value.origin |= Origin::COMPUTED;
+            self.tell_computed(&value, span(fstring.range()));
+        } else {
+            self.tell_text(&text, span(fstring.range()));
+        }
+        value
+    }
+
+    /// A comprehension whose elements are all kept.
+    fn listed(&mut self, generators: &'a [Comprehension], element: &'a Expr) -> Value {
+        if let Some(first) = generators.first() {
+            let iterated = self.quietly(&first.iter);
+            self.huge_list(&iterated, span(first.iter.range()));
+        }
+        self.comprehension(generators, element)
+    }
+
+    fn comprehension(&mut self, generators: &'a [Comprehension], element: &'a Expr) -> Value {
+        self.scopes.push(Scope::default());
+        let value = self.generate(generators, element);
+        self.scopes.pop();
+        value
+    }
+
+    fn generate(&mut self, generators: &'a [Comprehension], element: &'a Expr) -> Value {
+        let Some((first, rest)) = generators.split_first() else { return self.value(element) };
+        let iterated = self.value(&first.iter);
+        if rest.is_empty()
+            && first.ifs.is_empty()
+            && let Some(items) =
+                iterated.elements().filter(|items| items.len() <= 16_384 && iterated.names.is_empty())
+        {
+            // Only the first element is told; the others differ in content alone.
+            let mut out = Vec::with_capacity(items.len());
+            let emit = self.emit;
+            for item in items {
+                if !self.cx.tick() {
+                    break;
+                }
+                self.assign(&first.target, item);
+                out.push(self.value(element));
+                self.emit = false;
+            }
+            self.emit = emit;
+            let mut value = Value::list(out).with_origin(iterated.origin);
+            value.chain.clone_from(&iterated.chain);
+            return value;
+        }
+        let item = self.element(&iterated);
+        self.assign(&first.target, item);
+        for test in &first.ifs {
+            self.value(test);
+        }
+        let outer = self.spot;
+        self.spot |= crate::rules::Spot::LOOP;
+        let value = self.generate(rest, element);
+        self.spot = outer;
+        Value { names: vec!["?list".into()], origin: value.origin | iterated.origin, ..Value::default() }
+    }
+
+    /// What iterating over a value gives.
+    pub(super) fn element(&self, iterated: &Value) -> Value {
+        let first = if iterated.names.is_empty() {
+            iterated.elements().and_then(|items| items.into_iter().next())
+        } else {
+            None
+        };
+        match first {
+            // All elements are possible: the first stands for them with its content unknown, unless it is a name.
+            Some(first) if !first.names.is_empty() => first.with_origin(iterated.origin),
+            Some(_) => Value::default().with_origin(iterated.origin),
+            None => Value {
+                names: iterated
+                    .names
+                    .iter()
+                    .filter(|n| !n.starts_with('?') && n.len() < 160)
+                    .map(|n| format!("{n}[]").into())
+                    .collect(),
+                origin: iterated.origin,
+                ..Value::default()
+            },
+        }
+    }
+
+    fn lambda(&mut self, lambda: &'a ruff_python_ast::ExprLambda) -> Value {
+        let mut scope = Scope::default();
+        let name: Rc<str> = format!("lambda{}", u32::from(lambda.start())).into();
+        let known = self.functions.entry(name.clone()).or_default().params.clone();
+        for parameter in lambda.parameters.iter().flat_map(|p| p.iter_non_variadic_params()) {
+            let own: Rc<str> = parameter.parameter.name.as_str().into();
+            let value = known.iter().find(|(k, _)| *k == own).map(|(_, v)| v.clone()).unwrap_or_default();
+            scope.vars.insert(own, value.with_origin(Origin::PARAM));
+        }
+        self.scopes.push(scope);
+        let outer = std::mem::replace(&mut self.spot, 0);
+        let result = self.value(&lambda.body);
+        self.spot = outer;
+        self.scopes.pop();
+        let params: Vec<(Rc<str>, Value)> = match (&lambda.parameters, known.is_empty()) {
+            (Some(p), true) => p
+                .iter_non_variadic_params()
+                .map(|p| (p.parameter.name.as_str().into(), Value::default()))
+                .collect(),
+            _ => known,
+        };
+        let function = self.functions.entry(name.clone()).or_default();
+        function.params = params;
+        function.returns = result;
+        Value::name(&format!("@{name}"))
+    }
+
+    pub(super) fn add_return(&mut self, value: &Value) {
+        if let Some(name) = self.function.clone() {
+            let function = self.functions.entry(name).or_default();
+            function.returns = value.clone().or(&function.returns);
+        }
+    }
+
+    /// A text as it stands in the source.
+    fn tell_text(&mut self, text: &str, at: (usize, usize)) {
+        if !self.emit || text.len() < 4 {
+            return;
+        }
+        let raw = self.source.get(at.0..at.1).unwrap_or("");
+        let escaped = raw.contains('\\');
+        let candidates = std::mem::take(&mut self.strings);
+        self.cx.text(
+            TextKind::String,
+            if escaped { None } else { Some(&candidates) },
+            text,
+            at,
+            if escaped && self.hidden_by_escapes(raw) { &["escapes"] } else { &[] },
+        );
+        self.strings = candidates;
+        self.cx.encoded(text, at);
+    }
+
+    fn hidden_by_escapes(&self, raw: &str) -> bool {
+        raw.matches("\\x").count() + raw.matches("\\u").count() >= 4
+    }
+
+    /// A text that was put together.
+    pub(super) fn tell_computed(&mut self, value: &Value, at: (usize, usize)) {
+        if self.emit
+            && let Some(text) = value.as_text().filter(|t| t.len() >= 4)
+        {
+            let chain = value.chain.clone();
+            self.cx.text(TextKind::String, None, text, at, &chain);
+        }
+    }
+
+    pub(super) fn fact(&mut self, name: &str, at: (usize, usize)) {
+        if self.emit {
+            self.cx.fact_with(Language::Python, name, at, &[], self.spot);
+        }
+    }
+
+    pub(super) fn fact_with(&mut self, name: &str, args: &[Value], at: (usize, usize)) {
+        if self.emit {
+            self.cx.fact_with(Language::Python, name, at, args, self.spot);
+        }
+    }
+}
+
+/// A variable of the environment: the home folder by its usual name, others as text that a path can contain.
+pub(super) fn environment(name: &str) -> Value {
+    match name {
+        "HOME" | "USERPROFILE" => Value::text("~").with_origin(Origin::HOME),
+        "TMPDIR" | "TEMP" | "TMP" => Value::text("/tmp").with_origin(Origin::TEMP),
+        "APPDATA" | "LOCALAPPDATA" | "PROGRAMDATA" => Value::text(&format!("%{name}%")),
+        _ => Value::default(),
+    }
+}
+
+/// Paths joined: an absolute right side replaces the left.
+pub(super) fn path_join(left: &Value, right: &Value) -> Value {
+    let rest = right.text_or_hole();
+    let text = if rest.starts_with('/') {
+        rest
+    } else {
+        let mut text = left.text_or_hole();
+        if !text.ends_with('/') {
+            text.push('/');
+        }
+        text + &rest
+    };
+    let mut value = Value::text(&text).with_origin(left.origin | right.origin);
+    if text.starts_with(HOLE) && left.as_text().is_none() && right.as_text().is_none() {
+        value.known = None;
+    }
+    value.names.clone_from(&left.names);
+    value
+}
+
+/// All values joined as one path.
+pub(super) fn join_all(values: &[Value]) -> Value {
+    values.iter().skip(1).fold(values.first().cloned().unwrap_or_default(), |sum, v| path_join(&sum, v))
+}
+
+/// Texts joined without a separator.
+pub(super) fn concat_all(values: &[Value]) -> Value {
+    values.iter().fold(Value::text(""), |sum, v| concat(&sum, v))
+}

@@ -1,0 +1,255 @@
+//! Loops and recursion that nothing ends, and what grows without bound.
+
+use super::{Pending, Python, model, span};
+use crate::value::{Const, Value};
+use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
+use ruff_python_ast::{Expr, Operator, Stmt, StmtWhile};
+use ruff_text_size::Ranged;
+
+/// 512 MiB, or as many elements: what a single expression may plainly ask for.
+const HUGE: i64 = 1 << 29;
+
+#[derive(Default)]
+struct Body {
+    ends: bool,
+    waits: bool,
+    calls: u32,
+    quiet_calls: u32,
+    inner: u32,
+}
+
+impl<'a> Visitor<'a> for Body {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Return(_) | Stmt::Raise(_) => self.ends = true,
+            Stmt::Break(_) if self.inner == 0 => self.ends = true,
+            Stmt::While(_) | Stmt::For(_) => {
+                self.inner += 1;
+                walk_stmt(self, stmt);
+                self.inner -= 1;
+            }
+            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {}
+            _ => walk_stmt(self, stmt),
+        }
+    }
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Yield(_) | Expr::YieldFrom(_) | Expr::Await(_) => self.ends = true,
+            Expr::Call(call) => {
+                self.calls += 1;
+                let name = match &*call.func {
+                    Expr::Name(name) => name.id.as_str(),
+                    Expr::Attribute(attribute) => attribute.attr.as_str(),
+                    _ => "",
+                };
+                if model::waits(name) {
+                    self.waits = true;
+                }
+                if matches!(name, "exit" | "quit" | "_exit" | "abort") {
+                    self.ends = true;
+                }
+                if matches!(
+                    name,
+                    "print"
+                        | "append"
+                        | "extend"
+                        | "fork"
+                        | "Popen"
+                        | "start"
+                        | "Thread"
+                        | "Process"
+                        | "write"
+                        | "open"
+                        | "randint"
+                        | "random"
+                        | "urandom"
+                        | "add"
+                        | "insert"
+                        | "bytearray"
+                        | "str"
+                        | "int"
+                        | "range"
+                        | "len"
+                        | "hash"
+                        | "sha256"
+                        | "md5"
+                        | "hexdigest"
+                        | "encode"
+                        | "system"
+                        | "sqrt"
+                        | "choice"
+                        | "sendto"
+                ) {
+                    self.quiet_calls += 1;
+                }
+                walk_expr(self, expr);
+            }
+            Expr::Lambda(_) => {}
+            _ => walk_expr(self, expr),
+        }
+    }
+}
+
+fn body_of(body: &[Stmt]) -> Body {
+    let mut found = Body::default();
+    for stmt in body {
+        found.visit_stmt(stmt);
+    }
+    found
+}
+
+/// Whether nothing is waited for, and every call in the body is known to return.
+pub(super) fn is_busy(body: &[Stmt]) -> bool {
+    let body = body_of(body);
+    !body.waits && body.calls == body.quiet_calls
+}
+
+/// Whether a condition is written out of literals only.
+pub(super) fn is_constant(test: &Expr) -> bool {
+    match test {
+        Expr::NumberLiteral(_) | Expr::BooleanLiteral(_) | Expr::StringLiteral(_) => true,
+        Expr::UnaryOp(op) => is_constant(&op.operand),
+        Expr::Compare(compare) => is_constant(&compare.left) && compare.comparators.iter().all(is_constant),
+        Expr::List(list) => list.elts.iter().all(is_constant),
+        Expr::Tuple(tuple) => tuple.elts.iter().all(is_constant),
+        _ => false,
+    }
+}
+
+/// Whether something in the body can leave the loop.
+pub(super) fn ends(body: &[Stmt]) -> bool {
+    body_of(body).ends
+}
+
+/// Whether the body waits for something.
+pub(super) fn waits(body: &[Stmt]) -> bool {
+    body_of(body).waits
+}
+
+impl<'a> Python<'_, '_, 'a> {
+    /// A loop that cannot end and that only burns: nothing is waited for, and every call in it is known to return.
+    pub(super) fn endless_loop(&mut self, stmt: &'a StmtWhile) {
+        if is_busy(&stmt.body) {
+            self.fact("loop.endless", span(stmt.range()));
+        }
+    }
+
+    /// A function that calls itself before anything could stop it.
+    pub(super) fn endless_recursion(&mut self, pending: &Pending<'a>) {
+        let own = pending.name.rsplit('.').next().unwrap_or(&pending.name);
+        for stmt in pending.body {
+            let expression = match stmt {
+                Stmt::Expr(stmt) => &*stmt.value,
+                Stmt::Assign(stmt)
+                    if !stmt.targets.iter().any(|t| matches!(t, Expr::Name(n) if n.id.as_str() == own)) =>
+                {
+                    &*stmt.value
+                }
+                Stmt::Return(stmt) => match &stmt.value {
+                    Some(value) => &**value,
+                    None => return,
+                },
+                Stmt::Pass(_) | Stmt::Import(_) | Stmt::AugAssign(_) => continue,
+                _ => return,
+            };
+            if calls_itself(expression, own, pending.class.is_some()) {
+                self.fact("recursion.endless", span(stmt.range()));
+                return;
+            }
+            if matches!(stmt, Stmt::Return(_)) {
+                return;
+            }
+        }
+    }
+
+    /// Multiplications and powers whose result does not fit.
+    pub(super) fn oversize(&mut self, op: Operator, left: &Value, right: &Value, at: (usize, usize)) {
+        match op {
+            Operator::Mult => {
+                let (sized, times) = if right.as_int().is_some() { (left, right) } else { (right, left) };
+                let one = match &sized.known {
+                    Some(Const::Text(text)) => text.len(),
+                    Some(Const::Bytes(bytes)) => bytes.len(),
+                    Some(Const::List(items)) => items.len() * 8,
+                    _ => return,
+                };
+                let total =
+                    times.as_int().unwrap_or(0).saturating_mul(i64::try_from(one).unwrap_or(i64::MAX));
+                if total >= HUGE {
+                    self.fact("memory.huge", at);
+                }
+            }
+            Operator::Pow => {
+                if let (Some(base), Some(power)) = (left.as_int(), right.as_int())
+                    && base > 1
+                    && power >= 10_000_000
+                {
+                    self.fact("memory.huge", at);
+                }
+            }
+            Operator::LShift
+                if left.as_int().is_some() && right.as_int().is_some_and(|n| n > 4_000_000_000) =>
+            {
+                self.fact("memory.huge", at);
+            }
+            _ => {}
+        }
+    }
+
+    /// A list of more elements than fit.
+    pub(super) fn huge_list(&mut self, iterated: &Value, at: (usize, usize)) {
+        if iterated.names.iter().any(|n| &**n == "?huge" || &**n == "itertools.count()") {
+            self.fact("memory.huge", at);
+        }
+    }
+
+    /// Constructors that ask for memory by a number.
+    pub(super) fn huge_call(&mut self, name: &str, args: &[Value], at: (usize, usize)) {
+        let first = args.first().and_then(Value::as_int).unwrap_or(0);
+        match name {
+            "bytearray"
+            | "bytes"
+            | "os.urandom"
+            | "numpy.zeros"
+            | "numpy.ones"
+            | "numpy.empty"
+            | "numpy.random.rand"
+            | "torch.zeros"
+            | "ctypes.create_string_buffer"
+            | "secrets.token_bytes"
+                if first >= HUGE =>
+            {
+                self.fact("memory.huge", at);
+            }
+            "list" | "tuple" | "set" | "sorted" | "sum" | "max" => {
+                if let Some(iterated) =
+                    args.first().filter(|_| matches!(name, "list" | "tuple" | "set" | "sorted"))
+                {
+                    self.huge_list(&iterated.clone(), at);
+                }
+            }
+            "*.truncate" => {}
+            _ => {}
+        }
+    }
+}
+
+fn calls_itself(expression: &Expr, own: &str, method: bool) -> bool {
+    match expression {
+        Expr::Call(call) => {
+            let itself = match &*call.func {
+                Expr::Name(name) => !method && name.id.as_str() == own,
+                Expr::Attribute(attribute) => {
+                    method
+                        && attribute.attr.as_str() == own
+                        && matches!(&*attribute.value, Expr::Name(n) if n.id.as_str() == "self")
+                }
+                _ => false,
+            };
+            itself || call.arguments.args.iter().any(|a| calls_itself(a, own, method))
+        }
+        Expr::BinOp(op) => calls_itself(&op.left, own, method) || calls_itself(&op.right, own, method),
+        Expr::Tuple(tuple) => tuple.elts.iter().any(|e| calls_itself(e, own, method)),
+        _ => false,
+    }
+}

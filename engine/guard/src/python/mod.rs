@@ -1,0 +1,263 @@
+//! Python: names resolved through scopes, constants folded, calls told with what their arguments may be.
+//!
+//! A module is walked twice: first to learn what functions are called with and return, then to tell. Function bodies
+//! are walked after the block that defines them, so that what they use of it is known.
+
+mod call;
+mod expression;
+pub(crate) mod fold;
+mod loops;
+mod model;
+mod statement;
+
+use crate::limits::too_deep;
+use crate::report::PartState;
+use crate::rules::{Language, TextKind};
+use crate::scan::Cx;
+use crate::value::{Origin, Value};
+use ruff_python_ast::{Expr, Mod, Parameters, Stmt};
+use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
+use ruff_text_size::{Ranged, TextRange};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+
+/// Reads a Python source.
+pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
+    if source.len() > cx.limits.parse_bytes {
+        cx.not_read("source too large to parse");
+        return PartState::Skipped("source too large to parse".to_owned());
+    }
+    if let Some(why) = too_deep(source, cx.limits, true) {
+        cx.not_read(why);
+        return PartState::Skipped(why.to_owned());
+    }
+    let parsed = parse_unchecked(source, ParseOptions::from(Mode::Ipython));
+    let clean = parsed.has_valid_syntax();
+    let body: &[Stmt] = match parsed.syntax() {
+        Mod::Module(module) => &module.body,
+        Mod::Expression(_) => &[],
+    };
+    if !source.is_ascii() {
+        lookalikes(cx, source, parsed.tokens());
+    }
+    let comments = cx.pack.text_candidates(TextKind::Comment, source);
+    if !comments.is_empty() {
+        for token in parsed.tokens() {
+            if token.kind() == ruff_python_ast::token::TokenKind::Comment {
+                let range = token.range();
+                cx.text(TextKind::Comment, Some(&comments), &source[range], span(range), &[]);
+            }
+        }
+    }
+    let strings = cx.pack.text_candidates(TextKind::String, source);
+    let mut py = Python::new(cx, source, strings, comments.clone());
+    py.module(body);
+    let (functions, attributes, globals) = (py.functions, py.attributes, py.scopes.swap_remove(0).vars);
+    let (strings, comments, signatures) = (py.strings, py.comments, py.signatures);
+    let mut py = Python::new(cx, source, strings, comments);
+    py.signatures = signatures;
+    py.functions = functions;
+    py.attributes = attributes;
+    py.last_globals = globals;
+    py.emit = true;
+    py.module(body);
+    if !clean {
+        cx.fact(Language::Python, "parse.partial", (0, 0));
+    }
+    if clean { PartState::Parsed } else { PartState::Recovered }
+}
+
+/// A range as a pair.
+fn span(range: TextRange) -> (usize, usize) {
+    (range.start().to_usize(), range.end().to_usize())
+}
+
+/// What is known of a function.
+#[derive(Clone, Default)]
+struct Function {
+    /// What its parameters were called with, by position, then by name.
+    params: Vec<(Rc<str>, Value)>,
+    /// What it may return.
+    returns: Value,
+    /// Its first parameter is the instance.
+    method: bool,
+}
+
+/// A body that is walked once its block is done.
+struct Pending<'a> {
+    name: Rc<str>,
+    params: &'a Parameters,
+    body: &'a [Stmt],
+    class: Option<Rc<str>>,
+}
+
+#[derive(Default)]
+struct Scope {
+    vars: FxHashMap<Rc<str>, Value>,
+    globals: FxHashSet<Rc<str>>,
+    /// Class bodies are not visible from the functions inside them.
+    class: bool,
+}
+
+struct Python<'c, 'p, 'a> {
+    cx: &'c mut Cx<'p>,
+    source: &'a str,
+    /// Text rules that can match in this source.
+    strings: Vec<usize>,
+    comments: Vec<usize>,
+    scopes: Vec<Scope>,
+    pending: Vec<Vec<Pending<'a>>>,
+    functions: FxHashMap<Rc<str>, Function>,
+    /// `C.x` for what methods store in `self.x`, and `C` for the bases.
+    attributes: FxHashMap<Rc<str>, Value>,
+    last_globals: FxHashMap<Rc<str>, Value>,
+    /// Parameter names of every function that was seen.
+    signatures: FxHashMap<Rc<str>, Vec<Rc<str>>>,
+    class: Option<Rc<str>>,
+    function: Option<Rc<str>>,
+    /// Tell, or only learn.
+    emit: bool,
+    /// Bits of `Spot`.
+    spot: u32,
+    depth: usize,
+}
+
+impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
+    fn new(cx: &'c mut Cx<'p>, source: &'a str, strings: Vec<usize>, comments: Vec<usize>) -> Self {
+        Python {
+            cx,
+            source,
+            strings,
+            comments,
+            scopes: vec![Scope::default()],
+            pending: Vec::new(),
+            functions: FxHashMap::default(),
+            attributes: FxHashMap::default(),
+            last_globals: FxHashMap::default(),
+            signatures: FxHashMap::default(),
+            class: None,
+            function: None,
+            emit: false,
+            spot: 0,
+            depth: 0,
+        }
+    }
+
+    fn module(&mut self, body: &'a [Stmt]) {
+        self.spot = crate::rules::Spot::TOP;
+        self.block_with_functions(body);
+    }
+
+    /// A block, then the bodies of the functions that it defines.
+    fn block_with_functions(&mut self, body: &'a [Stmt]) {
+        self.pending.push(Vec::new());
+        self.block(body);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        let spot = self.spot;
+        for pending in self.pending.pop().unwrap_or_default() {
+            self.spot = 0;
+            self.function_body(&pending);
+        }
+        self.spot = spot;
+    }
+
+    fn function_body(&mut self, pending: &Pending<'a>) {
+        if self.depth > 60 {
+            self.cx.not_read("functions nested too deeply");
+            return;
+        }
+        let known = self.functions.entry(pending.name.clone()).or_default().params.clone();
+        let mut scope = Scope::default();
+        for (at, parameter) in pending.params.iter_non_variadic_params().enumerate() {
+            let name: Rc<str> = parameter.parameter.name.as_str().into();
+            let instance = at == 0 && pending.class.is_some();
+            let value = if let (true, Some(class)) = (instance, &pending.class) {
+                Value::name(&format!("@{class}()"))
+            } else {
+                let default = parameter.default.as_deref().map(|d| self.quietly(d));
+                let given = known.iter().find(|(own, _)| *own == name).map(|(_, v)| v.clone());
+                let value = match (given, default) {
+                    (Some(given), Some(default)) => given.or(&default),
+                    (Some(value), None) | (None, Some(value)) => value,
+                    (None, None) => Value::default(),
+                };
+                value.with_origin(Origin::PARAM)
+            };
+            scope.vars.insert(name, value);
+        }
+        for variadic in pending.params.vararg.iter().chain(&pending.params.kwarg) {
+            scope.vars.insert(variadic.name.as_str().into(), Value::default().with_origin(Origin::PARAM));
+        }
+        let outer = (self.class.take(), self.function.take());
+        self.class.clone_from(&pending.class);
+        self.function = Some(pending.name.clone());
+        self.scopes.push(scope);
+        self.depth += 1;
+        self.endless_recursion(pending);
+        self.block_with_functions(pending.body);
+        self.depth -= 1;
+        self.scopes.pop();
+        (self.class, self.function) = outer;
+    }
+
+    /// An expression's value without telling.
+    fn quietly(&mut self, expression: &'a Expr) -> Value {
+        let emit = std::mem::replace(&mut self.emit, false);
+        let value = self.value(expression);
+        self.emit = emit;
+        value
+    }
+
+    fn lookup(&self, name: &str) -> Value {
+        let innermost = self.scopes.len() - 1;
+        for (at, scope) in self.scopes.iter().enumerate().rev() {
+            if scope.class && at != innermost {
+                continue;
+            }
+            if let Some(value) = scope.vars.get(name) {
+                return value.clone();
+            }
+        }
+        if let Some(value) = self.last_globals.get(name) {
+            return value.clone();
+        }
+        if model::is_builtin(name) {
+            return Value::name(if name == "__builtins__" { "builtins" } else { name });
+        }
+        match name {
+            "__file__" => Value::default().with_origin(Origin::SELF_FILE),
+            "__doc__" => Value::name("__doc__").with_origin(Origin::SELF_FILE),
+            _ => Value::default(),
+        }
+    }
+
+    fn bind(&mut self, name: &str, value: Value) {
+        let innermost = self.scopes.len() - 1;
+        let global = self.scopes[innermost].globals.contains(name);
+        let scope = &mut self.scopes[if global { 0 } else { innermost }];
+        // Branches and loops are not told apart: what a name stood for before, it may still stand for.
+        let value = match scope.vars.get(name) {
+            Some(older) if global || older.names.iter().any(|n| !n.starts_with('@')) => value.or(older),
+            Some(older) => value.with_origin(Origin(older.origin.0 & !Origin::COMPUTED.0)),
+            None => value,
+        };
+        scope.vars.insert(name.into(), value);
+    }
+}
+
+/// Identifiers that are folded into others: mathematical letters for `system`.
+fn lookalikes(cx: &mut Cx<'_>, source: &str, tokens: &[ruff_python_ast::token::Token]) {
+    use unicode_normalization::UnicodeNormalization as _;
+    for token in tokens.iter().filter(|t| t.kind() == ruff_python_ast::token::TokenKind::Name) {
+        let word = &source[token.range()];
+        if !word.is_ascii() {
+            let folded: String = word.nfkc().collect();
+            if folded.is_ascii() && folded.len() > 2 {
+                cx.fact(Language::Python, "hidden.lookalike", span(token.range()));
+            }
+        }
+    }
+}

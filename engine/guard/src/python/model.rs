@@ -1,0 +1,345 @@
+//! What the analyser knows about Python's library: not what is dangerous, only what things are.
+
+use crate::rules::Language;
+use crate::value::Origin;
+
+/// Builtins by name, so that an unbound name is known to be one.
+pub(super) fn is_builtin(name: &str) -> bool {
+    matches!(
+        name,
+        "eval"
+            | "exec"
+            | "compile"
+            | "open"
+            | "__import__"
+            | "getattr"
+            | "setattr"
+            | "delattr"
+            | "globals"
+            | "locals"
+            | "vars"
+            | "input"
+            | "chr"
+            | "ord"
+            | "bytes"
+            | "bytearray"
+            | "str"
+            | "int"
+            | "list"
+            | "tuple"
+            | "set"
+            | "dict"
+            | "map"
+            | "filter"
+            | "range"
+            | "reversed"
+            | "iter"
+            | "next"
+            | "zip"
+            | "print"
+            | "type"
+            | "object"
+            | "help"
+            | "breakpoint"
+            | "len"
+            | "format"
+            | "repr"
+            | "ascii"
+            | "sorted"
+            | "get_ipython"
+            | "enumerate"
+            | "sum"
+            | "any"
+            | "all"
+            | "hex"
+            | "bin"
+            | "super"
+            | "isinstance"
+            | "memoryview"
+            | "__builtins__"
+    )
+}
+
+/// Where what a call returns, or a name holds, comes from; `None` for everything ordinary.
+pub(super) fn origin(name: &str) -> Origin {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let by_method = match last {
+        "recv" | "recvfrom" | "recv_into" | "recvmsg" | "recv_bytes" | "getresponse" | "retrbinary" => {
+            Origin::NET
+        }
+        "decrypt" | "decrypt_and_verify" => Origin::DECODED,
+        "encrypt" | "encrypt_and_digest" | "encryptor" => Origin::ENCRYPTED,
+        "communicate" | "check_output" | "getoutput" | "getstatusoutput" => Origin::OUTPUT,
+        _ => Origin::default(),
+    };
+    by_method
+        | match name {
+            "requests.get"
+            | "requests.post"
+            | "requests.request"
+            | "requests.put"
+            | "requests.Session().get"
+            | "requests.session().get"
+            | "requests.Session().post"
+            | "urllib.request.urlopen"
+            | "urllib.urlopen"
+            | "urllib2.urlopen"
+            | "httpx.get"
+            | "httpx.post"
+            | "httpx.Client().get"
+            | "httpx.stream"
+            | "urllib3.PoolManager().request"
+            | "aiohttp.ClientSession().get"
+            | "websocket.create_connection"
+            | "websockets.connect"
+            | "dns.resolver.resolve"
+            | "dns.resolver.query"
+            | "ftplib.FTP().retrlines"
+            | "imaplib.IMAP4_SSL().fetch"
+            | "paho.mqtt.client.Client"
+            | "urllib.request.build_opener"
+            | "urllib.request.URLopener"
+            | "socket.create_connection().makefile" => Origin::NET,
+            "input" | "sys.argv" | "sys.stdin" | "raw_input" | "getpass.getpass" => Origin::INPUT,
+            "os.environ" => Origin::ENV,
+            "flask.request" | "bottle.request" | "django.http.HttpRequest" => Origin::REQUEST | Origin::INPUT,
+            "subprocess.run"
+            | "subprocess.Popen"
+            | "subprocess.check_output"
+            | "os.popen"
+            | "subprocess.getoutput"
+            | "asyncio.create_subprocess_shell"
+            | "asyncio.create_subprocess_exec"
+            | "commands.getoutput" => Origin::OUTPUT,
+            "platform.node" | "socket.gethostname" | "getpass.getuser" | "os.getlogin" | "platform.uname"
+            | "os.uname" | "socket.getfqdn" | "uuid.getnode" | "platform.platform" | "psutil.users" => {
+                Origin::HOST
+            }
+            "PIL.ImageGrab.grab"
+            | "pyautogui.screenshot"
+            | "mss.mss"
+            | "cv2.VideoCapture"
+            | "sounddevice.rec"
+            | "pyaudio.PyAudio"
+            | "pyperclip.paste"
+            | "win32clipboard.GetClipboardData"
+            | "tkinter.Tk().clipboard_get" => Origin::KEYS,
+            "tempfile.mkdtemp"
+            | "tempfile.mkstemp"
+            | "tempfile.gettempdir"
+            | "tempfile.TemporaryDirectory"
+            | "tempfile.NamedTemporaryFile"
+            | "tempfile.mktemp"
+            | "tempfile.TemporaryFile" => Origin::TEMP,
+            "os.path.expanduser" => Origin::default(),
+            "pathlib.Path.home" => Origin::HOME,
+            "os.walk"
+            | "os.listdir"
+            | "os.scandir"
+            | "glob.glob"
+            | "glob.iglob"
+            | "os.fwalk"
+            | "pathlib.Path().rglob"
+            | "pathlib.Path().glob"
+            | "pathlib.Path().iterdir"
+            | "pathlib.Path().walk"
+            | "pathlib.Path.home().rglob"
+            | "pathlib.Path.home().glob" => Origin::TREE,
+            "os.urandom"
+            | "secrets.token_bytes"
+            | "random.randbytes"
+            | "Crypto.Random.get_random_bytes"
+            | "random._urandom" => Origin::RANDOM,
+            "pickle.loads" | "pickle.load" | "marshal.loads" | "dill.loads" => Origin::PICKLED,
+            "compile" => Origin::CODE,
+            "open"
+            | "io.open"
+            | "codecs.open"
+            | "pathlib.Path().read_text"
+            | "pathlib.Path().read_bytes"
+            | "pathlib.Path().open" => Origin::FILE,
+            "browser_cookie3.chrome"
+            | "browser_cookie3.load"
+            | "browser_cookie3.firefox"
+            | "keyring.get_password"
+            | "win32crypt.CryptUnprotectData" => Origin::SECRET,
+            "mmap.mmap" | "ctypes.windll.kernel32.VirtualAlloc" => Origin::MAPPED,
+            _ => Origin::default(),
+        }
+}
+
+/// Which argument of a call is executed, and as what.
+pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
+    Some(match name {
+        "eval"
+        | "exec"
+        | "compile"
+        | "execfile"
+        | "code.InteractiveInterpreter().runsource"
+        | "code.InteractiveConsole().push"
+        | "builtins.eval"
+        | "timeit.timeit"
+        | "timeit.Timer"
+        | "_xxsubinterpreters.run_string"
+        | "cProfile.run"
+        | "profile.run"
+        | "pdb.run"
+        | "pdb.runeval"
+        | "numexpr.evaluate"
+        | "doctest.script_from_examples" => (Language::Python, 0),
+        "os.system"
+        | "os.popen"
+        | "get_ipython().system"
+        | "get_ipython().getoutput"
+        | "IPython.get_ipython().system"
+        | "subprocess.getoutput"
+        | "subprocess.getstatusoutput"
+        | "commands.getoutput"
+        | "commands.getstatusoutput"
+        | "asyncio.create_subprocess_shell"
+        | "popen2.popen2"
+        | "posix.system"
+        | "nt.system"
+        | "os.startfile"
+        | "pexpect.spawn"
+        | "pexpect.run"
+        | "paramiko.SSHClient().exec_command"
+        | "invoke.run"
+        | "fabric.api.run"
+        | "fabric.api.local" => (Language::Bash, 0),
+        _ => {
+            let (_, method) = name.rsplit_once('.')?;
+            match method {
+                "execute" | "executescript" | "executemany" | "raw" | "read_sql" | "exec_driver_sql"
+                | "execute_sql" => (Language::Sql, 0),
+                "exec_command" => (Language::Bash, 0),
+                _ => return None,
+            }
+        }
+    })
+}
+
+/// Calls that run a program given as a list or a line: where the program stands.
+pub(super) fn spawns(name: &str) -> Option<Spawn> {
+    Some(match name {
+        "subprocess.run"
+        | "subprocess.call"
+        | "subprocess.check_call"
+        | "subprocess.check_output"
+        | "subprocess.Popen"
+        | "psutil.Popen" => Spawn::List(0),
+        "asyncio.create_subprocess_exec" => Spawn::Rest(0),
+        "os.execl" | "os.execle" | "os.execlp" | "os.execlpe" => Spawn::Rest(1),
+        "os.execv"
+        | "os.execve"
+        | "os.execvp"
+        | "os.execvpe"
+        | "os.posix_spawn"
+        | "os.posix_spawnp"
+        | "multiprocessing.util.spawnv_passfds"
+        | "_posixsubprocess.fork_exec" => Spawn::List(1),
+        "os.spawnl" | "os.spawnle" | "os.spawnlp" | "os.spawnlpe" => Spawn::Rest(2),
+        "os.spawnv" | "os.spawnve" | "os.spawnvp" | "os.spawnvpe" => Spawn::List(2),
+        "pty.spawn" | "shutil.os.execvp" => Spawn::List(0),
+        _ => return None,
+    })
+}
+
+/// Where a spawn's command line stands.
+pub(super) enum Spawn {
+    /// A list (or a text) at this position.
+    List(usize),
+    /// All arguments from this position on.
+    Rest(usize),
+}
+
+/// Calls that call one of their arguments: its position or keyword.
+pub(super) fn calls_argument(name: &str) -> Option<(usize, &'static str)> {
+    Some(match name {
+        "map" | "filter" | "functools.partial" | "functools.reduce" | "atexit.register"
+        | "asyncio.to_thread" | "weakref.finalize" => (0, "function"),
+        "threading.Thread"
+        | "multiprocessing.Process"
+        | "threading.Timer"
+        | "multiprocessing.context.Process"
+        | "signal.signal"
+        | "sched.scheduler().enter" => (1, "target"),
+        "_thread.start_new_thread" | "thread.start_new_thread" => (0, "function"),
+        _ => {
+            let (_, method) = name.rsplit_once('.')?;
+            match method {
+                "submit" | "apply_async" | "apply" | "call_soon" | "starmap" | "map_async" => (0, "fn"),
+                "call_later" | "run_in_executor" | "after" => (1, "callback"),
+                _ => return None,
+            }
+        }
+    })
+}
+
+/// The decoder that a call stands for.
+pub(super) fn decoder(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "base64.b64decode"
+        | "base64.decodebytes"
+        | "base64.decodestring"
+        | "base64.urlsafe_b64decode"
+        | "base64.standard_b64decode"
+        | "binascii.a2b_base64" => "base64",
+        "base64.b32decode" => "base32",
+        "base64.b16decode" | "binascii.unhexlify" | "binascii.a2b_hex" | "bytes.fromhex"
+        | "bytearray.fromhex" => "hex",
+        "base64.b85decode" => "base85",
+        "base64.a85decode" => "ascii85",
+        "zlib.decompress" | "zlib.decompressobj().decompress" => "zlib",
+        "gzip.decompress" => "gzip",
+        "bz2.decompress" => "bzip2",
+        "lzma.decompress" => "lzma",
+        "urllib.parse.unquote" | "urllib.parse.unquote_plus" | "urllib.unquote" => "url",
+        _ => return None,
+    })
+}
+
+/// Loops that contain one of these wait for something: they are not busy.
+pub(super) fn waits(method: &str) -> bool {
+    matches!(
+        method,
+        "sleep"
+            | "accept"
+            | "recv"
+            | "recvfrom"
+            | "get"
+            | "input"
+            | "wait"
+            | "poll"
+            | "select"
+            | "read"
+            | "readline"
+            | "join"
+            | "acquire"
+            | "run_pending"
+            | "getch"
+            | "serve_forever"
+            | "handle_request"
+            | "waitpid"
+            | "pause"
+            | "next"
+            | "update"
+            | "recv_json"
+            | "recv_string"
+            | "waitKey"
+            | "flip"
+            | "popleft"
+            | "pop"
+            | "send"
+            | "step"
+            | "communicate"
+            | "receive"
+            | "consume"
+            | "urlopen"
+            | "exit"
+            | "_exit"
+            | "epoll"
+            | "tick"
+            | "pump"
+    )
+}

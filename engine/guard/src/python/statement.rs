@@ -1,0 +1,448 @@
+//! Statements: bindings, control flow, definitions.
+
+use super::{Pending, Python, Scope, span};
+use crate::rules::{Language, Spot, TextKind};
+use crate::value::{Const, Origin, Value};
+use ruff_python_ast::{ExceptHandler, Expr, Stmt};
+use ruff_text_size::Ranged;
+use std::rc::Rc;
+
+impl<'a> Python<'_, '_, 'a> {
+    pub(super) fn block(&mut self, body: &'a [Stmt]) {
+        for statement in body {
+            if !self.cx.tick() {
+                return;
+            }
+            self.statement(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::FunctionDef(def) => {
+                let name = self.qualified(def.name.as_str());
+                let mut value = Value::name(&format!("@{name}"));
+                for decorator in def.decorator_list.iter().rev() {
+                    value = self.decorated(decorator, &value);
+                }
+                for parameter in def.parameters.iter_non_variadic_params() {
+                    if let Some(default) = &parameter.default {
+                        self.value(default);
+                    }
+                }
+                let is_static = def
+                    .decorator_list
+                    .iter()
+                    .any(|d| matches!(&d.expression, Expr::Name(n) if n.id.as_str() == "staticmethod"));
+                let class =
+                    self.class.clone().filter(|_| self.scopes.last().is_some_and(|s| s.class) && !is_static);
+                self.functions.entry(name.as_str().into()).or_default().method = class.is_some();
+                self.bind(def.name.as_str(), value);
+                self.define(Pending {
+                    name: name.as_str().into(),
+                    params: &def.parameters,
+                    body: &def.body,
+                    class,
+                });
+            }
+            Stmt::ClassDef(def) => self.class(def),
+            Stmt::Return(ret) => {
+                if let Some(expression) = &ret.value {
+                    let value = self.value(expression);
+                    self.returned(&value, span(ret.range()));
+                }
+            }
+            Stmt::Delete(del) => del.targets.iter().for_each(|target| drop(self.value(target))),
+            Stmt::Assign(assign) => {
+                let value = self.value(&assign.value);
+                for target in &assign.targets {
+                    self.assign(target, value.clone());
+                }
+            }
+            Stmt::AugAssign(assign) => {
+                let (old, new) = (self.value(&assign.target), self.value(&assign.value));
+                if self.emit
+                    && self.spot & Spot::BUSY != 0
+                    && (new.as_text().is_some()
+                        || old.as_text().is_some()
+                        || assign.op == ruff_python_ast::Operator::Mult)
+                {
+                    self.fact("memory.endless", span(assign.range()));
+                }
+                self.oversize(assign.op, &old, &new, span(assign.range()));
+                let value = super::fold::binary(assign.op, &old, &new);
+                self.assign(&assign.target, value);
+            }
+            Stmt::AnnAssign(assign) => {
+                if let Some(value) = &assign.value {
+                    let value = self.value(value);
+                    self.assign(&assign.target, value);
+                }
+            }
+            Stmt::For(stmt) => {
+                let iterated = self.value(&stmt.iter);
+                let element = self.element(&iterated);
+                self.assign(&stmt.target, element);
+                let endless = iterated
+                    .names
+                    .iter()
+                    .any(|n| n.starts_with("itertools.count()") || n.starts_with("iter()"))
+                    && !super::loops::ends(&stmt.body);
+                self.looped(&stmt.body, endless, iterated.origin.has(Origin::TREE));
+                self.block(&stmt.orelse);
+            }
+            Stmt::While(stmt) => {
+                let test = self.value(&stmt.test);
+                let endless = test.truth() == Some(true)
+                    && super::loops::is_constant(&stmt.test)
+                    && !super::loops::ends(&stmt.body);
+                if endless && self.emit {
+                    self.endless_loop(stmt);
+                }
+                let outer = self.spot;
+                if endless && super::loops::is_busy(&stmt.body) {
+                    self.spot |= Spot::BUSY;
+                }
+                self.looped(&stmt.body, endless && !super::loops::waits(&stmt.body), false);
+                self.spot = outer;
+                self.block(&stmt.orelse);
+            }
+            Stmt::If(stmt) => {
+                self.value(&stmt.test);
+                self.block(&stmt.body);
+                for clause in &stmt.elif_else_clauses {
+                    if let Some(test) = &clause.test {
+                        self.value(test);
+                    }
+                    self.block(&clause.body);
+                }
+            }
+            Stmt::With(stmt) => {
+                for item in &stmt.items {
+                    let value = self.value(&item.context_expr);
+                    if let Some(target) = &item.optional_vars {
+                        self.assign(target, value);
+                    }
+                }
+                self.block(&stmt.body);
+            }
+            Stmt::Match(stmt) => {
+                self.value(&stmt.subject);
+                for case in &stmt.cases {
+                    if let Some(guard) = &case.guard {
+                        self.value(guard);
+                    }
+                    self.block(&case.body);
+                }
+            }
+            Stmt::Raise(stmt) => {
+                stmt.exc.iter().chain(&stmt.cause).for_each(|e| drop(self.value(e)));
+            }
+            Stmt::Try(stmt) => {
+                self.block(&stmt.body);
+                for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
+                    self.block(&handler.body);
+                }
+                self.block(&stmt.orelse);
+                self.block(&stmt.finalbody);
+            }
+            Stmt::Assert(stmt) => {
+                self.value(&stmt.test);
+                stmt.msg.iter().for_each(|e| drop(self.value(e)));
+            }
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    let module = alias.name.as_str();
+                    self.imported(module, span(alias.range()));
+                    match &alias.asname {
+                        Some(name) => self.bind(name.as_str(), Value::name(module)),
+                        None => {
+                            let top = module.split('.').next().unwrap_or(module);
+                            self.bind(top, Value::name(top));
+                        }
+                    }
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                let module = import.module.as_ref().map_or("", |m| m.as_str());
+                let dots = ".".repeat(import.level as usize);
+                if import.level == 0 {
+                    self.imported(module, span(import.range()));
+                }
+                for alias in &import.names {
+                    let name = alias.name.as_str();
+                    if name == "*" {
+                        self.bind_star(module);
+                        continue;
+                    }
+                    let full = if module.is_empty() {
+                        format!("{dots}{name}")
+                    } else {
+                        format!("{dots}{module}.{name}")
+                    };
+                    let value = self.named(canonical(&full));
+                    self.bind(alias.asname.as_ref().map_or(name, |n| n.as_str()), value);
+                }
+            }
+            Stmt::Global(stmt) => {
+                for name in &stmt.names {
+                    if let Some(scope) = self.scopes.last_mut() {
+                        scope.globals.insert(name.as_str().into());
+                    }
+                }
+            }
+            Stmt::Expr(stmt) => {
+                if let Expr::StringLiteral(doc) = &*stmt.value {
+                    if self.emit {
+                        let candidates = std::mem::take(&mut self.comments);
+                        self.cx.text(
+                            TextKind::Comment,
+                            Some(&candidates),
+                            doc.value.to_str(),
+                            span(doc.range()),
+                            &[],
+                        );
+                        self.comments = candidates;
+                    }
+                    return;
+                }
+                self.value(&stmt.value);
+            }
+            Stmt::IpyEscapeCommand(command) if self.emit => {
+                self.notebook_line(command.kind, &command.value, span(command.range()));
+            }
+            Stmt::TypeAlias(_)
+            | Stmt::Nonlocal(_)
+            | Stmt::Pass(_)
+            | Stmt::Break(_)
+            | Stmt::Continue(_)
+            | Stmt::IpyEscapeCommand(_) => {}
+        }
+    }
+
+    fn looped(&mut self, body: &'a [Stmt], endless: bool, walk: bool) {
+        let outer = self.spot;
+        self.spot |= Spot::LOOP;
+        if endless {
+            self.spot |= Spot::ENDLESS;
+        }
+        if walk {
+            self.spot |= Spot::WALK;
+        }
+        self.block(body);
+        self.spot = outer;
+    }
+
+    fn qualified(&self, name: &str) -> String {
+        match (&self.class, &self.function) {
+            (Some(class), _) if self.scopes.last().is_some_and(|s| s.class) => format!("{class}.{name}"),
+            (_, Some(function)) => format!("{function}.{name}"),
+            _ => name.to_owned(),
+        }
+    }
+
+    pub(super) fn define(&mut self, pending: Pending<'a>) {
+        let names =
+            pending.params.iter_non_variadic_params().map(|p| p.parameter.name.as_str().into()).collect();
+        self.signatures.insert(pending.name.clone(), names);
+        if let Some(list) = self.pending.last_mut() {
+            list.push(pending);
+        }
+    }
+
+    fn class(&mut self, def: &'a ruff_python_ast::StmtClassDef) {
+        let name: Rc<str> = self.qualified(def.name.as_str()).into();
+        let mut bases = Value::default();
+        if let Some(arguments) = &def.arguments {
+            for base in &arguments.args {
+                let value = self.value(base);
+                bases = value.or(&bases);
+            }
+            for keyword in &arguments.keywords {
+                self.value(&keyword.value);
+            }
+        }
+        self.attributes.insert(name.clone(), bases);
+        let outer = self.class.replace(name.clone());
+        self.scopes.push(Scope { class: true, ..Scope::default() });
+        self.pending.push(Vec::new());
+        self.block(&def.body);
+        for statement in &def.body {
+            if let Stmt::Assign(assign) = statement
+                && let [Expr::Name(target)] = &assign.targets[..]
+            {
+                let value = self.quietly(&assign.value);
+                self.attributes.insert(format!("{name}.{}", target.id).into(), value);
+            }
+        }
+        self.flush();
+        self.scopes.pop();
+        self.class = outer;
+        let mut value = Value::name(&format!("@{name}"));
+        for decorator in def.decorator_list.iter().rev() {
+            value = self.decorated(decorator, &value);
+        }
+        self.bind(def.name.as_str(), value);
+    }
+
+    fn decorated(&mut self, decorator: &'a ruff_python_ast::Decorator, value: &Value) -> Value {
+        let at = span(decorator.range());
+        let callee = self.value(&decorator.expression);
+        if callee.is_named("exec")
+            || callee.is_named("eval")
+            || callee.names.iter().any(|n| super::model::sink(n).is_some_and(|(l, _)| l == Language::Bash))
+        {
+            self.fact("decorator.exec", at);
+        }
+        self.invoke(&callee, None, std::slice::from_ref(value), &[], at).or(value)
+    }
+
+    fn returned(&mut self, value: &Value, at: (usize, usize)) {
+        let Some(name) = self.function.clone() else { return };
+        if self.emit
+            && (name.ends_with("__reduce__") || name.ends_with("__reduce_ex__"))
+            && let Some(Const::List(items)) = &value.known
+            && let Some(callee) = items.first().filter(|c| c.names.iter().any(|n| !n.starts_with('@')))
+        {
+            let dangerous = callee.names.iter().any(|n| {
+                super::model::sink(n).is_some()
+                    || super::model::spawns(n).is_some()
+                    || matches!(&**n, "eval" | "exec")
+            });
+            if dangerous {
+                self.fact("pickle.payload", at);
+            }
+            let args = items.get(1).and_then(Value::elements).unwrap_or_default();
+            self.invoke(&callee.clone(), None, &args, &[], at);
+        }
+        let function = self.functions.entry(name).or_default();
+        function.returns = value.clone().or(&function.returns);
+    }
+
+    pub(super) fn assign(&mut self, target: &'a Expr, value: Value) {
+        match target {
+            Expr::Name(name) => self.bind(name.id.as_str(), value),
+            Expr::Tuple(tuple) => self.unpack(&tuple.elts, &value),
+            Expr::List(list) => self.unpack(&list.elts, &value),
+            Expr::Starred(starred) => self.assign(&starred.value, Value::default().with_origin(value.origin)),
+            Expr::Attribute(attribute) => {
+                let owner = self.value(&attribute.value);
+                self.stored(&owner, attribute.attr.as_str(), &value, span(attribute.range()));
+            }
+            Expr::Subscript(subscript) => {
+                let owner = self.value(&subscript.value);
+                let key = self.value(&subscript.slice);
+                if self.emit && owner.is_named("os.environ") {
+                    self.fact_with("env.set", &[key, value.clone()], span(subscript.range()));
+                }
+                // A container knows where its content comes from.
+                if let Expr::Name(name) = &*subscript.value {
+                    let merged = owner.with_origin(value.origin);
+                    if let Some(slot) =
+                        self.scopes.iter_mut().rev().find_map(|s| s.vars.get_mut(name.id.as_str()))
+                    {
+                        slot.origin |= merged.origin;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn unpack(&mut self, targets: &'a [Expr], value: &Value) {
+        let items = value.elements().filter(|items| items.len() == targets.len());
+        for (at, target) in targets.iter().enumerate() {
+            let piece = match &items {
+                Some(items) => items[at].clone().with_origin(Origin(value.origin.0 & !Origin::COMPUTED.0)),
+                None => Value { known: None, chain: Vec::new(), ..value.clone() },
+            };
+            self.assign(target, piece);
+        }
+    }
+
+    /// `owner.name = value`.
+    fn stored(&mut self, owner: &Value, name: &str, value: &Value, at: (usize, usize)) {
+        for own in &owner.names {
+            if let Some(class) = own.strip_prefix('@') {
+                let key: Rc<str> = format!("{}.{name}", class.trim_end_matches("()")).into();
+                let older = self.attributes.get(&key).cloned().unwrap_or_default();
+                self.attributes.insert(key, value.clone().or(&older));
+            } else if self.emit {
+                let place = format!("{own}.{name}");
+                self.fact_with(&format!("set:{place}"), std::slice::from_ref(value), at);
+            }
+        }
+    }
+
+    fn imported(&mut self, module: &str, at: (usize, usize)) {
+        if self.emit {
+            let name: Rc<str> = format!("import {module}").into();
+            let top: Rc<str> = format!("import {}", module.split('.').next().unwrap_or(module)).into();
+            let names = if name == top { vec![name] } else { vec![name, top] };
+            let call = crate::rules::Call {
+                names: &names,
+                method: None,
+                receiver: None,
+                args: &[],
+                kwargs: &[],
+                context: self.spot,
+            };
+            self.cx.call(Language::Python, &call, at);
+        }
+    }
+
+    fn bind_star(&mut self, module: &str) {
+        let names: &[&str] = match module {
+            "os" => &["system", "popen", "remove", "unlink", "fork", "walk", "execv", "environ", "kill"],
+            "subprocess" => &["run", "Popen", "call", "check_output", "check_call", "getoutput"],
+            "socket" => &["socket", "create_connection", "AF_INET", "SOCK_STREAM"],
+            "shutil" => &["rmtree", "move", "copy"],
+            "base64" => &["b64decode", "b85decode", "a85decode", "b32decode"],
+            "pickle" => &["loads", "load"],
+            "ctypes" => &["CDLL", "windll", "CFUNCTYPE"],
+            _ => &[],
+        };
+        for name in names {
+            self.bind(name, Value::name(&format!("{module}.{name}")));
+        }
+    }
+
+    fn notebook_line(&mut self, kind: ruff_python_ast::IpyEscapeKind, text: &str, at: (usize, usize)) {
+        use ruff_python_ast::IpyEscapeKind as Kind;
+        match kind {
+            Kind::Shell | Kind::ShCap => self.cx.child(Language::Bash, text, at, &["shell"]),
+            Kind::Magic | Kind::Magic2 => {
+                let (magic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+                match magic {
+                    "system" | "sx" | "bash" | "sh" | "script" => {
+                        self.cx.child(Language::Bash, rest, at, &["shell"]);
+                    }
+                    "time" | "timeit" | "prun" | "capture" => {
+                        self.cx.child(Language::Python, rest, at, &["python"]);
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Other spellings of a name's module.
+pub(super) fn canonical(name: &str) -> &str {
+    match name {
+        "os.path.os" => "os",
+        "posix.system" | "nt.system" => "os.system",
+        "_pickle.loads" | "cPickle.loads" => "pickle.loads",
+        "builtins.eval" => "eval",
+        "builtins.exec" => "exec",
+        "builtins.compile" => "compile",
+        "builtins.__import__" | "importlib.__import__" => "__import__",
+        "builtins.getattr" => "getattr",
+        "builtins.open" | "io.open" | "codecs.open" => "open",
+        "builtins.input" => "input",
+        "builtins.globals" => "globals",
+        "cryptography.fernet.Fernet" => "Fernet",
+        other => other,
+    }
+}

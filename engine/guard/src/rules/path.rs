@@ -1,0 +1,122 @@
+//! Paths: which of them name something that must not be deleted, read or written.
+
+/// The last component of a path, either slash.
+pub(crate) fn basename(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// The home folder as a whole, in any spelling.
+pub(crate) fn is_home_whole(path: &str) -> bool {
+    let path = path.trim().trim_end_matches(['/', '*', '.', '\\']);
+    matches!(
+        path,
+        "~" | "$HOME"
+            | "${HOME}"
+            | "%USERPROFILE%"
+            | "$env:USERPROFILE"
+            | "/root"
+            | "/home"
+            | "/Users"
+            | "C:\\Users"
+            | "C:/Users"
+    ) || (path.starts_with("/home/") || path.starts_with("/Users/")) && path.matches('/').count() == 2
+}
+
+/// The root, a folder right below it, the home folder as a whole, a system's own folder, or a drive.
+pub(crate) fn is_root_like(path: &str) -> bool {
+    let trimmed = path.trim();
+    if trimmed.is_empty() {
+        return false;
+    }
+    let bare = trimmed.trim_end_matches(['*', '.']).trim_end_matches(['/', '\\']);
+    if trimmed.starts_with('/') && bare.is_empty() || is_home_whole(trimmed) {
+        return true;
+    }
+    let mut chars = bare.chars();
+    if let (Some(drive), Some(':')) = (chars.next(), chars.next())
+        && drive.is_ascii_alphabetic()
+    {
+        let rest: String = chars.collect::<String>().to_ascii_lowercase();
+        let rest = rest.trim_matches(['\\', '/']);
+        return rest.is_empty() || rest == "windows" || rest.starts_with("windows\\") || rest == "users";
+    }
+    if is_temporary(trimmed) || !bare.starts_with('/') {
+        return false;
+    }
+    let inner = bare.trim_start_matches('/');
+    let first = inner.split('/').next().unwrap_or("");
+    let depth = inner.split('/').count();
+    const SYSTEM: [&str; 17] = [
+        "bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "sbin", "srv", "sys",
+        "usr", "var", "Users", "Library",
+    ];
+    const OWN: [&str; 9] = ["tmp", "app", "build", "data", "work", "workspace", "src", "mnt", "dist"];
+    if depth == 1 {
+        return !OWN.contains(&first);
+    }
+    depth == 2
+        && SYSTEM.contains(&first)
+        && !matches!(first, "opt" | "srv" | "home")
+        && !inner.ends_with("tmp")
+}
+
+/// Below a temporary or scratch folder.
+pub(crate) fn is_temporary(path: &str) -> bool {
+    [
+        "/tmp/",
+        "/var/tmp/",
+        "/dev/shm/",
+        "/private/tmp/",
+        "$TMPDIR",
+        "${TMPDIR",
+        "%TEMP%",
+        "$env:TEMP",
+        "/var/cache/",
+        "/run/user/",
+    ]
+    .iter()
+    .any(|start| path.starts_with(start))
+        || matches!(path, "/tmp" | "/var/tmp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_must_not_go() {
+        for path in [
+            "/",
+            "/*",
+            "/.",
+            "//",
+            "~",
+            "~/",
+            "~/*",
+            "/home",
+            "/home/ann",
+            "$HOME",
+            "/etc",
+            "/usr/lib",
+            "C:\\",
+            "c:/Windows",
+            "/nowhere",
+        ] {
+            assert!(is_root_like(path), "{path}");
+        }
+        for path in [
+            "/tmp",
+            "/tmp/x",
+            "build",
+            "./x",
+            "/home/ann/project/build",
+            "/app",
+            "/var/lib/app/cache",
+            "",
+            "~/project/target",
+            "/var/tmp",
+        ] {
+            assert!(!is_root_like(path), "{path}");
+        }
+    }
+}

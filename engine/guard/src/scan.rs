@@ -1,0 +1,440 @@
+//! One scan: parts in, facts collected, verdict out.
+//!
+//! The analysers only tell what they see, through [`Cx`]; what it means is decided in `score`.
+
+use crate::artifact::Artifact;
+use crate::ingest;
+use crate::limits::{Limits, STACK};
+use crate::report::{Coverage, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict};
+use crate::rules::{Call, Language, Pack, TextKind};
+use crate::score;
+use crate::value::Value;
+use rustc_hash::{FxHashMap, FxHashSet};
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// A rule's match, or what the engine noticed.
+#[derive(Clone, Debug)]
+pub(crate) struct Fact {
+    pub(crate) rule: usize,
+    pub(crate) part: usize,
+    /// First line, column, last line; from 1.
+    pub(crate) place: (u32, u32, u32),
+    pub(crate) chain: Vec<&'static str>,
+}
+
+/// A text inside another one that something would execute.
+struct Child {
+    language: Language,
+    text: String,
+    place: (u32, u32, u32),
+    chain: Vec<&'static str>,
+    depth: usize,
+}
+
+/// Where the text that is being read stands.
+#[derive(Default)]
+struct Place {
+    part: usize,
+    lines: Vec<u32>,
+    /// The text's place, for texts that do not stand in the file as they are.
+    fixed: Option<(u32, u32, u32)>,
+    chain: Vec<&'static str>,
+    depth: usize,
+    install: bool,
+}
+
+/// What one scan collects.
+pub(crate) struct Cx<'p> {
+    pub(crate) pack: &'p Pack,
+    pub(crate) limits: &'p Limits,
+    pub(crate) facts: Vec<Fact>,
+    /// Capabilities and threats that were seen, with the first fact of each.
+    pub(crate) seen: FxHashMap<&'p str, usize>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) bytes_seen: u64,
+    /// Why not everything could be read.
+    pub(crate) unread: Option<String>,
+    /// Bytes that came out of archives and decoders so far.
+    pub(crate) unpacked: usize,
+    /// Entries of archives so far.
+    pub(crate) entries: usize,
+    queue: VecDeque<Child>,
+    known: FxHashSet<(Language, u64)>,
+    children: usize,
+    steps: u64,
+    started: Instant,
+    place: Place,
+    per_part: FxHashMap<(usize, usize), u32>,
+}
+
+impl<'p> Cx<'p> {
+    fn new(pack: &'p Pack, limits: &'p Limits) -> Self {
+        Cx {
+            pack,
+            limits,
+            facts: Vec::new(),
+            seen: FxHashMap::default(),
+            parts: Vec::new(),
+            bytes_seen: 0,
+            unread: None,
+            unpacked: 0,
+            entries: 0,
+            queue: VecDeque::new(),
+            known: FxHashSet::default(),
+            children: 0,
+            steps: 0,
+            started: Instant::now(),
+            place: Place::default(),
+            per_part: FxHashMap::default(),
+        }
+    }
+
+    /// Counts a step; `false` once the scan has cost too much, which also makes it incomplete.
+    pub(crate) fn tick(&mut self) -> bool {
+        self.steps += 1;
+        if self.steps > self.limits.steps {
+            return self.stop("too many steps");
+        }
+        if self.steps.is_multiple_of(2048) && self.started.elapsed() > self.limits.time {
+            return self.stop("out of time");
+        }
+        true
+    }
+
+    fn stop(&mut self, why: &str) -> bool {
+        self.unread.get_or_insert_with(|| why.to_owned());
+        false
+    }
+
+    /// Whether the time is over, for loops that do not count steps.
+    pub(crate) fn late(&mut self) -> bool {
+        self.started.elapsed() > self.limits.time && !self.stop("out of time")
+    }
+
+    /// Marks something that could be executed as not read.
+    pub(crate) fn not_read(&mut self, why: impl Into<String>) {
+        let why = why.into();
+        self.unread.get_or_insert(why);
+    }
+
+    fn locate(&self, start: usize, end: usize) -> (u32, u32, u32) {
+        if let Some(fixed) = self.place.fixed {
+            return fixed;
+        }
+        let line_of = |at: usize| {
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
+            self.place.lines.partition_point(|begin| *begin <= at).max(1)
+        };
+        let line = line_of(start);
+        let begin = self.place.lines.get(line - 1).copied().unwrap_or(0) as usize;
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        (number(line), number(start - begin.min(start) + 1), number(line_of(end.max(start + 1) - 1)))
+    }
+
+    fn hit(&mut self, rule: usize, span: (usize, usize), extra: &[&'static str]) {
+        let count = self.per_part.entry((self.place.part, rule)).or_default();
+        *count += 1;
+        if *count > 20 || self.facts.len() > self.limits.findings * 50 {
+            return;
+        }
+        let mut chain = self.place.chain.clone();
+        chain.extend_from_slice(extra);
+        let place = self.locate(span.0, span.1);
+        if self
+            .facts
+            .iter()
+            .rev()
+            .take(8)
+            .any(|f| f.rule == rule && f.place == place && f.part == self.place.part)
+        {
+            return;
+        }
+        let metadata = &self.pack.rules[rule].metadata;
+        let at = self.facts.len();
+        for name in metadata.capability.iter().chain(&metadata.threat) {
+            self.seen.entry(name).or_insert(at);
+        }
+        self.facts.push(Fact { rule, part: self.place.part, place, chain });
+    }
+
+    /// Tells of a call.
+    pub(crate) fn call(&mut self, language: Language, call: &Call<'_>, span: (usize, usize)) {
+        let pack = self.pack;
+        let call = &Call { context: call.context | self.install_bit(), ..*call };
+        pack.calls(language, call, |rule| self.hit(rule, span, &[]));
+    }
+
+    /// Tells of something by the engine's own name for it.
+    pub(crate) fn fact(&mut self, language: Language, name: &str, span: (usize, usize)) {
+        self.fact_with(language, name, span, &[], 0);
+    }
+
+    /// The same with values that a rule can ask about, and where it stands.
+    pub(crate) fn fact_with(
+        &mut self,
+        language: Language,
+        name: &str,
+        span: (usize, usize),
+        args: &[Value],
+        context: u32,
+    ) {
+        let context = context | self.install_bit();
+        let call = Call { names: &[], method: None, receiver: None, args, kwargs: &[], context };
+        let pack = self.pack;
+        pack.facts(language, name, &call, |rule| self.hit(rule, span, &[]));
+    }
+
+    fn install_bit(&self) -> u32 {
+        if self.place.install { crate::rules::Spot::INSTALL } else { 0 }
+    }
+
+    /// Tells of a text; `candidates` are the rules that can match at all, `None` when it does not stand in the source as it is.
+    pub(crate) fn text(
+        &mut self,
+        kind: TextKind,
+        candidates: Option<&[usize]>,
+        text: &str,
+        span: (usize, usize),
+        extra: &[&'static str],
+    ) {
+        if candidates.is_some_and(<[usize]>::is_empty) {
+            return;
+        }
+        let pack = self.pack;
+        // Long texts (embedded pages, licences) are placed by line; short ones where their literal begins.
+        let long = span.1 - span.0 > text.len() / 2 && text.len() > 200;
+        pack.text_hits(kind, candidates, text, |rule, at| {
+            let span = if long { (span.0 + at.min(span.1 - span.0), span.1) } else { span };
+            self.hit(rule, span, extra);
+        });
+    }
+
+    /// A string of a program that looks encoded: what it holds is looked at too.
+    pub(crate) fn encoded(&mut self, text: &str, span: (usize, usize)) {
+        if let Some((chain, plain)) = crate::decode::guess(text) {
+            self.text(TextKind::String, None, &plain, span, &chain);
+            if plain.contains("import ") || plain.contains("exec(") {
+                self.child(Language::Python, &plain, span, &chain);
+            } else if plain.contains("/bin/") || plain.contains("curl ") || plain.starts_with("rm ") {
+                self.child(Language::Bash, &plain, span, &chain);
+            }
+        }
+    }
+
+    /// Hands over a text that something would execute; it is scanned after this one, and its findings stand at `span`.
+    pub(crate) fn child(
+        &mut self,
+        language: Language,
+        text: &str,
+        span: (usize, usize),
+        chain: &[&'static str],
+    ) {
+        if text.trim().is_empty() || self.place.depth >= self.limits.depth {
+            if self.place.depth >= self.limits.depth {
+                self.not_read("code inside code, too deep");
+            }
+            return;
+        }
+        let digest = {
+            use std::hash::{BuildHasher, BuildHasherDefault};
+            BuildHasherDefault::<rustc_hash::FxHasher>::default().hash_one(text)
+        };
+        if !self.known.insert((language, digest)) {
+            return;
+        }
+        self.children += 1;
+        self.unpacked += text.len();
+        if self.children > self.limits.children || self.unpacked > self.limits.unpacked_bytes {
+            self.not_read("too much code inside code");
+            return;
+        }
+        let mut own = self.place.chain.clone();
+        own.extend_from_slice(chain);
+        let place = self.locate(span.0, span.1);
+        self.queue.push_back(Child {
+            language,
+            text: text.to_owned(),
+            place,
+            chain: own,
+            depth: self.place.depth + 1,
+        });
+    }
+
+    /// Reads a part in a language, with everything that it hands over.
+    pub(crate) fn read_part(&mut self, path: &str, language: Language, text: &str, install: bool) {
+        self.read_as(path, language.name(), text, install, |cx| cx.read(language, text));
+    }
+
+    /// Reads a part in its own way: `reader` hands over what in it is executed.
+    pub(crate) fn read_as(
+        &mut self,
+        path: &str,
+        label: &str,
+        text: &str,
+        install: bool,
+        reader: impl FnOnce(&mut Self) -> PartState,
+    ) {
+        let part = self.parts.len();
+        self.parts.push(Part { path: path.to_owned(), language: label.to_owned(), state: PartState::Parsed });
+        let lines = line_starts(text);
+        self.place = Place { part, lines, install, ..Place::default() };
+        let before = self.unread.take();
+        let state = reader(self);
+        self.parts[part].state = state;
+        while let Some(child) = self.queue.pop_front() {
+            let Child { language, text, place, chain, depth } = child;
+            self.place = Place { part, lines: Vec::new(), fixed: Some(place), chain, depth, install };
+            self.read(language, &text);
+        }
+        if let Some(why) = &self.unread {
+            self.parts[part].state = PartState::Skipped(why.clone());
+        }
+        self.unread = before.or(self.unread.take());
+    }
+
+    fn read(&mut self, language: Language, text: &str) -> PartState {
+        crate::hidden::read(self, language, text);
+        match language {
+            Language::Python => crate::python::read(self, text),
+            Language::Bash => crate::shell::read(self, text),
+            Language::JavaScript | Language::TypeScript => crate::javascript::read(self, language, text),
+            Language::Sql => crate::sql::read(self, text),
+            Language::Text => crate::hidden::prose(self, text),
+            _ => crate::tree::read(self, language, text),
+        }
+    }
+
+    /// Records a part that is not read as a program.
+    pub(crate) fn note_part(&mut self, path: &str, language: &str, state: PartState) {
+        self.parts.push(Part { path: path.to_owned(), language: language.to_owned(), state });
+    }
+
+    /// Tells of something about a part as a whole, the one that was recorded last.
+    pub(crate) fn part_fact(&mut self, name: &str) {
+        let part = self.parts.len().saturating_sub(1);
+        self.place = Place { part, fixed: Some((0, 0, 0)), ..Place::default() };
+        self.fact(Language::Text, name, (0, 0));
+    }
+}
+
+fn line_starts(text: &str) -> Vec<u32> {
+    let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
+    std::iter::once(0).chain(ends.map(|(at, _)| u32::try_from(at + 1).unwrap_or(u32::MAX))).collect()
+}
+
+/// Scans one file with everything inside it. Pure: the same bytes, name, rules and limits give the same report, unless
+/// the time limit strikes first.
+#[must_use]
+pub fn scan(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
+    on_a_deep_stack(|| scan_here(pack, limits, artifact))
+}
+
+fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
+    let mut cx = Cx::new(pack, limits);
+    ingest::read_file(&mut cx, artifact);
+    let bytes_total = artifact.bytes.len() as u64;
+    let (verdict, findings) = score::decide(&cx);
+    Report {
+        schema: SCHEMA.to_owned(),
+        artifact: Identity {
+            sha256: hex(&Sha256::digest(&artifact.bytes)),
+            bytes: bytes_total,
+            names: vec![artifact.name.clone()],
+        },
+        verdict,
+        coverage: Coverage { bytes_seen: cx.bytes_seen.min(bytes_total), bytes_total, parts: cx.parts },
+        findings,
+        quarantine: None,
+    }
+}
+
+/// One report for a folder's files: the strictest verdict, all parts, all findings.
+#[must_use]
+pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
+    let mut hash = Sha256::new();
+    let mut sum = Report {
+        schema: SCHEMA.to_owned(),
+        artifact: Identity { sha256: String::new(), bytes: 0, names: vec![name.to_owned()] },
+        verdict: Verdict::Allow,
+        coverage: Coverage::default(),
+        findings: Vec::new(),
+        quarantine: None,
+    };
+    for report in reports {
+        for own in &report.artifact.names {
+            hash.update(own.as_bytes());
+            hash.update([0]);
+        }
+        hash.update(report.artifact.sha256.as_bytes());
+        sum.artifact.bytes += report.artifact.bytes;
+        sum.verdict = sum.verdict.max(report.verdict);
+        sum.coverage.bytes_seen += report.coverage.bytes_seen;
+        sum.coverage.bytes_total += report.coverage.bytes_total;
+        sum.coverage.parts.extend(report.coverage.parts);
+        sum.findings.extend(report.findings);
+    }
+    sum.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    sum.artifact.sha256 = hex(&hash.finalize());
+    sum
+}
+
+/// Scans a rule's example: as its language, or, for rules over text, as a Python file (its strings and comments are texts too).
+/// A first line `#!install` stands for a file that an installer loads by itself, `#!file NAME` for a file of that name.
+pub(crate) fn scan_example(pack: &Pack, language: Language, text: &str) -> Report {
+    let limits = Limits::default();
+    on_a_deep_stack(|| {
+        let mut cx = Cx::new(pack, &limits);
+        if let Some((name, rest)) = text.strip_prefix("#!file ").and_then(|t| t.split_once('\n')) {
+            ingest::read(&mut cx, name.trim(), rest.as_bytes(), 0);
+        } else if language == Language::Text {
+            ingest::read(&mut cx, "example.py", text.as_bytes(), 0);
+        } else {
+            cx.read_part("example", language, text, text.starts_with("#!install"));
+        }
+        let (verdict, findings) = score::decide(&cx);
+        Report {
+            schema: SCHEMA.to_owned(),
+            artifact: Identity::default(),
+            verdict,
+            coverage: Coverage { parts: cx.parts, ..Coverage::default() },
+            findings,
+            quarantine: None,
+        }
+    })
+}
+
+/// The parsers recurse: they get a stack that the depth limits were chosen for. A panic in one is an unread artifact.
+fn on_a_deep_stack(work: impl FnOnce() -> Report + Send) -> Report {
+    std::thread::scope(|scope| {
+        let spawned = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        match spawned.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(report)) => report,
+            Ok(Err(_)) => unread("the parser failed"),
+            Err(error) => unread(&format!("no thread to parse on: {error}")),
+        }
+    })
+}
+
+fn unread(why: &str) -> Report {
+    let part =
+        Part { path: String::new(), language: String::new(), state: PartState::Skipped(why.to_owned()) };
+    Report {
+        schema: SCHEMA.to_owned(),
+        artifact: Identity::default(),
+        verdict: Verdict::Incomplete,
+        coverage: Coverage { parts: vec![part], ..Coverage::default() },
+        findings: Vec::new(),
+        quarantine: None,
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a finding of this severity changes a verdict.
+pub(crate) fn counts(severity: Severity) -> bool {
+    severity > Severity::Note
+}

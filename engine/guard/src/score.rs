@@ -1,0 +1,89 @@
+//! From facts to findings and a verdict. The only place that decides.
+
+use crate::report::{Finding, PartState, Severity, Verdict};
+use crate::rules::Pack;
+use crate::scan::{Cx, counts};
+use rustc_hash::FxHashSet;
+
+/// So many different warnings in one file are dangerous together.
+const MANY: usize = 5;
+
+/// The findings, strictest first, and the verdict.
+pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let mut warnings: FxHashSet<usize> = FxHashSet::default();
+    let mut hidden: FxHashSet<usize> = FxHashSet::default();
+    let mut worst = Severity::Note;
+    for fact in &cx.facts {
+        let rule = &cx.pack.rules[fact.rule];
+        let severity = hardened(cx.pack, fact.rule, &fact.chain);
+        worst = worst.max(severity);
+        if counts(severity) {
+            if rule.metadata.obfuscation { &mut hidden } else { &mut warnings }.insert(fact.rule);
+        }
+        findings.push(finding(cx, fact.rule, fact.part, fact.place, &fact.chain, severity));
+    }
+    for (rule, parts) in &cx.pack.combinations {
+        let first = |any: &Vec<String>| any.iter().find_map(|name| cx.seen.get(name.as_str()));
+        let places: Option<Vec<usize>> = parts.iter().map(|any| first(any).copied()).collect();
+        if let Some(fact) = places.and_then(|places| places.last().map(|at| &cx.facts[*at])) {
+            let severity: Severity = cx.pack.says(*rule).0;
+            worst = worst.max(severity);
+            if counts(severity) {
+                warnings.insert(*rule);
+            }
+            findings.push(finding(cx, *rule, fact.part, fact.place, &fact.chain, severity));
+        }
+    }
+    findings.sort_by(|a, b| {
+        b.severity.cmp(&a.severity).then((&a.part, a.line, a.column).cmp(&(&b.part, b.line, b.column)))
+    });
+    findings.truncate(cx.limits.findings);
+    let together = warnings.len() >= MANY || !hidden.is_empty() && !warnings.is_empty();
+    let skipped = cx.unread.is_some()
+        || cx.parts.iter().any(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly));
+    let verdict = if worst == Severity::Critical || together {
+        Verdict::Quarantine
+    } else if skipped {
+        Verdict::Incomplete
+    } else if worst == Severity::Warning {
+        Verdict::Review
+    } else {
+        Verdict::Allow
+    };
+    (verdict, findings)
+}
+
+/// A warning in a text that had to be decoded first is critical: nobody encodes what is harmless. What only a service
+/// runs, on its own machines, is for a person to look at.
+fn hardened(pack: &Pack, rule: usize, chain: &[&'static str]) -> Severity {
+    let severity = pack.says(rule).0;
+    if chain.iter().any(|step| crate::transforms::is_elsewhere(step)) {
+        return severity.min(Severity::Warning);
+    }
+    let decoded = chain.iter().any(|step| crate::transforms::is_disguise(step));
+    if decoded && severity == Severity::Warning { Severity::Critical } else { severity }
+}
+
+fn finding(
+    cx: &Cx<'_>,
+    rule: usize,
+    part: usize,
+    place: (u32, u32, u32),
+    chain: &[&'static str],
+    severity: Severity,
+) -> Finding {
+    let says = &cx.pack.rules[rule];
+    Finding {
+        rule: says.id.clone(),
+        severity,
+        capability: cx.pack.says(rule).1.to_owned(),
+        part: cx.parts.get(part).map(|p| p.path.clone()).unwrap_or_default(),
+        line: place.0,
+        column: place.1,
+        end_line: place.2,
+        cwe: says.metadata.cwe.clone(),
+        message: says.message.trim().to_owned(),
+        derived_from: chain.iter().map(|step| (*step).to_owned()).collect(),
+    }
+}

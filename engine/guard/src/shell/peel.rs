@@ -1,0 +1,182 @@
+//! Commands that run other commands.
+
+use crate::rules::{Language, is_shell};
+use crate::value::Value;
+
+/// The command line inside another one: `sudo rm x` is `rm x`.
+pub(super) fn inner(name: &str, argv: &[Value]) -> Option<Vec<Value>> {
+    let text = |at: usize| argv.get(at).and_then(Value::as_text);
+    // Options that take a value, so that the value is not mistaken for the command.
+    let valued: &[&str] = match name {
+        "sudo" | "doas" => &["-u", "-g", "-U", "-C", "-h", "-p", "-r", "-t", "-T"],
+        "env" => &["-u", "-C", "-S", "--chdir", "--unset"],
+        "nice" => &["-n"],
+        "ionice" => &["-c", "-n", "-p"],
+        "timeout" => &["-s", "-k"],
+        "stdbuf" => &["-i", "-o", "-e"],
+        "xargs" => &["-I", "-n", "-P", "-L", "-d", "-a", "-s", "-E"],
+        "watch" => &["-n", "-d"],
+        "nohup" | "setsid" | "time" | "command" | "builtin" | "exec" | "busybox" | "toybox" | "chroot"
+        | "unshare" | "strace" | "ltrace" | "proot" | "fakeroot" | "caffeinate" | "firejail"
+        | "catchsegv" | "taskset" | "chrt" | "flock" | "script" | "torsocks" | "proxychains"
+        | "proxychains4" => &["-a", "-o", "-p"],
+        "find" | "fd" => {
+            let at = argv.iter().position(|v| {
+                matches!(v.as_text(), Some("-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "--exec"))
+            })?;
+            return Some(argv[at + 1..].to_vec());
+        }
+        "parallel" => &["-j", "-S"],
+        "ssh" => {
+            let host =
+                argv.iter().skip(1).position(|v| v.as_text().is_some_and(|t| !t.starts_with('-')))? + 1;
+            return (argv.len() > host + 1).then(|| argv[host + 1..].to_vec());
+        }
+        "docker" | "podman" | "kubectl" => {
+            let exec = argv.iter().position(|v| matches!(v.as_text(), Some("exec")))?;
+            let target =
+                argv.iter().skip(exec + 1).position(|v| v.as_text().is_some_and(|t| !t.starts_with('-')))?
+                    + exec
+                    + 1;
+            let rest = argv.get(target + 1..)?;
+            let rest = if rest.first().and_then(Value::as_text) == Some("--") { &rest[1..] } else { rest };
+            return (!rest.is_empty()).then(|| rest.to_vec());
+        }
+        _ => return None,
+    };
+    let mut at = 1;
+    while let Some(word) = text(at) {
+        let option = word.starts_with('-') && word.len() > 1;
+        let assignment = name == "env" && word.contains('=') && !word.starts_with('/');
+        let duration = name == "timeout" && word.starts_with(|c: char| c.is_ascii_digit());
+        let mask = matches!(name, "taskset" | "chrt" | "flock" | "chroot") && at == 1;
+        if !option && !assignment && !duration && !mask {
+            break;
+        }
+        at += if valued.contains(&word) { 2 } else { 1 };
+    }
+    (at < argv.len()).then(|| argv[at..].to_vec())
+}
+
+/// The language of an interpreter's programs.
+pub(super) fn language_of(name: &str) -> Option<Language> {
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    Some(match base {
+        "python" | "pypy" | "ipython" => Language::Python,
+        "node" | "nodejs" | "deno" | "bun" => Language::JavaScript,
+        "psql" | "mysql" | "sqlite" | "mariadb" | "duckdb" => Language::Sql,
+        "pwsh" | "powershell" => Language::PowerShell,
+        _ if is_shell(name) => Language::Bash,
+        _ => return None,
+    })
+}
+
+/// Texts on a command line that are programs themselves.
+pub(super) fn programs(name: &str, argv: &[Value]) -> Vec<(Language, Value)> {
+    let mut out = Vec::new();
+    let after = |flags: &[&str]| -> Vec<Value> {
+        argv.windows(2)
+            .filter(|w| w[0].as_text().is_some_and(|t| flags.contains(&t)))
+            .map(|w| w[1].clone())
+            .collect()
+    };
+    let clustered = |letter: char| -> Vec<Value> {
+        argv.windows(2)
+            .skip(1)
+            .filter(|w| {
+                w[0].as_text().is_some_and(|t| {
+                    t.starts_with('-') && !t.starts_with("--") && t.ends_with(letter) && t.len() <= 6
+                })
+            })
+            .map(|w| w[1].clone())
+            .collect()
+    };
+    let joined = |from: usize| {
+        argv.iter().skip(from).fold(Value::text(""), |sum, v| {
+            crate::value::concat(&crate::value::concat(&sum, &Value::text(" ")), v)
+        })
+    };
+    match name {
+        "eval" => {
+            let mut text = joined(1);
+            text.chain = argv
+                .iter()
+                .skip(1)
+                .find(|v| !v.chain.is_empty())
+                .map(|v| v.chain.clone())
+                .unwrap_or_default();
+            out.push((Language::Bash, text));
+        }
+        "trap" | "alias" => out.extend(argv.get(1).map(|v| (Language::Bash, after_equals(v)))),
+        "su" | "runuser" => out.extend(clustered('c').into_iter().map(|v| (Language::Bash, v))),
+        "watch" | "parallel" if argv.len() == 2 => out.push((Language::Bash, argv[1].clone())),
+        "ssh" if argv.len() >= 3 => out.extend(argv.last().map(|v| (Language::Bash, v.clone()))),
+        "psql" | "mysql" | "mariadb" => {
+            out.extend(
+                after(&["-c", "-e", "--command", "--execute"]).into_iter().map(|v| (Language::Sql, v)),
+            );
+        }
+        "sqlite3" | "duckdb" => out.extend(argv.iter().skip(2).map(|v| (Language::Sql, v.clone()))),
+        "pwsh" | "powershell" => {
+            out.extend(
+                after(&["-Command", "-c", "-command", "/c"]).into_iter().map(|v| (Language::PowerShell, v)),
+            );
+            for encoded in
+                after(&["-EncodedCommand", "-enc", "-e", "-ec", "-encodedcommand", "-Enc", "-EncodedC"])
+            {
+                if let Some(plain) =
+                    crate::decode::apply("base64", &encoded).and_then(|v| crate::decode::apply("utf-16", &v))
+                {
+                    out.push((Language::PowerShell, plain));
+                }
+            }
+        }
+        "cmd" => out.extend(after(&["/c", "/C", "/k", "/K"]).into_iter().map(|v| (Language::Bash, v))),
+        "git" => out.extend(
+            after(&["-c"])
+                .into_iter()
+                .filter(|v| {
+                    v.as_text()
+                        .is_some_and(|t| t.contains("=!") || t.contains("pager=") || t.contains("Command="))
+                })
+                .map(|v| (Language::Bash, after_equals(&v))),
+        ),
+        "awk" | "gawk" | "mawk" | "nawk" => {
+            out.extend(argv.iter().skip(1).filter_map(awk_system).map(|v| (Language::Bash, v)));
+        }
+        _ => {}
+    }
+    match language_of(name) {
+        Some(Language::Bash) => out.extend(clustered('c').into_iter().map(|v| (Language::Bash, v))),
+        Some(Language::Python) => out.extend(clustered('c').into_iter().map(|v| (Language::Python, v))),
+        Some(Language::JavaScript) => out.extend(
+            after(&["-e", "--eval", "-p", "--print", "-pe"]).into_iter().map(|v| (Language::JavaScript, v)),
+        ),
+        _ => {}
+    }
+    out
+}
+
+fn after_equals(value: &Value) -> Value {
+    let text = value.as_text().unwrap_or("");
+    Value::text(text.split_once('=').map_or(text, |(_, command)| command.trim_start_matches('!')))
+}
+
+/// The argument of awk's `system()`, or of a pipe into a command.
+fn awk_system(value: &Value) -> Option<Value> {
+    let text = value.as_text()?;
+    let from = text.find("system(")? + "system(".len();
+    let inner = text[from..].trim_start_matches(['"', ' ']);
+    Some(Value::text(&inner[..inner.find(['"', ')']).unwrap_or(inner.len())]))
+}
+
+/// Whether an interpreter reads its program from standard input: no script is named.
+pub(super) fn reads_program_from_stdin(name: &str, argv: &[Value]) -> bool {
+    if language_of(name).is_none() && !matches!(name, "perl" | "ruby" | "php") {
+        return false;
+    }
+    let mut words = argv.iter().skip(1).map(|v| v.as_text().unwrap_or("x"));
+    !words.clone().any(|w| matches!(w, "-c" | "-e" | "--eval" | "-m"))
+        && words.all(|w| w.starts_with('-') || w == "/dev/stdin")
+        || argv.iter().any(|v| v.as_text() == Some("-s"))
+}

@@ -1,0 +1,408 @@
+//! The tree of a script: pipelines, redirections, definitions, loops.
+
+use super::Shell;
+use crate::rules::{Call, Language, Spot, TextKind};
+use crate::value::{Origin, Value, concat};
+use tree_sitter::Node;
+
+impl Shell<'_, '_> {
+    /// Walks a node; what it prints, when that is known.
+    pub(super) fn node(&mut self, node: Node<'_>, source: &str, stdin: &Value) -> Value {
+        if self.depth > 300 {
+            self.cx.not_read("shell nested too deeply");
+            return Value::default();
+        }
+        if !self.cx.tick() {
+            return Value::default();
+        }
+        self.depth += 1;
+        let value = self.node_inner(node, source, stdin);
+        self.depth -= 1;
+        value
+    }
+
+    fn node_inner(&mut self, node: Node<'_>, source: &str, stdin: &Value) -> Value {
+        let at = (node.start_byte(), node.end_byte());
+        match node.kind() {
+            "command" => self.command_node(node, source, stdin),
+            "pipeline" => {
+                let mut flow = stdin.clone();
+                for child in named(node) {
+                    flow = self.node(child, source, &flow);
+                }
+                flow
+            }
+            "redirected_statement" => self.redirected(node, source, stdin),
+            "variable_assignment" => {
+                self.assignment(node, source);
+                Value::default()
+            }
+            "function_definition" => {
+                let name = node.child_by_field_name("name").map_or("", |n| text(n, source)).to_owned();
+                if let Some(body) = node.child_by_field_name("body") {
+                    if is_bomb(body, &name, source) {
+                        let at = self.fixed.unwrap_or(at);
+                        self.cx.fact(Language::Bash, "fork.bomb", at);
+                    }
+                    self.functions.insert(name, ());
+                    let outer = self.context;
+                    self.context &= !Spot::TOP;
+                    self.node(body, source, &Value::default());
+                    self.context = outer;
+                }
+                Value::default()
+            }
+            "while_statement" | "c_style_for_statement" | "for_statement" => {
+                let outer = self.context;
+                self.context |= Spot::LOOP;
+                if endless(node, source) {
+                    self.context |= Spot::ENDLESS;
+                    if idle(node, source) {
+                        let at = self.fixed.unwrap_or(at);
+                        self.cx.fact(Language::Bash, "loop.endless", at);
+                    }
+                }
+                if let Some(variable) =
+                    node.child_by_field_name("variable").filter(|_| node.kind() == "for_statement")
+                {
+                    let items: Vec<Value> = node
+                        .children_by_field_name("value", &mut node.walk())
+                        .map(|n| text(n, source).to_owned())
+                        .collect::<Vec<_>>()
+                        .iter()
+                        .map(|raw| self.expand_text(raw))
+                        .collect();
+                    let first = items.into_iter().next().unwrap_or_default();
+                    self.vars.insert(text(variable, source).to_owned(), first);
+                }
+                // The first child of `while` is its condition, which may run things too.
+                let mut flow = Value::default();
+                for child in named(node) {
+                    if !matches!(
+                        child.kind(),
+                        "variable_name"
+                            | "word"
+                            | "concatenation"
+                            | "string"
+                            | "simple_expansion"
+                            | "expansion"
+                    ) {
+                        flow = self.node(child, source, stdin);
+                    }
+                }
+                self.context = outer;
+                flow
+            }
+            "comment" => {
+                let candidates = std::mem::take(&mut self.comments);
+                self.cx.text(
+                    TextKind::Comment,
+                    Some(&candidates),
+                    text(node, source),
+                    self.fixed.unwrap_or(at),
+                    &[],
+                );
+                self.comments = candidates;
+                Value::default()
+            }
+            "declaration_command" => {
+                for child in named(node) {
+                    if child.kind() == "variable_assignment" {
+                        self.assignment(child, source);
+                    }
+                }
+                Value::default()
+            }
+            "unset_command" => {
+                let argv = text(node, source).split_whitespace().map(Value::text).collect();
+                self.run(argv, &Value::default(), at, false)
+            }
+            "test_command" | "word" | "string" | "raw_string" | "variable_name" | "number"
+            | "heredoc_body" => {
+                if node.kind() != "raw_string" && text(node, source).contains(['`', '$', '<']) {
+                    self.here = self.fixed.unwrap_or(at);
+                    let raw = text(node, source).to_owned();
+                    self.expand_text(&raw);
+                }
+                Value::default()
+            }
+            "command_substitution" | "process_substitution" => {
+                let mut flow = Value::default();
+                for child in named(node) {
+                    flow = self.node(child, source, stdin);
+                }
+                flow
+            }
+            _ => {
+                // Lists, subshells, branches, and whatever the parser made of an error.
+                let mut printed: Option<Value> = None;
+                for child in named(node) {
+                    let value = self.node(child, source, stdin);
+                    printed = Some(match printed {
+                        Some(before) if before.as_text().is_some() && value.as_text().is_some() => {
+                            concat(&before, &value)
+                        }
+                        Some(before) => value.or(&Value { known: None, ..before }),
+                        None => value,
+                    });
+                }
+                printed.unwrap_or_default()
+            }
+        }
+    }
+
+    fn assignment(&mut self, node: Node<'_>, source: &str) {
+        let Some(name) = node.child_by_field_name("name").map(|n| text(n, source).to_owned()) else { return };
+        let at = self.fixed.unwrap_or((node.start_byte(), node.end_byte()));
+        self.here = at;
+        let value = match node.child_by_field_name("value") {
+            Some(value) => {
+                let raw = text(value, source).to_owned();
+                self.expand_text(&raw)
+            }
+            None => Value::text(""),
+        };
+        let value =
+            if text(node, source).contains("+=") { concat(&self.variable(&name), &value) } else { value };
+        self.cx.fact_with(Language::Bash, "env.set", at, &[Value::text(&name), value.clone()], self.context);
+        self.told(&value, at);
+        if matches!(name.as_str(), "PROMPT_COMMAND" | "BASH_ENV" | "ENV" | "PS4")
+            && let Some(text) = value.as_text()
+        {
+            let text = text.to_owned();
+            self.child(Language::Bash, &text, &["quoted"]);
+        }
+        self.vars.insert(name, value);
+    }
+
+    fn told(&mut self, value: &Value, at: (usize, usize)) {
+        if let Some(text) = value.as_text().filter(|t| t.len() >= 4) {
+            let text = text.to_owned();
+            let candidates = std::mem::take(&mut self.candidates);
+            let own = if value.origin.has(Origin::COMPUTED) || !value.chain.is_empty() || self.fixed.is_some()
+            {
+                None
+            } else {
+                Some(&candidates[..])
+            };
+            self.cx.text(TextKind::String, own, &text, at, &value.chain.clone());
+            self.candidates = candidates;
+            self.cx.encoded(&text, at);
+        }
+    }
+
+    fn command_node(&mut self, node: Node<'_>, source: &str, stdin: &Value) -> Value {
+        let at = self.fixed.unwrap_or((node.start_byte(), node.end_byte()));
+        self.here = at;
+        let mut argv = Vec::new();
+        let mut disguised = false;
+        let mut input = stdin.clone();
+        for child in all(node) {
+            match child.kind() {
+                "variable_assignment" => self.assignment(child, source),
+                "command_name"
+                | "word"
+                | "string"
+                | "raw_string"
+                | "ansi_c_string"
+                | "concatenation"
+                | "simple_expansion"
+                | "expansion"
+                | "command_substitution"
+                | "process_substitution"
+                | "number"
+                | "translated_string"
+                | "brace_expression"
+                | "regex"
+                | "extglob_pattern"
+                | "=="
+                | "=~"
+                | "$"
+                | "test_operator" => {
+                    let raw = text(child, source).to_owned();
+                    for word in self.expand(&raw) {
+                        if argv.is_empty() {
+                            disguised = word.disguised;
+                        }
+                        self.told(&word.value, at);
+                        argv.push(word.value);
+                    }
+                }
+                "herestring_redirect" => {
+                    let raw = text(child, source).trim_start_matches("<<<").trim().to_owned();
+                    input = self.expand_text(&raw);
+                }
+                "file_redirect" => self.redirect(child, source, &Value::default()),
+                _ => {}
+            }
+        }
+        self.run(argv, &input, at, disguised)
+    }
+
+    fn redirected(&mut self, node: Node<'_>, source: &str, stdin: &Value) -> Value {
+        let mut input = stdin.clone();
+        for child in all(node) {
+            match child.kind() {
+                "heredoc_redirect" => input = self.heredoc(child, source),
+                "herestring_redirect" => {
+                    let raw = text(child, source).trim_start_matches("<<<").trim().to_owned();
+                    self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
+                    input = self.expand_text(&raw);
+                }
+                "file_redirect" if text(child, source).starts_with('<') => {
+                    self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
+                    let raw = text(child, source).trim_start_matches(['<', '&']).trim().to_owned();
+                    input = self.expand_text(&raw);
+                    if input.names.iter().all(|n| &**n != "<()") {
+                        let content = input.as_text().and_then(|path| self.files.get(path).cloned());
+                        input = content.unwrap_or_default();
+                    }
+                }
+                _ => {}
+            }
+        }
+        let flow = match node.child_by_field_name("body") {
+            Some(body) => self.node(body, source, &input),
+            None => input.clone(),
+        };
+        // A here-document's own line may go on: `cat <<E | sh`.
+        let mut flow = flow;
+        for child in all(node) {
+            match child.kind() {
+                "file_redirect" => self.redirect(child, source, &flow),
+                "heredoc_redirect" => {
+                    for inner in named(child) {
+                        match inner.kind() {
+                            "pipeline" | "command" | "list" | "redirected_statement" => {
+                                flow = self.node(inner, source, &flow);
+                            }
+                            "file_redirect" => self.redirect(inner, source, &flow),
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        flow
+    }
+
+    fn heredoc(&mut self, node: Node<'_>, source: &str) -> Value {
+        let body = named(node).into_iter().find(|n| n.kind() == "heredoc_body");
+        let quoted = named(node)
+            .into_iter()
+            .any(|n| n.kind() == "heredoc_start" && text(n, source).contains(['\'', '"', '\\']));
+        let raw = body.map_or("", |n| text(n, source)).to_owned();
+        self.here = self.fixed.unwrap_or((node.start_byte(), node.end_byte()));
+        if quoted { Value::text(&raw) } else { self.expand_text(&raw) }
+    }
+
+    fn redirect(&mut self, node: Node<'_>, source: &str, content: &Value) {
+        let at = self.fixed.unwrap_or((node.start_byte(), node.end_byte()));
+        self.here = at;
+        let raw = text(node, source);
+        let operator: String = raw.chars().take_while(|c| "0123456789<>&|".contains(*c)).collect();
+        let target = node.child_by_field_name("destination").map_or("", |n| text(n, source)).to_owned();
+        let target = self.expand_text(&target);
+        if operator.contains('>')
+            && let Some(path) = target.as_whole_text()
+        {
+            let before = if operator.contains(">>") {
+                self.files.get(path).cloned().unwrap_or_else(|| Value::text(""))
+            } else {
+                Value::text("")
+            };
+            let whole = if content.as_text().is_some() { concat(&before, content) } else { content.clone() };
+            self.files.insert(path.to_owned(), whole);
+        }
+        let args = [target, Value::text(&operator), content.clone()];
+        let call = Call {
+            names: &["redirect".into()],
+            method: None,
+            receiver: None,
+            args: &args,
+            kwargs: &[],
+            context: self.context,
+        };
+        self.cx.call(Language::Bash, &call, at);
+    }
+}
+
+fn text<'s>(node: Node<'_>, source: &'s str) -> &'s str {
+    source.get(node.byte_range()).unwrap_or("")
+}
+
+fn named(node: Node<'_>) -> Vec<Node<'_>> {
+    node.named_children(&mut node.walk()).collect()
+}
+
+fn all(node: Node<'_>) -> Vec<Node<'_>> {
+    node.children(&mut node.walk()).collect()
+}
+
+/// Command names below a node, bounded.
+fn command_names<'s>(node: Node<'_>, source: &'s str, out: &mut Vec<&'s str>, depth: usize) {
+    if depth > 60 || out.len() > 200 {
+        return;
+    }
+    if node.kind() == "command_name" {
+        out.push(text(node, source));
+    }
+    for child in named(node) {
+        command_names(child, source, out, depth + 1);
+    }
+}
+
+/// A function that starts itself more than once, or in the background.
+fn is_bomb(body: Node<'_>, name: &str, source: &str) -> bool {
+    let mut names = Vec::new();
+    command_names(body, source, &mut names, 0);
+    let own = names.iter().filter(|n| **n == name).count();
+    let code = text(body, source);
+    own >= 2 && code.contains(['|', '&'])
+        || own == 1 && code.contains('&') && !code.contains("&&") && names.len() == 1
+}
+
+fn endless(node: Node<'_>, source: &str) -> bool {
+    let code = text(node, source);
+    let head = code.split("do").next().unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ");
+    let head = head.trim_end_matches([';', ' ']);
+    let always = matches!(
+        head,
+        "while true"
+            | "while :"
+            | "while 1"
+            | "while [ 1 ]"
+            | "while [[ 1 ]]"
+            | "while ((1))"
+            | "while (( 1 ))"
+            | "while [ true ]"
+            | "until false"
+            | "until [ ]"
+    ) || head.replace(' ', "").starts_with("for((;;))");
+    let mut names = Vec::new();
+    command_names(node, source, &mut names, 0);
+    always && !names.iter().any(|n| matches!(*n, "break" | "return" | "exit")) && !code.contains("break")
+}
+
+/// A loop whose commands neither wait nor come from elsewhere.
+fn idle(node: Node<'_>, source: &str) -> bool {
+    let mut names = Vec::new();
+    command_names(node, source, &mut names, 0);
+    names.iter().all(|n| {
+        matches!(
+            *n,
+            ":" | "true"
+                | "echo"
+                | "printf"
+                | "false"
+                | "["
+                | "let"
+                | "cat"
+                | "mkdir"
+                | "touch"
+                | "dd"
+                | "yes"
+        )
+    })
+}

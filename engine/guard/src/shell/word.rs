@@ -1,0 +1,341 @@
+//! Words: quotes removed, expansions followed as far as they are known.
+
+use super::Shell;
+use crate::python::fold::unescape;
+use crate::value::{HOLE, Origin, Value};
+
+/// A word of a command line.
+pub(super) struct Word {
+    pub(super) value: Value,
+    /// Written so that its text does not stand in the source: `r''m`, `$'\x72m'`, `r\m`.
+    pub(super) disguised: bool,
+}
+
+#[derive(Default)]
+struct Field {
+    text: String,
+    origin: Origin,
+    started: bool,
+    chain: Vec<&'static str>,
+    names: Vec<std::rc::Rc<str>>,
+}
+
+impl Shell<'_, '_> {
+    /// Expands a word as it stands in the source; unquoted expansions may give several.
+    pub(super) fn expand(&mut self, raw: &str) -> Vec<Word> {
+        let disguised = looks_disguised(raw);
+        if let Some(parts) = braces(raw) {
+            return parts.into_iter().flat_map(|part| self.expand(&part)).collect();
+        }
+        let mut fields = vec![Field::default()];
+        self.expand_into(raw, &mut fields, false);
+        fields
+            .into_iter()
+            .filter(|f| f.started || !f.text.is_empty())
+            .map(|f| {
+                let mut value = Value::text(&f.text).with_origin(f.origin);
+                value.chain = f.chain;
+                value.names = f.names;
+                Word { value, disguised }
+            })
+            .collect()
+    }
+
+    /// A word's text, holes included.
+    pub(super) fn expand_text(&mut self, raw: &str) -> Value {
+        let mut fields = vec![Field::default()];
+        self.expand_into(raw, &mut fields, true);
+        let field = fields.swap_remove(0);
+        let mut value = Value::text(&field.text).with_origin(field.origin);
+        value.chain = field.chain;
+        value.names = field.names;
+        value
+    }
+
+    fn expand_into(&mut self, raw: &str, fields: &mut Vec<Field>, quoted: bool) {
+        let bytes = raw.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            if !self.cx.tick() {
+                return;
+            }
+            let rest = &raw[at..];
+            let last = fields.len() - 1;
+            match bytes[at] {
+                b'\\' => {
+                    let Some(next) = rest[1..].chars().next() else { break };
+                    let keep = quoted && !"$`\"\\\n".contains(next);
+                    if keep {
+                        fields[last].text.push('\\');
+                    }
+                    if next != '\n' {
+                        fields[last].text.push(next);
+                    }
+                    fields[last].started = true;
+                    at += 1 + next.len_utf8();
+                }
+                b'\'' if !quoted => {
+                    let end = rest[1..].find('\'').map_or(rest.len(), |e| e + 1);
+                    fields[last].text.push_str(&rest[1..end]);
+                    fields[last].started = true;
+                    at += end + 1;
+                }
+                b'"' if !quoted => {
+                    let end = closing_quote(rest);
+                    let inner = &rest[1..end.max(1)];
+                    fields[last].started = true;
+                    self.expand_into(inner, fields, true);
+                    at += end + 1;
+                }
+                b'`' => {
+                    let end = rest[1..].find('`').map_or(rest.len(), |e| e + 1);
+                    let inner = rest[1..end].replace("\\`", "`");
+                    let value = self.capture(&inner);
+                    push(fields, &value, quoted);
+                    at += end + 1;
+                }
+                b'$' => {
+                    let (used, value) = self.dollar(rest, quoted);
+                    push(fields, &value, quoted);
+                    at += used.max(1);
+                }
+                b'<' | b'>' if !quoted && rest[1..].starts_with('(') => {
+                    let end = closing(rest, 1, '(', ')');
+                    let value = self.capture(rest.get(2..end).unwrap_or(""));
+                    let mut value = value.with_origin(Origin::COMPUTED);
+                    value.names.push("<()".into());
+                    push(fields, &value, true);
+                    at = at + end + 1;
+                }
+                _ => {
+                    let c = rest.chars().next().unwrap_or(HOLE);
+                    fields[last].text.push(c);
+                    fields[last].started = true;
+                    at += c.len_utf8();
+                }
+            }
+            at = raw.ceil_char_boundary(at.min(raw.len()));
+        }
+    }
+
+    /// What follows a `$`: how many bytes it takes, and what it stands for.
+    fn dollar(&mut self, rest: &str, quoted: bool) -> (usize, Value) {
+        let after = &rest[1..];
+        if after.starts_with("((") {
+            let end = closing(rest, 1, '(', ')');
+            return (end + 1, Value::default());
+        }
+        if after.starts_with('(') {
+            let end = closing(rest, 1, '(', ')');
+            let value = self.capture(rest.get(2..end).unwrap_or(""));
+            return (end + 1, value);
+        }
+        if after.starts_with('{') {
+            let end = closing(rest, 1, '{', '}');
+            let value = self.parameter(rest.get(2..end).unwrap_or(""));
+            return (end + 1, value);
+        }
+        if after.starts_with('\'') && !quoted {
+            let mut end = 2;
+            let bytes = rest.as_bytes();
+            while end < bytes.len() && bytes[end] != b'\'' {
+                end += if bytes[end] == b'\\' { 2 } else { 1 };
+            }
+            let inner = rest.get(2..end.min(rest.len())).unwrap_or("");
+            let mut value = Value::text(&unescape(inner));
+            if inner.contains('\\') {
+                value.chain.push("escapes");
+            }
+            return (end + 1, value);
+        }
+        if after.starts_with('"') && !quoted {
+            return (1, Value::text(""));
+        }
+        let name: String = after.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        if name.is_empty() {
+            return match after.chars().next() {
+                Some(c) if "@*#?-$!".contains(c) => (2, Value::default()),
+                _ => (1, Value::text("$")),
+            };
+        }
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            return (2, Value::default().with_origin(Origin::INPUT));
+        }
+        (1 + name.len(), self.variable(&name))
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Value {
+        match self.vars.get(name) {
+            Some(value) => value.clone(),
+            None => match name {
+                "IFS" => Value::text(" "),
+                "HOME" => Value::text("~").with_origin(Origin::HOME),
+                "TMPDIR" => Value::text("/tmp").with_origin(Origin::TEMP),
+                "SHELL" | "BASH" => Value::text("/bin/bash"),
+                _ => Value::default(),
+            },
+        }
+    }
+
+    /// The inside of `${…}`.
+    fn parameter(&mut self, inner: &str) -> Value {
+        if let Some(indirect) = inner.strip_prefix('!') {
+            let through = self.variable(indirect.trim_end_matches(['*', '@']));
+            return match through.as_whole_text() {
+                Some(name) => self.variable(name).with_origin(Origin::COMPUTED),
+                None => Value::default(),
+            };
+        }
+        if inner.starts_with('#') {
+            return Value::default();
+        }
+        let name: String = inner.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let rest = &inner[name.len()..];
+        let value = self.variable(&name);
+        if rest.is_empty() || rest.starts_with('[') {
+            return value;
+        }
+        if rest.ends_with("@P") {
+            if let Some(text) = value.as_text() {
+                let text = text.to_owned();
+                self.child(crate::rules::Language::Bash, &text, &["prompt"]);
+            }
+            return value;
+        }
+        let text = value.as_whole_text().map(str::to_owned);
+        if let Some(range) = rest.strip_prefix(':').filter(|r| {
+            r.starts_with(|c: char| {
+                c.is_ascii_digit() || c == ' ' || c == '-' && r.len() > 1 && r.as_bytes()[1].is_ascii_digit()
+            })
+        }) {
+            let mut numbers = range.splitn(2, ':').map(|n| n.trim().parse::<i64>().ok());
+            let (from, length) = (numbers.next().flatten().unwrap_or(0), numbers.next().flatten());
+            let Some(text) = text else { return Value::default() };
+            let count = i64::try_from(text.chars().count()).unwrap_or(0);
+            let start = if from < 0 { count + from } else { from }.clamp(0, count);
+            let end = length.map_or(count, |l| if l < 0 { count + l } else { start + l }).clamp(start, count);
+            let size = usize::try_from(end - start).unwrap_or(0);
+            let cut: String = text.chars().skip(usize::try_from(start).unwrap_or(0)).take(size).collect();
+            return Value::text(&cut).with_origin(value.origin | Origin::COMPUTED);
+        }
+        for (mark, unset) in
+            [(":-", true), ("-", true), (":=", true), ("=", true), (":+", false), ("+", false)]
+        {
+            if let Some(other) = rest.strip_prefix(mark) {
+                // The plain forms need the name to be followed by the mark at once.
+                if unset && value.known.is_some() {
+                    return value;
+                }
+                return self.expand_text(other);
+            }
+        }
+        let Some(text) = text else { return Value::default().with_origin(value.origin) };
+        let changed = if let Some(pattern) = rest.strip_prefix("//") {
+            let (from, to) = pattern.split_once('/').unwrap_or((pattern, ""));
+            let (from, to) = (self.expand_text(from).text_or_hole(), self.expand_text(to).text_or_hole());
+            if from.is_empty() { text } else { text.replace(&from, &to) }
+        } else if let Some(pattern) = rest.strip_prefix('/') {
+            let (from, to) = pattern.split_once('/').unwrap_or((pattern, ""));
+            text.replacen(from, to, 1)
+        } else if let Some(suffix) = rest.strip_prefix("%%").or_else(|| rest.strip_prefix('%')) {
+            text.strip_suffix(suffix.trim_start_matches('*')).map_or(text.clone(), str::to_owned)
+        } else if let Some(prefix) = rest.strip_prefix("##").or_else(|| rest.strip_prefix('#')) {
+            text.strip_prefix(prefix.trim_end_matches('*')).map_or(text.clone(), str::to_owned)
+        } else if rest.starts_with(",,") || rest == "@L" {
+            text.to_lowercase()
+        } else if rest.starts_with("^^") || rest == "@U" {
+            text.to_uppercase()
+        } else {
+            text
+        };
+        Value::text(&changed).with_origin(value.origin | Origin::COMPUTED)
+    }
+}
+
+/// Adds an expansion's value; outside quotes, white space in it starts new fields.
+fn push(fields: &mut Vec<Field>, value: &Value, quoted: bool) {
+    let text = value.text_or_hole();
+    let mut pieces: Vec<&str> = if quoted { vec![&text] } else { text.split([' ', '\t', '\n']).collect() };
+    let last = fields.len() - 1;
+    if let Some(first) = pieces.first() {
+        fields[last].text.push_str(first);
+        fields[last].started |= quoted || !first.is_empty();
+    }
+    pieces.drain(..pieces.len().min(1));
+    for piece in pieces {
+        fields.push(Field { text: piece.to_owned(), ..Field::default() });
+    }
+    for field in fields.iter_mut().skip(last) {
+        field.origin |= value.origin;
+        if field.chain.is_empty() {
+            field.chain.clone_from(&value.chain);
+        }
+        if field.names.is_empty() {
+            field.names.clone_from(&value.names);
+        }
+    }
+}
+
+/// Where the double quote that begins a text ends.
+fn closing_quote(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'"' => return at,
+            b'$' if bytes.get(at + 1) == Some(&b'(') => at = closing(text, at + 1, '(', ')'),
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
+}
+
+/// Where the bracket at `open` closes; quotes hide brackets.
+fn closing(text: &str, open: usize, left: char, right: char) -> usize {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0usize, open);
+    let (left, right) = (left as u8, right as u8);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'\'' => at = text.get(at + 1..).and_then(|t| t.find('\'')).map_or(bytes.len(), |e| at + 1 + e),
+            c if c == left => depth += 1,
+            c if c == right => {
+                depth -= 1;
+                if depth == 0 {
+                    return at;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
+}
+
+/// `{a,b,c}` as a whole word.
+fn braces(raw: &str) -> Option<Vec<String>> {
+    let inner = raw.strip_prefix('{')?.strip_suffix('}')?;
+    let plain = !inner.contains(['{', '}', '$', '"', '\'', '`']);
+    (plain && inner.contains(',')).then(|| inner.split(',').map(str::to_owned).collect())
+}
+
+/// Whether a word hides its own text: quotes or backslashes in the middle of letters.
+fn looks_disguised(raw: &str) -> bool {
+    let bytes = raw.as_bytes();
+    if raw.starts_with("$'") {
+        return raw.contains("\\x") || raw.contains("\\u") || raw.contains("\\1");
+    }
+    let letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphabetic);
+    (1..bytes.len()).any(|at| match bytes[at] {
+        b'\'' | b'"' => {
+            bytes[at + 1..].first() == Some(&bytes[at]) && letter(at - 1) && letter(at + 2)
+                || bytes[at - 1] == bytes[at] && at == 1 && letter(2)
+        }
+        b'\\' => letter(at - 1) && (letter(at + 1) || bytes.get(at + 1) == Some(&b'\n')),
+        b'$' => letter(at - 1) && matches!(bytes.get(at + 1), Some(b'@' | b'*')) && letter(at + 2),
+        _ => false,
+    })
+}

@@ -1,0 +1,273 @@
+//! SQL: destructive statements in every dialect that reads them; any dangerous reading counts.
+
+use crate::report::PartState;
+use crate::rules::Language;
+use crate::scan::Cx;
+use crate::value::HOLE;
+use sqlparser::dialect::{
+    BigQueryDialect, Dialect, DuckDbDialect, GenericDialect, HiveDialect, MsSqlDialect, MySqlDialect,
+    PostgreSqlDialect, SQLiteDialect,
+};
+use sqlparser::tokenizer::{Token, Tokenizer};
+
+/// Reads a script.
+pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
+    if source.len() > cx.limits.parse_bytes {
+        cx.not_read("source too large to parse");
+        return PartState::Skipped("source too large to parse".to_owned());
+    }
+    // What a server executes although it stands in a comment, and white space that a dialect does not know.
+    let plain = source.replace(HOLE, "hole");
+    let opened = opened(&plain);
+    let dialects: [&dyn Dialect; 8] = [
+        &GenericDialect,
+        &PostgreSqlDialect {},
+        &MySqlDialect {},
+        &SQLiteDialect {},
+        &MsSqlDialect {},
+        &BigQueryDialect,
+        &DuckDbDialect {},
+        &HiveDialect {},
+    ];
+    let mut read = false;
+    let mut seen: Vec<Vec<Word>> = Vec::new();
+    for dialect in dialects {
+        if let Some(words) = words(dialect, &opened).filter(|words| !seen.contains(words)) {
+            read = true;
+            statements(cx, &words);
+            seen.push(words);
+        }
+    }
+    client_commands(cx, source);
+    if read {
+        return PartState::Parsed;
+    }
+    // No dialect reads it: words as they stand.
+    let loose: Vec<Word> = opened
+        .split_inclusive(|c: char| !c.is_alphanumeric() && c != '_')
+        .flat_map(|piece| {
+            let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
+            let rest = &piece[word.len()..];
+            [Word::plain(word), Word::mark(rest.trim())]
+        })
+        .filter(|w| !w.text.is_empty())
+        .collect();
+    statements(cx, &loose);
+    cx.fact(Language::Sql, "parse.partial", (0, 0));
+    PartState::Recovered
+}
+
+/// `/*!50000 … */` is executed by MySQL: its content without the marks.
+fn opened(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find("/*!") {
+        out.push_str(&rest[..at]);
+        let inner = rest[at + 3..].trim_start_matches(|c: char| c.is_ascii_digit());
+        let end = inner.find("*/").unwrap_or(inner.len());
+        out.push_str(&inner[..end]);
+        rest = inner.get(end + 2..).unwrap_or("");
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A word, a literal or a mark.
+#[derive(Clone, Debug)]
+struct Word {
+    /// In upper case, when it is a word.
+    text: String,
+    literal: bool,
+    /// Where its line begins.
+    at: usize,
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Word) -> bool {
+        self.text == other.text && self.literal == other.literal
+    }
+}
+
+impl Word {
+    fn plain(text: &str) -> Word {
+        Word { text: text.to_ascii_uppercase(), literal: false, at: 0 }
+    }
+    fn mark(text: &str) -> Word {
+        Word { text: text.to_owned(), literal: false, at: 0 }
+    }
+    fn literal(text: &str) -> Word {
+        Word { text: text.to_owned(), literal: true, at: 0 }
+    }
+    fn place(&self) -> (usize, usize) {
+        (self.at, self.at + 1)
+    }
+    fn is(&self, text: &str) -> bool {
+        !self.literal && self.text == text
+    }
+}
+
+fn words(dialect: &dyn Dialect, source: &str) -> Option<Vec<Word>> {
+    let tokens = Tokenizer::new(dialect, source).tokenize_with_location().ok()?;
+    let lines: Vec<usize> =
+        std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let words = tokens.into_iter().filter_map(|token| {
+        let line = usize::try_from(token.span.start.line).unwrap_or(1).max(1);
+        let at = lines.get(line - 1).copied().unwrap_or(0);
+        word(token.token).map(|word| Word { at, ..word })
+    });
+    Some(words.collect())
+}
+
+fn word(token: Token) -> Option<Word> {
+    match token {
+        Token::Whitespace(_) => None,
+        Token::Word(word) if word.quote_style.is_none() => Some(Word::plain(&word.value)),
+        Token::Word(word) => Some(Word::literal(&word.value)),
+        Token::SingleQuotedString(text)
+        | Token::DoubleQuotedString(text)
+        | Token::NationalStringLiteral(text)
+        | Token::EscapedStringLiteral(text)
+        | Token::UnicodeStringLiteral(text) => Some(Word::literal(&text)),
+        Token::DollarQuotedString(text) => Some(Word::literal(&text.value)),
+        other => Some(Word::mark(&other.to_string())),
+    }
+}
+
+fn statements(cx: &mut Cx<'_>, words: &[Word]) {
+    for statement in words.split(|w| w.is(";") || w.is("//") || w.is("GO")) {
+        if !cx.tick() {
+            return;
+        }
+        for (at, word) in statement.iter().enumerate().filter(|(_, w)| !w.literal) {
+            let rest = &statement[at + 1..];
+            if let Some(fact) = dangerous(word, rest, at == 0 || begins(&statement[at - 1])) {
+                cx.fact(Language::Sql, fact, word.place());
+            }
+        }
+        dynamic(cx, statement);
+    }
+}
+
+/// Whether a statement may begin after this word: in a body, a common table expression, a branch.
+fn begins(before: &Word) -> bool {
+    !before.literal
+        && matches!(
+            before.text.as_str(),
+            "(" | "BEGIN" | "AS" | "THEN" | "ELSE" | "DO" | "EXPLAIN" | "ANALYZE" | "LOOP" | ")"
+        )
+}
+
+/// What a word means with what follows it.
+fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
+    let next = rest.first().map_or("", |w| if w.literal { "" } else { w.text.as_str() });
+    match word.text.as_str() {
+        "DELETE" if first && !matches!(next, "" | ")" | ",") => unbounded(rest).then_some("sql.delete_all"),
+        "UPDATE" if first && rest.iter().any(|w| w.is("SET")) => unbounded(rest).then_some("sql.update_all"),
+        "DELETE" if rest.is_empty() || next.is_empty() => None,
+        "TRUNCATE" if first && !matches!(next, "(" | "," | ")" | "") => Some("sql.truncate"),
+        "TRUNCATE" if first && rest.first().is_some_and(|w| w.literal) => Some("sql.truncate"),
+        "DROP" if first => match next {
+            "SCHEMA" | "DATABASE" | "TABLE" | "TABLESPACE" | "USER" | "ROLE" => Some("sql.drop"),
+            _ => None,
+        },
+        "ALTER" if first && rest.iter().any(|w| w.is("DROP")) => Some("sql.alter_drop"),
+        "MERGE" if first && rest.windows(2).any(|w| w[0].is("THEN") && w[1].is("DELETE")) => {
+            Some("sql.merge_delete")
+        }
+        "INSERT" if first && next == "OVERWRITE" => Some("sql.overwrite"),
+        "COPY" if first && rest.iter().any(|w| w.is("PROGRAM")) => Some("sql.program"),
+        "INTO" if matches!(next, "OUTFILE" | "DUMPFILE") => Some("sql.file"),
+        "LOAD_FILE" | "LO_EXPORT" | "LO_IMPORT" | "PG_READ_FILE" | "UTL_FILE" | "OPENROWSET" => {
+            Some("sql.file")
+        }
+        "XP_CMDSHELL" | "SP_OACREATE" | "SYS_EXEC" | "SYS_EVAL" | "DBMS_SCHEDULER" => Some("sql.program"),
+        "LOAD_EXTENSION" => Some("sql.program"),
+        "ATTACH" if first => Some("sql.attach"),
+        "GRANT" if first && next == "ALL" || word.text == "SUPERUSER" => Some("sql.grant"),
+        "SUPERUSER" => Some("sql.grant"),
+        _ => None,
+    }
+}
+
+/// Whether nothing, or something that is always true, limits the rows.
+fn unbounded(rest: &[Word]) -> bool {
+    let Some(at) = rest.iter().position(|w| w.is("WHERE")) else {
+        // Joined tables and a limit bound it in their own way.
+        return !rest.iter().any(|w| w.is("LIMIT") || w.is("USING"));
+    };
+    let condition: Vec<&Word> =
+        rest[at + 1..].iter().take_while(|w| !w.is("RETURNING") && !w.is("ORDER")).collect();
+    always(&condition)
+}
+
+/// Conditions that are true of every row.
+fn always(condition: &[&Word]) -> bool {
+    let condition: Vec<&Word> = condition.iter().copied().filter(|w| !w.is("(") && !w.is(")")).collect();
+    // One alternative that is always true is enough; of conditions together each has to be.
+    condition.split(|w| w.is("OR")).any(|branch| {
+        branch.split(|w| w.is("AND")).all(|test| match test {
+            [one] => one.is("TRUE") || number(one).is_some_and(|n| n != 0),
+            [not, one] if not.is("NOT") => one.is("FALSE") || number(one) == Some(0),
+            [left, equals, right] if equals.is("=") || equals.is("LIKE") || equals.is("<=>") => {
+                left == right || equals.is("LIKE") && right.text == "%"
+            }
+            [left, differs, right] if differs.is("<>") || differs.is("!=") => {
+                constant(left) && constant(right) && left != right
+            }
+            [left, greater, right] if greater.is(">") => {
+                number(left).zip(number(right)).is_some_and(|(a, b)| a > b)
+            }
+            [exists, select, one] if exists.is("EXISTS") && select.is("SELECT") => constant(one),
+            [] => true,
+            _ => false,
+        })
+    })
+}
+
+fn number(word: &Word) -> Option<i64> {
+    word.text.parse().ok()
+}
+
+fn constant(word: &Word) -> bool {
+    word.literal || number(word).is_some()
+}
+
+/// Texts that are executed: `EXECUTE '…'`, `sp_executesql N'…'`, bodies between dollars.
+fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
+    let Some(first) = statement.first() else { return };
+    let executes =
+        statement.iter().any(|w| ["EXECUTE", "SP_EXECUTESQL", "EXEC", "PREPARE"].iter().any(|k| w.is(k)));
+    let body = first.is("DO")
+        || first.is("CREATE") && statement.iter().any(|w| w.is("FUNCTION") || w.is("PROCEDURE"));
+    if !executes && !body {
+        return;
+    }
+    let literals: Vec<&str> = statement.iter().filter(|w| w.literal).map(|w| w.text.as_str()).collect();
+    for text in literals.iter().filter(|t| t.contains(' ')) {
+        cx.child(Language::Sql, text, first.place(), &["sql"]);
+    }
+    let joined =
+        statement.iter().any(|w| ["CONCAT", "||", "CHAR", "CHR", "FORMAT", "+"].iter().any(|k| w.is(k)));
+    if executes && joined {
+        cx.child(Language::Sql, &literals.concat(), first.place(), &["sql"]);
+        cx.fact(Language::Sql, "sql.dynamic", first.place());
+    }
+    if executes && statement.iter().any(|w| w.text.starts_with("0x") && w.text.len() > 8) {
+        cx.fact(Language::Sql, "sql.dynamic", first.place());
+    }
+}
+
+/// What the clients of databases run themselves: `.shell`, `\!`.
+fn client_commands(cx: &mut Cx<'_>, source: &str) {
+    let mut at = 0;
+    for line in source.split_inclusive('\n') {
+        let code = line.trim_start();
+        let command =
+            [".shell ", ".system ", "\\! ", "!! ", "system "].iter().find_map(|mark| code.strip_prefix(mark));
+        if let Some(command) = command.filter(|c| !c.trim_start().starts_with(['=', '('])) {
+            cx.fact(Language::Sql, "sql.shell", (at, at + line.len()));
+            cx.child(Language::Bash, command, (at, at + line.len()), &["shell"]);
+        }
+        at += line.len();
+    }
+}

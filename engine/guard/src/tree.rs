@@ -1,0 +1,529 @@
+//! Languages that are read by tree-sitter: Go, Rust, C, C++, Java and PowerShell.
+//!
+//! Imports and aliases are resolved to canonical names (`std.process.Command.new`, `os/exec.Command`), strings are told,
+//! and shapes that run something by themselves become facts. Rules are written against those, as everywhere.
+
+use crate::limits::towers;
+use crate::python::fold::unescape;
+use crate::report::PartState;
+use crate::rules::{Call, Language, TextKind};
+use crate::scan::Cx;
+use crate::value::{Origin, Value, concat};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use tree_sitter::{Node, Parser};
+
+/// Reads a source. Neither the parser nor the walk recurses, so nesting costs memory only.
+pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartState {
+    if source.len() > cx.limits.parse_bytes {
+        cx.not_read("source too large to parse");
+        return PartState::Skipped("source too large to parse".to_owned());
+    }
+    if towers(source) {
+        cx.not_read("brackets nested too deeply");
+        return PartState::Skipped("brackets nested too deeply".to_owned());
+    }
+    let grammar = match language {
+        Language::Go => tree_sitter_go::LANGUAGE,
+        Language::Rust => tree_sitter_rust::LANGUAGE,
+        Language::C => tree_sitter_c::LANGUAGE,
+        Language::Cpp => tree_sitter_cpp::LANGUAGE,
+        Language::Java => tree_sitter_java::LANGUAGE,
+        Language::PowerShell => tree_sitter_powershell::LANGUAGE,
+        _ => return PartState::BytesOnly,
+    };
+    // What a compiler does before it reads words.
+    let spliced = match language {
+        Language::C | Language::Cpp if source.contains("\\\n") => Some(source.replace("\\\n", "")),
+        Language::Java if source.contains("\\u00") => Some(unicode_escapes(source)),
+        _ => None,
+    };
+    let text = spliced.as_deref().unwrap_or(source);
+    let mut parser = Parser::new();
+    let parsed = parser.set_language(&grammar.into()).ok().and_then(|()| parser.parse(text, None));
+    let Some(parsed) = parsed else {
+        cx.not_read("the parser gave up");
+        return PartState::Skipped("the parser gave up".to_owned());
+    };
+    let strings = cx.pack.text_candidates(TextKind::String, text);
+    let comments = cx.pack.text_candidates(TextKind::Comment, text);
+    let mut tree = Tree {
+        cx,
+        language,
+        text,
+        names: FxHashMap::default(),
+        stars: Vec::new(),
+        vars: FxHashMap::default(),
+        strings,
+        comments,
+    };
+    tree.walk(parsed.root_node(), Tree::declared);
+    tree.walk(parsed.root_node(), Tree::told);
+    if parsed.root_node().has_error() {
+        tree.cx.fact(language, "parse.partial", (0, 0));
+        return PartState::Recovered;
+    }
+    PartState::Parsed
+}
+
+struct Tree<'c, 'p, 's> {
+    cx: &'c mut Cx<'p>,
+    language: Language,
+    text: &'s str,
+    /// Local names and what they stand for.
+    names: FxHashMap<String, String>,
+    /// Modules whose names are all visible.
+    stars: Vec<String>,
+    /// Variables that hold text.
+    vars: FxHashMap<String, Value>,
+    strings: Vec<usize>,
+    comments: Vec<usize>,
+}
+
+impl<'s> Tree<'_, '_, 's> {
+    /// Calls `see` with every node, without recursion.
+    fn walk(&mut self, root: Node<'_>, see: fn(&mut Self, Node<'_>)) {
+        let mut cursor = root.walk();
+        loop {
+            if !self.cx.tick() {
+                return;
+            }
+            see(self, cursor.node());
+            if cursor.goto_first_child() {
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn of(&self, node: Node<'_>) -> &'s str {
+        self.text.get(node.byte_range()).unwrap_or("")
+    }
+
+    fn fact(&mut self, name: &str, node: Node<'_>) {
+        self.cx.fact(self.language, name, (node.start_byte(), node.end_byte()));
+    }
+
+    /// First walk: names.
+    fn declared(&mut self, node: Node<'_>) {
+        match (self.language, node.kind()) {
+            (Language::Rust, "use_declaration") => {
+                let text = self
+                    .of(node)
+                    .trim_start_matches(|c: char| c != 'u')
+                    .trim_start_matches("use")
+                    .trim_end_matches(';')
+                    .to_owned();
+                self.used("", text.trim());
+            }
+            (Language::Go, "import_spec") => {
+                let path = node
+                    .child_by_field_name("path")
+                    .map_or("", |p| self.of(p))
+                    .trim_matches(['"', '`'])
+                    .to_owned();
+                match node.child_by_field_name("name").map(|n| self.of(n)) {
+                    Some(".") => self.stars.push(path),
+                    Some(name) => drop(self.names.insert(name.to_owned(), path)),
+                    None => drop(
+                        self.names.insert(path.rsplit('/').next().unwrap_or(&path).to_owned(), path.clone()),
+                    ),
+                }
+            }
+            (Language::C | Language::Cpp, "preproc_function_def") => {
+                let name = node.child_by_field_name("name").map(|n| self.of(n).to_owned());
+                let value = node.child_by_field_name("value").map_or("", |v| self.of(v));
+                if let Some(name) = name.filter(|_| value.contains("##")) {
+                    self.names.insert(name, "##".to_owned());
+                }
+            }
+            (Language::C | Language::Cpp, "preproc_def") => {
+                if let (Some(name), Some(value)) =
+                    (node.child_by_field_name("name"), node.child_by_field_name("value"))
+                {
+                    let value = self.of(value).trim();
+                    if value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+                        self.names.insert(self.of(name).to_owned(), value.to_owned());
+                    }
+                }
+            }
+            (
+                _,
+                "let_declaration" | "init_declarator" | "variable_declarator" | "const_item" | "static_item",
+            ) => {
+                let name = ["pattern", "declarator", "name"]
+                    .iter()
+                    .find_map(|f| node.child_by_field_name(f))
+                    .map(|n| self.of(n).trim_start_matches('*').to_owned());
+                if let (Some(name), Some(value)) = (name, node.child_by_field_name("value")) {
+                    let value = self.value(value, 0);
+                    if value.known.is_some() {
+                        self.vars.insert(name, value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `a::b::{c, d as e}` below `prefix`.
+    fn used(&mut self, prefix: &str, text: &str) {
+        let text = text.trim().trim_start_matches("::");
+        if let Some((path, inner)) = text.split_once('{') {
+            let prefix = format!("{prefix}{}", path.trim().replace("::", "."));
+            let inner = inner.trim_end().trim_end_matches('}');
+            let mut depth = 0usize;
+            let mut from = 0;
+            for (at, c) in inner.char_indices() {
+                match c {
+                    '{' => depth += 1,
+                    '}' => depth = depth.saturating_sub(1),
+                    ',' if depth == 0 => {
+                        self.used(&prefix, &inner[from..at]);
+                        from = at + 1;
+                    }
+                    _ => {}
+                }
+            }
+            self.used(&prefix, &inner[from..]);
+            return;
+        }
+        let (path, alias) = text.split_once(" as ").map_or((text, None), |(p, a)| (p.trim(), Some(a.trim())));
+        let full = format!("{prefix}{}", path.replace("::", ".").replace("r#", ""));
+        if path.is_empty() {
+            return;
+        }
+        if let Some(module) = full.strip_suffix(".*") {
+            self.stars.push(module.to_owned());
+        } else if let Some(module) = full.strip_suffix(".self") {
+            self.names.insert(
+                alias.unwrap_or(module.rsplit('.').next().unwrap_or(module)).to_owned(),
+                module.to_owned(),
+            );
+        } else {
+            let last = full.rsplit('.').next().unwrap_or(&full).to_owned();
+            self.names.insert(alias.map_or(last, str::to_owned), full);
+        }
+    }
+
+    /// Second walk: what is there.
+    fn told(&mut self, node: Node<'_>) {
+        let kind = node.kind();
+        if kind.contains("comment") {
+            let (text, candidates) = (self.of(node), std::mem::take(&mut self.comments));
+            self.cx.text(
+                TextKind::Comment,
+                Some(&candidates),
+                text,
+                (node.start_byte(), node.end_byte()),
+                &[],
+            );
+            self.comments = candidates;
+            if self.language == Language::Go && text.starts_with("//go:generate") {
+                self.fact("go.generate", node);
+                let command = text.trim_start_matches("//go:generate").trim().to_owned();
+                self.cx.child(Language::Bash, &command, (node.start_byte(), node.end_byte()), &["recipe"]);
+            } else if self.language == Language::Go && text.starts_with("//go:linkname") {
+                self.fact("go.linkname", node);
+            }
+            return;
+        }
+        match kind {
+            "string_literal"
+            | "interpreted_string_literal"
+            | "raw_string_literal"
+            | "expandable_string_literal"
+            | "verbatim_string_characters"
+            | "expandable_here_string_literal"
+            | "concatenated_string" => {
+                let value = self.value(node, 0);
+                if let Some(text) = value.as_text().filter(|t| t.len() >= 4) {
+                    let candidates = std::mem::take(&mut self.strings);
+                    let escaped = self.of(node).contains('\\');
+                    let disguised = self.of(node).matches("\\x").count() >= 4;
+                    self.cx.text(
+                        TextKind::String,
+                        if escaped { None } else { Some(&candidates) },
+                        text,
+                        (node.start_byte(), node.end_byte()),
+                        if disguised { &["escapes"] } else { &[] },
+                    );
+                    self.strings = candidates;
+                    self.cx.encoded(text, (node.start_byte(), node.end_byte()));
+                }
+            }
+            "call_expression"
+            | "method_invocation"
+            | "object_creation_expression"
+            | "macro_invocation"
+            | "command" => self.call(node),
+            "loop_expression" | "for_statement" | "while_statement" | "while_expression" => {
+                self.endless(node);
+            }
+            _ => self.shape(node),
+        }
+    }
+
+    fn call(&mut self, node: Node<'_>) {
+        let field = |name| node.child_by_field_name(name);
+        let callee = match node.kind() {
+            "method_invocation" => {
+                let name = field("name").map_or("", |n| self.of(n));
+                field("object").map_or(name.to_owned(), |o| format!("{}.{name}", self.of(o)))
+            }
+            "object_creation_expression" => format!("new {}", field("type").map_or("", |n| self.of(n))),
+            "macro_invocation" => format!("{}!", field("macro").map_or("", |n| self.of(n))),
+            "command" => {
+                field("command_name").map_or("", |n| self.of(n)).replace('`', "").to_ascii_lowercase()
+            }
+            _ => field("function").map_or("", |n| self.of(n)).to_owned(),
+        };
+        if callee.is_empty() || callee.len() > 400 {
+            return;
+        }
+        let list = field("arguments").or_else(|| field("command_elements"));
+        let mut args = Vec::new();
+        if let Some(list) = list {
+            let mut cursor = list.walk();
+            let nodes: Vec<Node<'_>> = list.named_children(&mut cursor).take(64).collect();
+            args.extend(nodes.into_iter().map(|n| self.value(n, 0)));
+        }
+        let plain: String = callee
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(if callee.starts_with("new ") { " " } else { "" });
+        let mut names = vec![self.canonical(&plain)];
+        if names[0] == "##" {
+            names = vec![
+                args.iter()
+                    .map(|a| a.names.first().map_or_else(String::new, std::string::ToString::to_string))
+                    .collect(),
+            ];
+        }
+        let head = !plain.contains(['.', ':']);
+        if head {
+            names.extend(self.stars.iter().map(|module| format!("{module}.{plain}")));
+        }
+        if self.language == Language::Rust
+            && plain.contains("::")
+            && self.stars.iter().any(|m| m == "std.process")
+        {
+            names.push(format!("std.process.{}", plain.replace("::", ".")));
+        }
+        let names: Vec<Rc<str>> = names.into_iter().map(Into::into).collect();
+        // The last step of a chain, for what is called on something unknown.
+        let call = Call { names: &names, method: None, receiver: None, args: &args, kwargs: &[], context: 0 };
+        let at = (node.start_byte(), node.end_byte());
+        self.cx.call(self.language, &call, at);
+        self.runs(&names[0], &args, node);
+    }
+
+    /// Arguments that are a command line.
+    fn runs(&mut self, name: &str, args: &[Value], node: Node<'_>) {
+        let at = (node.start_byte(), node.end_byte());
+        let first = args.first().and_then(Value::as_text).map(str::to_owned);
+        match (self.language, name) {
+            (Language::C | Language::Cpp, "system" | "popen" | "_popen" | "std::system")
+            | (Language::Rust, "libc.system") => {
+                if let Some(text) = first {
+                    self.cx.child(Language::Bash, &text, at, &["shell"]);
+                }
+            }
+            (Language::Java, name) if name.ends_with("getRuntime().exec") => {
+                if let Some(text) = first {
+                    self.cx.child(Language::Bash, &text, at, &["shell"]);
+                }
+            }
+            (Language::Go, "os/exec.Command" | "os/exec.CommandContext" | "syscall.Exec") => {
+                let argv: Vec<Value> =
+                    args.iter().skip(usize::from(name.ends_with("Context"))).cloned().collect();
+                crate::shell::command(self.cx, &argv, at);
+            }
+            (Language::PowerShell, _) => {
+                let mut argv = vec![Value::text(name)];
+                argv.extend_from_slice(args);
+                crate::shell::command(self.cx, &argv, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// A name with its first part resolved.
+    fn canonical(&self, name: &str) -> String {
+        let name = name.trim_start_matches("::").replace("r#", "");
+        if matches!(self.language, Language::Rust) {
+            let name = name.split("::<").next().unwrap_or(&name).replace("::", ".");
+            let (head, rest) = name.split_once('.').map_or((&*name, ""), |(h, r)| (h, r));
+            let full = self.names.get(head).map_or(head, String::as_str);
+            return if rest.is_empty() { full.to_owned() } else { format!("{full}.{rest}") };
+        }
+        let (head, rest) = name.split_once('.').map_or((&*name, ""), |(h, r)| (h, r));
+        match self.names.get(head) {
+            Some(full) if rest.is_empty() => full.clone(),
+            Some(full) => format!("{full}.{rest}"),
+            None => name,
+        }
+    }
+
+    fn value(&mut self, node: Node<'_>, depth: usize) -> Value {
+        if depth > 64 || !self.cx.tick() {
+            return Value::default();
+        }
+        let text = self.of(node);
+        match node.kind() {
+            "string_literal"
+            | "interpreted_string_literal"
+            | "expandable_string_literal"
+            | "char_literal" => {
+                let inner = text.trim_start_matches(|c| c != '"' && c != '\'').trim_matches(['"', '\'']);
+                Value::text(&unescape(inner))
+            }
+            "raw_string_literal" | "verbatim_string_characters" => {
+                Value::text(text.trim_start_matches('r').trim_matches(['#', '`', '"', '\'', '@']))
+            }
+            "binary_expression" => {
+                let side = |name| node.child_by_field_name(name);
+                match (side("left"), side("right")) {
+                    (Some(left), Some(right)) => {
+                        let (left, right) = (self.value(left, depth + 1), self.value(right, depth + 1));
+                        if left.as_text().is_some() {
+                            concat(&left, &right).with_origin(Origin::COMPUTED)
+                        } else {
+                            Value::default()
+                        }
+                    }
+                    _ => Value::default(),
+                }
+            }
+            "identifier" | "generic_token" | "command_parameter" | "variable" => {
+                self.vars.get(text).cloned().unwrap_or_else(|| {
+                    if self.language == Language::PowerShell && !text.starts_with('$') {
+                        Value::text(text)
+                    } else {
+                        Value::name(text)
+                    }
+                })
+            }
+            "concatenated_string" => {
+                let mut cursor = node.walk();
+                let pieces: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+                pieces.into_iter().fold(Value::text(""), |sum, piece| {
+                    let value = self.value(piece, depth + 1);
+                    concat(&sum, &value)
+                })
+            }
+            _ if node.named_child_count() == 1 => {
+                node.named_child(0).map_or_else(Value::default, |inner| self.value(inner, depth + 1))
+            }
+            _ => Value::default(),
+        }
+    }
+
+    /// Shapes that run something by themselves, or reach past the language.
+    fn shape(&mut self, node: Node<'_>) {
+        let text = || self.text.get(node.byte_range()).unwrap_or("");
+        let fact = match (self.language, node.kind()) {
+            (Language::Rust, "attribute_item") => {
+                let text = text();
+                if text.contains("link_section")
+                    && (text.contains("init_array")
+                        || text.contains("ctors")
+                        || text.contains("mod_init_func"))
+                    || text.starts_with("#[ctor")
+                    || text.contains("ctor::ctor")
+                {
+                    "rust.constructor"
+                } else if text.starts_with("#[proc_macro") {
+                    "rust.proc_macro"
+                } else {
+                    return;
+                }
+            }
+            (Language::Rust, "foreign_mod_item") => {
+                let body = text();
+                if !["fn system", "fn execv", "fn execl", "fn popen", "fn dlopen", "fn fork", "fn mprotect"]
+                    .iter()
+                    .any(|f| body.contains(f))
+                {
+                    return;
+                }
+                "rust.foreign"
+            }
+            (Language::Rust, "use_declaration") if text().contains("CommandExt") => "rust.command_ext",
+            (Language::Go, "import_spec") if text() == "\"C\"" => "go.cgo",
+            (Language::Go, "import_spec") if text().contains("\"plugin\"") => "go.plugin",
+            (Language::C | Language::Cpp, "attribute_specifier" | "attribute_declaration")
+                if text().contains("constructor") =>
+            {
+                "c.constructor"
+            }
+            (Language::C | Language::Cpp, "gnu_asm_expression") => {
+                if !["syscall", "int $0x80", "int 0x80", "svc", "sysenter"].iter().any(|i| text().contains(i))
+                {
+                    return;
+                }
+                "c.asm_syscall"
+            }
+            (Language::C | Language::Cpp, "preproc_include") => {
+                let path = text().trim_start_matches("#include").trim().trim_matches(['"', '<', '>']);
+                if !path.starts_with("/etc")
+                    && !path.starts_with("/proc")
+                    && !path.starts_with("/home")
+                    && !path.starts_with("/root")
+                    && !path.starts_with("/dev")
+                {
+                    return;
+                }
+                "c.include_host"
+            }
+            _ => return,
+        };
+        self.fact(fact, node);
+    }
+
+    /// A loop whose condition is missing or true, and whose body is empty.
+    fn endless(&mut self, node: Node<'_>) {
+        let Some(body) = node.child_by_field_name("body") else { return };
+        let inside: String = self.of(body).split_whitespace().collect();
+        if !matches!(inside.as_str(), "{}" | ";" | "{;}") {
+            return;
+        }
+        let condition = node
+            .child_by_field_name("condition")
+            .map(|c| self.of(c).trim_matches(['(', ')']).trim().to_owned());
+        let clause = self.language == Language::Go
+            && node.child_by_field_name("body").is_some()
+            && node.named_child_count() > 1;
+        if !clause
+            && condition.is_none_or(|c| c == "true" || c == "1")
+            && node.child_by_field_name("update").is_none()
+        {
+            self.fact("loop.endless", node);
+        }
+    }
+}
+
+/// Java decodes `\u0052` before it reads words.
+fn unicode_escapes(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find("\\u") {
+        out.push_str(&rest[..at]);
+        let digits = rest[at + 2..].trim_start_matches('u');
+        match digits.get(..4).and_then(|d| u32::from_str_radix(d, 16).ok()).and_then(char::from_u32) {
+            Some(c) => {
+                out.push(c);
+                rest = &digits[4..];
+            }
+            None => {
+                out.push_str("\\u");
+                rest = &rest[at + 2..];
+            }
+        }
+    }
+    out + rest
+}

@@ -1,0 +1,284 @@
+//! What an expression may stand for, as far as it can be told without running it.
+//!
+//! Shared by every language: names that it may refer to (canonical, dotted), a constant (bounded), where its
+//! content came from, and which transforms produced it. Nothing here decides what is dangerous.
+
+use std::rc::Rc;
+
+/// Stands in a text for a piece that is not known.
+pub const HOLE: char = '\u{fffc}';
+/// Longest constant that is kept; longer ones lose their content, never their origin.
+pub const MAX_TEXT: usize = 256 * 1024;
+/// Most elements of a list that is kept.
+pub const MAX_LIST: usize = 65_536;
+
+/// Where content came from, a set of bits.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Origin(pub u32);
+
+macro_rules! origins {
+    ($($bit:literal $name:ident $text:literal $doc:literal;)*) => {
+        impl Origin {
+            $(#[doc = $doc] pub const $name: Origin = Origin(1 << $bit);)*
+            /// The bit that a rule calls `name`.
+            #[must_use] pub fn named(name: &str) -> Option<Origin> {
+                match name { $($text => Some(Origin::$name),)* _ => None }
+            }
+        }
+    };
+}
+origins! {
+    0 NET "net" "Received from a network.";
+    1 DECODED "decoded" "Came out of a decoder or a decryption.";
+    2 INPUT "input" "Typed, or given as an argument, by whoever runs the program.";
+    3 FILE "file" "Read from a file.";
+    4 SECRET "secret" "Credentials, keys, cookies, wallets.";
+    5 OUTPUT "output" "Printed by another process.";
+    6 ENV "env" "The whole environment, or several of its variables.";
+    7 KEYS "keys" "Keystrokes, clipboard, screen, microphone, camera.";
+    8 HOST "host" "Names of the machine, its user and its system.";
+    9 COMPUTED "computed" "Put together from pieces.";
+    10 SELF_FILE "self" "Read from the program's own file.";
+    11 REQUEST "request" "A field of a web request.";
+    12 ENCRYPTED "encrypted" "Came out of an encryption.";
+    13 WALK "walk" "A path met while walking a tree.";
+    14 TEMP "temp" "A path below a temporary folder.";
+    15 HOME "home" "A path below the home folder.";
+    16 WIDE "wide" "Reached from the root or the home folder as a whole.";
+    17 RANDOM "random" "Random bytes.";
+    18 PARAM "param" "A parameter of a function.";
+    19 PICKLED "pickled" "Built by an unsafe deserialiser.";
+    20 CODE "code" "Compiled code.";
+    21 TREE "tree" "A path of a tree (a folder walked, listed or matched by a pattern).";
+    22 MAPPED "mapped" "Memory that was mapped, executable or not.";
+    23 SAVED "saved" "The path of a file that was written with content from a network.";
+    24 UNPACKED "unpacked" "Came out of a decoder that was fed something unknown.";
+}
+
+impl Origin {
+    /// Whether it shares a bit with `other`.
+    #[must_use]
+    pub fn has(self, other: Origin) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+impl std::ops::BitOr for Origin {
+    type Output = Origin;
+    fn bitor(self, other: Origin) -> Origin {
+        Origin(self.0 | other.0)
+    }
+}
+impl std::ops::BitOrAssign for Origin {
+    fn bitor_assign(&mut self, other: Origin) {
+        self.0 |= other.0;
+    }
+}
+
+/// A constant.
+#[derive(Clone, Debug)]
+pub enum Const {
+    /// Text; [`HOLE`] where a piece is unknown.
+    Text(Rc<str>),
+    /// Bytes.
+    Bytes(Rc<[u8]>),
+    /// A whole number, saturated.
+    Int(i64),
+    /// True or false.
+    Bool(bool),
+    /// The language's nothing.
+    Nothing,
+    /// A list, tuple, set or array.
+    List(Rc<Vec<Value>>),
+    /// A mapping.
+    Map(Rc<Vec<(Value, Value)>>),
+}
+
+/// What an expression may stand for.
+#[derive(Clone, Default, Debug)]
+pub struct Value {
+    /// Canonical names: `os.system`; `socket.socket()` for a call's result.
+    pub names: Vec<Rc<str>>,
+    /// Its content, when known.
+    pub known: Option<Const>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Decoders that it went through, innermost first.
+    pub chain: Vec<&'static str>,
+}
+
+impl Value {
+    /// A value known by name only.
+    #[must_use]
+    pub fn name(name: &str) -> Value {
+        Value { names: vec![name.into()], ..Value::default() }
+    }
+    /// A text.
+    #[must_use]
+    pub fn text(text: &str) -> Value {
+        Value::of(Const::Text(cut(text).into()))
+    }
+    /// A constant.
+    #[must_use]
+    pub fn of(known: Const) -> Value {
+        Value { known: Some(known), ..Value::default() }
+    }
+    /// A whole number.
+    #[must_use]
+    pub fn int(number: i64) -> Value {
+        Value::of(Const::Int(number))
+    }
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(bytes: &[u8]) -> Value {
+        Value::of(Const::Bytes(bytes[..bytes.len().min(MAX_TEXT)].into()))
+    }
+    /// A list; beyond [`MAX_LIST`] only its origin is kept.
+    #[must_use]
+    pub fn list(items: Vec<Value>) -> Value {
+        let origin = items.iter().take(64).fold(Origin::default(), |sum, item| sum | item.origin);
+        let known = (items.len() <= MAX_LIST).then(|| Const::List(items.into()));
+        Value { known, origin, ..Value::default() }
+    }
+    /// The same with more origins.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Origin) -> Value {
+        self.origin |= origin;
+        self
+    }
+    /// Its text (bytes count when they are UTF-8), holes included.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self.known.as_ref()? {
+            Const::Text(text) => Some(text),
+            Const::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+            _ => None,
+        }
+    }
+    /// Its text when every piece is known.
+    #[must_use]
+    pub fn as_whole_text(&self) -> Option<&str> {
+        self.as_text().filter(|text| !text.contains(HOLE))
+    }
+    /// Its bytes; a text's characters below 256 count as Latin-1 when `latin` is asked for.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<Rc<[u8]>> {
+        match self.known.as_ref()? {
+            Const::Text(text) if !text.contains(HOLE) => Some(text.as_bytes().into()),
+            Const::Bytes(bytes) => Some(bytes.clone()),
+            Const::List(items) => items
+                .iter()
+                .map(|item| item.as_int().and_then(|n| u8::try_from(n).ok()))
+                .collect::<Option<Vec<u8>>>()
+                .map(Into::into),
+            _ => None,
+        }
+    }
+    /// Its number.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        match self.known.as_ref()? {
+            Const::Int(number) => Some(*number),
+            Const::Bool(flag) => Some(i64::from(*flag)),
+            _ => None,
+        }
+    }
+    /// Its elements: of a list, or the characters of a text, or the bytes.
+    #[must_use]
+    pub fn elements(&self) -> Option<Vec<Value>> {
+        Some(match self.known.as_ref()? {
+            Const::List(items) => items.to_vec(),
+            Const::Text(text) if text.len() <= MAX_LIST => {
+                text.chars().map(|c| Value::text(c.encode_utf8(&mut [0; 4]))).collect()
+            }
+            Const::Bytes(bytes) if bytes.len() <= MAX_LIST => {
+                bytes.iter().map(|b| Value::int(i64::from(*b))).collect()
+            }
+            Const::Map(pairs) => pairs.iter().map(|(key, _)| key.clone()).collect(),
+            _ => return None,
+        })
+    }
+    /// Whether it is true or false for certain.
+    #[must_use]
+    pub fn truth(&self) -> Option<bool> {
+        Some(match self.known.as_ref()? {
+            Const::Text(text) => !text.is_empty(),
+            Const::Bytes(bytes) => !bytes.is_empty(),
+            Const::Int(number) => *number != 0,
+            Const::Bool(flag) => *flag,
+            Const::Nothing => false,
+            Const::List(items) => !items.is_empty(),
+            Const::Map(pairs) => !pairs.is_empty(),
+        })
+    }
+    /// What it may be when it is this or `other`: names and origins of both, the content of the newer.
+    #[must_use]
+    pub fn or(mut self, older: &Value) -> Value {
+        for name in older.names.iter().take(4) {
+            if self.names.len() < 6 && !self.names.contains(name) {
+                self.names.push(name.clone());
+            }
+        }
+        self.origin |= older.origin;
+        if self.known.is_none() {
+            self.known.clone_from(&older.known);
+        }
+        if self.chain.is_empty() {
+            self.chain.clone_from(&older.chain);
+        }
+        self
+    }
+    /// Whether one of its names is `name`.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.names.iter().any(|own| &**own == name)
+    }
+    /// Its text, or a hole.
+    #[must_use]
+    pub fn text_or_hole(&self) -> String {
+        match &self.known {
+            Some(Const::Int(number)) => number.to_string(),
+            Some(Const::Bool(flag)) => flag.to_string(),
+            _ => self.as_text().map_or_else(|| HOLE.to_string(), str::to_owned),
+        }
+    }
+    /// The same after a decoder.
+    #[must_use]
+    pub fn decoded_by(mut self, step: &'static str, from: &Value) -> Value {
+        self.chain.clone_from(&from.chain);
+        if self.chain.len() < 16 {
+            self.chain.push(step);
+        }
+        self.origin |= from.origin | Origin::DECODED | Origin::COMPUTED;
+        self
+    }
+}
+
+/// Two texts after one another; unknown sides are holes.
+#[must_use]
+pub fn concat(left: &Value, right: &Value) -> Value {
+    let origin = left.origin | right.origin;
+    let mut value = match (&left.known, &right.known) {
+        (Some(Const::Bytes(a)), Some(Const::Bytes(b))) => Value::bytes(&[&**a, &**b].concat()),
+        (Some(Const::List(a)), Some(Const::List(b))) => {
+            Value::list(a.iter().chain(b.iter()).cloned().collect())
+        }
+        (Some(Const::Int(a)), Some(Const::Int(b))) => Value::int(a.saturating_add(*b)),
+        (a, b) if matches!(a, Some(Const::Text(_))) || matches!(b, Some(Const::Text(_))) => {
+            let mut text = left.text_or_hole();
+            text.push_str(&right.text_or_hole());
+            Value::text(&text).with_origin(Origin::COMPUTED)
+        }
+        _ => Value::default(),
+    };
+    value.chain = if left.chain.is_empty() { right.chain.clone() } else { left.chain.clone() };
+    value.with_origin(origin)
+}
+
+/// The beginning of a text, cut at a character.
+#[must_use]
+pub fn cut(text: &str) -> &str {
+    if text.len() <= MAX_TEXT {
+        return text;
+    }
+    &text[..text.floor_char_boundary(MAX_TEXT)]
+}

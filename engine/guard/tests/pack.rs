@@ -1,0 +1,40 @@
+//! Every rule of the crate does what its own examples say.
+
+use hotcell_guard::{Pack, PackError};
+
+#[test]
+fn every_rule_proves_itself() -> Result<(), PackError> {
+    let pack = Pack::builtin()?;
+    let failures: Vec<String> = pack.failures(|_| true).map(|failure| failure.to_string()).collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {} rules' examples:\n{}",
+        failures.len(),
+        pack.rules.len(),
+        failures.join("\n---\n")
+    );
+    Ok(())
+}
+
+#[test]
+fn packs_that_do_not_prove_themselves_do_not_load() {
+    let rule = |positive: &str, benign: &str| {
+        format!(
+            "id: x.y\nlanguage: Python\nseverity: warning\nmessage: m\nmetadata:\n  capability: c\n  positive: [{positive}]\n  benign: [{benign}]\nmatch:\n  call: [zz.run]\n"
+        )
+    };
+    let load = |text: String| {
+        Pack::with([("own.yml".to_owned(), text)]).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let (yes, no) = ("'import zz\n\n  zz.run()'", "'zz = 1'");
+    assert_eq!(load(rule(&format!("{yes}, {yes}"), &format!("{no}, {no}"))), Ok(()));
+    for (positive, benign, why) in [
+        (format!("{yes}, {no}"), format!("{no}, {no}"), "misses"),
+        (format!("{yes}, {yes}"), format!("{no}, {yes}"), "matches a benign"),
+        (yes.to_owned(), format!("{no}, {no}"), "at least two"),
+    ] {
+        let error = load(rule(&positive, &benign)).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    assert!(load("id: [".to_owned()).is_err());
+}
