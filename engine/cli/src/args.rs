@@ -12,6 +12,7 @@ use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, NetworkName, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_service::config::{EnvSetting, Settings, parse_layers};
+use hotcell_service::guard::Mode;
 use hotcell_service::request::Language;
 
 const STYLES: Styles =
@@ -65,6 +66,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run a project's tests in a sandbox and say test by test what happened
     Test(Box<TestArgs>),
+    /// Read files, folders or standard input, and say how dangerous they look
+    Scan(Box<ScanArgs>),
     /// Say what this host can enforce, found out by trying
     Doctor,
     /// Show the history of runs
@@ -75,7 +78,7 @@ pub enum Command {
     },
     /// Print the JSON Schema of an output
     Schema {
-        /// outcome, test_report, runs, doctor or error
+        /// outcome, test_report, scan, runs, doctor or error
         name: String,
     },
     /// Let agents save, run and test code here: an MCP server
@@ -85,6 +88,27 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// `hotcell scan`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit status: 0 all allowed; 1 something at review; 3 something quarantined, or not read completely; 125 a\n\
+                  path or the rules cannot be read; 130 interrupted."
+)]
+pub struct ScanArgs {
+    /// Files or folders; - for stdin
+    #[arg(value_name = "PATH", required = true, value_parser = OsStringValueParser::new().try_map(path))]
+    pub paths: Vec<PathBuf>,
+    /// Rules of your own, beside those that come with hotcell
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    pub rules: Option<PathBuf>,
+    /// Read what .gitignore names, too
+    #[arg(long)]
+    pub no_ignore: bool,
+    /// Go into virtual environments and node_modules
+    #[arg(long)]
+    pub packages: bool,
 }
 
 /// `hotcell runs …`
@@ -129,8 +153,8 @@ pub struct RunArgs {
 /// `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the\n\
-                  exit code; 124 a limit ended it; 125 refused, or the framework is not installed; 130 interrupted."
+    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the exit\n\
+                  code; 3 quarantined; 124 a limit ended it; 125 refused, or no framework; 130 interrupted."
 )]
 pub struct TestArgs {
     /// The project; it is mounted copy-on-write and never written
@@ -179,6 +203,12 @@ pub struct SandboxArgs {
     /// none: a private loopback only
     #[arg(long, value_name = "none", help_heading = "What it sees", value_parser = network)]
     pub network: Option<NetworkName>,
+    /// Read it first: enforce, report (run it anyway) or off [default: enforce]
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    pub guard: Option<Mode>,
+    /// The guard's rules of your own
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    pub rules: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArgs,
     /// Refuse rather than run without these layers
@@ -247,6 +277,8 @@ impl SandboxArgs {
             env: self.env.clone(),
             binds,
             toolchains: self.toolchain.iter().map(|t| cwd.join(t)).collect(),
+            guard: self.guard,
+            rules: self.rules.as_ref().map(|r| cwd.join(r)),
         }
     }
 }
@@ -267,6 +299,10 @@ fn language() -> impl TypedValueParser<Value = Language> {
         }
     }
     clap::builder::EnumValueParser::<Named>::new().map(|named| named.0)
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    text.parse()
 }
 
 fn network(text: &str) -> Result<NetworkName, String> {
@@ -347,7 +383,7 @@ mod tests {
     fn help_fits_a_screen() {
         let mut command = Cli::command();
         command.build();
-        for name in ["run", "test", "mcp", "doctor", "runs", "schema", "completions"] {
+        for name in ["run", "test", "scan", "mcp", "doctor", "runs", "schema", "completions"] {
             let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");

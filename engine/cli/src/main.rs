@@ -10,6 +10,8 @@ mod notes;
 mod progress;
 mod run;
 mod runs;
+mod scan;
+mod scan_text;
 mod streams;
 mod test;
 mod test_text;
@@ -25,12 +27,19 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, doctor};
 use hotcell_service::config::{Configuration, Places};
+use hotcell_service::reader;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
 
 use crate::args::{Cli, Command, Common};
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == reader::VERB) {
+        return read();
+    }
+    if let Ok(program) = std::env::current_exe() {
+        reader::read_with(program);
+    }
     let code = match usage::parse() {
         Ok(cli) => {
             log::start(&cli.common);
@@ -45,11 +54,23 @@ fn main() -> ExitCode {
     std::process::exit(code.into());
 }
 
+/// This program as the guard's reader, in its sandbox: no word for people, so it is in no help.
+fn read() -> ExitCode {
+    match reader::serve(std::io::stdin(), std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hotcell: error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     let Cli { common, command } = cli;
     match command {
         Command::Run(args) => run::run(&common, &args),
         Command::Test(args) => test::test(&common, &args),
+        Command::Scan(args) => Ok(scan::scan(&common, &args)),
         Command::Doctor => examine(&common),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Schema { name } => Ok(schema(&name, common.json)),
@@ -151,7 +172,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 5] = ["outcome", "test_report", "runs", "doctor", "error"];
+const SCHEMAS: [&str; 6] = ["outcome", "test_report", "scan", "runs", "doctor", "error"];
 
 /// `hotcell schema NAME`.
 fn schema(name: &str, json: bool) -> u8 {
@@ -162,6 +183,7 @@ fn schema(name: &str, json: bool) -> u8 {
         "test_report" => {
             (schemars::schema_for!(hotcell_testing::TestReport), hotcell_testing::report::SCHEMA)
         }
+        "scan" => (schemars::schema_for!(hotcell_guard::Report), hotcell_guard::SCHEMA),
         "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::units::format_duration;
+use hotcell_service::guard::Passed;
 use hotcell_service::report::printable;
 
 use crate::args::Common;
@@ -30,6 +31,13 @@ fn say_dim(line: &str) {
     } else {
         writeln!(io::stderr(), "hotcell: {line}")
     };
+}
+
+/// Says what the guard thinks of what is about to run.
+pub fn guard(passed: Option<&Passed>, common: &Common) {
+    if let Some(line) = passed.and_then(|p| p.warning.as_deref()).filter(|_| !common.json && !common.quiet) {
+        say(format!("guard: {line}"));
+    }
 }
 
 /// Says how a run ended.

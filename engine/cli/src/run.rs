@@ -20,7 +20,8 @@ use hotcell_service::state::{StateChoice, StateFolder};
 
 use crate::args::{Common, RunArgs};
 use crate::{
-    configuration, current_folder, exit, interrupted, notes, printed, runtime, state, streams, usage,
+    configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text, state, streams,
+    usage,
 };
 
 /// How long the rest of a sandbox may take to go away after the answer.
@@ -34,6 +35,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = Stored::begin(typed(args));
+    let roots = [Some(Path::new("")), args.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     // Its launcher sets itself up while the program is looked for.
     let engine = Engine::for_one_run();
     let done = match named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
@@ -44,11 +46,13 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok((prepared, input)) => {
             warn_unset(&prepared.unset);
             let runtime = runtime()?;
-            let done = runtime.block_on(execute(engine, &prepared, input, common.json));
-            return Ok(finish(common, &choice, &stored, done, Some(runtime)));
+            notes::guard(prepared.scan.as_ref(), common);
+            let mut done = runtime.block_on(execute(engine, &prepared, input, common.json));
+            prepared.sign(&mut done.outcome);
+            return Ok(finish(common, &choice, &stored, done, &roots, Some(runtime)));
         }
     };
-    Ok(finish(common, &choice, &stored, done, None))
+    Ok(finish(common, &choice, &stored, done, &roots, None))
 }
 
 /// A run that has ended.
@@ -234,6 +238,7 @@ fn finish(
     choice: &StateChoice,
     stored: &Stored,
     done: Done,
+    roots: &[&Path],
     runtime: Option<tokio::runtime::Runtime>,
 ) -> u8 {
     let Done { outcome, code, engine } = done;
@@ -243,6 +248,7 @@ fn finish(
     }
     // Who no longer reads the output has left: nothing more to say.
     if code != exit::UNHEARD {
+        scan_text::frames_of(&outcome, roots, common);
         notes::after_run(&outcome, &stored.id, common);
     }
     remember_or_warn(choice, stored, &outcome);

@@ -15,7 +15,9 @@ use hotcell_testing::{Cancel, Selection, TestReport, github, junit_out};
 use crate::args::{Common, TestArgs};
 use crate::progress::Show;
 use crate::test_text::{Style, headline, page};
-use crate::{configuration, current_folder, exit, interrupted, notes, printed, run, runtime, state, usage};
+use crate::{
+    configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text, state, usage,
+};
 
 /// Runs the command; its exit status.
 pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
@@ -30,6 +32,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let report = match prepared {
         Ok(prepared) => {
             run::warn_unset(&prepared.unset);
+            notes::guard(prepared.scan.as_ref(), common);
             runtime.block_on(follow(common, args, &engine, &prepared))
         }
         Err(answered) => *answered,
@@ -37,6 +40,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let code = answer(common, args, &report);
     // Who no longer reads the output has left: nothing more to say.
     if code != exit::UNHEARD {
+        scan_text::frames_of(&report.outcome, &[&args.project], common);
         notes::after_run(&report.outcome, &stored.id, common);
     }
     run::remember_or_warn(&choice, &stored, &report.outcome);

@@ -20,6 +20,7 @@ use hotcell_sandbox::profile::{
 use hotcell_sandbox::{Layer, Limits};
 use serde::Deserialize;
 
+use crate::guard::{Guard, Mode};
 use crate::report::{Code, ErrorReport};
 
 /// The project's file.
@@ -55,6 +56,10 @@ pub struct Settings {
     pub binds: Vec<Bind>,
     /// Toolchains.
     pub toolchains: Vec<PathBuf>,
+    /// What the guard does before a run.
+    pub guard: Option<Mode>,
+    /// A folder with rules of the user's own.
+    pub rules: Option<PathBuf>,
 }
 
 /// The form of a configuration file.
@@ -73,6 +78,8 @@ struct Written {
     ro: Vec<String>,
     rw: Vec<String>,
     toolchains: Vec<PathBuf>,
+    guard: Option<Mode>,
+    rules: Option<PathBuf>,
 }
 
 const KEYS: &[Key] = &[
@@ -87,6 +94,8 @@ const KEYS: &[Key] = &[
     Key::value("ro"),
     Key::value("rw"),
     Key::value("toolchains"),
+    Key::value("guard"),
+    Key::value("rules"),
 ];
 
 impl Settings {
@@ -118,6 +127,8 @@ impl Settings {
             env: set.chain(pass).collect(),
             binds,
             toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
+            guard: written.guard,
+            rules: written.rules.map(|p| base.join(p)),
         })
     }
 
@@ -173,6 +184,8 @@ impl Settings {
                 "CAPTURE" => parsed!(limits.capture),
                 "OUTPUT" => parsed!(limits.output),
                 "CPUS" => parsed!(limits.cpus),
+                "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
+                "RULES" => settings.rules = Some(cwd.join(&value)),
                 _ => {
                     let near = nearest(key, VARIABLES).unwrap_or("PROFILE");
                     return Err(ErrorReport::new(
@@ -189,7 +202,7 @@ impl Settings {
 }
 
 /// The variables that are read, without their prefix.
-const VARIABLES: [&str; 15] = [
+const VARIABLES: [&str; 17] = [
     "PROFILE",
     "STATE",
     "CONFIG",
@@ -205,6 +218,8 @@ const VARIABLES: [&str; 15] = [
     "CAPTURE",
     "OUTPUT",
     "CPUS",
+    "GUARD",
+    "RULES",
 ];
 
 fn network_name(text: &str) -> Option<NetworkName> {
@@ -368,6 +383,8 @@ pub struct Merged {
     pub policy: Policy,
     /// Its environment variables that take hotcell's own value, or a fixed one, in order.
     pub env: Vec<EnvSetting>,
+    /// Who reads what is about to run.
+    pub guard: Guard,
 }
 
 /// A key of a project's file that would widen what the user allows.
@@ -397,13 +414,21 @@ pub fn merge(
 ) -> Result<Merged, Widening> {
     let mut policy = base.policy_over(limits);
     let mut env = Vec::new();
+    let trusted = [request, environment, user];
+    let guard = Guard {
+        mode: trusted.iter().find_map(|s| s.guard).unwrap_or_default(),
+        rules: trusted.iter().find_map(|s| s.rules.clone()),
+    };
     apply(&mut policy, &mut env, user);
     apply(&mut policy, &mut env, environment);
     if let Some((settings, profile)) = project {
         tighten(&mut policy, settings, profile)?;
     }
     apply(&mut policy, &mut env, request);
-    Ok(Merged { policy, env })
+    // The request is last here too.
+    let asked = project.and_then(|(settings, _)| settings.guard).filter(|_| request.guard.is_none());
+    let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
+    Ok(Merged { policy, env, guard: Guard { mode, ..guard } })
 }
 
 /// What a trusted source says goes.
@@ -427,6 +452,12 @@ fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
 fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) -> Result<(), Widening> {
     let never =
         |key: &'static str, asked: String| Widening { key, asked, allowed: "not for a project".to_owned() };
+    if let Some(mode) = settings.guard.filter(|mode| *mode != Mode::Enforce) {
+        return Err(never("guard", mode.name().to_owned()));
+    }
+    if let Some(rules) = &settings.rules {
+        return Err(never("rules", rules.display().to_string()));
+    }
     let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     if let Some(state) = &settings.state {
         return Err(never("state", state.display().to_string()));

@@ -10,8 +10,10 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod guard;
 pub mod history;
 pub mod live;
+pub mod reader;
 pub mod report;
 pub mod request;
 pub mod state;

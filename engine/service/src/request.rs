@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
+use hotcell_guard::Artifact;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
@@ -10,10 +11,13 @@ use hotcell_sandbox::temporary;
 use hotcell_sandbox::toolchain::{self, LookupError, Surroundings};
 
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
+use crate::guard::{Passed, Target};
 use crate::report::{Code, ErrorReport};
 
 /// The `PATH` inside, behind the toolchain's own folders.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Where Python keeps byte code inside when the project has some of its own, which nobody has read.
+const PYTHON_CACHE_INSIDE: &str = "/tmp/.python-cache";
 /// The longest source that is taken from standard input.
 pub const LONGEST_SOURCE: u64 = 16 << 20;
 
@@ -87,15 +91,26 @@ pub struct Prepared {
     pub policy: Policy,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<OsString>,
+    /// What the guard says of it; `None` when it was not asked.
+    pub scan: Option<Passed>,
     /// The source of standard input, while it is needed.
     _source: Option<tempfile::TempDir>,
 }
 
 impl Prepared {
-    /// The policy and the unset variables, of a request without a source of its own.
-    pub(crate) fn into_policy(self) -> (Policy, Vec<OsString>) {
-        (self.policy, self.unset)
+    /// The policy, the unset variables and the guard's word, of a request without a source of its own.
+    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>) {
+        (self.policy, self.unset, self.scan)
     }
+
+    /// Leaves the guard's report in an outcome.
+    pub fn sign(&self, outcome: &mut Outcome) {
+        sign(self.scan.as_ref(), outcome);
+    }
+}
+
+pub(crate) fn sign(scan: Option<&Passed>, outcome: &mut Outcome) {
+    outcome.scan = scan.and_then(|passed| serde_json::to_value(&passed.report).ok());
 }
 
 impl RunRequest {
@@ -144,7 +159,7 @@ impl RunRequest {
     /// # Errors
     /// An outcome in which nothing ran: not found, not executable, or refused.
     pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<Outcome>> {
-        let Merged { mut policy, env } = merged;
+        let Merged { mut policy, env, guard } = merged;
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
         let cwd = around.cwd.clone();
@@ -211,8 +226,35 @@ impl RunRequest {
                 },
             }
         }
+        let scan = guard.check(&self.targets(&cwd)?, policy.shape.confinement)?;
+        if scan.as_ref().is_some_and(Passed::has_python_cache) {
+            all.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
+        }
         policy.job.env = all;
-        Ok(Prepared { policy, unset, _source: source })
+        Ok(Prepared { policy, unset, scan, _source: source })
+    }
+
+    /// What the guard reads: the source, and the workspace.
+    fn targets(&self, cwd: &Path) -> Result<Vec<Target>, Box<Outcome>> {
+        let mut targets: Vec<Target> = self.workspace.iter().map(|w| Target::Path(cwd.join(w))).collect();
+        if let What::Source(language, source, _) = &self.what {
+            let (name, bytes) = match source {
+                Source::Text(text) => (language.file_name().to_owned(), text.clone()),
+                Source::File(file) => {
+                    let bytes = std::fs::read(cwd.join(file)).map_err(|e| {
+                        let why = format!("the file {} cannot be read: {e}", file.display());
+                        Box::new(Outcome::without_a_run(Cause::Refused, why))
+                    })?;
+                    (file.to_string_lossy().into_owned(), bytes)
+                }
+            };
+            let language = match language {
+                Language::Python => hotcell_guard::Language::Python,
+                Language::Bash => hotcell_guard::Language::Bash,
+            };
+            targets.push(Target::Source(Artifact::new(name, bytes).run_as(language)));
+        }
+        Ok(targets)
     }
 
     /// The caller's side of the lookup, with the project and the toolchains that were named.

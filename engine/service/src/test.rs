@@ -11,6 +11,7 @@ use hotcell_testing::repeat::Repeats;
 use hotcell_testing::{Cancel, Progress, ProjectFolder, Selection, Session, TestReport, Verdict};
 
 use crate::config::{Configuration, Settings};
+use crate::guard::Passed;
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, What};
 
@@ -47,6 +48,8 @@ pub struct PreparedTest {
     repeat: u32,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<std::ffi::OsString>,
+    /// What the guard says of the project; `None` when it was not asked.
+    pub scan: Option<Passed>,
 }
 
 impl TestRequest {
@@ -94,11 +97,11 @@ impl TestRequest {
         let prepared = request
             .prepare(merged, around)
             .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
-        let (mut policy, unset) = prepared.into_policy();
+        let (mut policy, unset, scan) = prepared.into_parts();
         if policy.shape.confinement == Confinement::LandlockOnly {
             seen_from_the_project(&mut policy);
         }
-        Ok(PreparedTest { framework, command, policy, repeat: self.repeat.max(1), unset })
+        Ok(PreparedTest { framework, command, policy, repeat: self.repeat.max(1), unset, scan })
     }
 }
 
@@ -114,7 +117,7 @@ impl PreparedTest {
         let mut repeats = Repeats::default();
         for number in 1..=self.repeat {
             let session = Session::new(self.framework, self.command.clone(), self.policy.clone());
-            let report = match session {
+            let mut report = match session {
                 Ok(session) => {
                     session.cancelled_by(cancel).run(engine, &mut |what| progress(number, what)).await
                 }
@@ -126,6 +129,7 @@ impl PreparedTest {
                     TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)
                 }
             };
+            crate::request::sign(self.scan.as_ref(), &mut report.outcome);
             // What could not begin will not begin the next time either.
             let last = report.verdict > Verdict::Limit;
             repeats.add(report);

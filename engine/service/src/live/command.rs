@@ -77,13 +77,18 @@ impl CommandRequest {
             Box::pin(async move {
                 let around = surroundings(workspace.as_deref());
                 let prepared = tokio::task::spawn_blocking(move || request.prepare(merged, around)).await;
-                let outcome = match prepared {
+                let mut outcome = match prepared {
                     Err(e) => {
                         Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))
                     }
                     Ok(Err(outcome)) => without_host_paths(*outcome, &self.argv),
-                    Ok(Ok(prepared)) => perform(&desk, &prepared.policy).await,
+                    Ok(Ok(prepared)) => {
+                        let mut outcome = perform(&desk, &prepared.policy).await;
+                        prepared.sign(&mut outcome);
+                        outcome
+                    }
                 };
+                crate::guard::for_a_model(&mut outcome);
                 drop(workspace);
                 Answer::Outcome(Box::new(outcome))
             })

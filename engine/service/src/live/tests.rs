@@ -132,6 +132,11 @@ async fn perform(desk: &Desk, prepared: &PreparedTest) -> TestReport {
 /// The report as it may leave: the registry has the output, and no folder of the host is named.
 fn inside(mut report: TestReport, workspace: &Workspace) -> TestReport {
     (report.outcome.stdout, report.outcome.stderr) = (Output::default(), Output::default());
+    let told = report.reason == report.outcome.reason;
+    crate::guard::for_a_model(&mut report.outcome);
+    if told {
+        report.reason.clone_from(&report.outcome.reason);
+    }
     let nothing_ran = matches!(report.outcome.cause, Cause::NotFound | Cause::NotExecutable)
         || (report.outcome.cause == Cause::Refused
             && !report.command.is_empty()

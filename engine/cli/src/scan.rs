@@ -1,0 +1,128 @@
+//! `hotcell scan`: from paths to a report for people and for programs.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hotcell_guard::{Artifact, Limits, Report, Verdict, Walk, merge, scan_path};
+use hotcell_sandbox::Confinement;
+use hotcell_sandbox::text::printable;
+use hotcell_service::guard;
+use hotcell_service::reader::Reader;
+use hotcell_service::report::{Code, ErrorReport};
+
+use crate::args::{Common, ScanArgs};
+use crate::{configuration, current_folder, exit, printed, scan_text, usage};
+
+/// How often the file that is being read is shown.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+/// Runs the command; its exit status.
+pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
+    let report = match read(common, args) {
+        Ok(report) => report,
+        Err(report) => return usage::fail(&report, common.json),
+    };
+    let code = match report.verdict {
+        Verdict::Allow => 0,
+        Verdict::Review => 1,
+        Verdict::Incomplete | Verdict::Quarantine => 3,
+    };
+    if common.json {
+        return printed(exit::print_json(&report), code);
+    }
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    // With several paths, what was found is named by all of its path.
+    let roots = if let [only] = &args.paths[..] { vec![only.clone()] } else { vec![PathBuf::new()] };
+    printed(exit::print_text(&scan_text::page(&report, &roots, colour, common.verbose > 0)), code)
+}
+
+fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
+    let configured = configuration(common, None)?;
+    let rules = args.rules.as_ref().map(|r| current_folder().join(r));
+    let rules = guard::rules(rules.or(configured.environment.rules).or(configured.user.rules).as_deref())?;
+    let reader =
+        Reader::start(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]).map_err(|why| {
+            ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}"))
+                .hint("hotcell doctor says what this host lacks; with --rules, mend the rule that is named")
+        })?;
+    let limits = Limits::default();
+    let walk = Walk { gitignore: !args.no_ignore, packages: args.packages };
+    let mut show = Show::new(common);
+    let mut reports = Vec::new();
+    for path in &args.paths {
+        let report = if path.as_os_str() == "-" {
+            reader.read(&Artifact::new("stdin", stdin(&limits)?))
+        } else {
+            one(&reader, &limits, path, walk, &mut show)?
+        };
+        reports.push(report);
+    }
+    show.end();
+    if reports.len() > 1 {
+        for (path, report) in args.paths.iter().zip(&mut reports).filter(|(path, _)| path.is_dir()) {
+            let whole = |part: &mut String| *part = path.join(&*part).to_string_lossy().into_owned();
+            report.coverage.parts.iter_mut().for_each(|p| whole(&mut p.path));
+            report.findings.iter_mut().for_each(|f| whole(&mut f.part));
+        }
+        let names: Vec<String> = args.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        let mut sum = merge("", reports);
+        sum.artifact.names = names;
+        return Ok(sum);
+    }
+    Ok(reports.remove(0))
+}
+
+fn one(
+    reader: &Reader,
+    limits: &Limits,
+    path: &Path,
+    walk: Walk,
+    show: &mut Show,
+) -> Result<Report, ErrorReport> {
+    let read = &mut |artifact: &Artifact| reader.read(artifact);
+    scan_path(limits, path, walk, read, &mut |file| show.file(file)).map_err(|e| {
+        ErrorReport::new(Code::InvalidValue, format!("{} cannot be scanned: {e}", path.display()))
+            .field("PATH")
+            .hint("name a file or a folder that you may read")
+    })
+}
+
+fn stdin(limits: &Limits) -> Result<Vec<u8>, ErrorReport> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(limits.file_bytes as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|e| {
+        ErrorReport::new(Code::Usage, format!("standard input cannot be read: {e}")).field("-")
+    })?;
+    Ok(bytes)
+}
+
+/// Shows on a terminal which file is being read.
+struct Show {
+    on: bool,
+    last: Instant,
+    files: u64,
+}
+
+impl Show {
+    fn new(common: &Common) -> Self {
+        let on = !common.json && !common.quiet && io::stderr().is_terminal() && io::stdout().is_terminal();
+        Self { on, last: Instant::now(), files: 0 }
+    }
+
+    fn file(&mut self, path: &Path) {
+        self.files += 1;
+        if self.on && self.last.elapsed() >= PROGRESS {
+            self.last = Instant::now();
+            let name = path.to_string_lossy();
+            let name = printable(&name[..name.floor_char_boundary(60)]);
+            let _ = write!(io::stderr(), "\r\x1b[Kreading file {}: {name}", self.files);
+        }
+    }
+
+    fn end(&self) {
+        if self.on {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

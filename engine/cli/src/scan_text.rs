@@ -1,0 +1,191 @@
+//! A scan's report for people: one line that says it all, then each place with its source, then what was not read.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use hotcell_guard::{Finding, PartState, Report, Severity};
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::text::printable;
+
+use crate::args::Common;
+use crate::notes;
+
+/// Places that are shown with their source.
+const FRAMES: usize = 20;
+/// The same where they only explain a refusal.
+const FRAMES_OF_A_REFUSAL: usize = 3;
+/// Parts that were not read, by name.
+const UNREAD: usize = 10;
+/// The longest line of source.
+const WIDTH: usize = 120;
+/// The most lines of source of a place.
+const LINES: usize = 4;
+/// The largest file that is opened again for its lines.
+const LARGEST: u64 = 16 << 20;
+
+/// What stands on standard output after a scan. Places are looked up below `roots`.
+pub fn page(report: &Report, roots: &[PathBuf], colour: bool, verbose: bool) -> String {
+    let mut out = headline(report);
+    out.push('\n');
+    let least = if verbose { Severity::Note } else { Severity::Warning };
+    let shown = places(report, least);
+    for (finding, again) in shown.iter().take(FRAMES) {
+        out.push('\n');
+        out.push_str(&frame(finding, *again, roots, colour));
+    }
+    if shown.len() > FRAMES {
+        let _ = writeln!(out, "\nand {} more; --json has them all", shown.len() - FRAMES);
+    }
+    let unread: Vec<String> = report
+        .coverage
+        .parts
+        .iter()
+        .filter_map(|part| match &part.state {
+            PartState::Skipped(why) => {
+                Some(format!("not read: {}: {}", printable(&part.path), printable(why)))
+            }
+            PartState::BytesOnly => {
+                Some(format!("not read: {}: {} is not read here", printable(&part.path), part.language))
+            }
+            _ => None,
+        })
+        .collect();
+    if !unread.is_empty() {
+        out.push('\n');
+    }
+    for line in unread.iter().take(UNREAD) {
+        let _ = writeln!(out, "{line}");
+    }
+    if unread.len() > UNREAD {
+        let _ = writeln!(out, "and {} more that were not read; --json has them all", unread.len() - UNREAD);
+    }
+    out
+}
+
+/// The verdict and the counts behind it.
+fn headline(report: &Report) -> String {
+    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
+    let (critical, warnings, notes) =
+        (count(Severity::Critical), count(Severity::Warning), count(Severity::Note));
+    let verdict = report.verdict.name();
+    let parts = report.coverage.parts.len();
+    let unread = report
+        .coverage
+        .parts
+        .iter()
+        .filter(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly))
+        .count();
+    let mut line = format!(
+        "{verdict}: {critical} critical, {warnings} warning{}, {notes} note{}",
+        plural(warnings),
+        plural(notes)
+    );
+    let _ = write!(line, " · {parts} part{} ", plural(parts));
+    line.push_str(&if unread == 0 { "read".to_owned() } else { format!("of which {unread} not read") });
+    line
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// The first place of each rule in each part, and in how many more it matches there.
+fn places(report: &Report, least: Severity) -> Vec<(&Finding, usize)> {
+    let mut shown: Vec<(&Finding, usize)> = Vec::new();
+    for finding in report.findings.iter().filter(|f| f.severity >= least) {
+        match shown.iter_mut().find(|(known, _)| known.rule == finding.rule && known.part == finding.part) {
+            Some((_, again)) => *again += 1,
+            None => shown.push((finding, 0)),
+        }
+    }
+    shown
+}
+
+/// One place: what was found, where, and by which rule.
+fn frame(finding: &Finding, again: usize, roots: &[PathBuf], colour: bool) -> String {
+    let level = match finding.severity {
+        Severity::Critical => Level::ERROR.with_name("critical"),
+        Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
+    };
+    let path = printable(&finding.part);
+    let mut notes = Vec::new();
+    if !finding.derived_from.is_empty() {
+        notes.push(format!("seen through {}", finding.derived_from.join(" > ")));
+    }
+    if again > 0 {
+        notes.push(format!("and in {again} more place{} of this file", plural(again)));
+    }
+    notes.extend(finding.cwe.clone());
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let title = level.clone().primary_title(&finding.message).id(&finding.rule);
+    let excerpt = excerpt(finding, roots);
+    let mut group = match &excerpt {
+        Some((text, from, to)) => title.element(
+            Snippet::source(text)
+                .line_start(finding.line as usize)
+                .path(&path)
+                .annotation(AnnotationKind::Primary.span(*from..*to)),
+        ),
+        None => Group::with_title(title).element(annotate_snippets::Origin::path(&path)),
+    };
+    for note in &notes {
+        group = group.element(Level::NOTE.message(note));
+    }
+    let mut text = renderer.render(&[group]).to_string();
+    text.push('\n');
+    text
+}
+
+/// The lines of a place, and which bytes of them are meant.
+fn excerpt(finding: &Finding, roots: &[PathBuf]) -> Option<(String, usize, usize)> {
+    let file = finding.part.split('!').next().unwrap_or_default();
+    if finding.line == 0 || file.len() != finding.part.len() {
+        return None;
+    }
+    let path = roots
+        .iter()
+        .map(|root| if root.is_file() { root.clone() } else { root.join(file) })
+        .find(|path| path.is_file())?;
+    if path.metadata().ok()?.len() > LARGEST {
+        return None;
+    }
+    let source = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    let count = (finding.end_line.saturating_sub(finding.line) as usize + 1).min(LINES);
+    let lines: Vec<&str> = source.lines().skip(finding.line as usize - 1).take(count).collect();
+    let first = lines.first()?;
+    // A window of a long line, so that what is meant is in sight.
+    let column = (finding.column.max(1) as usize - 1).min(first.len());
+    let start =
+        if first.len() > WIDTH { first.floor_char_boundary(column.saturating_sub(WIDTH / 4)) } else { 0 };
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        let line = if number == 0 { &line[start..] } else { line };
+        let end = line.floor_char_boundary(line.len().min(WIDTH));
+        if number > 0 {
+            text.push('\n');
+        }
+        text.push_str(&printable(&line[..end]));
+    }
+    let end = text.lines().next().map_or(0, |line| line.trim_end().len());
+    let from = text.floor_char_boundary((column - start).min(end.saturating_sub(1)));
+    Some((text.clone(), from, end.max(from)))
+}
+
+/// Shows on standard error why something was not run.
+pub fn frames_of(outcome: &Outcome, roots: &[&Path], common: &Common) {
+    if outcome.cause != Cause::Quarantined || common.json || common.quiet {
+        return;
+    }
+    let Some(report) = outcome.scan.clone().and_then(|scan| serde_json::from_value::<Report>(scan).ok())
+    else {
+        return;
+    };
+    let roots: Vec<PathBuf> = roots.iter().map(|root| root.to_path_buf()).collect();
+    let mut out = io::stderr().lock();
+    for (finding, again) in places(&report, Severity::Warning).into_iter().take(FRAMES_OF_A_REFUSAL) {
+        let _ = writeln!(out, "{}", frame(finding, again, &roots, notes::colour()));
+    }
+}

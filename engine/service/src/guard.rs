@@ -1,0 +1,258 @@
+//! The gate: what is about to run is read before it runs.
+//!
+//! The guard is triage: the sandbox is what holds. It refuses what is dangerous on the face of it, and what could not
+//! be read, and leaves the report in the outcome.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use hotcell_guard::{Artifact, Limits, PYTHON_CACHE, Report, Severity, Verdict, Walk, merge};
+use hotcell_sandbox::Confinement;
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use serde::Deserialize;
+
+use crate::reader::{Reader, Rules};
+use crate::report::{Code, ErrorReport};
+
+/// Places that a model is told.
+const MOST_PLACES: usize = 20;
+
+/// What the guard does before a run, from strict to lax.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Refuses what is quarantined or could not be read; warns of what asks for a look.
+    #[default]
+    Enforce,
+    /// Scans and reports; refuses nothing.
+    Report,
+    /// Scans nothing.
+    Off,
+}
+
+impl Mode {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Report => "report",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Enforce, Self::Report, Self::Off];
+        all.into_iter().find(|mode| mode.name() == text).ok_or_else(|| "is enforce, report or off".to_owned())
+    }
+}
+
+/// How to guard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// What it does.
+    pub mode: Mode,
+    /// A folder with rules of the user's own.
+    pub rules: Option<PathBuf>,
+}
+
+/// What is about to run.
+#[derive(Debug)]
+pub enum Target {
+    /// A file or a folder.
+    Path(PathBuf),
+    /// A file that will be run as a language.
+    Source(Artifact),
+}
+
+/// What the gate says of a run that may begin.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// What was found.
+    pub report: Report,
+    /// One line for a person, where a look is asked for.
+    pub warning: Option<String>,
+}
+
+impl Passed {
+    /// Whether byte code stands beside sources: the interpreter has to be told not to use it, since it was not read.
+    #[must_use]
+    pub fn has_python_cache(&self) -> bool {
+        self.report.coverage.parts.iter().any(|part| part.language == PYTHON_CACHE)
+    }
+}
+
+impl Guard {
+    /// Reads what is about to run.
+    ///
+    /// # Errors
+    /// An outcome in which nothing ran: quarantined, or refused because the rules cannot be loaded.
+    pub fn check(
+        &self,
+        targets: &[Target],
+        confinement: Confinement,
+    ) -> Result<Option<Passed>, Box<Outcome>> {
+        if self.mode == Mode::Off || targets.is_empty() {
+            return Ok(None);
+        }
+        let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
+        let rules = rules(self.rules.as_deref()).map_err(|report| refused(report.message))?;
+        let reader = Reader::start(rules, &[confinement])
+            .map_err(|why| refused(format!("what is to run cannot be read before it runs: {why}")))?;
+        let limits = Limits::default();
+        let mut reports = Vec::new();
+        for target in targets {
+            reports.push(match target {
+                Target::Source(artifact) => reader.read(artifact),
+                // Ignore files are the project's own words.
+                Target::Path(path) => {
+                    let walk = Walk { gitignore: false, packages: false };
+                    hotcell_guard::scan_path(&limits, path, walk, &mut |file| reader.read(file), &mut |_| ())
+                        .map_err(|e| refused(format!("{} cannot be scanned: {e}", path.display())))?
+                }
+            });
+        }
+        let report = match (reports.len(), reports.pop()) {
+            (1, Some(only)) => only,
+            (_, last) => merge("run", reports.into_iter().chain(last)),
+        };
+        let line = sentence(&report);
+        if self.mode == Mode::Enforce && report.verdict >= Verdict::Incomplete {
+            let why =
+                format!("{line}; nothing was run. Read it, then run it all the same with --guard report");
+            let mut outcome = Outcome::without_a_run(Cause::Quarantined, why);
+            outcome.scan = serde_json::to_value(&report).ok();
+            return Err(Box::new(outcome));
+        }
+        let warning =
+            (report.verdict != Verdict::Allow).then(|| format!("{}: {line}", report.verdict.name()));
+        Ok(Some(Passed { report, warning }))
+    }
+}
+
+/// The rules of a folder, for a [`Reader`]; none where none is named, which stands for those that come with hotcell.
+///
+/// # Errors
+/// A folder that cannot be read, or without rules.
+pub fn rules(folder: Option<&Path>) -> Result<Rules, ErrorReport> {
+    let Some(folder) = folder else { return Ok(Rules::new()) };
+    let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--rules");
+    let unreadable =
+        |e: std::io::Error| bad(format!("the rules in {} cannot be read: {e}", folder.display()));
+    let mut files = Rules::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|e| e == "yml" || e == "yaml") {
+            files.push((path.display().to_string(), std::fs::read_to_string(&path).map_err(unreadable)?));
+        }
+    }
+    if files.is_empty() {
+        return Err(bad(format!("there are no rules (*.yml) in {}", folder.display())));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A report in a line: what is worst, where, and how much more there is.
+#[must_use]
+pub fn sentence(report: &Report) -> String {
+    use hotcell_guard::PartState;
+    let counted = report.findings.iter().filter(|f| f.severity > Severity::Note).count();
+    let unread: Vec<_> = report
+        .coverage
+        .parts
+        .iter()
+        .filter_map(|part| match &part.state {
+            PartState::Skipped(why) => Some((part, why.clone())),
+            PartState::BytesOnly => Some((part, format!("{} is not read", part.language))),
+            _ => None,
+        })
+        .collect();
+    if report.verdict == Verdict::Incomplete
+        && let Some((part, why)) = unread.first()
+    {
+        let more = if unread.len() > 1 { format!(", and {} more", unread.len() - 1) } else { String::new() };
+        return format!("could not be read completely: {}: {why}{more}", part.path);
+    }
+    match report.findings.first().filter(|f| f.severity > Severity::Note) {
+        Some(first) => {
+            let more = if counted > 1 { format!(", and {} more", counted - 1) } else { String::new() };
+            let line = if first.line > 0 { format!(":{}", first.line) } else { String::new() };
+            format!("{}{line}: {} ({}){more}", first.part, first.message.trim_end_matches('.'), first.rule)
+        }
+        None => "nothing to say".to_owned(),
+    }
+}
+
+/// What a model is told: rules and places. Messages and excerpts are for people, and a person decides.
+pub fn for_a_model(outcome: &mut Outcome) {
+    let Some(report) = outcome.scan.take().and_then(|scan| serde_json::from_value::<Report>(scan).ok())
+    else {
+        return;
+    };
+    let places = || report.findings.iter().filter(|f| f.severity > Severity::Note);
+    if outcome.cause == Cause::Quarantined {
+        let place = places().next().map_or_else(
+            || "something could not be read".to_owned(),
+            |f| format!("rule {} at {}:{}", f.rule, f.part, f.line),
+        );
+        outcome.reason = Some(format!(
+            "quarantined: {place}; nothing was run. A person can look at it with hotcell scan and decide; \
+             change the code if it does not need this"
+        ));
+    }
+    let findings: Vec<_> = places()
+        .take(MOST_PLACES)
+        .map(
+            |f| serde_json::json!({ "rule": f.rule, "severity": f.severity, "part": f.part, "line": f.line }),
+        )
+        .collect();
+    outcome.scan = Some(serde_json::json!({ "verdict": report.verdict, "findings": findings }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_decide_what_is_refused() {
+        let source = |text: &str| Target::Source(Artifact::new("x.py", text));
+        let hostile = "import shutil\nshutil.rmtree('/home')\n";
+        let cause = |mode, text: &str| {
+            let guard = Guard { mode, rules: None };
+            guard
+                .check(&[source(text)], Confinement::Namespaces)
+                .map(|passed| passed.map(|p| p.report.verdict))
+                .map_err(|o| o.cause)
+        };
+        assert_eq!(cause(Mode::Enforce, hostile), Err(Cause::Quarantined));
+        assert_eq!(cause(Mode::Report, hostile), Ok(Some(Verdict::Quarantine)));
+        assert_eq!(cause(Mode::Off, hostile), Ok(None));
+        assert_eq!(cause(Mode::Enforce, "print(1)\n"), Ok(Some(Verdict::Allow)));
+        assert_eq!(cause(Mode::Enforce, &"(".repeat(1000)), Err(Cause::Quarantined));
+    }
+
+    #[test]
+    fn a_model_is_told_rule_and_place() {
+        let hostile = Target::Source(Artifact::new("x.py", "import shutil\nshutil.rmtree('/home')\n"));
+        let guard = Guard::default();
+        let mut outcome = *guard.check(&[hostile], Confinement::Namespaces).unwrap_err();
+        let message = outcome.scan.as_ref().unwrap()["findings"][0]["message"].as_str().unwrap().to_owned();
+        for_a_model(&mut outcome);
+        let told = serde_json::to_string(&outcome).unwrap();
+        assert!(told.contains("x.py:2") && !told.contains(message.trim_end_matches('.')), "{told}");
+        assert_eq!(outcome.scan.unwrap()["findings"][0]["line"], 2);
+    }
+
+    #[test]
+    fn rules_that_are_not_there_are_refused() {
+        let guard = Guard { mode: Mode::Enforce, rules: Some("/nowhere/at/all".into()) };
+        let outcome =
+            guard.check(&[Target::Source(Artifact::new("x.py", "1"))], Confinement::Namespaces).unwrap_err();
+        assert_eq!(outcome.cause, Cause::Refused);
+        assert!(outcome.reason.unwrap_or_default().contains("/nowhere/at/all"));
+    }
+}

@@ -1,0 +1,371 @@
+//! Reads artifacts in a sandbox: a parser of hostile bytes may crash, hang, grow or be taken over.
+//!
+//! A reader is this program once more, with nothing but its own file and the system's libraries in sight, no network, and
+//! 512 MiB. It gets the rules, then one artifact after the other, over standard input, and answers each with a line. It is
+//! replaced after a crash or a time-out; what it was reading then counts as unread. Of its answers only the form is
+//! believed: names and sizes are put in by whoever asked. A parser that was taken over could still say `allow`: detection
+//! is triage, and the sandbox that runs the artifact is what holds.
+
+use std::io::{self, BufRead, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hotcell_guard::{Artifact, Language, Limits, Pack, PartState, Report, Verdict, scan, unread};
+use hotcell_sandbox::{Bytes, Canceller, Chunk, Confinement, Engine, Outcome, Policy, StdinWriter};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc as queue;
+
+/// The word after the program's name that makes it a reader.
+pub const VERB: &str = "guard-reader";
+/// How long one artifact may take: more than the scan's own limit, and time for a slow machine.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// How long it may take until a reader has its rules: each is tried on its examples.
+const BEGINNING: Duration = Duration::from_secs(60);
+/// The longest answer, in bytes.
+const LONGEST_ANSWER: usize = 16 << 20;
+/// What a reader may use.
+const MEMORY: Bytes = Bytes::mib(512);
+/// After so many readers were lost, the rest of a scan is unread.
+const MOST_LOST: u32 = 16;
+
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says which program reads: one that calls [`serve`] when its first word is [`VERB`]. Who embeds this library and does not
+/// say reads artifacts in its own process.
+pub fn read_with(program: PathBuf) {
+    PROGRAM.get_or_init(|| program);
+}
+
+/// Rules of the user's own: names and texts.
+pub type Rules = Vec<(String, String)>;
+
+/// What comes before an artifact's bytes.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    name: String,
+    language: Option<Language>,
+    bytes: usize,
+}
+
+fn pack(rules: Rules) -> Result<Pack, String> {
+    if rules.is_empty() { Pack::builtin() } else { Pack::with(rules) }.map_err(|e| e.to_string())
+}
+
+/// The reader's side: until the end of its input.
+///
+/// # Errors
+/// What the system says of the streams.
+pub fn serve(input: impl Read, mut output: impl Write) -> io::Result<()> {
+    let mut input = io::BufReader::new(input);
+    let mut line = Vec::new();
+    input.read_until(b'\n', &mut line)?;
+    let ready = pack(serde_json::from_slice(&line)?);
+    say(&mut output, &ready.as_ref().map(drop))?;
+    let Ok(pack) = ready else { return Ok(()) };
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let head: Head = serde_json::from_slice(&line)?;
+        let mut bytes = vec![0; head.bytes];
+        input.read_exact(&mut bytes)?;
+        let artifact = Artifact { name: head.name, bytes, language: head.language };
+        say(&mut output, &scan(&pack, &Limits::default(), &artifact))?;
+    }
+}
+
+fn say(output: &mut impl Write, answer: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    output.write_all(&line)?;
+    output.flush()
+}
+
+/// Asks a reader, or reads here.
+#[derive(Debug)]
+pub struct Reader(How);
+
+#[derive(Debug)]
+enum How {
+    Here(Box<Pack>),
+    Elsewhere(Option<queue::UnboundedSender<Ask>>, Option<JoinHandle<()>>),
+}
+
+/// An artifact, and where its report goes.
+type Ask = (Artifact, mpsc::Sender<Report>);
+
+impl Reader {
+    /// Starts one. With several confinements the first that this host allows is taken.
+    ///
+    /// # Errors
+    /// Why it cannot be had: a rule that is wrong, or no sandbox.
+    pub fn start(rules: Rules, confinements: &[Confinement]) -> Result<Self, String> {
+        match PROGRAM.get() {
+            Some(program) => Self::elsewhere(program, &rules, confinements),
+            None => Ok(Self(How::Here(Box::new(pack(rules)?)))),
+        }
+    }
+
+    fn elsewhere(program: &Path, rules: &Rules, confinements: &[Confinement]) -> Result<Self, String> {
+        let policies: Vec<Policy> = confinements.iter().map(|c| policy(program, *c)).collect();
+        let rules = serde_json::to_vec(rules).map_err(|e| e.to_string())?;
+        let (asks, asked) = queue::unbounded_channel();
+        let (ready, begun) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("guard".to_owned())
+            .spawn(move || attend(&policies, &rules, asked, &ready))
+            .map_err(|e| format!("a thread cannot be had: {e}"))?;
+        let reader = Self(How::Elsewhere(Some(asks), Some(thread)));
+        begun.recv().unwrap_or_else(|_| Err("its thread ended".to_owned()))?;
+        Ok(reader)
+    }
+
+    /// Reads one artifact. What cannot be read is in the report.
+    pub fn read(&self, artifact: &Artifact) -> Report {
+        let ask = |asks: &queue::UnboundedSender<Ask>| {
+            let (answer, answered) = mpsc::channel();
+            asks.send((artifact.clone(), answer)).ok()?;
+            answered.recv().ok()
+        };
+        match &self.0 {
+            How::Here(pack) => scan(pack, &Limits::default(), artifact),
+            How::Elsewhere(asks, _) => {
+                asks.as_ref().and_then(ask).unwrap_or_else(|| lost(artifact, "the reader is gone"))
+            }
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let How::Elsewhere(asks, thread) = &mut self.0 {
+            drop(asks.take());
+            if let Some(thread) = thread.take() {
+                // Its panic was told already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn lost(artifact: &Artifact, why: &str) -> Report {
+    let mut report = unread(&artifact.name, PartState::Skipped(why.to_owned()), Verdict::Incomplete);
+    report.coverage.bytes_total = artifact.bytes.len() as u64;
+    report
+}
+
+fn policy(program: &Path, confinement: Confinement) -> Policy {
+    let mut policy =
+        Policy::new(program).args([VERB]).read_only(program, program).stdin_piped().memory(MEMORY);
+    policy.shape.confinement = confinement;
+    let limits = &mut policy.job.limits;
+    limits.disk = Bytes::mib(1);
+    limits.capture = Bytes::kib(4);
+    // Of all artifacts together; each has its own time and its own longest answer.
+    (limits.wall, limits.cpu_time, limits.output) = (Duration::from_secs(24 * 3600), None, Bytes::gib(64));
+    policy
+}
+
+/// The thread beside a reader: starts it, asks it, replaces it.
+fn attend(
+    policies: &[Policy],
+    rules: &[u8],
+    mut asks: queue::UnboundedReceiver<Ask>,
+    ready: &mpsc::Sender<Result<(), String>>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return drop(ready.send(Err(format!("the reader has no runtime: {e}")))),
+    };
+    runtime.block_on(async {
+        let engine = Engine::new();
+        let mut begun = Err("no confinement was named".to_owned());
+        let mut chosen = None;
+        for policy in policies {
+            begun = Worker::start(&engine, policy, rules).await;
+            if begun.is_ok() {
+                chosen = Some(policy);
+                break;
+            }
+        }
+        let mut worker = match begun {
+            Ok(worker) => Some(worker),
+            Err(why) => return drop(ready.send(Err(why))),
+        };
+        let _ = ready.send(Ok(()));
+        let mut losses = 0;
+        while let Some((artifact, answer)) = asks.recv().await {
+            if worker.is_none()
+                && losses < MOST_LOST
+                && let Some(policy) = chosen
+            {
+                worker = Worker::start(&engine, policy, rules).await.ok();
+            }
+            let report = match &mut worker {
+                None => Err("the reader ended, too often".to_owned()),
+                Some(worker) => worker.ask(&artifact).await,
+            };
+            let report = match report {
+                Ok(report) => report,
+                Err(why) => {
+                    losses += 1;
+                    if let Some(worker) = worker.take() {
+                        worker.end().await;
+                    }
+                    lost(&artifact, &why)
+                }
+            };
+            let _ = answer.send(report);
+        }
+        if let Some(worker) = worker {
+            worker.end().await;
+        }
+        engine.settle(Duration::from_secs(5)).await;
+    });
+}
+
+/// A process that reads.
+struct Worker {
+    /// Follows it; ends with it, and closes the output then.
+    ended: tokio::task::JoinHandle<Outcome>,
+    stop: Canceller,
+    input: StdinWriter,
+    output: queue::Receiver<Chunk>,
+    /// What came after the last line.
+    rest: Vec<u8>,
+}
+
+impl Worker {
+    async fn start(engine: &Engine, policy: &Policy, rules: &[u8]) -> Result<Self, String> {
+        let mut running = engine.spawn(policy).await.map_err(|refusal| refusal.message)?;
+        let (input, output) = (running.stdin(), running.output());
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err("the reader has no streams".to_owned());
+        };
+        let stop = running.canceller();
+        let ended = tokio::spawn(running.wait());
+        let mut worker = Self { ended, stop, input, output, rest: Vec::new() };
+        let began = tokio::time::timeout(BEGINNING, async {
+            // A reader that could not start has no input; its end says why.
+            let _ = worker.input.write_all(rules).await;
+            let _ = worker.input.write_all(b"\n").await;
+            worker.line().await
+        });
+        match began.await {
+            Err(_) => Err("the reader did not begin in time".to_owned()),
+            Ok(Ok(line)) => {
+                let told: Result<(), String> =
+                    serde_json::from_slice(&line).map_err(|e| format!("the reader's first word: {e}"))?;
+                told.map(|()| worker)
+            }
+            Ok(Err(why)) => {
+                worker.stop.cancel();
+                let outcome = (&mut worker.ended).await;
+                Err(outcome.ok().and_then(|outcome| outcome.reason).unwrap_or(why))
+            }
+        }
+    }
+
+    async fn ask(&mut self, artifact: &Artifact) -> Result<Report, String> {
+        let head =
+            Head { name: artifact.name.clone(), language: artifact.language, bytes: artifact.bytes.len() };
+        let mut head = serde_json::to_vec(&head).map_err(|e| e.to_string())?;
+        head.push(b'\n');
+        let answered = tokio::time::timeout(PATIENCE, async {
+            self.input.write_all(&head).await.map_err(|_| "the reader ended".to_owned())?;
+            self.input.write_all(&artifact.bytes).await.map_err(|_| "the reader ended".to_owned())?;
+            self.line().await
+        });
+        let line = answered.await.map_err(|_| format!("not read within {} s", PATIENCE.as_secs()))??;
+        let mut report: Report =
+            serde_json::from_slice(&line).map_err(|e| format!("the reader's answer is no report: {e}"))?;
+        report.artifact.names = vec![artifact.name.clone()];
+        report.artifact.bytes = artifact.bytes.len() as u64;
+        report.coverage.bytes_total = artifact.bytes.len() as u64;
+        Ok(report)
+    }
+
+    async fn line(&mut self) -> Result<Vec<u8>, String> {
+        let mut looked = 0;
+        loop {
+            if let Some(end) = self.rest[looked..].iter().position(|b| *b == b'\n').map(|at| at + looked) {
+                let rest = self.rest.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.rest, rest);
+                line.pop();
+                return Ok(line);
+            }
+            looked = self.rest.len();
+            if looked > LONGEST_ANSWER {
+                return Err("the reader's answer is too long".to_owned());
+            }
+            match self.output.recv().await {
+                Some(Chunk::Stdout(bytes)) => self.rest.extend_from_slice(&bytes),
+                Some(Chunk::Stderr(_)) => {}
+                None => return Err("the reader ended".to_owned()),
+            }
+        }
+    }
+
+    /// Ends it.
+    async fn end(self) {
+        self.stop.cancel();
+        // What it came to is of no interest any more.
+        let _ = self.ended.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_asked_is_what_is_answered() {
+        let mut asked = b"[]\n".to_vec();
+        for text in ["print(1)\n", "import shutil\nshutil.rmtree('/home')\n"] {
+            let head = Head { name: "x.py".to_owned(), language: None, bytes: text.len() };
+            asked.extend(serde_json::to_vec(&head).unwrap());
+            asked.push(b'\n');
+            asked.extend(text.as_bytes());
+        }
+        let mut answered = Vec::new();
+        serve(&asked[..], &mut answered).unwrap();
+        let lines: Vec<&[u8]> = answered.split(|b| *b == b'\n').collect();
+        assert_eq!(lines[0], br#"{"Ok":null}"#);
+        let verdict = |line: &[u8]| serde_json::from_slice::<Report>(line).unwrap().verdict;
+        assert_eq!([verdict(lines[1]), verdict(lines[2])], [Verdict::Allow, Verdict::Quarantine]);
+        let mut refused = Vec::new();
+        serve(&br#"[["a.yml","nonsense"]]"#[..], &mut refused).unwrap();
+        assert!(refused.starts_with(br#"{"Err":""#));
+    }
+
+    /// Readers that were taken over, as shell scripts.
+    #[test]
+    fn a_reader_that_dies_hangs_or_talks_nonsense_has_read_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, does, why) in [
+            ("dies", "exit 1", "ended"),
+            ("hangs", "sleep 60", "not read within"),
+            ("nonsense", "echo '{}'; sleep 60", "no report"),
+            ("flood", "exec tr '\\0' x </dev/zero", "too long"),
+        ] {
+            let program = dir.path().join(name);
+            let script = format!("#!/bin/sh\nread rules; echo '{{\"Ok\":null}}'; read head; {does}\n");
+            std::fs::write(&program, script).unwrap();
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let reader = Reader::elsewhere(&program, &Rules::new(), &[Confinement::Namespaces]).unwrap();
+            for _ in 0..2 {
+                let report = reader.read(&Artifact::new("a.py", "print(1)\n"));
+                assert_eq!(report.verdict, Verdict::Incomplete, "{name}");
+                let PartState::Skipped(said) = &report.coverage.parts[0].state else { panic!("{name}") };
+                assert!(said.contains(why), "{name}: {said}");
+            }
+        }
+        let absent = Reader::elsewhere(Path::new("/bin/false"), &Rules::new(), &[Confinement::Namespaces]);
+        assert!(absent.is_err());
+    }
+}
