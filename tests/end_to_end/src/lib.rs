@@ -275,6 +275,13 @@ impl Call {
         self
     }
 
+    /// The same, in a chain.
+    #[must_use]
+    pub fn words(mut self, words: &[&str]) -> Self {
+        self.add(words);
+        self
+    }
+
     /// Starts in this folder.
     #[must_use]
     pub fn cwd(mut self, folder: impl AsRef<Path>) -> Self {

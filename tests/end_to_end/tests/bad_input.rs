@@ -19,6 +19,7 @@ fn the_command_line() {
         (&["run", "--timeout", "soon", "--", "true"], "60s"),
         (&["run", "--processes", "many", "--", "true"], "--processes"),
         (&["run", "--network", "all", "--", "true"], "only none"),
+        (&["run", "--guard", "maybe", "--", "true"], "enforce, report or off"),
         (&["run", "--require", "secomp", "--", "true"], "seccomp"),
         (&["run", "--env", "=x", "--", "true"], "needs a name"),
         (&["run", "--ro", ":/x", "--", "true"], "HOST"),
@@ -40,7 +41,6 @@ fn the_command_line() {
         (&["doctor", "--attack"], "--attack"),
         (&["--nonsense"], "--nonsense"),
         // Options of later work do not parse.
-        (&["run", "--guard", "off", "--", "true"], "--guard"),
         (&["run", "--image", "x", "--", "true"], "--image"),
     ] {
         let ended = user.hotcell(words).end();

@@ -140,7 +140,7 @@ fn is_running(marker: &str) -> bool {
     })
 }
 
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(10);
     while !condition() {
         assert!(Instant::now() < until, "not within 10 s: {what}");

@@ -3,6 +3,7 @@
 mod bad_input;
 mod configuration;
 mod endings;
+mod guard;
 mod history;
 mod interface;
 mod mcp;

@@ -69,7 +69,8 @@ fn a_bug_is_found_and_shown_and_nothing_is_written() {
     with_pytest(|user, path| {
         let folder = basket(user);
         let before = contents(&folder);
-        let ended = test(user, path, &folder, &["--json", "--filter", "not warmup"]);
+        // One of its files is hostile: the guard would stop here, the sandbox is what these tests are about.
+        let ended = test(user, path, &folder, &["--guard", "report", "--json", "--filter", "not warmup"]);
         let report = ended.code(1).silent().json();
         assert_eq!((&report["complete"], &report["consistent"]), (&true.into(), &true.into()), "{report:#}");
         let totals =
@@ -84,7 +85,7 @@ fn a_bug_is_found_and_shown_and_nothing_is_written() {
         assert!(bad["details"].as_str().unwrap().contains("VOLUME_DISCOUNTS") || bad["details"].is_string());
         assert_eq!(contents(&folder), before, "the project is as it was");
 
-        let ended = test(user, path, &folder, &["--filter", "not warmup"]);
+        let ended = test(user, path, &folder, &["--guard", "report", "--filter", "not warmup"]);
         let text = ended.code(1).text();
         assert!(text.starts_with("FAILED  tests/test_pricing.py::"), "failures come first: {text}");
         assert!(
@@ -95,7 +96,7 @@ fn a_bug_is_found_and_shown_and_nothing_is_written() {
         assert!(last.starts_with("failed: 1 failed, 13 passed, 1 skipped in "), "{last}");
 
         let id = bad["id"].as_str().unwrap();
-        let again = test(user, path, &folder, &["--json", "--filter", id]);
+        let again = test(user, path, &folder, &["--guard", "report", "--json", "--filter", id]);
         assert_eq!(results(&again.code(1).json()), [(id.to_owned(), "failed".to_owned())].into());
     });
 }
@@ -104,7 +105,7 @@ fn a_bug_is_found_and_shown_and_nothing_is_written() {
 fn a_limit_keeps_what_was_seen_and_names_the_test_that_ran() {
     with_pytest(|user, path| {
         let folder = basket(user);
-        let ended = test(user, path, &folder, &["--json", "--memory", "256M"]);
+        let ended = test(user, path, &folder, &["--guard", "report", "--json", "--memory", "256M"]);
         let report = ended.code(124).json();
         let results = results(&report);
         assert_eq!(report["outcome"]["cause"], "memory_limit", "{report:#}");

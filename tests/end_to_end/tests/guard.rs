@@ -1,0 +1,263 @@
+//! The guard: `hotcell scan`, and the gate before `run` and `test`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use hotcell_end_to_end::{Ended, User, everyone};
+
+use crate::endings::wait_until;
+use serde_json::Value;
+
+/// Dangerous on the face of it, and inert: there is no such folder.
+const HOSTILE: &str = "import os\nopen('ran', 'w').close()\nos.system('rm -rf /home/')\n";
+const QUESTIONABLE: &str = "import os\nos.system('id')\n";
+const HARMLESS: &str = "print('ran')\n";
+
+fn scan(user: &User, words: &[&str]) -> Ended {
+    user.hotcell(["scan"]).words(words).end()
+}
+
+fn rules(report: &Value) -> Vec<String> {
+    let findings = report["findings"].as_array().expect("findings");
+    findings.iter().map(|f| f["rule"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_scan_says_how_dangerous_it_looks() {
+    everyone(|user| {
+        user.write("work/bad.py", HOSTILE);
+        user.write("work/odd.py", QUESTIONABLE);
+        user.write("work/good.py", HARMLESS);
+        user.write("work/lib.so", b"\x7fELF\0\0\0\0");
+        for (file, verdict, code) in [
+            ("good.py", "allow", 0),
+            ("odd.py", "review", 1),
+            ("bad.py", "quarantine", 3),
+            ("lib.so", "incomplete", 3),
+        ] {
+            let report = scan(user, &["--json", file]).code(code).silent().json();
+            assert_eq!(
+                (&report["verdict"], &report["artifact"]["names"][0]),
+                (&verdict.into(), &file.into())
+            );
+            let text = scan(user, &[file]).code(code).silent().text();
+            assert!(text.starts_with(&format!("{verdict}: ")), "the answer comes first: {text}");
+        }
+        let text = scan(user, &["bad.py"]).text();
+        assert!(text.contains("critical[sh.delete.root]") && text.contains("--> bad.py:3:1"), "{text}");
+        assert!(text.contains("3 | os.system('rm -rf /home/')"), "the line is shown: {text}");
+        let folder = scan(user, &["--json", "."]).code(3).json();
+        assert_eq!(folder["coverage"]["parts"].as_array().map(Vec::len), Some(4));
+        let several = scan(user, &["--json", "good.py", "odd.py"]).code(1).json();
+        assert_eq!(several["artifact"]["names"], serde_json::json!(["good.py", "odd.py"]));
+        user.hotcell(["scan", "-"]).input(HOSTILE).end().code(3).silent();
+        scan(user, &["nowhere.py"]).code(125).says_one_line("nowhere.py");
+        scan(user, &[]).code(125).says_one_line("PATH");
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    everyone(|user| {
+        let folder = user.make_folder("work/tree");
+        user.write("work/tree/good.py", HARMLESS);
+        let only = |report: &Value| report["verdict"].as_str().unwrap_or_default().to_owned();
+        symlink(&folder, folder.join("loop")).expect("a link");
+        symlink("/etc/passwd", folder.join("outside")).expect("a link");
+        std::fs::write(folder.join(OsStr::from_bytes(b"\xff.py")), HARMLESS)
+            .expect("a name that is no UTF-8");
+        assert_eq!(only(&scan(user, &["--json", "tree"]).code(0).json()), "allow", "links are not followed");
+
+        user.write("work/tree/.gitignore", "hidden.py\n");
+        user.write("work/tree/hidden.py", HOSTILE);
+        scan(user, &["tree"]).code(0);
+        scan(user, &["--no-ignore", "tree"]).code(3);
+        std::fs::remove_file(folder.join("hidden.py")).expect("removed");
+
+        let fifo = folder.join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a fifo");
+        let report = scan(user, &["--json", "tree"]).code(3).json();
+        assert_eq!(only(&report), "incomplete");
+        std::fs::remove_file(fifo).expect("removed");
+
+        if user.is_ordinary() {
+            let file = user.write("work/tree/secret.py", HARMLESS);
+            std::fs::set_permissions(file, PermissionsExt::from_mode(0o000)).expect("a mode");
+            let text = scan(user, &["tree"]).code(3).text();
+            assert!(
+                text.starts_with("incomplete: ") && text.contains("not read: secret.py: Permission denied"),
+                "{text}"
+            );
+        }
+    });
+}
+
+#[test]
+fn installed_packages_are_named_as_unread() {
+    let user = User::me();
+    user.make_folder("work/p/.venv/lib");
+    user.write("work/p/.venv/pyvenv.cfg", "home = /usr/bin\n");
+    user.write("work/p/.venv/lib/x.py", HOSTILE);
+    user.write("work/p/good.py", HARMLESS);
+    let report = scan(&user, &["--json", "p"]).code(1).json();
+    assert_eq!(rules(&report), ["guard.packages_unread"]);
+    scan(&user, &["--packages", "p"]).code(3);
+}
+
+#[test]
+fn nothing_dangerous_runs_unless_the_user_says_so() {
+    everyone(|user| {
+        let folder = user.make_folder("work/project");
+        user.write("work/project/bad.py", HOSTILE);
+        let run = |words: &[&str]| user.hotcell(["run", "--lang", "python"]).words(words).end();
+        let refused = run(&["project/bad.py"]);
+        refused
+            .code(125)
+            .prints("")
+            .says("critical[sh.delete.root]")
+            .says("hotcell: quarantined: project/bad.py:3");
+        let outcome = run(&["--json", "project/bad.py"]).code(125).silent().json();
+        assert_eq!(outcome["cause"], "quarantined");
+        assert_eq!(
+            (&outcome["scan"]["verdict"], &outcome["usage"]["wall_us"]),
+            (&"quarantine".into(), &Value::Null)
+        );
+        // The same through standard input, and whatever it is called.
+        user.hotcell(["run", "--lang", "python", "-"]).input(HOSTILE).end().code(125).says("quarantined");
+        user.write("work/bad.txt", HOSTILE);
+        run(&["bad.txt"]).code(125).says("quarantined");
+        user.write("work/bad.sh", "rm -rf /home/\n");
+        user.hotcell(["run", "--lang", "bash", "bad.sh"]).end().code(125).says("quarantined");
+
+        let workspace = ["run", "--workspace", "project"];
+        user.hotcell(workspace).words(&["--", "true"]).end().code(125).says("quarantined: bad.py:3");
+        let report = user.hotcell(workspace).words(&["--json", "--guard", "report", "--", "true"]).end();
+        assert_eq!(report.code(0).json()["scan"]["verdict"], "quarantine", "it runs, and it is recorded");
+        let off = user.hotcell(workspace).words(&["--json", "--guard", "off", "--", "true"]).end();
+        assert_eq!(off.code(0).json()["scan"], Value::Null);
+        user.hotcell(workspace).words(&["--", "true"]).env("HOTCELL_GUARD", "off").end().code(0);
+        // The project's own word counts only where it is stricter.
+        user.write("work/project/hotcell.toml", "guard = \"off\"\n");
+        user.hotcell(workspace).words(&["--", "true"]).end().code(125).says("guard");
+        user.write("work/project/hotcell.toml", "guard = \"enforce\"\n");
+        let strict = user.hotcell(workspace).words(&["--", "true"]).env("HOTCELL_GUARD", "off").end();
+        strict.code(125).says("quarantined");
+        assert!(!folder.join("ran").exists());
+
+        user.write("work/odd.py", QUESTIONABLE);
+        run(&["odd.py"])
+            .code(0)
+            .says("hotcell: guard: review: odd.py:2: Runs a command line through a shell");
+        user.write("work/good.py", HARMLESS);
+        run(&["good.py"]).code(0).prints("ran\n").silent();
+    });
+}
+
+#[test]
+fn a_hostile_project_is_not_tested() {
+    everyone(|user| {
+        user.make_folder("work/project");
+        user.write("work/project/test_good.py", "def test_good():\n    pass\n");
+        user.write("work/project/conftest.py", HOSTILE);
+        let ended = user.hotcell(["test", "--framework", "unittest", "project"]).end();
+        ended.code(3).says("critical[sh.delete.root]").says("hotcell: quarantined: conftest.py:3");
+        assert!(ended.text().starts_with("not run: no tests"), "{}", ended.text());
+        let report =
+            user.hotcell(["test", "--json", "--framework", "unittest", "project"]).end().code(3).json();
+        let (cases, complete) = (&report["cases"], &report["complete"]);
+        assert_eq!(
+            (report["outcome"]["cause"].as_str(), cases, complete),
+            (Some("quarantined"), &serde_json::json!([]), &false.into())
+        );
+    });
+}
+
+#[test]
+fn byte_code_beside_a_source_is_not_used() {
+    let user = User::me();
+    user.make_folder("work/p/__pycache__");
+    user.write("work/p/m.py", "x = 1\n");
+    user.write("work/p/__pycache__/m.cpython-311.pyc", b"\xa7\x0d\x0d\x0a\x01\0\0\0 not what m.py says");
+    let script = "printf %s \"$PYTHONPYCACHEPREFIX\"";
+    let inside = user.hotcell(["run", "--workspace", "p", "--", "sh", "-c", script]).end();
+    inside.code(0).prints("/tmp/.python-cache");
+    // Without a source beside it, it is all there is to run.
+    user.write("work/p/__pycache__/other.cpython-311.pyc", b"\xa7\x0d\x0d\x0a\0\0\0\0\0\0\0\0\0\0\0\0\xe3");
+    user.hotcell(["run", "--workspace", "p", "--", "true"])
+        .end()
+        .code(125)
+        .says("could not be read completely");
+}
+
+#[test]
+fn rules_of_one_s_own_have_to_prove_themselves() {
+    let user = User::me();
+    let folder = user.make_folder("work/rules");
+    user.write("work/x.py", "import zz\nzz.run()\n");
+    let rule = |benign: &str| {
+        format!(
+            "id: own.zz\nlanguage: Python\nseverity: error\nmessage: Runs zz.\nmetadata:\n  threat: own\n  positive: [\"import zz\\nzz.run()\", \"from zz import run\\nrun()\"]\n  benign: [\"x = 1\", {benign}]\nmatch:\n  call: [zz.run]\n"
+        )
+    };
+    scan(&user, &["x.py"]).code(0);
+    scan(&user, &["--rules", "rules", "x.py"]).code(125).says_one_line("there are no rules");
+    user.write("work/rules/own.yml", rule("\"import zz\\nzz.stop()\""));
+    let report = scan(&user, &["--json", "--rules", "rules", "x.py"]).code(3).json();
+    assert_eq!(rules(&report), ["own.zz"]);
+    user.hotcell(["run", "--rules", "rules", "--lang", "python", "x.py"]).end().code(125).says("own.zz");
+    user.write("work/rules/own.yml", rule("\"import zz\\nzz.run()\""));
+    scan(&user, &["--rules", "rules", "x.py"]).code(125).says("own.zz").says("benign");
+    user.write("work/rules/own.yml", "id: [");
+    scan(&user, &["--rules", "rules", "x.py"]).code(125).says("own.yml");
+    assert!(Path::new(&folder).is_dir());
+}
+
+/// Parsers of hostile bytes have nothing in their hands, and do not outlive who asked them.
+#[test]
+fn what_is_read_is_read_in_a_sandbox() {
+    everyone(|user| {
+        user.make_folder("work/much");
+        let text = "x = [1, 2, {'a': f(3)}]\n".repeat(8000);
+        for number in 0..60 {
+            user.write(format!("work/much/{number}.py"), &text);
+        }
+        let mut child = user.hotcell(["scan", "much"]).start();
+        let ours = std::fs::read_link("/proc/self/ns/net").expect("a namespace");
+        let mut reader = None;
+        wait_until("a reader", || {
+            reader = descendants(child.id()).into_iter().find(|id| {
+                let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+                line.split(|b| *b == 0).nth(1) == Some(b"guard-reader")
+            });
+            reader.is_some()
+        });
+        let reader = reader.expect("a reader");
+        let status = std::fs::read_to_string(format!("/proc/{reader}/status")).expect("it reads");
+        for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000"] {
+            assert!(status.contains(line), "{line} in {status}");
+        }
+        // Of an ordinary user's sandbox the kernel tells another ordinary user nothing.
+        if let Ok(theirs) = std::fs::read_link(format!("/proc/{reader}/ns/net")) {
+            assert_ne!(ours, theirs);
+        }
+        child.kill().expect("killed");
+        child.wait().expect("it ends");
+        wait_until("the reader is gone", || !Path::new(&format!("/proc/{reader}")).exists());
+    });
+}
+
+/// All processes below one.
+fn descendants(of: u32) -> Vec<u32> {
+    let mut all = vec![of];
+    let mut at = 0;
+    while let Some(&parent) = all.get(at) {
+        at += 1;
+        for task in std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+    }
+    all
+}
