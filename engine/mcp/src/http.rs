@@ -21,7 +21,10 @@ use http_body::Frame;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use nix::sys::resource::{Resource, getrlimit};
+use rmcp::model::ErrorData;
 use rmcp::service::RxJsonRpcMessage;
+use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
@@ -31,20 +34,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::wait::Closed;
-use crate::{LONGEST_MESSAGE, Server};
+use crate::{LAST_WORDS, LONGEST_MESSAGE, Server, values};
 
 /// Where the protocol is spoken.
 pub const PATH: &str = "/mcp";
-/// Connections at once; further ones wait.
+/// Connections at once; further ones wait. Half of the descriptors that we may have, when that is fewer: runs need some.
 const CONNECTIONS: usize = 1024;
 /// Open requests of one caller; further ones are answered with 429.
 const REQUESTS: usize = 256;
-/// Bodies of one caller that are read at once, when they are not small; further ones wait.
-const LARGE: usize = 8;
+/// KiB of the bodies of one caller's open requests, without those that are small; further ones wait.
+const LARGE: usize = 64 * 1024;
 /// The longest small body, in bytes.
 const SMALL: u64 = 64 * 1024;
-/// Sessions of revisions that have them.
-const SESSIONS: usize = 1024;
+/// Sessions of one caller, in revisions that have them.
+const SESSIONS: usize = 128;
 /// How long a session may be idle.
 const SESSION_IDLE: Duration = Duration::from_secs(3600);
 /// How long the headers of a request may take to come.
@@ -53,8 +56,6 @@ const HEADERS: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(30);
 /// The longest headers of a request, in bytes.
 const LONGEST_HEADERS: usize = 64 * 1024;
-/// How long open requests may take to end when the server does.
-const LAST_WORDS: Duration = Duration::from_secs(3);
 const SESSION_ID: &str = "mcp-session-id";
 
 /// How to serve over HTTP.
@@ -144,7 +145,8 @@ impl Listening {
     ) {
         let ending = CancellationToken::new();
         let app = self.app(server, ending.clone());
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+        let places = Arc::new(Semaphore::new(connections(descriptors)));
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -259,14 +261,40 @@ impl Gate {
         self.open().sessions.get(session).is_none_or(|owner| owner == caller)
     }
 
-    /// Remembers whose a session is, and forgets those that are gone.
-    async fn began(&self, caller: &Caller, session: String) {
+    /// Remembers whose a session is, and forgets those that are gone. Ends it when its caller has too many; whether it
+    /// lives.
+    async fn began(&self, caller: &Caller, session: String) -> bool {
         let living: std::collections::HashSet<_> =
             self.sessions.sessions.read().await.keys().map(ToString::to_string).collect();
-        let mut open = self.open();
-        open.sessions.retain(|id, _| living.contains(id));
-        open.sessions.insert(session, caller.clone());
+        let lives = {
+            let mut open = self.open();
+            open.sessions.retain(|id, _| living.contains(id));
+            let others = open.sessions.iter().filter(|(id, owner)| *owner == caller && **id != session);
+            let lives = others.count() < SESSIONS;
+            // Also one that is about to end is nobody else's.
+            open.sessions.insert(session.clone(), caller.clone());
+            lives
+        };
+        if !lives {
+            let _ = self.sessions.close_session(&session.into()).await;
+        }
+        lives
     }
+}
+
+/// How many connections there may be for a process with this many descriptors.
+fn connections(descriptors: u64) -> usize {
+    usize::try_from(descriptors / 2).map_or(CONNECTIONS, |half| half.clamp(1, CONNECTIONS))
+}
+
+/// Whether a request says a thing twice of which whoever stands between might have read the other.
+fn contradicts(request: &Request) -> bool {
+    let headers = request.headers();
+    let twice = |name: &header::HeaderName| headers.get_all(name).iter().nth(1).is_some();
+    let single =
+        [header::HOST, header::ORIGIN, header::AUTHORIZATION, header::HeaderName::from_static(SESSION_ID)];
+    let other = |host: &str| headers.get(header::HOST).is_none_or(|h| h.as_bytes() != host.as_bytes());
+    single.iter().any(twice) || request.uri().authority().is_some_and(|a| other(a.as_str()))
 }
 
 /// A refusal with a line for a person.
@@ -275,14 +303,20 @@ fn refuse(status: StatusCode, why: &'static str) -> Response {
 }
 
 /// The protocol's answer to a body that is no message.
-fn no_message(error: &serde_json::Error) -> Response {
-    let answer = json!({ "jsonrpc": "2.0", "id": null, "error": crate::lines::refusal(error) });
+fn no_message(error: &ErrorData) -> Response {
+    let answer = json!({ "jsonrpc": "2.0", "id": null, "error": error });
     (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], answer.to_string())
         .into_response()
 }
 
 /// Lets a request in, or not; before its body is read.
 async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
+    if contradicts(&request) {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "The request names its host, origin, token or session twice.\n",
+        );
+    }
     let headers = request.headers();
     let Some(caller) = gate.caller(headers) else {
         let mut response = refuse(
@@ -300,20 +334,27 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     if session.is_some_and(|s| !gate.owns(&caller, s)) {
         return refuse(StatusCode::NOT_FOUND, "There is no such session.\n");
     }
-    if session.is_none() && gate.sessions.sessions.read().await.len() >= SESSIONS {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "There are too many sessions.\n");
-    }
     let Ok(place) = gate.places(&caller).all.try_acquire_owned() else {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "You have too many open requests.\n");
     };
-    let mut text = Bytes::new();
+    let (mut text, mut large) = (Bytes::new(), None);
     if request.method() == Method::POST {
-        let small = length.is_some_and(|l| l <= SMALL);
-        let _large = if small { None } else { gate.places(&caller).large.acquire_owned().await.ok() };
+        if length.is_none_or(|l| l > SMALL) {
+            let needs =
+                kibibytes(length.map_or(LONGEST_MESSAGE, |l| usize::try_from(l).unwrap_or(LONGEST_MESSAGE)));
+            large = gate.places(&caller).large.acquire_many_owned(needs).await.ok();
+        }
         let (parts, body) = request.into_parts();
         let body = tokio::time::timeout(BODY, axum::body::to_bytes(body, LONGEST_MESSAGE)).await;
         request = match body {
             Ok(Ok(body)) => {
+                // Who did not say how long it is took room for the longest.
+                let rest = large.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+                let surplus = rest.saturating_sub(kibibytes(body.len()) as usize);
+                drop(large.as_mut().and_then(|l| l.split(surplus)));
+                if let Err(error) = values::check(&body) {
+                    return no_message(&error);
+                }
                 text = body.clone();
                 Request::from_parts(parts, Body::from(body))
             }
@@ -330,20 +371,27 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
         && let Err(error) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text)
     {
-        response = no_message(&error);
+        response = no_message(&crate::lines::refusal(&error));
     }
     let session = response.headers().get(SESSION_ID).and_then(|s| s.to_str().ok()).map(str::to_owned);
-    if let Some(session) = session {
-        gate.began(&caller, session).await;
+    if let Some(session) = session
+        && !gate.began(&caller, session).await
+    {
+        return refuse(StatusCode::TOO_MANY_REQUESTS, "You have too many sessions; end some with DELETE.\n");
     }
-    response.map(|body| Body::new(Watched { body, guard: Some(guard), _place: place }))
+    response.map(|body| Body::new(Watched { body, guard: Some(guard), _places: (place, large) }))
+}
+
+/// A length in KiB, as semaphores count.
+fn kibibytes(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
 /// A response's body that tells when it is dropped before its end.
 struct Watched {
     body: Body,
     guard: Option<DropGuard>,
-    _place: OwnedSemaphorePermit,
+    _places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
 impl http_body::Body for Watched {
@@ -369,5 +417,34 @@ impl http_body::Body for Watched {
 
     fn size_hint(&self) -> http_body::SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_leave_descriptors_for_runs() {
+        for (descriptors, want) in
+            [(0, 1), (256, 128), (1024, 512), (20_000, CONNECTIONS), (u64::MAX, CONNECTIONS)]
+        {
+            assert_eq!(connections(descriptors), want, "{descriptors}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_twice_is_seen() {
+        for (uri, headers, want) in [
+            ("/mcp", vec![("host", "localhost:1")], false),
+            ("http://localhost:1/mcp", vec![("host", "localhost:1")], false),
+            ("http://evil.example/mcp", vec![("host", "localhost:1")], true),
+            ("/mcp", vec![("host", "localhost"), ("host", "localhost")], true),
+            ("/mcp", vec![("origin", "http://a"), ("origin", "http://b")], true),
+            ("/mcp", vec![("accept", "a"), ("accept", "b")], false),
+        ] {
+            let request = headers.iter().fold(Request::builder().uri(uri), |r, (n, v)| r.header(*n, *v));
+            assert_eq!(contradicts(&request.body(Body::empty()).unwrap()), want, "{uri} {headers:?}");
+        }
     }
 }

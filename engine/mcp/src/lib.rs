@@ -13,6 +13,7 @@
 //! | [`wait`] | waiting for a run with progress, until it ends or nobody listens |
 //! | [`resources`] | runs and workspaces as resources |
 //! | `lines`, [`stdio`], [`http`] | the two transports |
+//! | `values` | messages of too many values, before they are read |
 //! | [`mod@reference`] | the tool reference of the book |
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod stdio;
 mod tests_answer;
 pub mod text;
 pub mod tools;
+mod values;
 pub mod wait;
 
 pub use http::{HttpError, HttpOptions};
@@ -34,5 +36,7 @@ pub use server::Server;
 
 /// The longest message that a client may send, in bytes: a line on standard input, a body over HTTP. Default 8 MiB.
 pub const LONGEST_MESSAGE: usize = 8 << 20;
+/// How long answers may take to be sent when the server ends.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(3);
 /// Characters of structured content in an answer. Default 20,000.
 pub const BUDGET: usize = 20_000;

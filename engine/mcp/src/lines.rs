@@ -3,11 +3,12 @@
 //! A line that is too long, is not JSON, or is no message is answered with the protocol's error, and what follows is
 //! served; the end of the input is told at once, while answers are still under way.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rmcp::model::ErrorData;
+use rmcp::model::{ClientNotification, ErrorData, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, model::JsonRpcMessage};
@@ -16,8 +17,13 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::values;
+
 /// Answers that may wait for a client that does not read; further lines are read when it does.
 const WAITING: usize = 256;
+
+/// Requests that may be open; further ones are refused.
+const REQUESTS: usize = 1024;
 
 /// The transport.
 pub struct Lines<R, W> {
@@ -27,6 +33,8 @@ pub struct Lines<R, W> {
     too_long: bool,
     ended: CancellationToken,
     output: Arc<Output<W>>,
+    /// Requests without an answer that nobody has cancelled.
+    open: HashSet<RequestId>,
     /// An answer to a line that was no message.
     refusing: Option<JoinHandle<io::Result<()>>>,
 }
@@ -49,6 +57,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             too_long: false,
             ended,
             output: Arc::new(output),
+            open: HashSet::new(),
             refusing: None,
         }
     }
@@ -85,7 +94,31 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             return Some(Err(ErrorData::invalid_request(why, None)));
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
-        (!text.is_empty()).then(|| serde_json::from_slice(text).map_err(|e| refusal(&e)))
+        let read = || {
+            values::check(text)?;
+            serde_json::from_slice(text).map_err(|e| refusal(&e))
+        };
+        (!text.is_empty()).then(read)
+    }
+
+    /// Counts a request among those that are open; its id when there are too many, or one of that id.
+    fn admit(
+        &mut self,
+        message: RxJsonRpcMessage<RoleServer>,
+    ) -> Result<RxJsonRpcMessage<RoleServer>, RequestId> {
+        if let JsonRpcMessage::Request(request) = &message
+            && (self.open.len() >= REQUESTS || !self.open.insert(request.id.clone()))
+        {
+            return Err(request.id.clone());
+        }
+        // What is cancelled gets no answer.
+        if let JsonRpcMessage::Notification(notification) = &message
+            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+            && let Some(id) = &cancelled.params.request_id
+        {
+            self.open.remove(id);
+        }
+        Ok(message)
     }
 }
 
@@ -119,6 +152,11 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        match &message {
+            JsonRpcMessage::Response(answer) => drop(self.open.remove(&answer.id)),
+            JsonRpcMessage::Error(answer) => drop(answer.id.as_ref().map(|id| self.open.remove(id))),
+            _ => {}
+        }
         let output = Arc::clone(&self.output);
         output.waiting.fetch_add(1, Ordering::Relaxed);
         async move {
@@ -142,18 +180,19 @@ where
                 self.ended.cancel();
                 return None;
             }
-            match self.message() {
-                Some(Ok(message)) => return Some(message),
-                Some(Err(error)) => {
-                    let output = Arc::clone(&self.output);
-                    // A task: this future may be dropped between two halves of a line.
-                    self.refusing =
-                        Some(tokio::spawn(
-                            async move { output.write(JsonRpcMessage::error(error, None)).await },
-                        ));
-                }
-                None => {}
-            }
+            let (error, id) = match self.message().map(|m| m.map(|m| self.admit(m))) {
+                Some(Ok(Ok(message))) => return Some(message),
+                Some(Ok(Err(id))) => (
+                    ErrorData::internal_error("too many requests are open, or one of this id", None),
+                    Some(id),
+                ),
+                Some(Err(error)) => (error, None),
+                None => continue,
+            };
+            let output = Arc::clone(&self.output);
+            // A task: this future may be dropped between two halves of a line.
+            self.refusing =
+                Some(tokio::spawn(async move { output.write(JsonRpcMessage::error(error, id)).await }));
         }
     }
 

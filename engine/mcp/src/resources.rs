@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use hotcell_service::live::{Caller, Live, Stream};
+use hotcell_service::report::printable;
 use rmcp::ErrorData;
 use rmcp::model::{
     CompleteRequestParams, CompletionInfo, Reference, Resource, ResourceContents, ResourceTemplate,
@@ -68,7 +69,7 @@ fn encoded(path: &str) -> String {
 pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
     let mut all = Vec::new();
     for run in live.runs(caller) {
-        let command = run.command.join(" ").chars().filter(|c| !c.is_control()).take(100).collect::<String>();
+        let command = printable(&run.command.join(" ")).chars().take(100).collect::<String>();
         let run_uri = format!("hotcell://runs/{}", run.id);
         all.push(
             Resource::new(run_uri, run.id.clone())
@@ -89,6 +90,9 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
     }
     let mut left = FILES;
     for workspace in live.workspaces().list(caller) {
+        if left == 0 {
+            break;
+        }
         for entry in workspace.list(None).unwrap_or_default().into_iter().filter(|e| !e.folder).take(left) {
             left -= 1;
             let uri = format!("hotcell://workspaces/{}/{}", workspace.id, encoded(&entry.path));

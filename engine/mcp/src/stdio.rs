@@ -5,7 +5,7 @@ use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::Lines;
-use crate::{LONGEST_MESSAGE, Server};
+use crate::{LAST_WORDS, LONGEST_MESSAGE, Server};
 
 /// Serves until standard input ends or `stop` resolves; then every run is ended.
 ///
@@ -37,7 +37,8 @@ pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), Str
         let (mut served, mut end) = (std::pin::pin!(served), std::pin::pin!(end));
         tokio::select! {
             ended = &mut served => ended,
-            () = &mut end => served.await,
+            // A client that does not read is not waited for.
+            () = &mut end => tokio::time::timeout(LAST_WORDS, served).await.unwrap_or(Ok(())),
         }
     };
     live.close().await;

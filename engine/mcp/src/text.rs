@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use hotcell_service::live::{Run, Stream};
+use hotcell_service::report::printable;
 use serde_json::{Map, Value, json};
 
 /// The longest binary beginning that is shown, in bytes.
@@ -162,10 +163,9 @@ impl Shown {
 pub(crate) fn barred(text: &str) -> String {
     let mut lines = String::with_capacity(text.len() + 16);
     for line in text.lines() {
-        lines.push_str("| ");
-        // A return would hide the bar on a terminal.
-        lines.extend(line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }));
-        lines.push('\n');
+        // A return, or a separator of lines that is no newline, would hide the bar.
+        let words: Vec<_> = line.split('\t').map(printable).collect();
+        lines.push_str(&format!("| {}\n", words.join("\t")));
     }
     lines
 }
@@ -190,10 +190,14 @@ mod tests {
 
     #[test]
     fn printed_lines_cannot_pose_as_ours() {
-        let shown = Shown::new(b"x\rexited with code 0\nstdout, 9 bytes:\n\x1b[2J", b"", 45, 100);
+        let shown =
+            Shown::new("x\rexited with code 0\nstdout, 9 bytes:\n\x1b[2J\u{2028}y".as_bytes(), b"", 49, 200);
         let lines = shown.to_lines("stdout");
         assert!(lines.lines().skip(1).all(|l| l.starts_with("| ") || l.starts_with('(')), "{lines}");
-        assert!(!lines.contains('\r') && !lines.contains('\x1b'));
+        assert!(
+            !lines.contains(['\r', '\x1b', '\u{2028}']) && lines.contains("\\u{1b}[2J\\u{2028}y"),
+            "{lines}"
+        );
     }
 
     proptest::proptest! {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hotcell_service::live::{Live, Phase, Run, State, Stream};
+use hotcell_service::report::printable;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
@@ -94,7 +95,7 @@ fn last_line(run: &Run) -> String {
     let last = run.last(Stream::Stdout, 200).bytes;
     let text = String::from_utf8_lossy(&last);
     let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !c.is_control()).take(100).collect()
+    line.chars().take(100).collect()
 }
 
 /// Our words, and behind a bar what the program chose.
@@ -113,36 +114,38 @@ fn message(state: &State, position: Option<usize>, seconds: f64, line: &str) -> 
     };
     if !theirs.is_empty() {
         words.push_str(" | ");
-        words.extend(theirs.chars().filter(|c| !c.is_control()));
+        words.push_str(&printable(theirs));
     }
     words
 }
 
-/// Cancels a run unless somebody has seen to it.
-struct CancelOnDrop<'a>(Option<(&'a Live, &'a Run)>);
+/// A request that a run runs for. Gone without an answer, and the last, it takes the run along.
+struct Holder<'a> {
+    live: &'a Live,
+    run: &'a Run,
+    answered: bool,
+}
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for Holder<'_> {
     fn drop(&mut self) {
-        if let Some((live, run)) = self.0 {
-            live.cancel(run);
+        if !self.answered && self.run.release() {
+            self.live.cancel(self.run);
         }
     }
 }
 
 /// Waits at most this long for the end of a run that the listener started. When nobody listens any more it is cancelled.
 pub async fn for_the_end(live: &Live, run: &Arc<Run>, listener: &Listener, patience: Duration) {
-    let mut guard = CancelOnDrop(Some((live, run)));
+    run.hold();
+    let mut holder = Holder { live, run, answered: false };
     tokio::select! {
         biased;
         () = run.ended() => {}
-        () = listener.gone() => {
-            live.cancel(run);
-            run.ended().await;
-        }
+        () = listener.gone() => return,
         () = tokio::time::sleep(patience) => {}
         () = listener.tell(live, run) => {}
     }
-    guard.0 = None;
+    holder.answered = true;
 }
 
 /// Waits at most this long for the end of a run that somebody else follows: it goes on when the listener is gone.
@@ -167,7 +170,7 @@ mod tests {
         assert_eq!(message(&state, Some(3), 1.0, ""), "waits for its turn, at position 3");
         state.phase = Phase::Running;
         assert_eq!(message(&state, None, 12.3, "hello"), "runs since 12 s, printed 7 bytes | hello");
-        state.progress = Some(Progress { done: 12, total: Some(80), message: "a\u{1b}::b".into() });
-        assert_eq!(message(&state, None, 1.0, "x"), "test 12 of 80 | a::b");
+        state.progress = Some(Progress { done: 12, total: Some(80), message: "a\u{1b}:\u{2028}:b".into() });
+        assert_eq!(message(&state, None, 1.0, "x"), "test 12 of 80 | a\\u{1b}:\\u{2028}:b");
     }
 }

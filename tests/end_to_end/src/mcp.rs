@@ -66,12 +66,49 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
     begin.elapsed()
 }
 
+/// A server with two callers; their tokens.
+#[must_use]
+pub fn two_callers(user: &User) -> (Http, [String; 2]) {
+    let tokens = ["a".repeat(40), "b".repeat(40)];
+    let state = user.make_folder("state");
+    let file = user.write("state/mcp-tokens", format!("one {}\ntwo {}\n", tokens[0], tokens[1]));
+    for (path, mode) in [(&state, 0o700), (&file, 0o600)] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+            .expect("it is there");
+    }
+    (Http::start(user, &["--state", state.to_str().expect("it is there")]), tokens)
+}
+
+/// Resident memory of a process, in bytes.
+#[must_use]
+pub fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("it is there");
+    line.split_whitespace().nth(1).expect("it is there").parse::<u64>().expect("it is there") * 1024
+}
+
+/// The header of a token.
+#[must_use]
+pub fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
 fn read_errors(mut stderr: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut text = String::new();
         let _ = stderr.read_to_string(&mut text);
         text
     })
+}
+
+/// A server on standard input and output that nobody listens to.
+#[must_use]
+pub fn unheard(user: &User) -> (Child, ChildStdin) {
+    let mut call = user.hotcell(["mcp"]);
+    call.command.stdin(Stdio::piped());
+    let mut child = call.start();
+    let stdin = child.stdin.take().expect("a pipe");
+    (child, stdin)
 }
 
 /// A server on standard input and output, and its client.

@@ -8,6 +8,7 @@ mod history;
 mod interface;
 mod mcp;
 mod mcp_attacks;
+mod mcp_bounds;
 mod mcp_ends;
 mod projects;
 mod streams;

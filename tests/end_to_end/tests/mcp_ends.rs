@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hotcell_end_to_end::everyone;
 use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, STATELESS, initialize, marked, tree, until};
+use hotcell_end_to_end::{User, everyone};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -46,6 +46,36 @@ fn a_cancelled_request_ends_its_tree() {
             client.good("run_command", &json!({ "argv": ["true"] }));
         }
     });
+}
+
+#[test]
+fn a_run_of_two_requests_ends_with_the_last() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    let ask = |client: &mut Local, argv: &Value| {
+        let call = json!({ "name": "run_command", "arguments": { "argv": argv, "idempotency_key": "k", "wait_ms": 60_000 } });
+        client.ask("tools/call", call)
+    };
+    let cancel = |client: &mut Local, id: u64| {
+        client.send(
+            &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }),
+        );
+    };
+    // Whoever asks again after a broken line must not be hurt by its end.
+    let argv = json!(["sh", "-c", "sleep 1; echo done"]);
+    let (first, second) = (ask(&mut client, &argv), ask(&mut client, &argv));
+    std::thread::sleep(Duration::from_millis(200));
+    cancel(&mut client, first);
+    let answer = client.answer(&second.into());
+    assert_eq!(answer["result"]["structuredContent"]["stdout"]["text"], "done\n", "{answer}");
+
+    let mut client = Local::start(&user, STATELESS);
+    let mark = mark("shared");
+    let argv = tree(&mark)["argv"].clone();
+    let both = [ask(&mut client, &argv), ask(&mut client, &argv)];
+    until("the tree", || marked(&mark) >= 3);
+    both.into_iter().for_each(|id| cancel(&mut client, id));
+    until("the end of the tree", || marked(&mark) == 0);
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub struct RunCode {
     /// Further files, in the folder in which the program starts.
     #[serde(default)]
     pub files: Vec<File>,
-    /// What the program reads from standard input.
+    /// What the program reads from standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
     /// The program's arguments.
@@ -118,7 +118,7 @@ pub struct RunCommand {
     /// Environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What the program reads from standard input.
+    /// What the program reads from standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
     /// Limits, at most the operator's, which are the default.

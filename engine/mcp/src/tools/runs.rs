@@ -92,11 +92,11 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
 }
 
 /// All that was asked for, where it will be compared.
-pub(super) fn content(keyed: bool, tool: &str, arguments: &JsonObject) -> Vec<u8> {
+fn content(keyed: bool, tool: &str, arguments: &JsonObject) -> Vec<u8> {
     if keyed { format!("{tool} {}", serde_json::json!(arguments)).into_bytes() } else { Vec::new() }
 }
 
-pub(super) fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
+fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
     if wait_ms > input::LONGEST_WAIT_MS {
         return Err(out_of_range("wait_ms", wait_ms, 0, input::LONGEST_WAIT_MS));
     }
@@ -117,12 +117,7 @@ async fn start(
     Ok(follow(live, &run, patience, listener).await)
 }
 
-pub(super) async fn follow(
-    live: &Live,
-    run: &Arc<Run>,
-    patience: Duration,
-    listener: &Listener,
-) -> CallToolResult {
+async fn follow(live: &Live, run: &Arc<Run>, patience: Duration, listener: &Listener) -> CallToolResult {
     for_the_end(live, run, listener, patience).await;
     of_run(live, run)
 }

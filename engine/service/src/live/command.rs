@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_sandbox::outcome::{Cause, LayerState, Outcome, Output};
-use hotcell_sandbox::policy::{HOME, PROJECT, Stdin};
+use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Bytes, Chunk, Limits, Running};
 
@@ -19,6 +19,8 @@ use crate::request::{Language, RunRequest, What};
 
 /// The folders of the system, from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
+/// The longest standard input, in bytes: it is held in memory while the run waits.
+const LONGEST_STDIN: usize = 1 << 20;
 /// The most arguments, and bytes of them.
 const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
 
@@ -55,9 +57,14 @@ impl CommandRequest {
     ///
     /// # Errors
     /// A report that names the field.
-    pub fn into_work(self, live: &Live) -> Result<Work, ErrorReport> {
+    pub fn into_work(mut self, live: &Live) -> Result<Work, ErrorReport> {
         check_argv(&self.argv)?;
+        // By its place in the workspace: the host may have a folder of the same name.
+        if let Ok(own) = Path::new(&self.argv[0]).strip_prefix(PROJECT) {
+            self.argv[0] = format!("./{}", own.display());
+        }
         check_env(&self.env)?;
+        check_stdin(&self.stdin)?;
         let request = RunRequest {
             what: What::Program(self.argv.iter().map(OsString::from).collect()),
             workspace: self.workspace.as_ref().map(|w| w.path().to_owned()),
@@ -191,7 +198,7 @@ fn check_argv(argv: &[String]) -> Result<(), ErrorReport> {
     if program.contains('/') {
         let path = Path::new(program);
         let inside =
-            path.is_relative() || SYSTEM.iter().chain(&[HOME, "/tmp"]).any(|folder| path.starts_with(folder));
+            path.is_relative() || SYSTEM.iter().chain(&[PROJECT]).any(|folder| path.starts_with(folder));
         if !inside || path.components().any(|c| c == Component::ParentDir) {
             return bad(
                 format!("the program {program:?} is not a path inside the sandbox"),
@@ -225,6 +232,14 @@ fn check_env(env: &[(String, String)]) -> Result<(), ErrorReport> {
     Ok(())
 }
 
+fn check_stdin(stdin: &[u8]) -> Result<(), ErrorReport> {
+    if stdin.len() <= LONGEST_STDIN {
+        return Ok(());
+    }
+    let why = format!("stdin has {} bytes; allowed is at most {LONGEST_STDIN}", stdin.len());
+    Err(ErrorReport::new(Code::InvalidValue, why).field("stdin").hint("put what is long into a file"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,14 +247,20 @@ mod tests {
     #[test]
     fn programs_are_named_inside_only() {
         let check = |argv: &[&str]| check_argv(&argv.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>());
-        for good in
-            ["python3", "./run.sh", "bin/x", "/usr/bin/env", "/bin/true", "/home/sandbox/project/x", "/tmp/x"]
-        {
+        for good in ["python3", "./run.sh", "bin/x", "/usr/bin/env", "/bin/true", "/home/sandbox/project/x"] {
             assert!(check(&[good]).is_ok(), "{good}");
         }
-        for bad in
-            ["", "/root/x", "/opt/x/bin/y", "../x", "a/../../x", "/usr/../root/x", "/homes/x", "/usrx/y"]
-        {
+        for bad in [
+            "",
+            "/root/x",
+            "/opt/x/bin/y",
+            "/tmp/x",
+            "/home/sandbox/x",
+            "../x",
+            "a/../../x",
+            "/usr/../root/x",
+            "/usrx/y",
+        ] {
             let report = check(&[bad]).unwrap_err();
             assert_eq!(report.field.as_deref(), Some("argv"), "{bad}");
         }

@@ -63,7 +63,7 @@ pub type Work = Box<dyn FnOnce(Desk) -> BoxFuture<'static, Answer> + Send>;
 
 /// Something to run.
 pub struct Order {
-    /// What runs, for lists and the history.
+    /// What runs, for lists and the history, which remember its beginning.
     pub command: Vec<String>,
     /// The caller's own name for this order: asking again with it gives the run that it gave before, unless that was
     /// cancelled.
@@ -83,6 +83,8 @@ impl std::fmt::Debug for Order {
     }
 }
 
+/// The longest command line that is remembered, in bytes.
+const LONGEST_COMMAND: usize = 4096;
 /// The longest key.
 pub const LONGEST_KEY: usize = 128;
 /// How often the old is forgotten.
@@ -236,8 +238,9 @@ impl Live {
             };
         }
         table.queue.push(caller, id.clone()).map_err(full)?;
-        let stored = Stored::begin(order.command.clone());
-        let run = Arc::new(Run::new(id.clone(), caller.clone(), order.command, key, self.0.bounds.output));
+        let command = beginning(order.command);
+        let stored = Stored::begin(command.clone());
+        let run = Arc::new(Run::new(id.clone(), caller.clone(), command, key, self.0.bounds.output));
         table.runs.insert(id.clone(), Arc::clone(&run));
         table.work.insert(id, (order.work, stored));
         self.pump(&mut table);
@@ -411,6 +414,22 @@ impl Drop for Ending {
         table.queue.done(&self.run.caller);
         self.live.pump(&mut table);
     }
+}
+
+/// The beginning of a command line.
+fn beginning(mut command: Vec<String>) -> Vec<String> {
+    let mut left = LONGEST_COMMAND;
+    for at in 0..command.len() {
+        let word = &mut command[at];
+        if word.len() + 1 > left {
+            word.truncate(word.floor_char_boundary(left));
+            word.push('…');
+            command.truncate(at + 1);
+            break;
+        }
+        left -= word.len() + 1;
+    }
+    command
 }
 
 fn full(full: Full) -> ErrorReport {

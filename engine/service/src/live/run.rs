@@ -1,6 +1,7 @@
 //! One run: where it stands, what it printed, what it came to. Whoever follows it may be slow: a follower sees the
 //! newest state, never a backlog.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -118,6 +119,7 @@ pub struct Run {
     pub(super) key: Option<(String, u64)>,
     state: watch::Sender<State>,
     cancelled: watch::Sender<bool>,
+    holders: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
@@ -146,6 +148,7 @@ impl Run {
             key,
             state: watch::Sender::new(state),
             cancelled: watch::Sender::new(false),
+            holders: AtomicUsize::new(0),
             inner: Mutex::new(Inner { output, answer: None, ended: None }),
         }
     }
@@ -173,6 +176,17 @@ impl Run {
     /// Ends its whole process tree, or takes it out of the queue; nothing when it has ended.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
+    }
+
+    /// One more request is the reason that it runs: with a key there may be several.
+    pub fn hold(&self) {
+        self.holders.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One fewer is; whether none is left.
+    #[must_use]
+    pub fn release(&self) -> bool {
+        self.holders.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
     /// Waits until it has ended.

@@ -3,9 +3,11 @@
 //! One caller a line, `NAME TOKEN`; `#` begins a comment. Whoever runs the service adds lines for further callers.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cap_std::fs::{MetadataExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{OpenOptions, OpenOptionsExt};
+use nix::fcntl::{Flock, FlockArg};
 
 use super::caller::{Caller, random_hex};
 use crate::report::{Code, ErrorReport};
@@ -45,16 +47,21 @@ impl Tokens {
                 .hint("mend it, or remove it: a new one is made")
         };
         let io = |e: io::Error| bad(e.to_string());
-        let mut new = OpenOptions::new();
-        new.write(true).create_new(true).mode(0o600);
-        match state.dir().open_with(FILE, &new) {
-            Ok(mut file) => writeln!(file, "default {}", random_hex(32)?).map_err(io)?,
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(io(e)),
+        if state.dir().symlink_metadata(FILE).map_or(true, |about| about.len() == 0) {
+            let mut new = OpenOptions::new();
+            new.write(true).create(true).mode(0o600).custom_flags(nix::libc::O_NONBLOCK);
+            let file = state.dir().open_with(FILE, &new).map_err(io)?;
+            // Another service may begin at the same time; and one may have died here.
+            let mut file =
+                Flock::lock(file.into_std(), FlockArg::LockExclusive).map_err(|(_, e)| io(e.into()))?;
+            let about = file.metadata().map_err(io)?;
+            if about.len() == 0 && about.is_file() && about.mode() & 0o077 == 0 {
+                writeln!(file, "default {}", random_hex(32)?).map_err(io)?;
+            }
         }
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(nix::libc::O_NONBLOCK);
-        let file = state.dir().open_with(FILE, &options).map_err(io)?;
+        let file = state.dir().open_with(FILE, &options).map_err(io)?.into_std();
         let about = file.metadata().map_err(io)?;
         if !about.is_file() || about.mode() & 0o077 != 0 {
             return Err(bad(format!("others can read it (mode {:04o}); chmod 600", about.mode() & 0o7777)));
@@ -147,6 +154,21 @@ mod tests {
         assert!(!format!("{tokens:?}").contains(&token));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(Tokens::open(&state).unwrap_err().message.contains("0644"));
+    }
+
+    #[test]
+    fn services_that_begin_together_have_one_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || StateFolder::open(&dir.path().join("s")).unwrap();
+        // What one leaves that dies before it wrote.
+        let path = open().path().join(FILE);
+        let mut options = std::fs::OpenOptions::new();
+        std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create(true), 0o600).open(&path).unwrap();
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| Tokens::open(&open()).unwrap())).collect();
+            let all: Vec<_> = all.into_iter().map(|t| t.join().unwrap()).collect();
+            assert!(all.iter().all(|t| t.all == all[0].all));
+        });
     }
 
     #[test]

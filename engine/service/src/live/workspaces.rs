@@ -249,8 +249,8 @@ impl Workspace {
     /// Writes files, each as a whole. Blocks.
     ///
     /// # Errors
-    /// A report: a quota, a path, or the disk. Files before the one that failed may have been written when the disk
-    /// fails; nothing is written when a quota or a path is wrong.
+    /// A report: a quota, a path, or the disk. Files before the one that failed may have been written, and count, when
+    /// the disk fails; nothing is written when a quota or a path is wrong.
     pub fn write(&self, files: &[NewFile]) -> Result<Used, ErrorReport> {
         if files.len() > self.quotas.at_once {
             return Err(over("files", files.len() as u64, self.quotas.at_once as u64));
@@ -266,11 +266,17 @@ impl Workspace {
         }
         let mut inner = self.inner();
         let after = self.after(inner.0, &planned)?;
-        for (path, file) in planned {
-            self.place(&path, file).map_err(|e| failed(&format!("{:?} cannot be written", file.path), &e))?;
-        }
-        *inner = (after, Instant::now());
-        Ok(after)
+        let placed = planned.iter().try_for_each(|(path, file)| {
+            self.place(path, file).map_err(|e| failed(&format!("{:?} cannot be written", file.path), &e))
+        });
+        *inner = (if placed.is_ok() { after } else { self.counted().unwrap_or(after) }, Instant::now());
+        placed.map(|()| after)
+    }
+
+    /// What it holds, by looking.
+    fn counted(&self) -> Result<Used, ErrorReport> {
+        let all = self.list(None)?;
+        Ok(Used { bytes: all.iter().map(|e| e.bytes).sum(), files: all.len() as u64 })
     }
 
     /// What it would hold after writing these.
@@ -544,6 +550,15 @@ mod tests {
         );
         assert!(all.create(&me, &[]).unwrap_err().message.contains("at most 1"));
         assert!(all.create(&Caller::new("other"), &[]).is_ok());
+    }
+
+    #[test]
+    fn what_a_failed_write_left_counts() {
+        let (_dir, all) = workspaces(Quotas::default());
+        let w = all.create(&Caller::new("me"), &[]).unwrap();
+        std::fs::remove_dir(w.path().with_file_name(INCOMING)).unwrap();
+        assert_eq!(w.write(&[file("a/b", b"1")]).unwrap_err().code, Code::State);
+        assert_eq!((w.used(), w.list(None).unwrap().len()), (Used { bytes: 0, files: 1 }, 1), "the folder");
     }
 
     #[test]
