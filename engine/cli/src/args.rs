@@ -93,7 +93,7 @@ pub enum Command {
 /// `hotcell scan`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit status: 0 all allowed; 1 something at review; 3 something quarantined, or not read completely; 125 a\n\
+    after_help = "Exit status: 0 all allowed; 1 something at review; 3 something quarantined, or not read whole; 125 a\n\
                   path or the rules cannot be read; 130 interrupted."
 )]
 pub struct ScanArgs {
@@ -153,8 +153,8 @@ pub struct RunArgs {
 /// `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the exit\n\
-                  code; 3 quarantined; 124 a limit ended it; 125 refused, or no framework; 130 interrupted."
+    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the\n\
+                  exit code; 3 quarantined; 124 a limit ended it; 125 refused, or no framework; 130 interrupted."
 )]
 pub struct TestArgs {
     /// The project; it is mounted copy-on-write and never written

@@ -21,7 +21,7 @@ use tokio::sync::mpsc as queue;
 /// The word after the program's name that makes it a reader.
 pub const VERB: &str = "guard-reader";
 /// How long one artifact may take: more than the scan's own limit, and time for a slow machine.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
 /// How long it may take until a reader has its rules: each is tried on its examples.
 const BEGINNING: Duration = Duration::from_secs(60);
 /// The longest answer, in bytes.
@@ -312,9 +312,12 @@ impl Worker {
 
     /// Ends it.
     async fn end(self) {
-        self.stop.cancel();
+        let Self { ended, stop, input, output, .. } = self;
+        stop.cancel();
+        // Nobody waits for somebody to read what it still says.
+        drop((input, output));
         // What it came to is of no interest any more.
-        let _ = self.ended.await;
+        let _ = ended.await;
     }
 }
 
