@@ -114,9 +114,9 @@ fn outside(user: &User, top: &Path, folder: &Path, project: &Value) -> Ran {
 /// What `hotcell test` says.
 fn inside(user: &User, top: &Path, folder: &Path, project: &Value) -> Ran {
     let text = |key: &str| project[key].as_str().unwrap_or_default();
-    let mut call = user.hotcell(["test", "--json", "--framework", text("framework"), "--timeout", "10m", "--guard", "report"]);
+    let mut call = user.hotcell(["test", "--json", "--framework", text("framework"), "--timeout", "10m"]);
     call = call.env("PATH", path_of(top));
-    call.add(["--memory", "2G", "--disk", "2G", "--processes", "512"]);
+    call.add(["--guard", "report", "--memory", "2G", "--disk", "2G", "--processes", "512"]);
     if !text("filter").is_empty() {
         call.add(["--filter", text("filter")]);
     }
