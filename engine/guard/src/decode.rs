@@ -151,30 +151,13 @@ pub fn bzip2(input: &[u8]) -> Option<Vec<u8>> {
     drain(::bzip2::read::MultiBzDecoder::new(input))
 }
 
-/// xz or legacy lzma. The decoder writes as it goes, so the bound is in the writer.
+/// xz or legacy lzma.
 #[must_use]
 pub fn lzma(input: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Bounded(Vec::new());
-    let _cut = lzma_rs::xz_decompress(&mut &*input, &mut out);
-    if out.0.is_empty() {
-        let _cut = lzma_rs::lzma_decompress(&mut &*input, &mut out);
-    }
-    (!out.0.is_empty()).then_some(out.0)
-}
-
-struct Bounded(Vec<u8>);
-
-impl std::io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_TEXT {
-            return Err(std::io::ErrorKind::StorageFull.into());
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    // In KiB: what a decoder may ask for.
+    const MEMORY: u32 = 80 << 10;
+    drain(lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY))
+        .or_else(|| drain(lzma_rust2::LzmaReader::new_mem_limit(input, MEMORY, None).ok()?))
 }
 
 /// UTF-16, little end first (`big`: big end first).

@@ -381,13 +381,16 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
 }
 
 /// Scans a rule's example: as its language, or, for rules over text, as a Python file (its strings and comments are texts too).
-/// A first line `#!install` stands for a file that an installer loads by itself, `#!file NAME` for a file of that name.
+/// A first line `#!install` stands for a file that an installer loads by itself, `#!file NAME` for a file of that name,
+/// `#!hex NAME` for one whose bytes follow in hexadecimal.
 pub(crate) fn scan_example(pack: &Pack, language: Language, text: &str) -> Report {
     let limits = Limits::default();
     on_a_deep_stack(|| {
         let mut cx = Cx::new(pack, &limits);
         if let Some((name, rest)) = text.strip_prefix("#!file ").and_then(|t| t.split_once('\n')) {
             ingest::read(&mut cx, name.trim(), rest.as_bytes(), 0);
+        } else if let Some((name, rest)) = text.strip_prefix("#!hex ").and_then(|t| t.split_once('\n')) {
+            ingest::read(&mut cx, name.trim(), &crate::decode::hex(rest.as_bytes()).unwrap_or_default(), 0);
         } else if language == Language::Text {
             ingest::read(&mut cx, "example.py", text.as_bytes(), 0);
         } else {

@@ -13,6 +13,7 @@ pub(crate) fn is_disguise(step: &str) -> bool {
             | "powershell"
             | "quoted"
             | "cell"
+            | "bytecode"
             | "recipe"
             | "workflow"
             | "url"

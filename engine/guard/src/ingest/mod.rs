@@ -1,9 +1,12 @@
 //! From bytes to parts: what a file is by its content first and its name second, and every language that it may be.
 
 mod archive;
+mod bytecode;
 mod charset;
 mod manifest;
+mod native;
 mod notebook;
+mod pickle;
 mod sniff;
 
 pub(crate) use notebook::plain;
@@ -44,16 +47,46 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
     if depth == 0 {
         cx.bytes_seen = bytes.len() as u64;
     }
-    match sniff::kind(bytes) {
-        sniff::Kind::Text => text(cx, name, bytes),
+    let kind = sniff::kind(bytes);
+    if !matches!(kind, sniff::Kind::Archive(_))
+        && depth < archive::DEPTH
+        && let Some(begin) = archive::zip::appended(bytes)
+    {
+        read(cx, name, &bytes[..begin], depth + 1);
+        archive::zip::read(cx, name, bytes, begin, depth);
+        return;
+    }
+    match kind {
+        sniff::Kind::Text => {
+            text(cx, name, bytes);
+            if pickle::is_unmarked(bytes) {
+                pickle::read(cx, name, bytes);
+            }
+        }
         sniff::Kind::Inert(what) => cx.note_part(name, what, PartState::Inert),
+        // Headers without anything that a loader could execute.
+        sniff::Kind::Executable("elf") if !native::elf(bytes) => cx.note_part(name, "elf", PartState::Inert),
+        sniff::Kind::Executable("pe") if !native::pe(bytes) => cx.note_part(name, "pe", PartState::Inert),
+        sniff::Kind::Executable("mach-o") if !native::macho(bytes) => {
+            cx.note_part(name, "mach-o", PartState::Inert);
+        }
         sniff::Kind::Executable(what) => {
             cx.note_part(name, what, PartState::BytesOnly);
             cx.part_fact("binary.executable");
+            if what == "pyc" {
+                bytecode::read(cx, name, bytes);
+            }
         }
         sniff::Kind::Archive(what) => archive::read(cx, name, what, bytes, depth),
+        sniff::Kind::Pickle => pickle::read(cx, name, bytes),
+        sniff::Kind::Numpy => match pickle::in_numpy(bytes) {
+            Some(inner) => pickle::read(cx, name, inner),
+            None => cx.note_part(name, "numpy", PartState::Inert),
+        },
         // An interpreter that is given the file reads on after strange bytes.
         sniff::Kind::Unknown if sniff::is_program(name, bytes) => text(cx, name, bytes),
+        sniff::Kind::Unknown if pickle::is_unmarked(bytes) => pickle::read(cx, name, bytes),
+        sniff::Kind::Unknown if archive::is_zlib(bytes) => archive::read(cx, name, "zlib", bytes, depth),
         sniff::Kind::Unknown => cx.note_part(name, "data", PartState::Inert),
     }
 }

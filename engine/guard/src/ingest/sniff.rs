@@ -10,6 +10,9 @@ pub(super) enum Kind {
     /// Machine or byte code.
     Executable(&'static str),
     Archive(&'static str),
+    Pickle,
+    /// Arrays: numbers, or a pickle.
+    Numpy,
     Unknown,
 }
 
@@ -26,6 +29,7 @@ const MAGIC: &[(&[u8], Kind)] = &[
     (b"BZh", Kind::Archive("bzip2")),
     (b"\xfd7zXZ\0", Kind::Archive("xz")),
     (b"\x28\xb5\x2f\xfd", Kind::Archive("zstd")),
+    (b"\x5d\0\0", Kind::Archive("lzma")),
     (b"7z\xbc\xaf\x27\x1c", Kind::Archive("7z")),
     (b"\x89PNG\r\n\x1a\n", Kind::Inert("png")),
     (b"\xff\xd8\xff", Kind::Inert("jpeg")),
@@ -40,7 +44,7 @@ const MAGIC: &[(&[u8], Kind)] = &[
     (b"ID3", Kind::Inert("mp3")),
     (b"fLaC", Kind::Inert("flac")),
     (b"SQLite format 3\0", Kind::Inert("sqlite")),
-    (b"\x93NUMPY", Kind::Inert("numpy")),
+    (b"\x93NUMPY", Kind::Numpy),
     (b"PAR1", Kind::Inert("parquet")),
     (b"\xde\x12\x04\x95", Kind::Inert("gettext")),
     (b"\x95\x04\x12\xde", Kind::Inert("gettext")),
@@ -60,17 +64,11 @@ pub(super) fn kind(bytes: &[u8]) -> Kind {
     if bytes.starts_with(b"MZ") && bytes.len() > 64 && bytes.iter().take(512).any(|b| *b == 0) {
         return Kind::Executable("pe");
     }
-    if bytes.len() > 16
-        && bytes[2..4] == *b"\r\n"
-        && bytes[1] == 0x0d | (bytes[1] & 0x0f)
-        && bytes[0] != b'#'
-        && !bytes[0].is_ascii_alphanumeric()
-    {
+    if super::bytecode::is_marked(bytes) {
         return Kind::Executable("pyc");
     }
-    // Loading one runs whatever it says.
-    if bytes.len() > 8 && bytes[0] == 0x80 && (2..=5).contains(&bytes[1]) && bytes.ends_with(b".") {
-        return Kind::Executable("pickle");
+    if super::pickle::is_marked(bytes) {
+        return Kind::Pickle;
     }
     if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return *kind;

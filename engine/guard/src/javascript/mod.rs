@@ -1,7 +1,7 @@
 //! JavaScript and TypeScript: calls told by canonical names, with what their arguments may be.
 //!
-//! A file is walked twice, first to learn what its names stand for, then to tell. Names are the file's, not a scope's: two
-//! functions' `x` are taken together, which errs towards seeing more.
+//! A file is walked twice, first to learn what its names stand for, then to tell. Names are resolved through scopes: two
+//! functions' `x` are two things, and a local `exec` is nobody else's.
 
 mod call;
 mod value;
@@ -13,12 +13,14 @@ use crate::scan::Cx;
 use crate::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{
-    AssignmentExpression, AssignmentTarget, BindingPattern, CallExpression, Expression, ForStatement,
-    ImportDeclaration, ImportDeclarationSpecifier, ImportExpression, NewExpression, PropertyKey,
-    StringLiteral, TaggedTemplateExpression, TemplateLiteral, VariableDeclarator, WhileStatement,
+    Argument, AssignmentExpression, AssignmentTarget, BindingIdentifier, BindingPattern, CallExpression,
+    Expression, ForStatement, FormalParameters, IdentifierReference, ImportDeclaration,
+    ImportDeclarationSpecifier, ImportExpression, NewExpression, PropertyKey, StringLiteral,
+    TaggedTemplateExpression, TemplateLiteral, VariableDeclarator, WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
+use oxc_semantic::{Scoping, SemanticBuilder, SymbolId};
 use oxc_span::{GetSpan, SourceType, Span};
 use rustc_hash::FxHashMap;
 
@@ -68,8 +70,16 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         }
     }
     let strings = cx.pack.text_candidates(TextKind::String, source);
-    let mut js =
-        Js { cx, source, strings, vars: FxHashMap::default(), bound: FxHashMap::default(), emit: false };
+    let scoping = SemanticBuilder::new().build(&parsed.program).semantic.into_scoping();
+    let mut js = Js {
+        cx,
+        source,
+        strings,
+        scoping,
+        vars: FxHashMap::default(),
+        bound: FxHashMap::default(),
+        emit: false,
+    };
     js.visit_program(&parsed.program);
     js.emit = true;
     js.visit_program(&parsed.program);
@@ -95,14 +105,23 @@ fn span(span: Span) -> (usize, usize) {
     (span.start as usize, span.end as usize)
 }
 
+/// What a name refers to: a declaration, or something that no scope of the file declares.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Name {
+    Declared(SymbolId),
+    Global(String),
+}
+
 struct Js<'c, 'p, 's> {
     cx: &'c mut Cx<'p>,
     source: &'s str,
     /// Text rules that can match in this source.
     strings: Vec<usize>,
-    vars: FxHashMap<String, Value>,
+    /// Which declaration each name belongs to.
+    scoping: Scoping,
+    vars: FxHashMap<Name, Value>,
     /// How often each name was given a value, in both walks.
-    bound: FxHashMap<String, u32>,
+    bound: FxHashMap<Name, u32>,
     /// Tell, or only learn.
     emit: bool,
 }
@@ -114,24 +133,54 @@ impl Js<'_, '_, '_> {
         }
     }
 
-    fn bind(&mut self, name: &str, value: Value) {
+    /// What a binding declares.
+    fn declared(name: &BindingIdentifier<'_>) -> Name {
+        name.symbol_id.get().map_or_else(|| Name::Global(name.name.to_string()), Name::Declared)
+    }
+
+    /// What a use refers to.
+    fn referred(&self, name: &IdentifierReference<'_>) -> Name {
+        let symbol = name.reference_id.get().and_then(|id| self.scoping.get_reference(id).symbol_id());
+        symbol.map_or_else(|| Name::Global(name.name.to_string()), Name::Declared)
+    }
+
+    fn bind(&mut self, name: Name, text: &str, value: Value) {
         // A name that stands for many things, as a minifier's letters do, says nothing about any of them.
-        let times = self.bound.entry(name.to_owned()).or_default();
+        let times = self.bound.entry(name.clone()).or_default();
         *times += 1;
-        if *times > if name.len() <= 2 { 2 * FEW } else { 2 * MANY } {
-            self.vars.insert(name.to_owned(), Value::default());
+        if *times > if text.len() <= 2 { 2 * FEW } else { 2 * MANY } {
+            self.vars.insert(name, Value::default());
             return;
         }
-        let value = match self.vars.get(name) {
+        let value = match self.vars.get(&name) {
             Some(older) => value.or(older),
             None => value,
         };
-        self.vars.insert(name.to_owned(), value);
+        self.vars.insert(name, value);
+    }
+
+    /// What a function is called with where it stands: `(function (r) { … })(require)`.
+    fn given(&mut self, callee: &Expression<'_>, arguments: &[Argument<'_>]) {
+        let parameters: &FormalParameters<'_> = match callee.get_inner_expression() {
+            Expression::FunctionExpression(function) => &function.params,
+            Expression::ArrowFunctionExpression(function) => &function.params,
+            // `(function (r) { … }).call(this, require)`.
+            Expression::StaticMemberExpression(member) if member.property.name == "call" => {
+                return self.given(&member.object, arguments.get(1..).unwrap_or(&[]));
+            }
+            _ => return,
+        };
+        let values = self.arguments(arguments);
+        for (parameter, value) in parameters.items.iter().zip(&values) {
+            self.assign(&parameter.pattern, value);
+        }
     }
 
     fn assign(&mut self, pattern: &BindingPattern<'_>, value: &Value) {
         match pattern {
-            BindingPattern::BindingIdentifier(name) => self.bind(name.name.as_str(), value.clone()),
+            BindingPattern::BindingIdentifier(name) => {
+                self.bind(Self::declared(name), name.name.as_str(), value.clone());
+            }
             BindingPattern::ObjectPattern(object) => {
                 for property in &object.properties {
                     let key = match &property.key {
@@ -195,15 +244,13 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         let value = self.value(&it.right);
         match &it.left {
             AssignmentTarget::AssignmentTargetIdentifier(name) => {
+                let own = self.referred(name);
                 let value = if it.operator.is_assign() {
                     value
                 } else {
-                    crate::value::concat(
-                        &self.vars.get(name.name.as_str()).cloned().unwrap_or_default(),
-                        &value,
-                    )
+                    crate::value::concat(&self.vars.get(&own).cloned().unwrap_or_default(), &value)
                 };
-                self.bind(name.name.as_str(), value);
+                self.bind(own, name.name.as_str(), value);
             }
             AssignmentTarget::StaticMemberExpression(member) => {
                 let owner = self.value(&member.object);
@@ -225,13 +272,13 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             match specifier {
                 ImportDeclarationSpecifier::ImportSpecifier(one) => {
                     let name = format!("{}.{}", module, one.imported.name());
-                    self.bind(one.local.name.as_str(), Value::name(&name));
+                    self.bind(Self::declared(&one.local), one.local.name.as_str(), Value::name(&name));
                 }
                 ImportDeclarationSpecifier::ImportDefaultSpecifier(one) => {
-                    self.bind(one.local.name.as_str(), Value::name(module));
+                    self.bind(Self::declared(&one.local), one.local.name.as_str(), Value::name(module));
                 }
                 ImportDeclarationSpecifier::ImportNamespaceSpecifier(one) => {
-                    self.bind(one.local.name.as_str(), Value::name(module));
+                    self.bind(Self::declared(&one.local), one.local.name.as_str(), Value::name(module));
                 }
             }
         }
@@ -248,6 +295,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     }
 
     fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
+        self.given(&it.callee, &it.arguments);
         walk::walk_call_expression(self, it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, false);
@@ -329,3 +377,6 @@ fn is_true(test: &Expression<'_>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

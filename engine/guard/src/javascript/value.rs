@@ -1,6 +1,6 @@
 //! What an expression may stand for.
 
-use super::Js;
+use super::{Js, Name};
 use crate::decode;
 use crate::value::{Const, HOLE, Origin, Value, concat};
 use oxc_ast::ast::{
@@ -31,7 +31,10 @@ impl Js<'_, '_, '_> {
             Expression::NumericLiteral(number) => Value::int(number.value as i64),
             Expression::BooleanLiteral(flag) => Value::of(Const::Bool(flag.value)),
             Expression::NullLiteral(_) => Value::of(Const::Nothing),
-            Expression::Identifier(name) => self.named(name.name.as_str()),
+            Expression::Identifier(name) => {
+                let own = self.referred(name);
+                self.stands_for(&own, name.name.as_str())
+            }
             Expression::ArrayExpression(array) => {
                 let items = array.elements.iter().map(|element| match element {
                     ArrayExpressionElement::SpreadElement(_) | ArrayExpressionElement::Elision(_) => {
@@ -128,14 +131,27 @@ impl Js<'_, '_, '_> {
         }
     }
 
-    fn named(&mut self, name: &str) -> Value {
-        if let Some(value) = self.vars.get(name) {
+    fn stands_for(&self, own: &Name, name: &str) -> Value {
+        if let Some(value) = self.vars.get(own) {
             return value.clone();
+        }
+        // A parameter, mostly. Loaders of modules and wrappers of pages pass these under their own names.
+        if let Name::Declared(symbol) = own
+            && (self.scoping.symbol_flags(*symbol).is_function()
+                || !(is_global(name) || matches!(name, "require" | "module" | "process" | "document")))
+        {
+            return Value::default();
         }
         if is_global(name) {
             return Value::name("globalThis");
         }
         origin_of(Value::name(name))
+    }
+
+    /// A property of the global object; what a script declares outermost is one.
+    fn global(&self, name: &str) -> Value {
+        let outermost = self.scoping.get_root_binding(name.into());
+        self.stands_for(&outermost.map_or_else(|| Name::Global(name.to_owned()), Name::Declared), name)
     }
 
     pub(super) fn template(&mut self, template: &TemplateLiteral<'_>) -> Value {
@@ -193,7 +209,7 @@ impl Js<'_, '_, '_> {
             let full: String = match (&**own, name) {
                 ("globalThis", name) if is_global(name) => "globalThis".to_owned(),
                 ("globalThis", name) => {
-                    let value = self.named(name);
+                    let value = self.global(name);
                     out = value.or(&out);
                     continue;
                 }

@@ -126,6 +126,12 @@ impl<'a> Python<'_, '_, 'a> {
             result = own.or(&result);
             origin |= model::origin(name);
         }
+        // What a program prints does not lie where its arguments do.
+        if names.iter().any(|n| model::origin(n).has(Origin::OUTPUT)) {
+            origin = Origin(
+                origin.0 & !(Origin::TEMP | Origin::TREE | Origin::WALK | Origin::HOME | Origin::WIDE).0,
+            );
+        }
         // Numbers and truths carry nothing of where they come from.
         let plain = names.iter().any(|n| {
             matches!(
@@ -440,7 +446,10 @@ impl<'a> Python<'_, '_, 'a> {
             }
             "os.path.basename" | "os.path.dirname" | "os.path.split" | "os.path.splitext" => Value::default(),
             "globals" | "locals" => Value::name(&format!("{name}()")),
-            "open" => self.opened(args, kwargs),
+            "open" | "io.open_code" => self.opened(args, kwargs),
+            "io.TextIOWrapper" | "io.BufferedReader" | "codecs.getreader()" => {
+                first.cloned().unwrap_or_default()
+            }
             "pathlib.Path().open" => {
                 self.opened(&[object.map(|(o, _)| o.clone()).unwrap_or_default()], kwargs)
             }

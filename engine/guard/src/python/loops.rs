@@ -13,6 +13,7 @@ const HUGE: i64 = 1 << 29;
 struct Body {
     ends: bool,
     waits: bool,
+    serves: bool,
     calls: u32,
     quiet_calls: u32,
     inner: u32,
@@ -42,6 +43,7 @@ impl<'a> Visitor<'a> for Body {
                     Expr::Attribute(attribute) => attribute.attr.as_str(),
                     _ => "",
                 };
+                self.serves |= name == "accept";
                 if model::waits(name) {
                     self.waits = true;
                 }
@@ -124,6 +126,11 @@ pub(super) fn ends(body: &[Stmt]) -> bool {
 /// Whether the body waits for something.
 pub(super) fn waits(body: &[Stmt]) -> bool {
     body_of(body).waits
+}
+
+/// Whether each round begins with somebody who connects.
+pub(super) fn serves(body: &[Stmt]) -> bool {
+    body_of(body).serves
 }
 
 impl<'a> Python<'_, '_, 'a> {

@@ -120,6 +120,8 @@ struct Python<'c, 'p, 'a> {
     /// Bits of `Spot`.
     spot: u32,
     depth: usize,
+    /// In a loop whose body is read once for each of its values.
+    unrolled: bool,
 }
 
 impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
@@ -140,6 +142,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             emit: false,
             spot: 0,
             depth: 0,
+            unrolled: false,
         }
     }
 

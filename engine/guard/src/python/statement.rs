@@ -7,6 +7,9 @@ use ruff_python_ast::{ExceptHandler, Expr, Stmt};
 use ruff_text_size::Ranged;
 use std::rc::Rc;
 
+/// Values of a loop that its body is read with one after the other.
+const FEW: usize = 8;
+
 impl<'a> Python<'_, '_, 'a> {
     pub(super) fn block(&mut self, body: &'a [Stmt]) {
         for statement in body {
@@ -88,7 +91,17 @@ impl<'a> Python<'_, '_, 'a> {
                     .iter()
                     .any(|n| n.starts_with("itertools.count()") || n.starts_with("iter()"))
                     && !super::loops::ends(&stmt.body);
-                self.looped(&stmt.body, endless, iterated.origin.has(Origin::TREE));
+                let items = self.few(&iterated);
+                if items.is_empty() {
+                    self.looped(&stmt.body, endless, iterated.origin.has(Origin::TREE));
+                } else {
+                    self.unrolled = true;
+                    for item in items {
+                        self.assign(&stmt.target, item);
+                        self.looped(&stmt.body, false, false);
+                    }
+                    self.unrolled = false;
+                }
                 self.block(&stmt.orelse);
             }
             Stmt::While(stmt) => {
@@ -220,9 +233,23 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
+    /// The texts of a short constant list, each of which a loop's body is then read with; one loop at a time.
+    fn few(&self, iterated: &Value) -> Vec<Value> {
+        let Some(Const::List(items)) = &iterated.known else { return Vec::new() };
+        let fits = !self.unrolled && iterated.names.is_empty() && (1..=FEW).contains(&items.len());
+        if fits && items.iter().all(|item| item.names.is_empty() && item.as_whole_text().is_some()) {
+            items.to_vec()
+        } else {
+            Vec::new()
+        }
+    }
+
     fn looped(&mut self, body: &'a [Stmt], endless: bool, walk: bool) {
         let outer = self.spot;
         self.spot |= Spot::LOOP;
+        if super::loops::serves(body) {
+            self.spot |= Spot::SERVES;
+        }
         if endless {
             self.spot |= Spot::ENDLESS;
         }

@@ -23,6 +23,8 @@ impl Spot {
     pub(crate) const INSTALL: u32 = 32;
     /// In an endless loop that waits for nothing and whose calls all return.
     pub(crate) const BUSY: u32 = 64;
+    /// In a loop that goes round when somebody connects.
+    pub(crate) const SERVES: u32 = 128;
 }
 
 /// A call or a command.

@@ -158,6 +158,7 @@ pub(super) fn context_bit(name: &str) -> Option<u32> {
         "obfuscated" => Spot::OBFUSCATED,
         "install" => Spot::INSTALL,
         "busy" => Spot::BUSY,
+        "serves" => Spot::SERVES,
         _ => return None,
     })
 }
@@ -194,15 +195,18 @@ fn matches(regex: &LazyLock<Option<Regex>>, value: &Value) -> bool {
 
 /// A command line that only prints, lists or clears, without anything that a shell would expand.
 fn harmless(text: &str) -> bool {
-    const WORDS: [&str; 33] = [
+    const WORDS: [&str; 34] = [
         "clear", "cls", "echo", "ls", "dir", "pwd", "date", "git", "title", "color", "pause", "true",
         "false", "stty", "tput", "uname", "make", "cargo", "npm", "pip", "pytest", "python", "python3",
-        "node", "cd", "mkdir", "cat", "ffmpeg", "gcc", "clang", "go", "rustc", "start",
+        "node", "cd", "mkdir", "cat", "ffmpeg", "gcc", "clang", "go", "rustc", "start", "ver",
     ];
     if text.contains([';', '|', '`', '$', '<', '>', HOLE, '\n']) || text.replace("&&", "").contains('&') {
         return false;
     }
     text.split("&&").all(|command| {
+        // What another command interpreter is only handed.
+        let command =
+            ["cmd /c ", "command /c "].iter().find_map(|by| command.strip_prefix(by)).unwrap_or(command);
         let first = command.split_whitespace().next().unwrap_or("");
         // `mode con`, `TITLE x`: console dressing is written in any case.
         let known = WORDS.contains(&first.to_ascii_lowercase().as_str());

@@ -1,0 +1,152 @@
+//! What a pickle calls, as Python.
+
+use super::opcodes::{Item, Walk};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt::Write as _;
+
+/// Longest source, in bytes; a pickle that calls more is not read to its end.
+const SOURCE: usize = 1 << 20;
+/// Longest argument list, in bytes; of longer ones only the call is told.
+const ARGUMENTS: usize = 64 << 10;
+/// Calls of one name that are written: after these its arguments tell nothing new.
+const EACH: u32 = 64;
+/// How deep arguments are followed.
+const DEPTH: usize = 16;
+
+/// Every call on a line of its own, in order; `None` when that is too much.
+pub(super) fn source(walk: &Walk<'_>) -> Option<String> {
+    let mut out = String::new();
+    let mut imported = FxHashSet::default();
+    for name in &walk.globals {
+        let module = canonical(name);
+        if let Some((module, _)) = module.rsplit_once('.')
+            && imported.insert(module.to_owned())
+            && module != "builtins"
+            && is_path(module)
+        {
+            let _infallible = writeln!(out, "import {module}");
+        }
+    }
+    let mut times: FxHashMap<usize, u32> = FxHashMap::default();
+    for (at, call) in walk.calls.iter().enumerate() {
+        if let Item::Global(name) = call.callee {
+            let count = times.entry(name).or_default();
+            *count += 1;
+            if *count > EACH && !leads_on(&walk.globals[name]) {
+                continue;
+            }
+        }
+        let mut args = String::new();
+        let known = match call.args {
+            Item::Sequence(items) => items_of(walk, &walk.sequences[items], &mut args, 0),
+            other => {
+                args.push('*');
+                item(walk, other, &mut args, 0)
+            }
+        };
+        if !known {
+            args = "unknown".to_owned();
+        }
+        let _infallible = write!(out, "v{at} = ");
+        item(walk, call.callee, &mut out, 0);
+        let _infallible = writeln!(out, "({args})");
+        if out.len() > SOURCE {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+/// Whether what a call of this returns depends on its arguments so that each of them counts.
+fn leads_on(name: &str) -> bool {
+    ["builtins.", "operator.", "functools.", "importlib.", "types."]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+/// The shortest name: a module that is reached through another one is itself.
+pub(super) fn canonical(name: &str) -> String {
+    const MODULES: [&str; 12] = [
+        "os",
+        "sys",
+        "subprocess",
+        "builtins",
+        "importlib",
+        "shutil",
+        "ctypes",
+        "socket",
+        "posix",
+        "nt",
+        "pty",
+        "types",
+    ];
+    let parts: Vec<&str> = name.split('.').collect();
+    let last = parts.len().saturating_sub(1);
+    let from = parts[..last].iter().rposition(|part| MODULES.contains(part)).unwrap_or(0);
+    parts[from..].join(".")
+}
+
+fn is_path(name: &str) -> bool {
+    name.split('.').all(|part| {
+        part.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+fn items_of(walk: &Walk<'_>, items: &[Item<'_>], out: &mut String, depth: usize) -> bool {
+    items.iter().all(|own| {
+        let known = item(walk, *own, out, depth);
+        out.push_str(", ");
+        known
+    })
+}
+
+/// Writes a value; `false` when it is too much.
+fn item(walk: &Walk<'_>, value: Item<'_>, out: &mut String, depth: usize) -> bool {
+    match value {
+        Item::Text(text) => quote(&String::from_utf8_lossy(text), out),
+        Item::Bytes(bytes) => {
+            out.push('b');
+            quote(&bytes.iter().map(|b| char::from(*b)).collect::<String>(), out);
+        }
+        Item::Int(number) => _ = write!(out, "{number}"),
+        Item::Global(at) => {
+            let name = canonical(&walk.globals[at]);
+            let name = name.strip_prefix("builtins.").unwrap_or(&name);
+            out.push_str(if is_path(name) { name } else { "unknown" });
+        }
+        Item::Result(at) => _ = write!(out, "v{at}"),
+        Item::Sequence(at) => {
+            if depth == DEPTH {
+                return false;
+            }
+            out.push('[');
+            let known = out.len() < ARGUMENTS && items_of(walk, &walk.sequences[at], out, depth + 1);
+            out.push(']');
+            return known;
+        }
+        Item::Other => out.push_str("None"),
+    }
+    out.len() < ARGUMENTS || depth == 0
+}
+
+/// Writes a text as a literal of Python.
+fn quote(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars().take(ARGUMENTS) {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='~' => out.push(c),
+            c if (c as u32) < 256 => _ = write!(out, "\\x{:02x}", c as u32),
+            c => _ = write!(out, "\\U{:08x}", c as u32),
+        }
+    }
+    out.push('"');
+}
+
+/// A text as a literal of Python.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    quote(text, &mut out);
+    out
+}

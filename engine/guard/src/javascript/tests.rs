@@ -1,0 +1,53 @@
+//! Names in scopes: who is who, both ways.
+
+use crate::{Artifact, Limits, Pack, Verdict, scan};
+
+#[test]
+fn names_belong_to_their_scopes() -> Result<(), crate::PackError> {
+    let pack = Pack::builtin()?;
+    let run = "const { exec } = require('child_process');";
+    let line = "'rm -rf /home'";
+    for (dangerous, source) in [
+        (true, format!("{run} exec({line});")),
+        (false, format!("function exec(x) {{ return x; }} exec({line});")),
+        (false, format!("{run} function f(exec) {{ exec({line}); }}")),
+        (false, format!("{run} {{ const exec = (x) => x; exec({line}); }}")),
+        (true, format!("{run} {{ const exec = (x) => x; }} exec({line});")),
+        (true, format!("function f() {{ const e = require('child_process').exec; return e({line}); }}")),
+        (
+            false,
+            format!(
+                "function f() {{ const e = require('child_process').exec; }} function g(e) {{ e({line}); }}"
+            ),
+        ),
+        (
+            true,
+            format!(
+                "function f() {{ let e = console.log; }} let e = require('child_process').exec; e({line});"
+            ),
+        ),
+        (
+            true,
+            format!(
+                "let c; function f() {{ c = require('child_process'); }} function g() {{ c.exec({line}); }}"
+            ),
+        ),
+        (true, format!("c = require('child_process'); function g() {{ c.exec({line}); }}")),
+        (true, format!("(function (r) {{ r('child_process').exec({line}); }})(require);")),
+        (true, format!("(function (c) {{ c.exec({line}); }}).call(this, require('child_process'));")),
+        (true, format!("((c) => {{ c.exec({line}); }})(require('child_process'));")),
+        (true, format!("define(function (require) {{ require('child_process').exec({line}); }});")),
+        (false, format!("function require(x) {{ return console; }} require('child_process').exec({line});")),
+        (
+            true,
+            format!("import * as p from 'child_process'; function f(x) {{ const q = p; q.exec({line}); }}"),
+        ),
+        (true, format!("try {{ x(); }} catch (p) {{ p = require('child_process'); p.exec({line}); }}")),
+        (true, format!("var p = require('child_process'); globalThis.p.exec({line});")),
+        (false, "function eval2(eval) { eval(window.name); }".to_owned()),
+    ] {
+        let report = scan(&pack, &Limits::default(), &Artifact::new("a.js", source.as_bytes()));
+        assert_eq!(report.verdict == Verdict::Quarantine, dangerous, "{source}\n{:?}", report.findings);
+    }
+    Ok(())
+}
