@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod guard;
 mod host;
 mod inside;
 mod leaks;
@@ -42,6 +43,9 @@ struct Options {
     /// A virtual environment with pytest, for the suites.
     #[arg(long, value_name = "DIR")]
     pytest: Option<PathBuf>,
+    /// A virtual environment with Bandit, for the guard.
+    #[arg(long, value_name = "DIR")]
+    bandit: Option<PathBuf>,
 }
 
 /// A part of the benchmark.
@@ -57,6 +61,8 @@ enum Part {
     Leaks,
     /// A project's tests inside and outside.
     Suite,
+    /// Reading before running, beside Bandit.
+    Guard,
     /// Calls through the MCP server.
     Mcp,
     /// Where the time of a start goes.
@@ -90,6 +96,9 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Suite) {
         suite::measure(&options, &mut report).await?;
+    }
+    if wanted(Part::Guard) {
+        guard::measure(&options, &mut report)?;
     }
     if wanted(Part::Mcp) {
         mcp::measure(&options, &mut report).await?;

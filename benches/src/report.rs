@@ -110,6 +110,12 @@ impl Report {
         self.checks.push(Check { what: what.to_owned(), measured, target, met: measured <= most });
     }
 
+    /// Holds a number against the least that it should be.
+    pub fn at_least(&mut self, what: &str, measured: f64, least: f64, unit: &str) {
+        let target = format!("at least {least}{unit}");
+        self.checks.push(Check { what: what.to_owned(), measured, target, met: measured >= least });
+    }
+
     /// Takes the steps of a cold run.
     pub fn steps(&mut self, steps: BTreeMap<String, f64>, floor: Vec<(String, f64)>) {
         self.steps_us = steps;

@@ -109,6 +109,9 @@ pub struct ScanArgs {
     /// Go into virtual environments and node_modules
     #[arg(long)]
     pub packages: bool,
+    /// Print the report as SARIF 2.1.0, for code hosts and editors
+    #[arg(long, conflicts_with = "json")]
+    pub sarif: bool,
 }
 
 /// `hotcell runs …`

@@ -4,11 +4,11 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hotcell_guard::{Artifact, Limits, Report, Verdict, Walk, merge, scan_path};
+use hotcell_guard::{Artifact, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
 use hotcell_service::guard;
-use hotcell_service::reader::Reader;
+use hotcell_service::reader::{Reader, Rules};
 use hotcell_service::report::{Code, ErrorReport};
 
 use crate::args::{Common, ScanArgs};
@@ -28,6 +28,12 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
         Verdict::Review => 1,
         Verdict::Incomplete | Verdict::Quarantine => 3,
     };
+    if args.sarif {
+        return match rules(common, args).and_then(|rules| sarif_of(&report, rules)) {
+            Ok(log) => printed(exit::print_json(&log), code),
+            Err(report) => usage::fail(&report, common.json),
+        };
+    }
     if common.json {
         return printed(exit::print_json(&report), code);
     }
@@ -37,18 +43,28 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     printed(exit::print_text(&scan_text::page(&report, &roots, colour, common.verbose > 0)), code)
 }
 
-fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
+/// The user's own rules: of the option, the environment, or the configuration.
+fn rules(common: &Common, args: &ScanArgs) -> Result<Rules, ErrorReport> {
     let configured = configuration(common, None)?;
     let rules = args.rules.as_ref().map(|r| current_folder().join(r));
-    let rules = guard::rules(rules.or(configured.environment.rules).or(configured.user.rules).as_deref())?;
-    let reader =
-        Reader::start(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]).map_err(|why| {
-            ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}"))
-                .hint("hotcell doctor says what this host lacks; with --rules, mend the rule that is named")
-        })?;
+    guard::rules(rules.or(configured.environment.rules).or(configured.user.rules).as_deref())
+}
+
+fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorReport> {
+    let pack = if rules.is_empty() { Pack::builtin() } else { Pack::with(rules) };
+    let pack = pack.map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--rules"))?;
+    Ok(sarif(report, &pack))
+}
+
+fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
+    let reader = Reader::start(rules(common, args)?, &[Confinement::Namespaces, Confinement::LandlockOnly])
+        .map_err(|why| {
+        ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}"))
+            .hint("hotcell doctor says what this host lacks; with --rules, mend the rule that is named")
+    })?;
     let limits = Limits::default();
     let walk = Walk { gitignore: !args.no_ignore, packages: args.packages };
-    let mut show = Show::new(common);
+    let mut show = Show::new(common, args);
     let mut reports = Vec::new();
     for path in &args.paths {
         let report = if path.as_os_str() == "-" {
@@ -59,12 +75,15 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
         reports.push(report);
     }
     show.end();
-    if reports.len() > 1 {
+    // A code host knows paths from the repository's root, where whoever asks usually stands.
+    if reports.len() > 1 || args.sarif {
         for (path, report) in args.paths.iter().zip(&mut reports).filter(|(path, _)| path.is_dir()) {
             let whole = |part: &mut String| *part = path.join(&*part).to_string_lossy().into_owned();
             report.coverage.parts.iter_mut().for_each(|p| whole(&mut p.path));
             report.findings.iter_mut().for_each(|f| whole(&mut f.part));
         }
+    }
+    if reports.len() > 1 {
         let names: Vec<String> = args.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
         let mut sum = merge("", reports);
         sum.artifact.names = names;
@@ -105,8 +124,12 @@ struct Show {
 }
 
 impl Show {
-    fn new(common: &Common) -> Self {
-        let on = !common.json && !common.quiet && io::stderr().is_terminal() && io::stdout().is_terminal();
+    fn new(common: &Common, args: &ScanArgs) -> Self {
+        let on = !common.json
+            && !args.sarif
+            && !common.quiet
+            && io::stderr().is_terminal()
+            && io::stdout().is_terminal();
         Self { on, last: Instant::now(), files: 0 }
     }
 

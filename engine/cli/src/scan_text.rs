@@ -157,7 +157,8 @@ fn excerpt(finding: &Finding, roots: &[PathBuf]) -> Option<(String, usize, usize
     let lines: Vec<&str> = source.lines().skip(finding.line as usize - 1).take(count).collect();
     let first = lines.first()?;
     // A window of a long line, so that what is meant is in sight.
-    let column = (finding.column.max(1) as usize - 1).min(first.len());
+    let column =
+        first.char_indices().nth(finding.column.max(1) as usize - 1).map_or(first.len(), |(at, _)| at);
     let start =
         if first.len() > WIDTH { first.floor_char_boundary(column.saturating_sub(WIDTH / 4)) } else { 0 };
     let mut text = String::new();

@@ -38,6 +38,8 @@ struct Child {
 struct Place {
     part: usize,
     lines: Vec<u32>,
+    /// Where bytes stand that begin no character, for columns in characters.
+    inner: Vec<u32>,
     /// The text's place, for texts that do not stand in the file as they are.
     fixed: Option<(u32, u32, u32)>,
     chain: Vec<&'static str>,
@@ -130,7 +132,9 @@ impl<'p> Cx<'p> {
         let line = line_of(start);
         let begin = self.place.lines.get(line - 1).copied().unwrap_or(0) as usize;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        (number(line), number(start - begin.min(start) + 1), number(line_of(end.max(start + 1) - 1)))
+        let before = |at: usize| self.place.inner.partition_point(|inner| (*inner as usize) < at);
+        let column = (start - begin.min(start)).saturating_sub(before(start) - before(begin.min(start))) + 1;
+        (number(line), number(column), number(line_of(end.max(start + 1) - 1)))
     }
 
     fn hit(&mut self, rule: usize, span: (usize, usize), extra: &[&'static str]) {
@@ -279,13 +283,13 @@ impl<'p> Cx<'p> {
         let part = self.parts.len();
         self.parts.push(Part { path: path.to_owned(), language: label.to_owned(), state: PartState::Parsed });
         let lines = line_starts(text);
-        self.place = Place { part, lines, install, ..Place::default() };
+        self.place = Place { part, lines, inner: inner_bytes(text), install, ..Place::default() };
         let before = self.unread.take();
         let state = reader(self);
         self.parts[part].state = state;
         while let Some(child) = self.queue.pop_front() {
             let Child { language, text, place, chain, depth } = child;
-            self.place = Place { part, lines: Vec::new(), fixed: Some(place), chain, depth, install };
+            self.place = Place { part, fixed: Some(place), chain, depth, install, ..Place::default() };
             self.read(language, &text);
         }
         if let Some(why) = &self.unread {
@@ -322,6 +326,14 @@ impl<'p> Cx<'p> {
 fn line_starts(text: &str) -> Vec<u32> {
     let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
     std::iter::once(0).chain(ends.map(|(at, _)| u32::try_from(at + 1).unwrap_or(u32::MAX))).collect()
+}
+
+fn inner_bytes(text: &str) -> Vec<u32> {
+    if text.is_ascii() {
+        return Vec::new();
+    }
+    let inner = text.bytes().enumerate().filter(|(_, byte)| byte & 0xc0 == 0x80);
+    inner.map(|(at, _)| u32::try_from(at).unwrap_or(u32::MAX)).collect()
 }
 
 /// Scans one file with everything inside it. Pure: the same bytes, name, rules and limits give the same report, unless

@@ -246,8 +246,9 @@ fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
     for text in literals.iter().filter(|t| t.contains(' ')) {
         cx.child(Language::Sql, text, first.place(), &["sql"]);
     }
-    let joined =
-        statement.iter().any(|w| ["CONCAT", "||", "CHAR", "CHR", "FORMAT", "+"].iter().any(|k| w.is(k)));
+    let joined = statement.iter().any(|w| ["CONCAT", "||", "CHAR", "CHR", "FORMAT", "+"].iter().any(|k| w.is(k)))
+            // With a comment behind it, which one dialect takes for an operator.
+            || statement.iter().any(|w| w.text.starts_with("||"));
     if executes && joined {
         cx.child(Language::Sql, &literals.concat(), first.place(), &["sql"]);
         cx.fact(Language::Sql, "sql.dynamic", first.place());

@@ -289,10 +289,12 @@ impl<'s> Tree<'_, '_, 's> {
         let mut args = Vec::new();
         if let Some(list) = list {
             let mut cursor = list.walk();
-            let nodes: Vec<Node<'_>> = list.named_children(&mut cursor).take(64).collect();
+            // A comment may stand anywhere and is no argument.
+            let nodes: Vec<Node<'_>> =
+                list.named_children(&mut cursor).filter(|n| !n.is_extra()).take(64).collect();
             args.extend(nodes.into_iter().map(|n| self.value(n, 0)));
         }
-        let plain: String = callee
+        let plain: String = without_comments(&callee)
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(if callee.starts_with("new ") { " " } else { "" });
@@ -494,7 +496,7 @@ impl<'s> Tree<'_, '_, 's> {
         }
         let condition = node
             .child_by_field_name("condition")
-            .map(|c| self.of(c).trim_matches(['(', ')']).trim().to_owned());
+            .map(|c| without_comments(self.of(c)).trim_matches(['(', ')', ' ']).trim().to_owned());
         let clause = self.language == Language::Go
             && node.child_by_field_name("body").is_some()
             && node.named_child_count() > 1;
@@ -505,6 +507,15 @@ impl<'s> Tree<'_, '_, 's> {
             self.fact("loop.endless", node);
         }
     }
+}
+
+fn without_comments(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("/*") {
+        out.push_str(before);
+        rest = after.split_once("*/").map_or("", |(_, after)| after);
+    }
+    out + rest
 }
 
 /// Java decodes `\u0052` before it reads words.

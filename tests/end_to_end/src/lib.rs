@@ -5,6 +5,7 @@
 //! ordinary user, with a copy of the binary in a place that everybody can read.
 
 pub mod mcp;
+pub mod sarif;
 mod venv;
 
 use std::ffi::OsStr;

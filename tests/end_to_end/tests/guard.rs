@@ -261,3 +261,41 @@ fn descendants(of: u32) -> Vec<u32> {
     }
     all
 }
+
+#[test]
+fn sarif_is_what_its_schema_says() {
+    let Some(schema) = hotcell_end_to_end::sarif::schema() else { return };
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    let valid = |log: &Value| {
+        let wrong: Vec<String> =
+            schema.iter_errors(log).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}\n{log:#}");
+    };
+    let log_of = |ended: &Ended| -> Value { serde_json::from_str(&ended.text()).expect("a log") };
+    let mut broken = serde_json::json!({ "version": "2.1.0", "runs": [{ "tool": { "driver": {} } }] });
+    assert!(!schema.is_valid(&broken), "the validator tells a bad log from a good one");
+    broken["runs"][0]["tool"]["driver"]["name"] = "x".into();
+    valid(&broken);
+    everyone(|user| {
+        user.make_folder("work/p/node_modules/x");
+        user.write("work/p/bad one.py", HOSTILE);
+        user.write("work/p/good.py", HARMLESS);
+        user.write("work/p/lib.so", b"\x7fELF\0\0\0\0");
+        user.write("work/p/n.ipynb", r##"{"cells": [{"cell_type": "code", "source": "!rm -rf /home/", "outputs": []}], "nbformat": 4}"##);
+        let log = log_of(scan(user, &["--sarif", "p"]).code(3).silent());
+        valid(&log);
+        let run = &log["runs"][0];
+        assert_eq!(run["invocations"][0]["executionSuccessful"], false, "machine code was not read");
+        let places: Vec<&Value> = (0..run["results"].as_array().map_or(0, Vec::len))
+            .map(|at| &run["results"][at]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+            .collect();
+        for file in ["p/bad%20one.py", "p/n.ipynb"] {
+            assert!(places.iter().any(|place| *place == file), "{file} in {places:?}");
+        }
+        let clean = log_of(scan(user, &["--sarif", "p/good.py"]).code(0).silent());
+        valid(&clean);
+        assert_eq!(clean["runs"][0]["results"], serde_json::json!([]));
+        valid(&log_of(user.hotcell(["scan", "--sarif", "-"]).input(HOSTILE).end().code(3).silent()));
+        scan(user, &["--sarif", "--json", "p"]).code(125).json();
+    });
+}

@@ -200,7 +200,16 @@ impl Js<'_, '_, '_> {
 }
 
 fn looks_like_sql(text: &str) -> bool {
-    let first = text.split_whitespace().next().unwrap_or("").to_ascii_lowercase();
+    let mut text = text.trim_start();
+    // A comment before it, and MySQL's comments that are none.
+    while let Some(rest) = text.strip_prefix("/*") {
+        text = match rest.strip_prefix('!') {
+            Some(code) => code.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start(),
+            None => rest.split_once("*/").map_or("", |(_, after)| after.trim_start()),
+        };
+    }
+    let first: String =
+        text.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
     matches!(
         first.as_str(),
         "select"
@@ -213,6 +222,14 @@ fn looks_like_sql(text: &str) -> bool {
             | "create"
             | "with"
             | "grant"
+            | "execute"
+            | "prepare"
+            | "copy"
+            | "attach"
+            | "merge"
+            | "replace"
+            | "begin"
+            | "do"
             | "exec"
             | "call"
     )

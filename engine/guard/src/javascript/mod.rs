@@ -12,6 +12,7 @@ use crate::rules::{Language, TextKind};
 use crate::scan::Cx;
 use crate::value::Value;
 use oxc_allocator::Allocator;
+use oxc_ast::Comment;
 use oxc_ast::ast::{
     Argument, AssignmentExpression, AssignmentTarget, BindingIdentifier, BindingPattern, CallExpression,
     Expression, ForStatement, FormalParameters, IdentifierReference, ImportDeclaration,
@@ -61,7 +62,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         }
     }
     let clean = !parsed.panicked && parsed.diagnostics.is_empty();
-    symbols_only(cx, source);
+    symbols_only(cx, source, &parsed.program.comments);
     let candidates = cx.pack.text_candidates(TextKind::Comment, source);
     if !candidates.is_empty() {
         for comment in &parsed.program.comments {
@@ -93,9 +94,18 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
 }
 
 /// Programs that are written in six characters.
-fn symbols_only(cx: &mut Cx<'_>, source: &str) {
-    let dense = source.bytes().filter(|b| !b.is_ascii_whitespace()).count();
-    let odd = source.bytes().filter(|b| b"[]()!+{}".contains(b)).count();
+fn symbols_only(cx: &mut Cx<'_>, source: &str, comments: &[Comment]) {
+    let count = |text: &str| {
+        let dense = text.bytes().filter(|b| !b.is_ascii_whitespace()).count();
+        (dense, text.bytes().filter(|b| b"[]()!+{}".contains(b)).count())
+    };
+    let (mut dense, mut odd) = count(source);
+    for comment in comments {
+        let (start, end) = span(comment.span);
+        let (words, symbols) = count(source.get(start..end).unwrap_or(""));
+        dense = dense.saturating_sub(words);
+        odd = odd.saturating_sub(symbols);
+    }
     if dense >= 60 && odd * 100 >= dense * 85 {
         cx.fact(Language::JavaScript, "js.symbols", (0, source.len()));
     }

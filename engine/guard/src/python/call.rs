@@ -9,6 +9,7 @@ use crate::rules::{Call, Language, Spot};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
+use std::borrow::Cow;
 use std::rc::Rc;
 
 type Named = (Rc<str>, Value);
@@ -17,14 +18,7 @@ impl<'a> Python<'_, '_, 'a> {
     pub(super) fn call(&mut self, call: &'a ExprCall) -> Value {
         let at = span(call.range());
         let mut args = Vec::new();
-        let (callee, receiver) = match &*call.func {
-            Expr::Attribute(attribute) => {
-                let owner = self.value(&attribute.value);
-                let callee = self.member(&owner, attribute.attr.as_str(), span(attribute.range()));
-                (callee, Some((owner, attribute.attr.as_str())))
-            }
-            other => (self.value(other), None),
-        };
+        let (callee, receiver) = self.callee(&call.func);
         for argument in &call.arguments.args {
             let value = self.value(argument);
             match (argument, value.elements()) {
@@ -43,7 +37,7 @@ impl<'a> Python<'_, '_, 'a> {
                 (None, _) => kwargs.push(("**".into(), value)),
             }
         }
-        let object = receiver.as_ref().map(|(owner, name)| (owner, *name));
+        let object = receiver.as_ref().map(|(owner, name)| (owner, &**name));
         if let Some((_, "delete")) = object
             && let Expr::Attribute(attribute) = &*call.func
         {
@@ -51,6 +45,7 @@ impl<'a> Python<'_, '_, 'a> {
                 .source
                 .get(span(attribute.value.range()).0..span(attribute.value.range()).1)
                 .unwrap_or("");
+            let before = dense(before);
             let all = before.ends_with(".objects.all()")
                 || before.contains(".query(") && before.matches('(').count() == 1
                 || before.ends_with(".query.all()");
@@ -58,6 +53,7 @@ impl<'a> Python<'_, '_, 'a> {
                 self.fact("orm.delete_all", at);
             }
         }
+        self.bound = None;
         let mut result = self.invoke(&callee, object, &args, &kwargs, at);
         if let Some((owner, name)) = object
             && owner.names.iter().all(|n| n.starts_with("?class"))
@@ -69,6 +65,27 @@ impl<'a> Python<'_, '_, 'a> {
             result = folded.or(&Value { known: None, ..result });
         }
         result
+    }
+
+    /// What is called, and what it is a member of: `x.y`, `getattr(x, 'y')`, `(z := x.y)`.
+    fn callee(&mut self, func: &'a Expr) -> (Value, Option<(Value, Cow<'a, str>)>) {
+        match func {
+            Expr::Attribute(attribute) => {
+                let owner = self.value(&attribute.value);
+                let callee = self.member(&owner, attribute.attr.as_str(), span(attribute.range()));
+                (callee, Some((owner, attribute.attr.as_str().into())))
+            }
+            Expr::Named(named) => {
+                let (callee, receiver) = self.callee(&named.value);
+                self.assign(&named.target, callee.clone());
+                (callee, receiver)
+            }
+            other => {
+                self.bound = None;
+                let callee = self.value(other);
+                (callee, self.bound.take().map(|(owner, name)| (owner, name.into())))
+            }
+        }
     }
 
     /// Calls a value: tells it, follows it into functions of the file, and says what it returns.
@@ -317,6 +334,7 @@ impl<'a> Python<'_, '_, 'a> {
                 };
                 let found = self.member(owner, member, at);
                 self.reached(&found, key, at);
+                self.bound = Some((owner.clone(), member.to_owned()));
                 found.with_origin(Origin(key.origin.0 & Origin::COMPUTED.0))
             }
             "vars" => first.map_or_else(
@@ -585,4 +603,10 @@ fn tree(name: &str, root: Option<&Value>) -> Value {
         }
     }
     value
+}
+
+/// Source without blanks, comments and continuations.
+fn dense(source: &str) -> String {
+    let lines = source.lines().map(|line| line.split_once('#').map_or(line, |(code, _)| code));
+    lines.flat_map(str::chars).filter(|c| !c.is_whitespace() && *c != '\\').collect()
 }

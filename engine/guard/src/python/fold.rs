@@ -350,6 +350,21 @@ pub(super) fn slice(value: &Value, lower: Option<i64>, upper: Option<i64>, step:
     Some(out.with_origin(value.origin | Origin::COMPUTED))
 }
 
+/// A text or a list so many times. By doubling: an empty one may stand there 10^18 times.
+fn repeated(value: &Value, mut count: usize) -> Value {
+    let (mut sum, mut piece): (Option<Value>, Value) = (None, value.clone());
+    while count > 0 {
+        if count & 1 == 1 {
+            sum = Some(sum.map_or_else(|| piece.clone(), |sum| concat(&sum, &piece)));
+        }
+        count >>= 1;
+        if count > 0 {
+            piece = concat(&piece, &piece);
+        }
+    }
+    sum.unwrap_or_else(|| Value::text(""))
+}
+
 /// A binary operation of numbers, or of texts and lists.
 pub(super) fn binary(op: ruff_python_ast::Operator, left: &Value, right: &Value) -> Value {
     use ruff_python_ast::Operator as Op;
@@ -367,10 +382,7 @@ pub(super) fn binary(op: ruff_python_ast::Operator, left: &Value, right: &Value)
                 let count = usize::try_from(count).unwrap_or(0);
                 let one = sized.as_text().map_or(items.len(), str::len);
                 if one.saturating_mul(count) <= 65_536 {
-                    let repeated = std::iter::repeat_n(sized, count).fold(None, |sum: Option<Value>, v| {
-                        Some(sum.map_or_else(|| v.clone(), |s| concat(&s, v)))
-                    });
-                    return repeated.unwrap_or_else(|| Value::text("")).with_origin(origin);
+                    return repeated(sized, count).with_origin(origin);
                 }
                 return Value::default().with_origin(origin);
             }
@@ -405,4 +417,27 @@ pub(super) fn binary(op: ruff_python_ast::Operator, left: &Value, right: &Value)
 /// A list out of shared items.
 pub(super) fn list_of(items: Rc<Vec<Value>>) -> Value {
     Value::of(Const::List(items))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_repeated_is_as_often_there_and_costs_little() {
+        use ruff_python_ast::Operator::Mult;
+        for (value, times, text) in
+            [("ab", 0, ""), ("ab", 1, "ab"), ("ab", 5, "ababababab"), ("", i64::MAX, "")]
+        {
+            let product = binary(Mult, &Value::text(value), &Value::int(times));
+            assert_eq!(product.as_text(), Some(text), "{value} * {times}");
+        }
+        let numbers = Value::list(vec![Value::int(1), Value::int(2)]);
+        for (times, length) in [(3, Some(6)), (30_000, Some(60_000)), (i64::MAX, None)] {
+            let product = binary(Mult, &Value::int(times), &numbers);
+            assert_eq!(product.elements().map(|items| items.len()), length, "{times}");
+        }
+        let nothing = binary(Mult, &Value::list(Vec::new()), &Value::int(i64::MAX));
+        assert_eq!(nothing.elements().map(|items| items.len()), Some(0));
+    }
 }

@@ -38,11 +38,7 @@ impl<'a> Visitor<'a> for Body {
             Expr::Yield(_) | Expr::YieldFrom(_) | Expr::Await(_) => self.ends = true,
             Expr::Call(call) => {
                 self.calls += 1;
-                let name = match &*call.func {
-                    Expr::Name(name) => name.id.as_str(),
-                    Expr::Attribute(attribute) => attribute.attr.as_str(),
-                    _ => "",
-                };
+                let name = called(&call.func);
                 self.serves |= name == "accept";
                 if model::waits(name) {
                     self.waits = true;
@@ -81,6 +77,7 @@ impl<'a> Visitor<'a> for Body {
                         | "sqrt"
                         | "choice"
                         | "sendto"
+                        | "getattr"
                 ) {
                     self.quiet_calls += 1;
                 }
@@ -89,6 +86,20 @@ impl<'a> Visitor<'a> for Body {
             Expr::Lambda(_) => {}
             _ => walk_expr(self, expr),
         }
+    }
+}
+
+/// The last name of what is called, under another name of its own too: `(n := x.name)`, `getattr(x, 'name')`.
+pub(super) fn called(func: &Expr) -> &str {
+    match func {
+        Expr::Name(name) => name.id.as_str(),
+        Expr::Attribute(attribute) => attribute.attr.as_str(),
+        Expr::Named(named) => called(&named.value),
+        Expr::Call(call) if called(&call.func) == "getattr" => match call.arguments.args.get(1) {
+            Some(Expr::StringLiteral(name)) => name.value.to_str(),
+            _ => "",
+        },
+        _ => "",
     }
 }
 
@@ -244,7 +255,11 @@ impl<'a> Python<'_, '_, 'a> {
 fn calls_itself(expression: &Expr, own: &str, method: bool) -> bool {
     match expression {
         Expr::Call(call) => {
-            let itself = match &*call.func {
+            let mut func = &*call.func;
+            while let Expr::Named(named) = func {
+                func = &named.value;
+            }
+            let itself = match func {
                 Expr::Name(name) => !method && name.id.as_str() == own,
                 Expr::Attribute(attribute) => {
                     method

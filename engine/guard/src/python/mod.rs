@@ -115,6 +115,8 @@ struct Python<'c, 'p, 'a> {
     signatures: FxHashMap<Rc<str>, Vec<Rc<str>>>,
     class: Option<Rc<str>>,
     function: Option<Rc<str>>,
+    /// What the member that was reached last belongs to, where that is all that is known of it: `getattr(x, 'y')`.
+    bound: Option<(Value, String)>,
     /// Tell, or only learn.
     emit: bool,
     /// Bits of `Spot`.
@@ -139,6 +141,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             signatures: FxHashMap::default(),
             class: None,
             function: None,
+            bound: None,
             emit: false,
             spot: 0,
             depth: 0,

@@ -143,6 +143,7 @@ impl Shell<'_, '_> {
             };
             self.tell(&name, &argv, stdin, at, disguised);
             self.interpret(&name, &argv, stdin);
+            self.declared(&name, &argv);
             match peel::inner(&name, &argv) {
                 Some(inner) => argv = inner,
                 None => return self.output(&name, &argv, stdin),
@@ -202,6 +203,15 @@ impl Shell<'_, '_> {
             let chain: Vec<&'static str> =
                 if stdin.chain.is_empty() { vec!["heredoc"] } else { stdin.chain.clone() };
             self.child(language, text, &chain);
+        }
+        // What another command prints, as a file: `bash <(echo …)`.
+        if matches!(name, "." | "source") || peel::language_of(name).is_some() {
+            let printed = argv.iter().skip(1).find(|v| v.names.iter().any(|n| &**n == "<()"));
+            if let Some(text) = printed.and_then(Value::as_text) {
+                let chain = printed.map(|v| v.chain.clone()).filter(|chain| !chain.is_empty());
+                let language = peel::language_of(name).unwrap_or(Language::Bash);
+                self.child(language, text, &chain.unwrap_or_else(|| vec!["heredoc"]));
+            }
         }
         // A file that the script wrote itself: `. x`, `sh x`, `./x`.
         let operand = argv.get(1).and_then(Value::as_text);
@@ -265,8 +275,9 @@ fn join_words(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut from = 0;
     for (at, _) in source.match_indices("\\\n") {
-        let before = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
-        let after = bytes.get(at + 2).is_some_and(u8::is_ascii_alphanumeric);
+        let of_a_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./-".contains(byte);
+        let before = at > 0 && of_a_word(&bytes[at - 1]);
+        let after = bytes.get(at + 2).is_some_and(of_a_word);
         if before && after {
             out.push_str(&source[from..at]);
             from = at + 2;
@@ -278,6 +289,16 @@ fn join_words(source: &str) -> String {
 
 /// Whether brush reads the script too.
 fn second_opinion(source: &str) -> bool {
+    // It panics at descriptors that are no 32-bit numbers; no shell has them either.
+    let mut digits = 0;
+    let huge = source.bytes().any(|byte| {
+        let redirects = digits > 9 && matches!(byte, b'<' | b'>');
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        redirects
+    });
+    if huge {
+        return false;
+    }
     let options = brush_parser::ParserOptions::default();
     brush_parser::Parser::new(std::io::Cursor::new(source.as_bytes()), &options).parse_program().is_ok()
 }

@@ -107,7 +107,8 @@ pub(super) fn programs(name: &str, argv: &[Value]) -> Vec<(Language, Value)> {
                 .unwrap_or_default();
             out.push((Language::Bash, text));
         }
-        "trap" | "alias" => out.extend(argv.get(1).map(|v| (Language::Bash, after_equals(v)))),
+        "trap" => out.extend(argv.get(1).map(|v| (Language::Bash, v.clone()))),
+        "alias" => out.extend(argv.iter().skip(1).map(|v| (Language::Bash, after_equals(v)))),
         "su" | "runuser" => out.extend(clustered('c').into_iter().map(|v| (Language::Bash, v))),
         "watch" | "parallel" if argv.len() == 2 => out.push((Language::Bash, argv[1].clone())),
         "ssh" if argv.len() >= 3 => out.extend(argv.last().map(|v| (Language::Bash, v.clone()))),

@@ -164,6 +164,23 @@ impl Shell<'_, '_> {
         };
         let value =
             if text(node, source).contains("+=") { concat(&self.variable(&name), &value) } else { value };
+        self.set(name, value, at);
+    }
+
+    /// `export NAME=VALUE` whose first word is quoted or a variable, so that the parser sees words only.
+    pub(super) fn declared(&mut self, name: &str, argv: &[Value]) {
+        if !matches!(name, "export" | "declare" | "typeset" | "readonly" | "local") {
+            return;
+        }
+        for word in argv.iter().skip(1) {
+            if let Some((name, text)) = word.as_text().and_then(|text| text.split_once('=')) {
+                let value = Value { known: Value::text(text).known, ..word.clone() };
+                self.set(name.to_owned(), value, self.here);
+            }
+        }
+    }
+
+    fn set(&mut self, name: String, value: Value, at: (usize, usize)) {
         self.cx.fact_with(Language::Bash, "env.set", at, &[Value::text(&name), value.clone()], self.context);
         self.told(&value, at);
         if matches!(name.as_str(), "PROMPT_COMMAND" | "BASH_ENV" | "ENV" | "PS4")
@@ -230,7 +247,7 @@ impl Shell<'_, '_> {
                 }
                 "herestring_redirect" => {
                     let raw = text(child, source).trim_start_matches("<<<").trim().to_owned();
-                    input = self.expand_text(&raw);
+                    input = self.word(&raw);
                 }
                 "file_redirect" => self.redirect(child, source, &Value::default()),
                 _ => {}
@@ -247,7 +264,7 @@ impl Shell<'_, '_> {
                 "herestring_redirect" => {
                     let raw = text(child, source).trim_start_matches("<<<").trim().to_owned();
                     self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
-                    input = self.expand_text(&raw);
+                    input = self.word(&raw);
                 }
                 "file_redirect" if text(child, source).starts_with('<') => {
                     self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));

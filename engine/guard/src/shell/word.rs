@@ -2,7 +2,7 @@
 
 use super::Shell;
 use crate::python::fold::unescape;
-use crate::value::{HOLE, Origin, Value};
+use crate::value::{HOLE, Origin, Value, concat};
 
 /// A word of a command line.
 pub(super) struct Word {
@@ -39,6 +39,13 @@ impl Shell<'_, '_> {
                 Word { value, disguised }
             })
             .collect()
+    }
+
+    /// A word that is not split, quotes removed.
+    pub(super) fn word(&mut self, raw: &str) -> Value {
+        let mut words = self.expand(raw).into_iter().map(|word| word.value);
+        let first = words.next().unwrap_or_else(|| Value::text(""));
+        words.fold(first, |sum, next| concat(&concat(&sum, &Value::text(" ")), &next))
     }
 
     /// A word's text, holes included.

@@ -1,0 +1,138 @@
+//! Where the targets begin: the examples of the rules and the ways to hide.
+//!
+//! A program without libFuzzer cannot be linked with code that is built for it, so a target does this when it is asked.
+
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use crate::{NAMES, PACK, TREES};
+use hotcell_guard::{Artifact, Language, Limits, scan};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Sample {
+    file: String,
+    #[serde(default)]
+    text: String,
+}
+
+type Anything<T> = Result<T, Box<dyn std::error::Error>>;
+
+struct Seeds {
+    folder: PathBuf,
+    count: u32,
+}
+
+impl Seeds {
+    fn add(&mut self, target: &str, parts: &[&[u8]]) -> std::io::Result<()> {
+        let folder = self.folder.join(target);
+        std::fs::create_dir_all(&folder)?;
+        self.count += 1;
+        std::fs::write(folder.join(format!("seed-{}", self.count)), parts.concat())
+    }
+
+    /// A text as the target of its language takes it.
+    fn text(&mut self, language: Language, text: &str) -> std::io::Result<()> {
+        let tree = |name: &str| TREES.iter().position(|tree| *tree == name).map(|at| at as u8);
+        let chosen = match language {
+            Language::Python => return self.add("python", &[text.as_bytes()]),
+            Language::Bash => return self.add("shell", &[text.as_bytes()]),
+            Language::JavaScript | Language::TypeScript => return self.add("javascript", &[text.as_bytes()]),
+            Language::Sql => return self.add("sql", &[text.as_bytes()]),
+            Language::Go => tree("a.go"),
+            Language::Rust => tree("a.rs"),
+            Language::C => tree("a.c"),
+            Language::Cpp => tree("a.cpp"),
+            Language::Java => tree("a.java"),
+            Language::PowerShell => tree("a.ps1"),
+            _ => None,
+        };
+        match chosen {
+            Some(tree) => self.add("tree", &[&[tree], text.as_bytes()]),
+            None => self.file("a.txt", text.as_bytes()),
+        }
+    }
+
+    /// A file as the target of files takes it.
+    fn file(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        let at = NAMES.iter().position(|known| *known == name).unwrap_or(0) as u8;
+        self.add("ingest", &[&[at], bytes])
+    }
+}
+
+/// Writes them below the folder that `HOTCELL_FUZZ_SEEDS` names, if it does: one folder for each target.
+pub fn write_if_asked() {
+    if let Some(folder) = std::env::var_os("HOTCELL_FUZZ_SEEDS")
+        && let Err(error) = write(PathBuf::from(folder))
+    {
+        panic!("the seeds cannot be written: {error}");
+    }
+}
+
+fn write(folder: PathBuf) -> Anything<()> {
+    let mut seeds = Seeds { folder, count: 0 };
+    for rule in &PACK.rules {
+        for example in rule.metadata.positive.iter().chain(&rule.metadata.benign) {
+            match example.strip_prefix("#!file ").and_then(|text| text.split_once('\n')) {
+                Some((name, text)) => seeds.file(name.trim(), text.as_bytes())?,
+                None => seeds.text(rule.language, example)?,
+            }
+        }
+    }
+    let hiding = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/guard/tests/data/evasions.yml");
+    for sample in serde_yaml_ng::from_str::<Vec<Sample>>(&std::fs::read_to_string(hiding)?)? {
+        seeds.file(&sample.file, sample.text.as_bytes())?;
+        let language = match sample.file.rsplit('.').next() {
+            Some("py") => Language::Python,
+            Some("sh") => Language::Bash,
+            Some("js") => Language::JavaScript,
+            Some("sql") => Language::Sql,
+            _ => continue,
+        };
+        seeds.text(language, &sample.text)?;
+    }
+    let program = b"import os\nos.system('id')\n";
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_size(program.len() as u64);
+    header.set_cksum();
+    tar.append_data(&mut header, "x/a.py", &program[..])?;
+    let tar = tar.into_inner()?;
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    zip.start_file("x/a.py", zip::write::SimpleFileOptions::default())?;
+    zip.write_all(program)?;
+    let zip = zip.finish()?.into_inner();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&tar)?;
+    let gzip = gzip.finish()?;
+    for (name, bytes) in [("a.tar", &tar), ("a.zip", &zip), ("a.tgz", &gzip), ("a", &zip)] {
+        seeds.file(name, bytes)?;
+    }
+    for (at, data) in [
+        &b"cHJpbnQoMSk="[..],
+        b"OBZGS3TUFAYSS===",
+        b"aA9Ma",
+        b"E,oZ1F",
+        b"x\x9c\x03\0\0\0\0\x01",
+        &gzip,
+        b"BZh91AY&SY",
+        b"\xfd7zXZ\0",
+        b"cevag(1)",
+        b"p\0r\0",
+    ]
+    .iter()
+    .enumerate()
+    {
+        seeds.add("decoder", &[&[at as u8], data])?;
+    }
+    for text in ["print(1)\n", "import shutil\nshutil.rmtree('/home')\n"] {
+        let report = scan(&PACK, &Limits::default(), &Artifact::new("a.py", text));
+        seeds.add("answer", &[&serde_json::to_vec(&report)?])?;
+    }
+    let junit = "<testsuites><testsuite name=\"pytest\" tests=\"1\"><testcase classname=\"a\" name=\"b\" time=\"0.1\">\
+                 <failure message=\"m\">t&amp;</failure><system-out>o</system-out></testcase></testsuite></testsuites>";
+    seeds.add("junit", &[junit.as_bytes()])?;
+    // The protocol's version, a request's kind, a number.
+    seeds.add("wire", &[&2u32.to_le_bytes(), &[0; 16]])?;
+    Ok(())
+}
