@@ -1,118 +1,95 @@
-//! Reading before running: `hotcell scan` beside Bandit, over Python's standard library without its tests, in turn and on one
-//! processor. What they find is not compared here.
+//! What the guard's reading costs: an artifact of 16 KiB by a reader that is kept, and a tree that is known.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fmt::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use hotcell_guard::{Artifact, Limits, Pack, scan};
+use hotcell_guard::{Artifact, Limits, Verdict, Walk, merge, scan_path};
+use hotcell_sandbox::Confinement;
+use hotcell_service::reader;
+use hotcell_service::reading::Reading;
 
 use crate::Options;
 use crate::report::{Report, Row};
 use crate::start::micros;
 use crate::stats::Samples;
 
-/// What the rows are called: a second is worth so many KiB.
-const WHAT: &str = "KiB of the standard library";
-/// Bandit takes more than a minute for each.
-const ROUNDS: usize = 3;
-/// How many times the throughput of Bandit.
-const TARGET: f64 = 50.0;
-const PYTHON: &str = "/usr/bin/python3";
+/// Bytes of the artifact.
+const BYTES: usize = 16 * 1024;
+/// Files of the tree.
+const FILES: usize = 10_000;
 
 /// Measures the table.
 pub fn measure(options: &Options, report: &mut Report) -> Result<()> {
-    let Some(venv) = &options.bandit else {
-        eprintln!(
-            "left out: the guard; scripts/bench-guard makes the virtual environment that --bandit names"
-        );
-        return Ok(());
-    };
     let hotcell =
         crate::start::whole_process(options)?.context("the guard needs the hotcell executable: --hotcell")?;
-    // In memory: the disk of the machine is not what is compared.
-    let work = tempfile::tempdir_in("/dev/shm")?;
-    let folder = work.path().join("std");
-    let files = standard_library(&folder)?;
-    let bytes: u64 = files.iter().map(|file| std::fs::metadata(file).map_or(0, |meta| meta.len())).sum();
-    let [mut peer, mut whole, mut library] = [const { Vec::new() }; 3].map(Samples::from_iter);
-    for _ in 0..ROUNDS {
-        peer.push(on_one_processor(
-            &venv.join("bin/bandit"),
-            &["-q", "-r", "-f", "json", "-o", "/dev/null"],
-            &folder,
-        )?);
-        whole.push(on_one_processor(&hotcell, &["scan", "--json"], &folder)?);
-        library.push(in_this_process(&files)?);
+    reader::read_with(hotcell);
+    let work = tempfile::tempdir()?;
+    warm(work.path(), options.runs, report)?;
+    tree(work.path(), report)
+}
+
+/// Every artifact is a new one; look-up, process boundary, and what is remembered are included.
+fn warm(work: &std::path::Path, runs: u32, report: &mut Report) -> Result<()> {
+    let reading = Reading::lasting(&work.join("warm"));
+    let mut times = Samples::default();
+    for number in 0..=runs {
+        let artifact = Artifact::new("task.py", source(number as usize, BYTES));
+        let begin = Instant::now();
+        let mut scan = reading.begin(Vec::new(), &[Confinement::Namespaces]);
+        let verdict = scan.read(&artifact).verdict;
+        scan.end().map_err(anyhow::Error::msg)?;
+        ensure!(verdict == Verdict::Allow, "{verdict:?}");
+        // The first starts the reader.
+        if number > 0 {
+            times.push(micros(begin));
+        }
     }
-    let mut row = |variant: &str, times: &Samples| {
-        let row = Row::of_times(WHAT, variant, times);
-        #[allow(clippy::cast_precision_loss)]
-        let rate = bytes as f64 / 1024.0 / (times.median() / 1e6);
-        report.row(Row { per_second: Some(rate), ..row });
-    };
-    row("bandit", &peer);
-    row("`hotcell scan`", &whole);
-    row("library", &library);
-    report.at_least("`hotcell scan` / Bandit, throughput", peer.median() / whole.median(), TARGET, " x");
-    report.at_least("library / Bandit, throughput", peer.median() / library.median(), TARGET, " x");
+    reading.close();
+    report.row(Row::of_times("guard_warm", "16 KiB", &times));
+    report.at_most("guard, 16 KiB warm, p50", times.median() / 1000.0, 3.0, " ms");
+    report.at_most("guard, 16 KiB warm, p99", times.percentile(99.0) / 1000.0, 25.0, " ms");
     Ok(())
 }
 
-/// Copies what the interpreter comes with, without tests and packages; the copies.
-fn standard_library(to: &Path) -> Result<Vec<PathBuf>> {
-    let asked = Command::new(PYTHON)
-        .args(["-I", "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"])
-        .output();
-    let asked = asked.context(PYTHON)?;
-    ensure!(asked.status.success(), "{PYTHON}: {}", String::from_utf8_lossy(&asked.stderr));
-    let mut files = Vec::new();
-    copy(Path::new(String::from_utf8(asked.stdout)?.trim()), to, &mut files)?;
-    ensure!(files.len() > 300, "{} files are no standard library", files.len());
-    Ok(files)
-}
-
-fn copy(from: &Path, to: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let entry = entry?;
-        let (name, kind) = (entry.file_name(), entry.file_type()?);
-        let text = name.to_string_lossy();
-        if kind.is_dir() && !matches!(&*text, "test" | "tests" | "idlelib") && !text.ends_with("-packages") {
-            copy(&entry.path(), &to.join(&name), files)?;
-        } else if kind.is_file() && text.ends_with(".py") {
-            std::fs::copy(entry.path(), to.join(&name))?;
-            files.push(to.join(&name));
+fn tree(work: &std::path::Path, report: &mut Report) -> Result<()> {
+    let folder = work.join("tree");
+    for number in 0..FILES {
+        let sub = folder.join(format!("{}", number / 100));
+        std::fs::create_dir_all(&sub)?;
+        std::fs::write(sub.join(format!("m{number}.py")), source(number, 2048))?;
+    }
+    let reading = Reading::once(&work.join("once"));
+    let walk = Walk { gitignore: false, packages: false };
+    let limits = Limits::default();
+    for what in ["guard, 10,000 files, first", "guard, 10,000 files, unchanged"] {
+        let begin = Instant::now();
+        let mut scan = reading.begin(Vec::new(), &[Confinement::Namespaces]);
+        let read = scan_path(&limits, &folder, walk, &mut |file| scan.read(file), &mut |_| ())?;
+        scan.end().map_err(anyhow::Error::msg)?;
+        ensure!(merge("", [read]).verdict == Verdict::Allow, "a file is not allowed");
+        let time = micros(begin);
+        report.row(Row::of_times(what, "tree", &std::iter::once(time).collect()));
+        if what.ends_with("unchanged") {
+            report.at_most(what, time / 1000.0, 1000.0, " ms");
         }
     }
     Ok(())
 }
 
-/// Runs a scanner as a process on the first processor; microseconds. It may find something.
-fn on_one_processor(program: &Path, words: &[&str], folder: &Path) -> Result<f64> {
-    let mut command = Command::new("taskset");
-    command.args(["-c", "0"]).arg(program).args(words).arg(folder).stdin(Stdio::null()).stdout(Stdio::null());
-    let asked = Instant::now();
-    let output = command.stderr(Stdio::piped()).output().context("taskset (package util-linux)")?;
-    let us = micros(asked);
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code().is_some_and(|code| code <= 1), "{command:?}: {}\n{said}", output.status);
-    Ok(us)
-}
-
-/// Reads them one after the other in this process, rules loaded anew; microseconds.
-fn in_this_process(files: &[PathBuf]) -> Result<f64> {
-    let asked = Instant::now();
-    let pack = Pack::builtin()?;
-    let limits = Limits::default();
-    for file in files {
-        let report = scan(&pack, &limits, &Artifact::new(file.to_string_lossy(), std::fs::read(file)?));
-        ensure!(
-            report.coverage.bytes_seen > 0 || report.coverage.bytes_total == 0,
-            "{} was not read",
-            file.display()
+/// Ordinary Python of about this many bytes, other for each number.
+fn source(number: usize, bytes: usize) -> String {
+    let mut text = format!("\"\"\"Module {number}.\"\"\"\n\nimport json\nfrom pathlib import Path\n\n");
+    let mut at = 0;
+    while text.len() < bytes {
+        let _ = write!(
+            text,
+            "\ndef load_{at}(path, limit={number}):\n    # The newest first.\n    rows = json.loads(Path(path).read_text())\n    \
+             return sorted((row for row in rows if row[\"size\"] > limit), key=lambda row: row[\"at\"])\n\n\n\
+             class Table{at}:\n    def __init__(self, rows):\n        self.rows = list(rows)\n\n    \
+             def total(self):\n        return sum(row.get(\"size\", {at}) for row in self.rows)\n\n"
         );
+        at += 1;
     }
-    Ok(micros(asked))
+    text
 }

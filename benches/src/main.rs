@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bandit;
 mod guard;
 mod host;
 mod inside;
@@ -61,7 +62,7 @@ enum Part {
     Leaks,
     /// A project's tests inside and outside.
     Suite,
-    /// Reading before running, beside Bandit.
+    /// The guard's reading, by itself and beside Bandit.
     Guard,
     /// Calls through the MCP server.
     Mcp,
@@ -99,6 +100,7 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Guard) {
         guard::measure(&options, &mut report)?;
+        bandit::measure(&options, &mut report)?;
     }
     if wanted(Part::Mcp) {
         mcp::measure(&options, &mut report).await?;

@@ -112,6 +112,9 @@ pub struct ScanArgs {
     /// Print the report as SARIF 2.1.0, for code hosts and editors
     #[arg(long, conflicts_with = "json")]
     pub sarif: bool,
+    /// Read everything anew, also what did not change since it was read
+    #[arg(long)]
+    pub no_cache: bool,
 }
 
 /// `hotcell runs …`

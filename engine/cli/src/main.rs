@@ -28,6 +28,7 @@ use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, doctor};
 use hotcell_service::config::{Configuration, Places};
 use hotcell_service::reader;
+use hotcell_service::reading::Reading;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
 
@@ -135,7 +136,12 @@ fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configurat
         project,
     };
     let ours = |(name, _): &(OsString, OsString)| name.as_encoded_bytes().starts_with(b"HOTCELL_");
-    Configuration::read(&places, std::env::vars_os().filter(ours), &current_folder())
+    let mut configuration =
+        Configuration::read(&places, std::env::vars_os().filter(ours), &current_folder())?;
+    if let Ok(path) = state(common, &configuration).path() {
+        configuration.reading = Reading::once(path);
+    }
+    Ok(configuration)
 }
 
 /// Which state folder is meant: the option, the environment, the configuration, or the usual one.

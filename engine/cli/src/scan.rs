@@ -8,7 +8,8 @@ use hotcell_guard::{Artifact, Limits, Pack, Report, Verdict, Walk, merge, sarif,
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
 use hotcell_service::guard;
-use hotcell_service::reader::{Reader, Rules};
+use hotcell_service::reader::Rules;
+use hotcell_service::reading::{Reading, Scan};
 use hotcell_service::report::{Code, ErrorReport};
 
 use crate::args::{Common, ScanArgs};
@@ -57,24 +58,26 @@ fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorRep
 }
 
 fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
-    let reader = Reader::start(rules(common, args)?, &[Confinement::Namespaces, Confinement::LandlockOnly])
-        .map_err(|why| {
-        ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}"))
-            .hint("hotcell doctor says what this host lacks; with --rules, mend the rule that is named")
-    })?;
+    let reading = if args.no_cache { Reading::default() } else { configuration(common, None)?.reading };
+    let confinements = [Confinement::Namespaces, Confinement::LandlockOnly];
+    let mut scan = reading.begin(rules(common, args)?, &confinements);
     let limits = Limits::default();
     let walk = Walk { gitignore: !args.no_ignore, packages: args.packages };
     let mut show = Show::new(common, args);
     let mut reports = Vec::new();
     for path in &args.paths {
         let report = if path.as_os_str() == "-" {
-            reader.read(&Artifact::new("stdin", stdin(&limits)?))
+            scan.read(&Artifact::new("stdin", stdin(&limits)?))
         } else {
-            one(&reader, &limits, path, walk, &mut show)?
+            one(&mut scan, &limits, path, walk, &mut show)?
         };
         reports.push(report);
     }
     show.end();
+    scan.end().map_err(|why| {
+        ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}"))
+            .hint("hotcell doctor says what this host lacks; with --rules, mend the rule that is named")
+    })?;
     // A code host knows paths from the repository's root, where whoever asks usually stands.
     if reports.len() > 1 || args.sarif {
         for (path, report) in args.paths.iter().zip(&mut reports).filter(|(path, _)| path.is_dir()) {
@@ -93,13 +96,13 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
 }
 
 fn one(
-    reader: &Reader,
+    scan: &mut Scan,
     limits: &Limits,
     path: &Path,
     walk: Walk,
     show: &mut Show,
 ) -> Result<Report, ErrorReport> {
-    let read = &mut |artifact: &Artifact| reader.read(artifact);
+    let read = &mut |artifact: &Artifact| scan.read(artifact);
     scan_path(limits, path, walk, read, &mut |file| show.file(file)).map_err(|e| {
         ErrorReport::new(Code::InvalidValue, format!("{} cannot be scanned: {e}", path.display()))
             .field("PATH")

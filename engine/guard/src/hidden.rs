@@ -46,9 +46,6 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
 
 /// Prose: only what addresses a reviewer or a model.
 pub(crate) fn prose(cx: &mut Cx<'_>, text: &str) -> PartState {
-    let candidates = cx.pack.text_candidates(TextKind::Comment, text);
-    if !candidates.is_empty() {
-        cx.text(TextKind::Comment, Some(&candidates), text, (0, text.len()), &[]);
-    }
+    cx.text(TextKind::Comment, text, (0, text.len()), &[]);
     PartState::Inert
 }

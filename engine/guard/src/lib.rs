@@ -38,4 +38,9 @@ pub use limits::Limits;
 pub use report::{Coverage, Finding, Held, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict};
 pub use rules::{Language, Match, Metadata, Pack, PackError, Rule, When};
 pub use sarif::sarif;
-pub use scan::{merge, scan};
+pub use scan::{is_repeatable, merge, scan};
+
+/// Names what this build of the crate finds: a digest of its sources, its rules and, where they are known, the versions
+/// of its parsers, in hexadecimal. The same artifact under the same name, rules and limits has the same report as long as
+/// this is the same.
+pub const BUILD: &str = env!("HOTCELL_GUARD_BUILD");

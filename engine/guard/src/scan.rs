@@ -14,6 +14,11 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::time::Instant;
 
+/// Why something is unread that might be read another time.
+pub(crate) const LATE: &str = "out of time";
+const FAILED: &str = "the parser failed";
+const NO_THREAD: &str = "no thread to parse on";
+
 /// A rule's match, or what the engine noticed.
 #[derive(Clone, Debug)]
 pub(crate) struct Fact {
@@ -100,7 +105,7 @@ impl<'p> Cx<'p> {
             return self.stop("too many steps");
         }
         if self.steps.is_multiple_of(2048) && self.started.elapsed() > self.limits.time {
-            return self.stop("out of time");
+            return self.stop(LATE);
         }
         true
     }
@@ -112,7 +117,7 @@ impl<'p> Cx<'p> {
 
     /// Whether the time is over, for loops that do not count steps.
     pub(crate) fn late(&mut self) -> bool {
-        self.started.elapsed() > self.limits.time && !self.stop("out of time")
+        self.started.elapsed() > self.limits.time && !self.stop(LATE)
     }
 
     /// Marks something that could be executed as not read.
@@ -194,22 +199,12 @@ impl<'p> Cx<'p> {
         if self.place.install { crate::rules::Spot::INSTALL } else { 0 }
     }
 
-    /// Tells of a text; `candidates` are the rules that can match at all, `None` when it does not stand in the source as it is.
-    pub(crate) fn text(
-        &mut self,
-        kind: TextKind,
-        candidates: Option<&[usize]>,
-        text: &str,
-        span: (usize, usize),
-        extra: &[&'static str],
-    ) {
-        if candidates.is_some_and(<[usize]>::is_empty) {
-            return;
-        }
+    /// Tells of a text.
+    pub(crate) fn text(&mut self, kind: TextKind, text: &str, span: (usize, usize), extra: &[&'static str]) {
         let pack = self.pack;
         // Long texts (embedded pages, licences) are placed by line; short ones where their literal begins.
         let long = span.1 - span.0 > text.len() / 2 && text.len() > 200;
-        pack.text_hits(kind, candidates, text, |rule, at| {
+        pack.text_hits(kind, text, |rule, at| {
             let span = if long { (span.0 + at.min(span.1 - span.0), span.1) } else { span };
             self.hit(rule, span, extra);
         });
@@ -218,7 +213,7 @@ impl<'p> Cx<'p> {
     /// A string of a program that looks encoded: what it holds is looked at too.
     pub(crate) fn encoded(&mut self, text: &str, span: (usize, usize)) {
         if let Some((chain, plain)) = crate::decode::guess(text) {
-            self.text(TextKind::String, None, &plain, span, &chain);
+            self.text(TextKind::String, &plain, span, &chain);
             if plain.contains("import ") || plain.contains("exec(") {
                 self.child(Language::Python, &plain, span, &chain);
             } else if plain.contains("/bin/") || plain.contains("curl ") || plain.starts_with("rm ") {
@@ -362,6 +357,15 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
     }
 }
 
+/// Whether a report depends on nothing but what was scanned. One that ran out of time might come out otherwise on a quicker
+/// or a quieter machine, so it is not kept; nor is a reader that it came from.
+#[must_use]
+pub fn is_repeatable(report: &Report) -> bool {
+    !report.coverage.parts.iter().any(|part| {
+        matches!(&part.state, PartState::Skipped(why) if why == LATE || why == FAILED || why.starts_with(NO_THREAD))
+    })
+}
+
 /// One report for a folder's files: the strictest verdict, all parts, all findings.
 #[must_use]
 pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
@@ -426,8 +430,8 @@ fn on_a_deep_stack(work: impl FnOnce() -> Report + Send) -> Report {
         let spawned = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         match spawned.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(report)) => report,
-            Ok(Err(_)) => unread("the parser failed"),
-            Err(error) => unread(&format!("no thread to parse on: {error}")),
+            Ok(Err(_)) => unread(FAILED),
+            Err(error) => unread(&format!("{NO_THREAD}: {error}")),
         }
     })
 }

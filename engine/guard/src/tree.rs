@@ -10,8 +10,9 @@ use crate::rules::{Call, Language, TextKind};
 use crate::scan::Cx;
 use crate::value::{Origin, Value, concat};
 use rustc_hash::FxHashMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
-use tree_sitter::{Node, Parser};
+use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
 /// Reads a source. Neither the parser nor the walk recurses, so nesting costs memory only.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartState {
@@ -40,13 +41,11 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
     };
     let text = spliced.as_deref().unwrap_or(source);
     let mut parser = Parser::new();
-    let parsed = parser.set_language(&grammar.into()).ok().and_then(|()| parser.parse(text, None));
+    let parsed = parser.set_language(&grammar.into()).ok().and_then(|()| parsed(cx, &mut parser, text));
     let Some(parsed) = parsed else {
         cx.not_read("the parser gave up");
         return PartState::Skipped("the parser gave up".to_owned());
     };
-    let strings = cx.pack.text_candidates(TextKind::String, text);
-    let comments = cx.pack.text_candidates(TextKind::Comment, text);
     let mut tree = Tree {
         cx,
         language,
@@ -54,8 +53,6 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         names: FxHashMap::default(),
         stars: Vec::new(),
         vars: FxHashMap::default(),
-        strings,
-        comments,
     };
     tree.walk(parsed.root_node(), Tree::declared);
     tree.walk(parsed.root_node(), Tree::told);
@@ -64,6 +61,14 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         return PartState::Recovered;
     }
     PartState::Parsed
+}
+
+/// Parses until the time is over: some texts cost a parser that tries several readings at once far more than their length.
+pub(crate) fn parsed(cx: &mut Cx<'_>, parser: &mut Parser, text: &str) -> Option<tree_sitter::Tree> {
+    let mut late =
+        |_: &ParseState| if cx.late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let options = ParseOptions::new().progress_callback(&mut late);
+    parser.parse_with_options(&mut |at, _| text.as_bytes().get(at..).unwrap_or_default(), None, Some(options))
 }
 
 struct Tree<'c, 'p, 's> {
@@ -76,8 +81,6 @@ struct Tree<'c, 'p, 's> {
     stars: Vec<String>,
     /// Variables that hold text.
     vars: FxHashMap<String, Value>,
-    strings: Vec<usize>,
-    comments: Vec<usize>,
 }
 
 impl<'s> Tree<'_, '_, 's> {
@@ -214,15 +217,8 @@ impl<'s> Tree<'_, '_, 's> {
     fn told(&mut self, node: Node<'_>) {
         let kind = node.kind();
         if kind.contains("comment") {
-            let (text, candidates) = (self.of(node), std::mem::take(&mut self.comments));
-            self.cx.text(
-                TextKind::Comment,
-                Some(&candidates),
-                text,
-                (node.start_byte(), node.end_byte()),
-                &[],
-            );
-            self.comments = candidates;
+            let text = self.of(node);
+            self.cx.text(TextKind::Comment, text, (node.start_byte(), node.end_byte()), &[]);
             if self.language == Language::Go && text.starts_with("//go:generate") {
                 self.fact("go.generate", node);
                 let command = text.trim_start_matches("//go:generate").trim().to_owned();
@@ -242,17 +238,13 @@ impl<'s> Tree<'_, '_, 's> {
             | "concatenated_string" => {
                 let value = self.value(node, 0);
                 if let Some(text) = value.as_text().filter(|t| t.len() >= 4) {
-                    let candidates = std::mem::take(&mut self.strings);
-                    let escaped = self.of(node).contains('\\');
                     let disguised = self.of(node).matches("\\x").count() >= 4;
                     self.cx.text(
                         TextKind::String,
-                        if escaped { None } else { Some(&candidates) },
                         text,
                         (node.start_byte(), node.end_byte()),
                         if disguised { &["escapes"] } else { &[] },
                     );
-                    self.strings = candidates;
                     self.cx.encoded(text, (node.start_byte(), node.end_byte()));
                 }
             }

@@ -258,6 +258,13 @@ impl Value {
 pub fn concat(left: &Value, right: &Value) -> Value {
     let origin = left.origin | right.origin;
     let mut value = match (&left.known, &right.known) {
+        // Nothing more is kept: copying the whole for each further piece would cost most of a scan.
+        (Some(Const::Text(a)), _) if a.len() + 3 >= MAX_TEXT => {
+            Value::of(Const::Text(a.clone())).with_origin(Origin::COMPUTED)
+        }
+        (Some(Const::Bytes(a)), Some(Const::Bytes(_))) if a.len() >= MAX_TEXT => {
+            Value::of(Const::Bytes(a.clone()))
+        }
         (Some(Const::Bytes(a)), Some(Const::Bytes(b))) => Value::bytes(&[&**a, &**b].concat()),
         (Some(Const::List(a)), Some(Const::List(b))) => {
             Value::list(a.iter().chain(b.iter()).cloned().collect())

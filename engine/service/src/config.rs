@@ -21,6 +21,7 @@ use hotcell_sandbox::{Layer, Limits};
 use serde::Deserialize;
 
 use crate::guard::{Guard, Mode};
+use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
 
 /// The project's file.
@@ -269,6 +270,8 @@ pub struct Configuration {
     pub environment: Settings,
     /// The project's file, its path and its text.
     pub project: Option<ProjectFile>,
+    /// What is kept between readings of what runs; nothing unless the front end says where.
+    pub reading: Reading,
 }
 
 /// A project's own file.
@@ -329,7 +332,7 @@ impl Configuration {
             Some(folder) => read_project(folder).map_err(of_file)?,
             None => None,
         };
-        Ok(Self { user, environment, project })
+        Ok(Self { user, environment, project, reading: Reading::default() })
     }
 }
 
@@ -418,6 +421,7 @@ pub fn merge(
     let guard = Guard {
         mode: trusted.iter().find_map(|s| s.guard).unwrap_or_default(),
         rules: trusted.iter().find_map(|s| s.rules.clone()),
+        reading: Reading::default(),
     };
     apply(&mut policy, &mut env, user);
     apply(&mut policy, &mut env, environment);

@@ -11,7 +11,8 @@ use hotcell_sandbox::Confinement;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use serde::Deserialize;
 
-use crate::reader::{Reader, Rules};
+use crate::reader::Rules;
+use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
 
 /// Places that a model is told.
@@ -57,6 +58,8 @@ pub struct Guard {
     pub mode: Mode,
     /// A folder with rules of the user's own.
     pub rules: Option<PathBuf>,
+    /// What is kept between readings.
+    pub reading: Reading,
 }
 
 /// What is about to run.
@@ -100,21 +103,21 @@ impl Guard {
         }
         let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
         let rules = rules(self.rules.as_deref()).map_err(|report| refused(report.message))?;
-        let reader = Reader::start(rules, &[confinement])
-            .map_err(|why| refused(format!("what is to run cannot be read before it runs: {why}")))?;
+        let mut scan = self.reading.begin(rules, &[confinement]);
         let limits = Limits::default();
         let mut reports = Vec::new();
         for target in targets {
             reports.push(match target {
-                Target::Source(artifact) => reader.read(artifact),
+                Target::Source(artifact) => scan.read(artifact),
                 // Ignore files are the project's own words.
                 Target::Path(path) => {
                     let walk = Walk { gitignore: false, packages: false };
-                    hotcell_guard::scan_path(&limits, path, walk, &mut |file| reader.read(file), &mut |_| ())
+                    hotcell_guard::scan_path(&limits, path, walk, &mut |file| scan.read(file), &mut |_| ())
                         .map_err(|e| refused(format!("{} cannot be scanned: {e}", path.display())))?
                 }
             });
         }
+        scan.end().map_err(|why| refused(format!("what is to run cannot be read before it runs: {why}")))?;
         let report = match (reports.len(), reports.pop()) {
             (1, Some(only)) => only,
             (_, last) => merge("run", reports.into_iter().chain(last)),
@@ -133,7 +136,7 @@ impl Guard {
     }
 }
 
-/// The rules of a folder, for a [`Reader`]; none where none is named, which stands for those that come with hotcell.
+/// The rules of a folder, for a reader; none where none is named, which stands for those that come with hotcell.
 ///
 /// # Errors
 /// A folder that cannot be read, or without rules.
@@ -222,7 +225,7 @@ mod tests {
         let source = |text: &str| Target::Source(Artifact::new("x.py", text));
         let hostile = "import shutil\nshutil.rmtree('/home')\n";
         let cause = |mode, text: &str| {
-            let guard = Guard { mode, rules: None };
+            let guard = Guard { mode, ..Guard::default() };
             guard
                 .check(&[source(text)], Confinement::Namespaces)
                 .map(|passed| passed.map(|p| p.report.verdict))
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn rules_that_are_not_there_are_refused() {
-        let guard = Guard { mode: Mode::Enforce, rules: Some("/nowhere/at/all".into()) };
+        let guard = Guard { rules: Some("/nowhere/at/all".into()), ..Guard::default() };
         let outcome =
             guard.check(&[Target::Source(Artifact::new("x.py", "1"))], Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);

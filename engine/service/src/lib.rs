@@ -12,8 +12,10 @@
 pub mod config;
 pub mod guard;
 pub mod history;
+pub mod known;
 pub mod live;
 pub mod reader;
+pub mod reading;
 pub mod report;
 pub mod request;
 pub mod state;

@@ -2,13 +2,14 @@
 //!
 //! A reader is this program once more, with nothing but its own file and the system's libraries in sight, no network, and
 //! 512 MiB. It gets the rules, then one artifact after the other, over standard input, and answers each with a line. It is
-//! replaced after a crash or a time-out; what it was reading then counts as unread. Of its answers only the form is
-//! believed: names and sizes are put in by whoever asked. A parser that was taken over could still say `allow`: detection
-//! is triage, and the sandbox that runs the artifact is what holds.
+//! replaced after a crash, a time-out or a thousand artifacts; what it was reading when it was lost counts as unread. Of
+//! its answers only the form is believed: names and sizes are put in by whoever asked. A parser that was taken over could
+//! still say `allow`: detection is triage, and the sandbox that runs the artifact is what holds.
 
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, mpsc};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use tokio::sync::mpsc as queue;
 pub const VERB: &str = "guard-reader";
 /// How long one artifact may take: more than the scan's own limit, and time for a slow machine.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
-/// How long it may take until a reader has its rules: each is tried on its examples.
+/// How long it may take until a reader has its rules: each of the user's own is tried on its examples.
 const BEGINNING: Duration = Duration::from_secs(60);
 /// The longest answer, in bytes.
 const LONGEST_ANSWER: usize = 16 << 20;
@@ -30,6 +31,8 @@ const LONGEST_ANSWER: usize = 16 << 20;
 const MEMORY: Bytes = Bytes::mib(512);
 /// After so many readers were lost, the rest of a scan is unread.
 const MOST_LOST: u32 = 16;
+/// After so many artifacts a reader is replaced: what one of them did to it does not last.
+const MOST_JOBS: u32 = 1000;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
@@ -37,6 +40,15 @@ static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 /// say reads artifacts in its own process.
 pub fn read_with(program: PathBuf) {
     PROGRAM.get_or_init(|| program);
+}
+
+/// How long a reader is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// For one scan of a program that ends soon: what is left of it is removed behind the program.
+    OneScan,
+    /// For many.
+    Lasting,
 }
 
 /// Rules of the user's own: names and texts.
@@ -87,12 +99,24 @@ fn say(output: &mut impl Write, answer: &impl Serialize) -> io::Result<()> {
 
 /// Asks a reader, or reads here.
 #[derive(Debug)]
-pub struct Reader(How);
+pub struct Reader {
+    how: How,
+    count: Arc<Count>,
+}
 
 #[derive(Debug)]
 enum How {
     Here(Box<Pack>),
     Elsewhere(Option<queue::UnboundedSender<Ask>>, Option<JoinHandle<()>>),
+}
+
+/// What became of a reader's processes so far.
+#[derive(Debug, Default)]
+struct Count {
+    started: AtomicU32,
+    lost: AtomicU32,
+    /// Ended while nothing was asked of them.
+    died: AtomicU32,
 }
 
 /// An artifact, and where its report goes.
@@ -103,25 +127,44 @@ impl Reader {
     ///
     /// # Errors
     /// Why it cannot be had: a rule that is wrong, or no sandbox.
-    pub fn start(rules: Rules, confinements: &[Confinement]) -> Result<Self, String> {
+    pub fn start(rules: Rules, confinements: &[Confinement], span: Span) -> Result<Self, String> {
         match PROGRAM.get() {
-            Some(program) => Self::elsewhere(program, &rules, confinements),
-            None => Ok(Self(How::Here(Box::new(pack(rules)?)))),
+            Some(program) => Self::elsewhere(program, &rules, confinements, span),
+            None => Ok(Self { how: How::Here(Box::new(pack(rules)?)), count: Arc::default() }),
         }
     }
 
-    fn elsewhere(program: &Path, rules: &Rules, confinements: &[Confinement]) -> Result<Self, String> {
+    fn elsewhere(
+        program: &Path,
+        rules: &Rules,
+        confinements: &[Confinement],
+        span: Span,
+    ) -> Result<Self, String> {
         let policies: Vec<Policy> = confinements.iter().map(|c| policy(program, *c)).collect();
         let rules = serde_json::to_vec(rules).map_err(|e| e.to_string())?;
         let (asks, asked) = queue::unbounded_channel();
         let (ready, begun) = mpsc::channel();
+        let count = Arc::<Count>::default();
+        let start = Start { policies, rules, span, count: Arc::clone(&count) };
         let thread = std::thread::Builder::new()
             .name("guard".to_owned())
-            .spawn(move || attend(&policies, &rules, asked, &ready))
+            .spawn(move || attend(&start, asked, &ready))
             .map_err(|e| format!("a thread cannot be had: {e}"))?;
-        let reader = Self(How::Elsewhere(Some(asks), Some(thread)));
+        let reader = Self { how: How::Elsewhere(Some(asks), Some(thread)), count };
         begun.recv().unwrap_or_else(|_| Err("its thread ended".to_owned()))?;
         Ok(reader)
+    }
+
+    /// Whether a process of it crashed, hung or talked nonsense while it read.
+    #[must_use]
+    pub fn has_lost(&self) -> bool {
+        self.count.lost.load(Ordering::Acquire) > 0
+    }
+
+    /// How many processes it has started.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        self.count.started.load(Ordering::Acquire)
     }
 
     /// Reads one artifact. What cannot be read is in the report.
@@ -131,7 +174,7 @@ impl Reader {
             asks.send((artifact.clone(), answer)).ok()?;
             answered.recv().ok()
         };
-        match &self.0 {
+        match &self.how {
             How::Here(pack) => scan(pack, &Limits::default(), artifact),
             How::Elsewhere(asks, _) => {
                 asks.as_ref().and_then(ask).unwrap_or_else(|| lost(artifact, "the reader is gone"))
@@ -142,7 +185,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let How::Elsewhere(asks, thread) = &mut self.0 {
+        if let How::Elsewhere(asks, thread) = &mut self.how {
             drop(asks.take());
             if let Some(thread) = thread.take() {
                 // Its panic was told already.
@@ -152,7 +195,7 @@ impl Drop for Reader {
     }
 }
 
-fn lost(artifact: &Artifact, why: &str) -> Report {
+pub(crate) fn lost(artifact: &Artifact, why: &str) -> Report {
     let mut report = unread(&artifact.name, PartState::Skipped(why.to_owned()), Verdict::Incomplete);
     report.coverage.bytes_total = artifact.bytes.len() as u64;
     report
@@ -170,62 +213,106 @@ fn policy(program: &Path, confinement: Confinement) -> Policy {
     policy
 }
 
+/// What a reader's processes are started with.
+struct Start {
+    policies: Vec<Policy>,
+    rules: Vec<u8>,
+    span: Span,
+    count: Arc<Count>,
+}
+
 /// The thread beside a reader: starts it, asks it, replaces it.
-fn attend(
-    policies: &[Policy],
-    rules: &[u8],
-    mut asks: queue::UnboundedReceiver<Ask>,
-    ready: &mpsc::Sender<Result<(), String>>,
-) {
+fn attend(start: &Start, asks: queue::UnboundedReceiver<Ask>, ready: &mpsc::Sender<Result<(), String>>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return drop(ready.send(Err(format!("the reader has no runtime: {e}")))),
     };
     runtime.block_on(async {
-        let engine = Engine::new();
+        let engine = match start.span {
+            Span::OneScan => Engine::for_one_run(),
+            Span::Lasting => Engine::new(),
+        };
         let mut begun = Err("no confinement was named".to_owned());
-        let mut chosen = None;
-        for policy in policies {
-            begun = Worker::start(&engine, policy, rules).await;
+        for policy in &start.policies {
+            begun = start.worker(&engine, policy).await.map(|worker| (policy, worker));
             if begun.is_ok() {
-                chosen = Some(policy);
                 break;
             }
         }
-        let mut worker = match begun {
-            Ok(worker) => Some(worker),
-            Err(why) => return drop(ready.send(Err(why))),
-        };
-        let _ = ready.send(Ok(()));
-        let mut losses = 0;
-        while let Some((artifact, answer)) = asks.recv().await {
-            if worker.is_none()
-                && losses < MOST_LOST
-                && let Some(policy) = chosen
-            {
-                worker = Worker::start(&engine, policy, rules).await.ok();
+        match begun {
+            Ok((policy, worker)) => {
+                let _ = ready.send(Ok(()));
+                start.answer(&engine, policy, worker, asks).await;
+            }
+            Err(why) => drop(ready.send(Err(why))),
+        }
+        match start.span {
+            Span::OneScan => engine.leave(),
+            Span::Lasting => drop(engine.settle(Duration::from_secs(5)).await),
+        }
+    });
+}
+
+impl Start {
+    async fn worker(&self, engine: &Engine, policy: &Policy) -> Result<Worker, String> {
+        self.count.started.fetch_add(1, Ordering::AcqRel);
+        Worker::start(engine, policy, &self.rules).await
+    }
+
+    /// Answers until nobody asks any more.
+    async fn answer(
+        &self,
+        engine: &Engine,
+        policy: &Policy,
+        first: Worker,
+        mut asks: queue::UnboundedReceiver<Ask>,
+    ) {
+        let mut worker = Some(first);
+        loop {
+            let asked = tokio::select! {
+                biased;
+                () = death(&mut worker) => {
+                    self.count.died.fetch_add(1, Ordering::AcqRel);
+                    worker = None;
+                    continue;
+                }
+                asked = asks.recv() => asked,
+            };
+            let Some((artifact, answer)) = asked else { break };
+            if worker.is_none() && self.count.lost.load(Ordering::Acquire) < MOST_LOST {
+                worker = self.worker(engine, policy).await.ok();
             }
             let report = match &mut worker {
                 None => Err("the reader ended, too often".to_owned()),
                 Some(worker) => worker.ask(&artifact).await,
             };
-            let report = match report {
-                Ok(report) => report,
-                Err(why) => {
-                    losses += 1;
-                    if let Some(worker) = worker.take() {
-                        worker.end().await;
-                    }
-                    lost(&artifact, &why)
+            let replaced = match &report {
+                Ok(report) => {
+                    !hotcell_guard::is_repeatable(report)
+                        || worker.as_ref().is_some_and(|w| w.jobs >= MOST_JOBS)
+                }
+                Err(_) => {
+                    self.count.lost.fetch_add(1, Ordering::AcqRel);
+                    true
                 }
             };
-            let _ = answer.send(report);
+            let _ = answer.send(report.unwrap_or_else(|why| lost(&artifact, &why)));
+            if replaced && let Some(worker) = worker.take() {
+                worker.end().await;
+            }
         }
         if let Some(worker) = worker {
             worker.end().await;
         }
-        engine.settle(Duration::from_secs(5)).await;
-    });
+    }
+}
+
+/// The end of a process of which nothing is asked.
+async fn death(worker: &mut Option<Worker>) {
+    match worker {
+        Some(worker) => drop((&mut worker.ended).await),
+        None => std::future::pending().await,
+    }
 }
 
 /// A process that reads.
@@ -237,6 +324,8 @@ struct Worker {
     output: queue::Receiver<Chunk>,
     /// What came after the last line.
     rest: Vec<u8>,
+    /// Artifacts so far.
+    jobs: u32,
 }
 
 impl Worker {
@@ -248,7 +337,7 @@ impl Worker {
         };
         let stop = running.canceller();
         let ended = tokio::spawn(running.wait());
-        let mut worker = Self { ended, stop, input, output, rest: Vec::new() };
+        let mut worker = Self { ended, stop, input, output, rest: Vec::new(), jobs: 0 };
         let began = tokio::time::timeout(BEGINNING, async {
             // A reader that could not start has no input; its end says why.
             let _ = worker.input.write_all(rules).await;
@@ -271,6 +360,7 @@ impl Worker {
     }
 
     async fn ask(&mut self, artifact: &Artifact) -> Result<Report, String> {
+        self.jobs += 1;
         let head =
             Head { name: artifact.name.clone(), language: artifact.language, bytes: artifact.bytes.len() };
         let mut head = serde_json::to_vec(&head).map_err(|e| e.to_string())?;
@@ -356,19 +446,60 @@ mod tests {
             ("nonsense", "echo '{}'; sleep 60", "no report"),
             ("flood", "exec tr '\\0' x </dev/zero", "too long"),
         ] {
-            let program = dir.path().join(name);
-            let script = format!("#!/bin/sh\nread rules; echo '{{\"Ok\":null}}'; read head; {does}\n");
-            std::fs::write(&program, script).unwrap();
-            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-            let reader = Reader::elsewhere(&program, &Rules::new(), &[Confinement::Namespaces]).unwrap();
+            let program = script(dir.path(), &format!("read head; {does}"));
+            let reader = begin(&program).unwrap();
             for _ in 0..2 {
                 let report = reader.read(&Artifact::new("a.py", "print(1)\n"));
                 assert_eq!(report.verdict, Verdict::Incomplete, "{name}");
                 let PartState::Skipped(said) = &report.coverage.parts[0].state else { panic!("{name}") };
                 assert!(said.contains(why), "{name}: {said}");
             }
+            assert!(reader.has_lost());
+            assert_eq!(reader.processes(), 2, "{name}");
         }
-        let absent = Reader::elsewhere(Path::new("/bin/false"), &Rules::new(), &[Confinement::Namespaces]);
-        assert!(absent.is_err());
+        assert!(begin(Path::new("/bin/false")).is_err());
+    }
+
+    #[test]
+    fn a_reader_serves_a_thousand() {
+        let dir = tempfile::tempdir().unwrap();
+        let answers = script(dir.path(), &format!("while read head; do echo '{}'; done", allow()));
+        let reader = begin(&answers).unwrap();
+        for number in 1..=1001 {
+            let report = reader.read(&Artifact::new("a.py", ""));
+            assert_eq!(report.verdict, Verdict::Allow, "{number}");
+        }
+        assert_eq!(reader.processes(), 2);
+        assert!(!reader.has_lost());
+    }
+
+    #[test]
+    fn a_reader_that_dies_between_two_artifacts_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let once = script(dir.path(), &format!("read head; echo '{}'", allow()));
+        let reader = begin(&once).unwrap();
+        for number in 1..=3 {
+            assert_eq!(reader.read(&Artifact::new("a.py", "")).verdict, Verdict::Allow, "{number}");
+            while reader.count.died.load(Ordering::Acquire) < number {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        assert_eq!(reader.processes(), 3);
+    }
+
+    fn begin(program: &Path) -> Result<Reader, String> {
+        Reader::elsewhere(program, &Rules::new(), &[Confinement::Namespaces], Span::Lasting)
+    }
+
+    fn allow() -> String {
+        serde_json::to_string(&unread("a.py", PartState::Parsed, Verdict::Allow)).unwrap()
+    }
+
+    /// A reader that has its rules and then does this.
+    fn script(dir: &Path, does: &str) -> PathBuf {
+        let program = dir.join("reader");
+        std::fs::write(&program, format!("#!/bin/sh\nread rules; echo '{{\"Ok\":null}}'; {does}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        program
     }
 }

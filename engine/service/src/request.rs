@@ -119,7 +119,7 @@ impl RunRequest {
     /// # Errors
     /// A report for a mistake in profile or configuration.
     pub fn merge(&self, configuration: &Configuration) -> Result<Merged, ErrorReport> {
-        let Configuration { user, environment, project } = configuration;
+        let Configuration { user, environment, project, reading } = configuration;
         let sources = [
             (&self.settings.profile, "--profile"),
             (&environment.profile, "HOTCELL_PROFILE"),
@@ -141,7 +141,11 @@ impl RunRequest {
         };
         let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
         let joined = config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
-        joined.map_err(|widening| {
+        let read = |mut merged: Merged| {
+            merged.guard.reading = reading.clone();
+            merged
+        };
+        joined.map(read).map_err(|widening| {
             let (path, text) = match project {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
                 None => (Path::new(config::PROJECT_FILE), ""),

@@ -159,9 +159,13 @@ impl StateFolder {
     /// # Errors
     /// [`StateError::Io`] when it cannot be made or written.
     pub fn touch_database(&self) -> Result<(), StateError> {
+        self.touch(DATABASE)
+    }
+
+    pub(crate) fn touch(&self, name: &str) -> Result<(), StateError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        self.dir.open_with(DATABASE, &options).map(drop).map_err(|error| StateError::Io {
+        self.dir.open_with(name, &options).map(drop).map_err(|error| StateError::Io {
             path: self.path.clone(),
             what: "cannot be written",
             error,

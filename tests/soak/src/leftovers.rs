@@ -78,7 +78,9 @@ impl Ground {
     fn files(&self) -> Vec<String> {
         let in_tmp = names(&self.work.join("tmp")).into_iter().map(|name| format!("file tmp/{name}"));
         let in_state = names(&self.work.join("state")).into_iter();
-        let in_state = in_state.filter(|n| !n.starts_with("hotcell.db")).map(|n| format!("file state/{n}"));
+        let in_state = in_state
+            .filter(|n| !n.starts_with("hotcell.db") && !n.starts_with("readings.db"))
+            .map(|n| format!("file state/{n}"));
         // Folders that runs could see and not change, and one that they could.
         let project = fs::read_to_string(self.work.join("project/file")).unwrap_or_default();
         let changed = project != "original\n"

@@ -41,7 +41,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
         return;
     }
     if cx.late() {
-        cx.note_part(name, "unknown", PartState::Skipped("out of time".to_owned()));
+        cx.note_part(name, "unknown", PartState::Skipped(crate::scan::LATE.to_owned()));
         return;
     }
     if depth == 0 {

@@ -113,6 +113,5 @@ fn language_of(name: &str) -> Option<Language> {
 
 /// Text rules over something that is not read as a program.
 pub(crate) fn plain(cx: &mut Cx<'_>, text: &str) {
-    let candidates = cx.pack.text_candidates(TextKind::String, text);
-    cx.text(TextKind::String, Some(&candidates), text, (0, text.len()), &[]);
+    cx.text(TextKind::String, text, (0, text.len()), &[]);
 }

@@ -63,24 +63,13 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
     }
     let clean = !parsed.panicked && parsed.diagnostics.is_empty();
     symbols_only(cx, source, &parsed.program.comments);
-    let candidates = cx.pack.text_candidates(TextKind::Comment, source);
-    if !candidates.is_empty() {
-        for comment in &parsed.program.comments {
-            let at = span(comment.span);
-            cx.text(TextKind::Comment, Some(&candidates), source.get(at.0..at.1).unwrap_or(""), at, &[]);
-        }
+    for comment in &parsed.program.comments {
+        let at = span(comment.span);
+        cx.text(TextKind::Comment, source.get(at.0..at.1).unwrap_or(""), at, &[]);
     }
-    let strings = cx.pack.text_candidates(TextKind::String, source);
     let scoping = SemanticBuilder::new().build(&parsed.program).semantic.into_scoping();
-    let mut js = Js {
-        cx,
-        source,
-        strings,
-        scoping,
-        vars: FxHashMap::default(),
-        bound: FxHashMap::default(),
-        emit: false,
-    };
+    let mut js =
+        Js { cx, source, scoping, vars: FxHashMap::default(), bound: FxHashMap::default(), emit: false };
     js.visit_program(&parsed.program);
     js.emit = true;
     js.visit_program(&parsed.program);
@@ -125,8 +114,6 @@ enum Name {
 struct Js<'c, 'p, 's> {
     cx: &'c mut Cx<'p>,
     source: &'s str,
-    /// Text rules that can match in this source.
-    strings: Vec<usize>,
     /// Which declaration each name belongs to.
     scoping: Scoping,
     vars: FxHashMap<Name, Value>,
@@ -225,17 +212,8 @@ impl Js<'_, '_, '_> {
         }
         let at = span(at);
         let raw = self.source.get(at.0..at.1).unwrap_or("");
-        let escaped = raw.contains('\\');
         let disguised = raw.matches("\\x").count() + raw.matches("\\u").count() >= 4;
-        let candidates = std::mem::take(&mut self.strings);
-        self.cx.text(
-            TextKind::String,
-            if escaped { None } else { Some(&candidates) },
-            text,
-            at,
-            if disguised { &["escapes"] } else { &[] },
-        );
-        self.strings = candidates;
+        self.cx.text(TextKind::String, text, at, if disguised { &["escapes"] } else { &[] });
         self.cx.encoded(text, at);
     }
 }

@@ -476,21 +476,8 @@ impl<'a> Python<'_, '_, 'a> {
             return;
         }
         let raw = self.source.get(at.0..at.1).unwrap_or("");
-        let escaped = raw.contains('\\');
-        let candidates = std::mem::take(&mut self.strings);
-        self.cx.text(
-            TextKind::String,
-            if escaped { None } else { Some(&candidates) },
-            text,
-            at,
-            if escaped && self.hidden_by_escapes(raw) { &["escapes"] } else { &[] },
-        );
-        self.strings = candidates;
+        self.cx.text(TextKind::String, text, at, if hidden_by_escapes(raw) { &["escapes"] } else { &[] });
         self.cx.encoded(text, at);
-    }
-
-    fn hidden_by_escapes(&self, raw: &str) -> bool {
-        raw.matches("\\x").count() + raw.matches("\\u").count() >= 4
     }
 
     /// A text that was put together.
@@ -499,7 +486,7 @@ impl<'a> Python<'_, '_, 'a> {
             && let Some(text) = value.as_text().filter(|t| t.len() >= 4)
         {
             let chain = value.chain.clone();
-            self.cx.text(TextKind::String, None, text, at, &chain);
+            self.cx.text(TextKind::String, text, at, &chain);
         }
     }
 
@@ -554,4 +541,8 @@ pub(super) fn join_all(values: &[Value]) -> Value {
 /// Texts joined without a separator.
 pub(super) fn concat_all(values: &[Value]) -> Value {
     values.iter().fold(Value::text(""), |sum, v| concat(&sum, v))
+}
+
+fn hidden_by_escapes(raw: &str) -> bool {
+    raw.contains('\\') && raw.matches("\\x").count() + raw.matches("\\u").count() >= 4
 }

@@ -40,21 +40,17 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     if !source.is_ascii() {
         lookalikes(cx, source, parsed.tokens());
     }
-    let comments = cx.pack.text_candidates(TextKind::Comment, source);
-    if !comments.is_empty() {
-        for token in parsed.tokens() {
-            if token.kind() == ruff_python_ast::token::TokenKind::Comment {
-                let range = token.range();
-                cx.text(TextKind::Comment, Some(&comments), &source[range], span(range), &[]);
-            }
+    for token in parsed.tokens() {
+        if token.kind() == ruff_python_ast::token::TokenKind::Comment {
+            let range = token.range();
+            cx.text(TextKind::Comment, &source[range], span(range), &[]);
         }
     }
-    let strings = cx.pack.text_candidates(TextKind::String, source);
-    let mut py = Python::new(cx, source, strings, comments.clone());
+    let mut py = Python::new(cx, source);
     py.module(body);
     let (functions, attributes, globals) = (py.functions, py.attributes, py.scopes.swap_remove(0).vars);
-    let (strings, comments, signatures) = (py.strings, py.comments, py.signatures);
-    let mut py = Python::new(cx, source, strings, comments);
+    let signatures = py.signatures;
+    let mut py = Python::new(cx, source);
     py.signatures = signatures;
     py.functions = functions;
     py.attributes = attributes;
@@ -102,9 +98,6 @@ struct Scope {
 struct Python<'c, 'p, 'a> {
     cx: &'c mut Cx<'p>,
     source: &'a str,
-    /// Text rules that can match in this source.
-    strings: Vec<usize>,
-    comments: Vec<usize>,
     scopes: Vec<Scope>,
     pending: Vec<Vec<Pending<'a>>>,
     functions: FxHashMap<Rc<str>, Function>,
@@ -127,12 +120,10 @@ struct Python<'c, 'p, 'a> {
 }
 
 impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
-    fn new(cx: &'c mut Cx<'p>, source: &'a str, strings: Vec<usize>, comments: Vec<usize>) -> Self {
+    fn new(cx: &'c mut Cx<'p>, source: &'a str) -> Self {
         Python {
             cx,
             source,
-            strings,
-            comments,
             scopes: vec![Scope::default()],
             pending: Vec::new(),
             functions: FxHashMap::default(),

@@ -207,15 +207,7 @@ impl<'a> Python<'_, '_, 'a> {
             Stmt::Expr(stmt) => {
                 if let Expr::StringLiteral(doc) = &*stmt.value {
                     if self.emit {
-                        let candidates = std::mem::take(&mut self.comments);
-                        self.cx.text(
-                            TextKind::Comment,
-                            Some(&candidates),
-                            doc.value.to_str(),
-                            span(doc.range()),
-                            &[],
-                        );
-                        self.comments = candidates;
+                        self.cx.text(TextKind::Comment, doc.value.to_str(), span(doc.range()), &[]);
                     }
                     return;
                 }

@@ -108,29 +108,13 @@ impl Pack {
         }
     }
 
-    /// Which text rules could match somewhere in `text`: asked once for a part, so that single strings are cheap. One at a
-    /// time, because each has literals to look for first; together they would need an automaton too large for its cache.
-    pub(crate) fn text_candidates(&self, kind: TextKind, text: &str) -> Vec<usize> {
-        self.texts(kind).each.iter().enumerate().filter(|(_, r)| r.is_match(text)).map(|(at, _)| at).collect()
-    }
-
-    /// The text rules among `candidates` (all, when `None`) that match `text`: rule and where.
-    pub(crate) fn text_hits(
-        &self,
-        kind: TextKind,
-        candidates: Option<&[usize]>,
-        text: &str,
-        mut hit: impl FnMut(usize, usize),
-    ) {
+    /// The text rules that match `text`: rule and where.
+    pub(crate) fn text_hits(&self, kind: TextKind, text: &str, mut hit: impl FnMut(usize, usize)) {
         let texts = self.texts(kind);
-        let mut one = |at: &usize| {
-            if let Some(found) = texts.each[*at].find(text) {
-                hit(texts.rules[*at], found.start());
+        texts.filter.candidates(text, |at| {
+            if let Some(start) = texts.each[at].find(text) {
+                hit(texts.rules[at], start);
             }
-        };
-        match candidates {
-            Some(candidates) => candidates.iter().for_each(&mut one),
-            None => (0..texts.each.len()).for_each(|at| one(&at)),
-        }
+        });
     }
 }

@@ -6,6 +6,7 @@
 mod matching;
 mod pack;
 mod path;
+mod pattern;
 mod schema;
 mod when;
 

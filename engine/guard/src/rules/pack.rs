@@ -1,28 +1,19 @@
 //! Loading packs: parse, index, prove.
 
 use super::TextKind;
-use super::schema::{Language, Rule};
+use super::pattern::{Filter, Pattern};
+use super::schema::{Language, Level, Rule};
 use super::when::Condition;
 use crate::report::Severity;
-use regex::Regex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// The rules that come with the crate, compiled in.
-const BUILTIN: &[(&str, &str)] = &[
-    ("python.yml", include_str!("../../rules/python.yml")),
-    ("shell.yml", include_str!("../../rules/shell.yml")),
-    ("javascript.yml", include_str!("../../rules/javascript.yml")),
-    ("sql.yml", include_str!("../../rules/sql.yml")),
-    ("rust.yml", include_str!("../../rules/rust.yml")),
-    ("go.yml", include_str!("../../rules/go.yml")),
-    ("c.yml", include_str!("../../rules/c.yml")),
-    ("java.yml", include_str!("../../rules/java.yml")),
-    ("powershell.yml", include_str!("../../rules/powershell.yml")),
-    ("files.yml", include_str!("../../rules/files.yml")),
-    ("text.yml", include_str!("../../rules/text.yml")),
-];
+/// The rules that come with the crate, as `build.rs` left them.
+const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
+
+/// A file of them: its name, the digest of its content, its rules.
+type Builtin = (String, Vec<u8>, Vec<Rule>);
 
 /// Why a pack does not load.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +57,7 @@ pub enum PackError {
 pub struct Pack {
     /// All rules, in the order of the files.
     pub rules: Vec<Rule>,
-    /// sha256 over the files' names and contents, in hexadecimal: what a pinned pack is compared with.
+    /// sha256 over the files' names and the digests of their contents, in hexadecimal: what a pinned pack is compared with.
     pub digest: String,
     files: Vec<String>,
     pub(super) compiled: Vec<Compiled>,
@@ -94,17 +85,29 @@ pub(super) struct Index {
 
 #[derive(Debug)]
 pub(super) struct Texts {
-    pub(super) each: Vec<Regex>,
+    pub(super) each: Vec<Pattern>,
     pub(super) rules: Vec<usize>,
+    pub(super) filter: Filter,
+}
+
+/// A pack while it is read.
+struct Loading {
+    rules: Vec<Rule>,
+    /// The file of each rule.
+    files: Vec<String>,
+    /// How many come with the crate: their patterns are compiled when they are needed.
+    own: usize,
+    hash: Sha256,
 }
 
 impl Pack {
-    /// The rules that come with the crate. Their examples are proven by the crate's tests, not at each start.
+    /// The rules that come with the crate. That they are well-formed and do what their examples say is proven by the
+    /// crate's tests, not at each start.
     ///
     /// # Errors
     /// [`PackError`], which the tests rule out.
     pub fn builtin() -> Result<Pack, PackError> {
-        Pack::parse(BUILTIN.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())))
+        Loading::begin()?.index()
     }
 
     /// The crate's rules and, after them, `files` (name, content); each of the new ones must prove itself.
@@ -112,10 +115,13 @@ impl Pack {
     /// # Errors
     /// The first thing wrong, with the file and the rule.
     pub fn with(files: impl IntoIterator<Item = (String, String)>) -> Result<Pack, PackError> {
-        let own = BUILTIN.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-        let pack = Pack::parse(own.chain(files))?;
-        let first = BUILTIN.len();
-        pack.prove(|file| !BUILTIN.iter().take(first).any(|(name, _)| *name == file))?;
+        let mut loading = Loading::begin()?;
+        for (file, text) in files {
+            loading.add(&file, &text)?;
+        }
+        let own = loading.own;
+        let pack = loading.index()?;
+        pack.failures_from(own, |_| true).next().map_or(Ok(pack.digest.clone()), Err)?;
         Ok(pack)
     }
 
@@ -129,7 +135,12 @@ impl Pack {
 
     /// Every example that does not come out as its rule says.
     pub fn failures(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = PackError> {
-        self.rules.iter().zip(&self.files).filter(move |(_, file)| wanted(file)).flat_map(|(rule, file)| {
+        self.failures_from(0, wanted)
+    }
+
+    fn failures_from(&self, first: usize, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = PackError> {
+        let rules = self.rules.iter().zip(&self.files).skip(first);
+        rules.filter(move |(_, file)| wanted(file)).flat_map(|(rule, file)| {
             let found = |example: &String| {
                 crate::scan::scan_example(self, rule.language, example)
                     .findings
@@ -150,35 +161,65 @@ impl Pack {
         })
     }
 
-    fn parse(files: impl IntoIterator<Item = (String, String)>) -> Result<Pack, PackError> {
-        let mut rules: Vec<Rule> = Vec::new();
-        let mut names = Vec::new();
-        let mut hash = Sha256::new();
-        for (file, text) in files {
-            hash.update(file.as_bytes());
-            hash.update([0]);
-            hash.update(text.as_bytes());
-            for (number, document) in serde_yaml_ng::Deserializer::from_str(&text).enumerate() {
-                let rule = Rule::deserialize(document).map_err(|error| PackError::Syntax {
-                    file: file.clone(),
-                    number: number + 1,
-                    error: error.to_string(),
-                })?;
-                if rules.iter().any(|other| other.id == rule.id) {
-                    return Err(bad(&file, &rule, "another rule has this id"));
-                }
-                if rule.metadata.positive.len() < 2 || rule.metadata.benign.len() < 2 {
-                    return Err(bad(&file, &rule, "give at least two positive and two benign examples"));
-                }
-                rules.push(rule);
-                names.push(file.clone());
-            }
-        }
-        let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Pack::index(rules, names, digest)
+    pub(super) fn texts(&self, kind: TextKind) -> &Texts {
+        if kind == TextKind::String { &self.strings } else { &self.comments }
     }
 
-    fn index(rules: Vec<Rule>, files: Vec<String>, digest: String) -> Result<Pack, PackError> {
+    /// What a rule's match says: severity, capability or threat.
+    pub(crate) fn says(&self, rule: usize) -> (Severity, &str) {
+        let rule = &self.rules[rule];
+        let what = rule.metadata.threat.as_deref().or(rule.metadata.capability.as_deref()).unwrap_or("");
+        (rule.severity.into(), what)
+    }
+}
+
+impl Loading {
+    /// With the crate's own rules.
+    fn begin() -> Result<Loading, PackError> {
+        let builtin: Vec<Builtin> = serde_json::from_str(BUILTIN).map_err(|error| PackError::Syntax {
+            file: "rules.json".to_owned(),
+            number: 1,
+            error: error.to_string(),
+        })?;
+        let mut loading = Loading { rules: Vec::new(), files: Vec::new(), own: 0, hash: Sha256::new() };
+        for (file, digest, rules) in builtin {
+            loading.hashed(&file, &digest);
+            loading.files.extend(rules.iter().map(|_| file.clone()));
+            loading.rules.extend(rules);
+        }
+        loading.own = loading.rules.len();
+        Ok(loading)
+    }
+
+    fn hashed(&mut self, file: &str, digest: &[u8]) {
+        self.hash.update(file.as_bytes());
+        self.hash.update([0]);
+        self.hash.update(digest);
+    }
+
+    fn add(&mut self, file: &str, text: &str) -> Result<(), PackError> {
+        self.hashed(file, &Sha256::digest(text));
+        for (number, document) in serde_yaml_ng::Deserializer::from_str(text).enumerate() {
+            let rule = Rule::deserialize(document).map_err(|error| PackError::Syntax {
+                file: file.to_owned(),
+                number: number + 1,
+                error: error.to_string(),
+            })?;
+            if self.rules.iter().any(|other| other.id == rule.id) {
+                return Err(bad(file, &rule, "another rule has this id"));
+            }
+            if rule.metadata.positive.len() < 2 || rule.metadata.benign.len() < 2 {
+                return Err(bad(file, &rule, "give at least two positive and two benign examples"));
+            }
+            self.rules.push(rule);
+            self.files.push(file.to_owned());
+        }
+        Ok(())
+    }
+
+    fn index(self) -> Result<Pack, PackError> {
+        let Loading { rules, files, own, hash } = self;
+        let digest = crate::scan::hex(&hash.finalize());
         let mut indexes: FxHashMap<Language, Index> = FxHashMap::default();
         let mut compiled = Vec::new();
         let (mut strings, mut comments) = (Vec::new(), Vec::new());
@@ -186,11 +227,13 @@ impl Pack {
         for (at, (rule, file)) in rules.iter().zip(&files).enumerate() {
             let wrong = |problem: String| bad(file, rule, &problem);
             let pattern = &rule.pattern;
-            let all = |list: &[_]| list.iter().map(Condition::compile).collect::<Result<Vec<_>, _>>();
-            let own = Compiled {
+            let all = |list: &[_]| {
+                list.iter().map(|when| Condition::of(when, at < own)).collect::<Result<Vec<_>, _>>()
+            };
+            compiled.push(Compiled {
                 when: all(&pattern.when).map_err(&wrong)?,
                 unless: all(&pattern.unless).map_err(&wrong)?,
-            };
+            });
             let index = indexes.entry(rule.language.rules()).or_default();
             pattern.call.iter().for_each(|name| index.add(name, at));
             for name in &pattern.command {
@@ -206,30 +249,28 @@ impl Pack {
                 let parts = pattern.all.iter().map(|any| any.split('|').map(str::to_owned).collect());
                 combinations.push((at, parts.collect()));
             }
-            compiled.push(own);
         }
         let texts = |list: Vec<(usize, String)>| -> Result<Texts, PackError> {
-            let compile = |(at, text): &(usize, String)| {
-                Regex::new(text).map_err(|error| bad(&files[*at], &rules[*at], &error.to_string()))
-            };
-            Ok(Texts {
-                each: list.iter().map(compile).collect::<Result<_, _>>()?,
-                rules: list.iter().map(|(at, _)| *at).collect(),
-            })
+            let mut each = Vec::with_capacity(list.len());
+            let at: Vec<usize> = list.iter().map(|(at, _)| *at).collect();
+            for (at, text) in list {
+                let pattern = Pattern::of(text, at < own).map_err(|e| bad(&files[at], &rules[at], &e))?;
+                each.push(pattern);
+            }
+            Ok(Texts { filter: Filter::of(&each), each, rules: at })
         };
         let (strings, comments) = (texts(strings)?, texts(comments)?);
         Ok(Pack { digest, files, compiled, indexes, strings, comments, combinations, rules })
     }
+}
 
-    pub(super) fn texts(&self, kind: TextKind) -> &Texts {
-        if kind == TextKind::String { &self.strings } else { &self.comments }
-    }
-
-    /// What a rule's match says: severity, capability or threat.
-    pub(crate) fn says(&self, rule: usize) -> (Severity, &str) {
-        let rule = &self.rules[rule];
-        let what = rule.metadata.threat.as_deref().or(rule.metadata.capability.as_deref()).unwrap_or("");
-        (rule.severity.into(), what)
+impl From<Level> for Severity {
+    fn from(level: Level) -> Severity {
+        match level {
+            Level::Hint | Level::Info => Severity::Note,
+            Level::Warning => Severity::Warning,
+            Level::Error => Severity::Critical,
+        }
     }
 }
 
@@ -248,4 +289,43 @@ impl Index {
 
 fn bad(file: &str, rule: &Rule, problem: &str) -> PackError {
     PackError::Rule { file: file.to_owned(), id: rule.id.clone(), problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left out at each start: see `tests/pack.rs` for the examples.
+    #[test]
+    fn the_crates_own_rules_are_well_formed() {
+        let pack = Pack::builtin().unwrap();
+        for (at, rule) in pack.rules.iter().enumerate() {
+            assert!(pack.rules[..at].iter().all(|other| other.id != rule.id), "{} twice", rule.id);
+            assert!(rule.metadata.positive.len() >= 2 && rule.metadata.benign.len() >= 2, "{}", rule.id);
+            let Compiled { when, unless } = &pack.compiled[at];
+            assert!(when.iter().chain(unless).all(Condition::is_sound), "{}: a pattern", rule.id);
+        }
+        for texts in [&pack.strings, &pack.comments] {
+            for (pattern, rule) in texts.each.iter().zip(&texts.rules) {
+                assert!(pattern.is_sound(), "{}: a pattern", pack.rules[*rule].id);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_found_is_the_same_without_the_filter() {
+        let pack = Pack::builtin().unwrap();
+        let mut slow = Pack::builtin().unwrap();
+        for texts in [&mut slow.strings, &mut slow.comments] {
+            texts.filter = Filter::none(texts.each.len());
+        }
+        let examples = pack
+            .rules
+            .iter()
+            .flat_map(|r| r.metadata.positive.iter().chain(&r.metadata.benign).map(|e| (r.language, e)));
+        for (language, example) in examples {
+            let [filtered, all] = [&pack, &slow].map(|p| crate::scan::scan_example(p, language, example));
+            assert_eq!(filtered, all, "{example}");
+        }
+    }
 }

@@ -1,6 +1,5 @@
-//! The form of a rule.
+//! The form of a rule. The build script reads rules by it too, so it uses nothing else of the crate.
 
-use crate::report::Severity;
 use serde::{Deserialize, Serialize};
 
 /// A language that parts are read as.
@@ -57,7 +56,7 @@ impl Language {
 }
 
 /// Severities by their names in ast-grep; `error` is a critical finding, `info` and `hint` are notes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum Level {
@@ -67,18 +66,8 @@ pub enum Level {
     Error,
 }
 
-impl From<Level> for Severity {
-    fn from(level: Level) -> Severity {
-        match level {
-            Level::Hint | Level::Info => Severity::Note,
-            Level::Warning => Severity::Warning,
-            Level::Error => Severity::Critical,
-        }
-    }
-}
-
 /// Our own fields.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
     /// What the matched code can do, `net.send` for example. Combinations refer to it.
@@ -100,7 +89,7 @@ pub struct Metadata {
 }
 
 /// One rule.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Unique in all packs.
@@ -119,7 +108,7 @@ pub struct Rule {
 }
 
 /// What matches. Exactly one of `call`, `command`, `text`, `comment`, `fact`, `all` or `any` starts it.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
     /// Calls of these canonical names; `*.recv` is a method of anything, `pynput.*` whatever a module has.
@@ -149,7 +138,7 @@ pub struct Match {
 }
 
 /// A condition on a call, a command or a fact.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
     /// Which argument: a position, a name, `any`, `operand` (not an option), `stdin`, `receiver`; `0|args` is the first that is there.

@@ -2,6 +2,7 @@
 
 use super::matching::Call;
 use super::path::{basename, is_home_whole, is_root_like, is_temporary};
+use super::pattern::Pattern;
 use super::schema::When;
 use crate::value::{Const, HOLE, Origin, Value};
 use regex::Regex;
@@ -13,7 +14,7 @@ pub(super) struct Condition {
     arg: Vec<Selector>,
     is: Vec<Class>,
     not: Vec<Class>,
-    matches: Option<Regex>,
+    matches: Option<Pattern>,
     origin: Origin,
     absent: bool,
     flag: Vec<String>,
@@ -32,7 +33,8 @@ enum Selector {
 type Class = fn(&Value) -> bool;
 
 impl Condition {
-    pub(super) fn compile(when: &When) -> Result<Condition, String> {
+    /// Checked and looked up; a pattern that is `proven` is compiled with its first use.
+    pub(super) fn of(when: &When, proven: bool) -> Result<Condition, String> {
         let class = |name: &String| class(name).ok_or_else(|| format!("unknown class {name}"));
         let mut origin = Origin::default();
         for name in &when.origin {
@@ -53,12 +55,17 @@ impl Condition {
                 .collect(),
             is: when.is.iter().map(class).collect::<Result<_, _>>()?,
             not: when.not.iter().map(class).collect::<Result<_, _>>()?,
-            matches: when.matches.as_deref().map(Regex::new).transpose().map_err(|e| e.to_string())?,
+            matches: when.matches.clone().map(|text| Pattern::of(text, proven)).transpose()?,
             origin,
             absent: when.absent,
             flag: when.flag.clone(),
             context,
         })
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_sound(&self) -> bool {
+        self.matches.as_ref().is_none_or(Pattern::is_sound)
     }
 
     pub(super) fn holds(&self, call: &Call<'_>) -> bool {

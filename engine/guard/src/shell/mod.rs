@@ -10,7 +10,7 @@ mod word;
 
 use crate::limits::too_deep;
 use crate::report::PartState;
-use crate::rules::{Call, Language, Spot, TextKind, basename};
+use crate::rules::{Call, Language, Spot, basename};
 use crate::scan::Cx;
 use crate::value::{Origin, Value};
 use rustc_hash::FxHashMap;
@@ -27,9 +27,11 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         cx.not_read(why);
         return PartState::Skipped(why.to_owned());
     }
+    if pipes(source) > cx.limits.chain {
+        cx.not_read("a pipeline too long");
+        return PartState::Skipped("a pipeline too long".to_owned());
+    }
     let joined = join_words(source);
-    let candidates = cx.pack.text_candidates(TextKind::String, &joined);
-    let comments = cx.pack.text_candidates(TextKind::Comment, &joined);
     let mut shell = Shell {
         cx,
         vars: FxHashMap::default(),
@@ -39,8 +41,6 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         depth: 0,
         context: Spot::TOP,
         here: (0, 0),
-        candidates,
-        comments,
     };
     let clean = shell.script(&joined);
     // A second parser's opinion, where the first is content and the size is ordinary.
@@ -51,6 +51,24 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         return PartState::Recovered;
     }
     PartState::Parsed
+}
+
+/// The commands of the longest pipeline, about: the parser tries several readings of each and keeps them all.
+fn pipes(source: &str) -> usize {
+    let (mut longest, mut now, mut last) = (0, 0, b' ');
+    for byte in source.bytes() {
+        match byte {
+            b'|' => now += 1,
+            b'\n' if last != b'|' => now = 0,
+            b';' | b'&' => now = 0,
+            _ => {}
+        }
+        if !byte.is_ascii_whitespace() {
+            last = byte;
+        }
+        longest = longest.max(now);
+    }
+    longest
 }
 
 /// A command line that another language runs without a shell.
@@ -64,8 +82,6 @@ pub(crate) fn command(cx: &mut Cx<'_>, argv: &[Value], at: (usize, usize)) {
         depth: 0,
         context: 0,
         here: at,
-        candidates: Vec::new(),
-        comments: Vec::new(),
     };
     shell.run(argv.to_vec(), &Value::default(), at, false);
 }
@@ -82,8 +98,6 @@ struct Shell<'c, 'p> {
     context: u32,
     /// The place of the command that is being expanded.
     here: (usize, usize),
-    candidates: Vec<usize>,
-    comments: Vec<usize>,
 }
 
 impl Shell<'_, '_> {
@@ -94,7 +108,7 @@ impl Shell<'_, '_> {
             self.cx.not_read("no shell grammar");
             return false;
         }
-        let Some(tree) = parser.parse(source, None) else {
+        let Some(tree) = crate::tree::parsed(self.cx, &mut parser, source) else {
             self.cx.not_read("the shell parser gave up");
             return false;
         };
@@ -111,7 +125,7 @@ impl Shell<'_, '_> {
         if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
             return Value::default();
         }
-        let Some(tree) = parser.parse(source, None) else { return Value::default() };
+        let Some(tree) = crate::tree::parsed(self.cx, &mut parser, source) else { return Value::default() };
         let fixed = self.fixed.or(Some(self.here));
         let outer = std::mem::replace(&mut self.fixed, fixed);
         self.depth += 1;
@@ -301,4 +315,18 @@ fn second_opinion(source: &str) -> bool {
     }
     let options = brush_parser::ParserOptions::default();
     brush_parser::Parser::new(std::io::Cursor::new(source.as_bytes()), &options).parse_program().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pipes;
+
+    #[test]
+    fn pipelines_are_measured() {
+        for (source, want) in
+            [("", 0), ("a | b |\n  c", 2), ("a | b\nc | d", 1), ("a|b;c|d|e", 2), ("a || b & c | d", 2)]
+        {
+            assert_eq!(pipes(source), want, "{source}");
+        }
+    }
 }

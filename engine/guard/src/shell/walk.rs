@@ -2,7 +2,7 @@
 
 use super::Shell;
 use crate::rules::{Call, Language, Spot, TextKind};
-use crate::value::{Origin, Value, concat};
+use crate::value::{Value, concat};
 use tree_sitter::Node;
 
 impl Shell<'_, '_> {
@@ -94,15 +94,7 @@ impl Shell<'_, '_> {
                 flow
             }
             "comment" => {
-                let candidates = std::mem::take(&mut self.comments);
-                self.cx.text(
-                    TextKind::Comment,
-                    Some(&candidates),
-                    text(node, source),
-                    self.fixed.unwrap_or(at),
-                    &[],
-                );
-                self.comments = candidates;
+                self.cx.text(TextKind::Comment, text(node, source), self.fixed.unwrap_or(at), &[]);
                 Value::default()
             }
             "declaration_command" => {
@@ -194,17 +186,8 @@ impl Shell<'_, '_> {
 
     fn told(&mut self, value: &Value, at: (usize, usize)) {
         if let Some(text) = value.as_text().filter(|t| t.len() >= 4) {
-            let text = text.to_owned();
-            let candidates = std::mem::take(&mut self.candidates);
-            let own = if value.origin.has(Origin::COMPUTED) || !value.chain.is_empty() || self.fixed.is_some()
-            {
-                None
-            } else {
-                Some(&candidates[..])
-            };
-            self.cx.text(TextKind::String, own, &text, at, &value.chain.clone());
-            self.candidates = candidates;
-            self.cx.encoded(&text, at);
+            self.cx.text(TextKind::String, text, at, &value.chain);
+            self.cx.encoded(text, at);
         }
     }
 

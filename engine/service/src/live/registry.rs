@@ -16,6 +16,7 @@ use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
 use super::workspaces::{Quotas, Workspaces};
 use crate::config::Configuration;
 use crate::history::{History, Stored};
+use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 
@@ -133,10 +134,11 @@ impl Live {
     /// A report when the state folder cannot be used.
     pub fn open(
         engine: Engine,
-        configuration: Configuration,
+        mut configuration: Configuration,
         state: StateFolder,
         bounds: Bounds,
     ) -> Result<Self, ErrorReport> {
+        configuration.reading = Reading::lasting(state.path());
         let workspaces = Workspaces::open(&state, bounds.quotas)?;
         let places = Places {
             running: bounds.concurrent,
@@ -305,7 +307,11 @@ impl Live {
         }
         self.0.workspaces.close();
         let shared = Arc::clone(&self.0);
-        let _ = tokio::task::spawn_blocking(move || shared.write_history()).await;
+        let _ = tokio::task::spawn_blocking(move || {
+            shared.configuration.reading.close();
+            shared.write_history();
+        })
+        .await;
         self.0.engine.settle(CLOSE).await;
     }
 

@@ -1,0 +1,77 @@
+//! Turns the rules that come with the crate from YAML, their only source, into what is quick to read at every start:
+//! `[[name, digest of the file, [rule, …]], …]` as JSON.
+
+#[allow(dead_code)]
+#[path = "src/rules/schema.rs"]
+mod schema;
+
+use schema::Rule;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// The files of `rules/`, in the order that their rules are asked in.
+const FILES: [&str; 11] =
+    ["python", "shell", "javascript", "sql", "rust", "go", "c", "java", "powershell", "files", "text"];
+
+/// The versions of what the workspace is built with.
+const LOCK: &str = "../../Cargo.lock";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=rules\ncargo:rerun-if-changed=src");
+    // Not there when the crate is built from a package: then its own version stands for its parsers'.
+    let versions = std::fs::read(LOCK).unwrap_or_default();
+    if !versions.is_empty() {
+        println!("cargo:rerun-if-changed={LOCK}");
+    }
+    let there = std::fs::read_dir("rules")?.count();
+    if there != FILES.len() {
+        return Err(format!("rules/ has {there} files; build.rs names {}", FILES.len()).into());
+    }
+    let mut packs = Vec::new();
+    for file in FILES {
+        let name = format!("{file}.yml");
+        let text = std::fs::read_to_string(Path::new("rules").join(&name))?;
+        let rules = serde_yaml_ng::Deserializer::from_str(&text)
+            .map(Rule::deserialize)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| format!("rules/{name}: {error}"))?;
+        packs.push((name, Sha256::digest(&text).to_vec(), rules));
+    }
+    let out = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: build with cargo")?;
+    std::fs::write(Path::new(&out).join("rules.json"), serde_json::to_vec(&packs)?)?;
+    println!(
+        "cargo:rustc-env=HOTCELL_GUARD_BUILD={}",
+        build(&versions, packs.iter().map(|(_, digest, _)| digest))?
+    );
+    Ok(())
+}
+
+/// The digest of all that a report depends on beside its artifact: rules, sources, and the versions of the parsers where
+/// they are known.
+fn build<'r>(versions: &[u8], rules: impl Iterator<Item = &'r Vec<u8>>) -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    rules.for_each(|digest| hash.update(digest));
+    let mut sources = Vec::new();
+    collect(Path::new("src"), &mut sources)?;
+    sources.sort();
+    for path in sources {
+        hash.update(path.to_string_lossy().as_bytes());
+        hash.update(Sha256::digest(std::fs::read(path)?));
+    }
+    hash.update(versions);
+    hash.update(env!("CARGO_PKG_VERSION"));
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, into)?;
+        } else {
+            into.push(path);
+        }
+    }
+    Ok(())
+}

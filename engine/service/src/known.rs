@@ -1,0 +1,252 @@
+//! Reports that are known: what was read before is not read again.
+//!
+//! A database of its own in the state folder, so that only its owner writes there, and whoever can write there could as
+//! well change the configuration. It is a cache: what is damaged, from another build or not a report of this very
+//! artifact is not found, and one that is damaged as a whole begins anew.
+
+use hotcell_guard::{PartState, Report, SCHEMA, Severity, Verdict};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+
+use crate::state::StateFolder;
+
+/// The database in the state folder.
+pub const DATABASE: &str = "readings.db";
+/// Its form (`PRAGMA user_version`).
+const VERSION: i64 = 1;
+/// Its size: 64 MiB in pages of 4 KiB, some 80,000 files without findings. When it is full the older half goes.
+const PAGES: u32 = 16 * 1024;
+/// The longest report that is kept, in bytes.
+const LONGEST: usize = 64 * 1024;
+/// The most that one scan leaves, in bytes.
+const MOST_AT_ONCE: usize = 16 << 20;
+/// How long another process may hold it: nobody waits longer for what could as well be read.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What a report depends on, as a digest.
+pub type Key = [u8; 32];
+
+/// Reports of earlier scans, and those of this one.
+#[derive(Debug)]
+pub struct Known {
+    database: Connection,
+    new: Vec<(Key, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Known {
+    /// Opens it; `None`, and a word in the log, when it cannot be used.
+    #[must_use]
+    pub fn open(state: &StateFolder) -> Option<Self> {
+        Self::sized(state, PAGES)
+    }
+
+    fn sized(state: &StateFolder, pages: u32) -> Option<Self> {
+        let opened = connect(state, pages).or_else(|error| {
+            let damaged = matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
+            );
+            if !damaged {
+                return Err(error);
+            }
+            for end in ["", "-wal", "-shm"] {
+                let _ = state.dir().remove_file(format!("{DATABASE}{end}"));
+            }
+            connect(state, pages)
+        });
+        match opened {
+            Ok(database) => Some(Self { database, new: Vec::new(), bytes: 0 }),
+            Err(error) => {
+                tracing::debug!("known reports cannot be used: {error}");
+                None
+            }
+        }
+    }
+
+    /// The report of an artifact with this digest and size.
+    #[must_use]
+    pub fn find(&self, key: &Key, sha256: &str, bytes: usize) -> Option<Report> {
+        let row = || {
+            let mut statement = self.database.prepare_cached("SELECT report FROM reports WHERE key = ?1")?;
+            statement.query_row([key], |row| row.get::<_, Vec<u8>>(0)).optional()
+        };
+        let row: Vec<u8> = row().ok()??;
+        let (seal, text) = row.split_at_checked(32)?;
+        if seal != sealed(key, text) {
+            return None;
+        }
+        let report: Report = serde_json::from_slice(text).ok()?;
+        let own = report.artifact.sha256 == sha256
+            && report.artifact.bytes == bytes as u64
+            && report.coverage.bytes_total == bytes as u64;
+        (own && is_sound(&report)).then_some(report)
+    }
+
+    /// Remembers a report until [`Known::write`].
+    pub fn add(&mut self, key: Key, report: &Report) {
+        let Ok(text) = serde_json::to_vec(report) else { return };
+        if is_sound(report) && text.len() <= LONGEST && self.bytes + text.len() <= MOST_AT_ONCE {
+            self.bytes += text.len();
+            let mut row = sealed(&key, &text).to_vec();
+            row.extend(text);
+            self.new.push((key, row));
+        }
+    }
+
+    /// Writes what is new.
+    pub fn write(&mut self) {
+        let new = std::mem::take(&mut self.new);
+        if new.is_empty() {
+            return;
+        }
+        let _ = self.database.execute_batch("ROLLBACK");
+        let mut written = self.insert(&new);
+        if written.as_ref().is_err_and(|e| e.sqlite_error_code() == Some(ErrorCode::DiskFull)) {
+            let older = "DELETE FROM reports WHERE seq <= (SELECT (min(seq) + max(seq)) / 2 FROM reports)";
+            written = self.database.execute(older, []).and_then(|_| self.insert(&new));
+        }
+        if let Err(error) = written {
+            tracing::debug!("what was read is not remembered: {error}");
+        }
+    }
+
+    fn insert(&mut self, new: &[(Key, Vec<u8>)]) -> rusqlite::Result<()> {
+        let all = self.database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        {
+            let mut one = all.prepare("INSERT OR REPLACE INTO reports (key, report) VALUES (?1, ?2)")?;
+            for (key, row) in new {
+                one.execute(params![key, row])?;
+            }
+        }
+        all.commit()
+    }
+}
+
+fn connect(state: &StateFolder, pages: u32) -> rusqlite::Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    if let Err(error) = state.touch(DATABASE) {
+        tracing::debug!("{error}");
+    }
+    let database = Connection::open_with_flags(state.path().join(DATABASE), flags)?;
+    database.busy_timeout(PATIENCE)?;
+    let form: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if form != VERSION {
+        database.execute_batch(&format!(
+            "PRAGMA journal_mode = WAL;
+             BEGIN IMMEDIATE;
+             DROP TABLE IF EXISTS reports;
+             CREATE TABLE reports (seq INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE, report BLOB NOT NULL) STRICT;
+             PRAGMA user_version = {VERSION};
+             COMMIT;"
+        ))?;
+    }
+    // What a loss of power destroys is found to be damaged, and read again. One transaction for all look-ups.
+    database.execute_batch(&format!("PRAGMA synchronous = OFF; PRAGMA max_page_count = {pages}; BEGIN;"))?;
+    Ok(database)
+}
+
+/// A digest of a report and what it is of: damage is noticed.
+fn sealed(key: &Key, text: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(key).chain_update(text).finalize().into()
+}
+
+/// Whether a report's verdict is not better than what else it says.
+fn is_sound(report: &Report) -> bool {
+    let unread = || {
+        report.coverage.parts.iter().any(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly))
+    };
+    let worst = report.findings.iter().map(|f| f.severity).max().unwrap_or(Severity::Note);
+    let least = match worst {
+        Severity::Critical => Verdict::Quarantine,
+        _ if unread() => Verdict::Incomplete,
+        Severity::Warning => Verdict::Review,
+        Severity::Note => Verdict::Allow,
+    };
+    report.schema == SCHEMA && !report.coverage.parts.is_empty() && report.verdict >= least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_guard::{Artifact, Limits, Pack, scan};
+
+    fn folder() -> (tempfile::TempDir, StateFolder) {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("state")).unwrap();
+        (dir, state)
+    }
+
+    fn report(text: &str) -> Report {
+        scan(&Pack::builtin().unwrap(), &Limits::default(), &Artifact::new("a.py", text))
+    }
+
+    fn find(known: &Known, key: u8, report: &Report) -> Option<Report> {
+        let bytes = usize::try_from(report.artifact.bytes).unwrap();
+        known.find(&[key; 32], &report.artifact.sha256, bytes)
+    }
+
+    #[test]
+    fn what_was_written_is_found_by_its_key_alone() {
+        let (_dir, state) = folder();
+        let (good, bad) = (report("print(1)\n"), report("import shutil\nshutil.rmtree('/home')\n"));
+        let mut known = Known::open(&state).unwrap();
+        known.add([1; 32], &good);
+        known.add([2; 32], &bad);
+        known.write();
+        let known = Known::open(&state).unwrap();
+        assert_eq!(find(&known, 1, &good), Some(good.clone()));
+        assert_eq!(find(&known, 2, &bad), Some(bad.clone()));
+        assert_eq!(find(&known, 3, &good), None);
+        assert_eq!(find(&known, 1, &bad), None, "another artifact's");
+    }
+
+    #[test]
+    fn what_is_damaged_or_foreign_is_not_found() {
+        let (_dir, state) = folder();
+        let bad = report("import shutil\nshutil.rmtree('/home')\n");
+        let forged = Report { verdict: Verdict::Allow, ..bad.clone() };
+        let text = serde_json::to_vec(&forged).unwrap();
+        let honest = serde_json::to_vec(&bad).unwrap();
+        let with_seal = |key: [u8; 32], text: &[u8]| [&sealed(&key, text)[..], text].concat();
+        let known = Known::open(&state).unwrap();
+        known.database.execute_batch("ROLLBACK").unwrap();
+        for (key, row) in [
+            (1_u8, with_seal([1; 32], &text)),
+            (2, [&[0; 32][..], &honest].concat()),
+            (3, with_seal([9; 32], &honest)),
+            (4, b"short".to_vec()),
+            (5, with_seal([5; 32], b"{}")),
+            (6, with_seal([6; 32], &honest)),
+        ] {
+            known
+                .database
+                .execute("INSERT INTO reports (key, report) VALUES (?1, ?2)", params![[key; 32], row])
+                .unwrap();
+        }
+        assert_eq!((1..=6).filter(|key| find(&known, *key, &bad).is_some()).collect::<Vec<_>>(), [6]);
+        drop(known);
+        std::fs::write(state.path().join(DATABASE), "no database").unwrap();
+        let known = Known::open(&state).unwrap();
+        assert_eq!(find(&known, 6, &bad), None);
+    }
+
+    #[test]
+    fn it_is_bounded_and_the_newest_stay() {
+        let (_dir, state) = folder();
+        let report = report("print(1)\n");
+        let key = |n: u32| -> Key { Sha256::digest(n.to_le_bytes()).into() };
+        for round in 0..20 {
+            let mut known = Known::sized(&state, 64).unwrap();
+            (0..40).for_each(|n| known.add(key(round * 40 + n), &report));
+            known.write();
+        }
+        let size = std::fs::metadata(state.path().join(DATABASE)).unwrap().len();
+        assert!(size <= 64 * 4096, "{size}");
+        let known = Known::open(&state).unwrap();
+        let there = |n| known.find(&key(n), &report.artifact.sha256, 9).is_some();
+        assert!(there(799) && !there(0));
+    }
+}

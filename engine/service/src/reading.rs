@@ -1,0 +1,272 @@
+//! Reading artifacts as a whole: what is known is looked up, what is not goes to a reader, and a service keeps its readers
+//! for the next time.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hotcell_guard::{Artifact, BUILD, Limits, Report, is_repeatable};
+use hotcell_sandbox::Confinement;
+use sha2::{Digest, Sha256};
+
+use crate::known::{Key, Known};
+use crate::reader::{Reader, Rules, Span, lost};
+use crate::state::StateFolder;
+
+/// Readers that wait for work.
+const MOST_IDLE: usize = 2;
+
+/// What is kept between one scan and the next. Clones share it; by default it is nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Reading(Option<Arc<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    /// Where known reports are.
+    state: PathBuf,
+    /// Readers of a service, with what they were started for; `None` where one scan is all.
+    idle: Option<Mutex<Vec<(Kind, Reader)>>>,
+}
+
+/// What a reader can be used for again: rules, and how it is confined.
+type Kind = (Key, Vec<Confinement>);
+
+impl PartialEq for Reading {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_ref().map(Arc::as_ptr) == other.0.as_ref().map(Arc::as_ptr)
+    }
+}
+
+impl Eq for Reading {}
+
+impl Reading {
+    /// Known reports lie in this state folder.
+    #[must_use]
+    pub fn once(state: &Path) -> Self {
+        Self(Some(Arc::new(Kept { state: state.to_owned(), idle: None })))
+    }
+
+    /// The same, and readers stay for the next scan, until [`Reading::close`].
+    #[must_use]
+    pub fn lasting(state: &Path) -> Self {
+        Self(Some(Arc::new(Kept { state: state.to_owned(), idle: Some(Mutex::default()) })))
+    }
+
+    /// Begins a scan. Starts nothing yet.
+    #[must_use]
+    pub fn begin(&self, rules: Rules, confinements: &[Confinement]) -> Scan {
+        let known = self.0.as_ref().and_then(|kept| match StateFolder::open(&kept.state) {
+            Ok(state) => Known::open(&state),
+            Err(error) => {
+                tracing::debug!("known reports cannot be used: {error}");
+                None
+            }
+        });
+        let mut base = Sha256::new();
+        base.update(BUILD);
+        base.update(format!("{:?}", Limits::default()));
+        for (name, text) in &rules {
+            field(&mut base, name.as_bytes());
+            field(&mut base, text.as_bytes());
+        }
+        let kind = (base.clone().finalize().into(), confinements.to_vec());
+        Scan { reading: self.clone(), rules, kind, base, known, found: false, reader: None }
+    }
+
+    fn take(&self, kind: &Kind) -> Option<Reader> {
+        let mut idle = self.idle()?;
+        let at = idle.iter().position(|(own, _)| own == kind)?;
+        Some(idle.swap_remove(at).1)
+    }
+
+    /// Keeps a reader that nothing happened to; the one that waits longest goes.
+    fn put(&self, kind: Kind, reader: Reader) {
+        if reader.has_lost() {
+            return;
+        }
+        let oldest = self.idle().and_then(|mut idle| {
+            idle.push((kind, reader));
+            (idle.len() > MOST_IDLE).then(|| idle.remove(0))
+        });
+        drop(oldest);
+    }
+
+    fn idle(&self) -> Option<std::sync::MutexGuard<'_, Vec<(Kind, Reader)>>> {
+        let idle = self.0.as_ref()?.idle.as_ref()?;
+        Some(idle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends the readers that wait.
+    pub fn close(&self) {
+        let all = self.idle().map(|mut idle| std::mem::take(&mut *idle));
+        drop(all);
+    }
+
+    fn span(&self) -> Span {
+        if self.idle().is_some() { Span::Lasting } else { Span::OneScan }
+    }
+}
+
+/// One scan. It ends with [`Scan::end`].
+#[derive(Debug)]
+pub struct Scan {
+    reading: Reading,
+    rules: Rules,
+    kind: Kind,
+    /// What every key begins with: build, limits, rules.
+    base: Sha256,
+    known: Option<Known>,
+    /// Something was known under these rules, so they are sound.
+    found: bool,
+    /// The reader, or why there is none, once one was needed.
+    reader: Option<Result<Reader, String>>,
+}
+
+impl Scan {
+    /// Reads one artifact. What cannot be read is in the report.
+    pub fn read(&mut self, artifact: &Artifact) -> Report {
+        let digest = Sha256::digest(&artifact.bytes);
+        let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = self.key(artifact, &digest);
+        let known = self.known.as_ref().and_then(|known| known.find(&key, &sha256, artifact.bytes.len()));
+        if let Some(mut report) = known {
+            self.found = true;
+            report.artifact.names = vec![artifact.name.clone()];
+            return report;
+        }
+        let mut report = match self.reader() {
+            Ok(reader) => reader.read(artifact),
+            Err(why) => lost(artifact, why),
+        };
+        report.artifact.sha256 = sha256;
+        if !is_repeatable(&report) {
+            self.known = None;
+        }
+        if let Some(known) = &mut self.known {
+            known.add(key, &report);
+        }
+        report
+    }
+
+    /// What a report of an artifact depends on. Its whole name does: parts are called by it.
+    fn key(&self, artifact: &Artifact, digest: &[u8]) -> Key {
+        let mut hash = self.base.clone();
+        hash.update(digest);
+        field(&mut hash, artifact.language.map_or("", hotcell_guard::Language::name).as_bytes());
+        field(&mut hash, artifact.name.as_bytes());
+        hash.finalize().into()
+    }
+
+    fn reader(&mut self) -> Result<&Reader, &str> {
+        let reader = self.reader.get_or_insert_with(|| match self.reading.take(&self.kind) {
+            Some(reader) => Ok(reader),
+            None => Reader::start(self.rules.clone(), &self.kind.1, self.reading.span()),
+        });
+        reader.as_ref().map_err(|why| &**why)
+    }
+
+    /// Ends the scan: what was read is remembered, unless anything went wrong with a reader, and the reader is kept or
+    /// ended.
+    ///
+    /// # Errors
+    /// Why nothing could be read: no sandbox, or a rule that is wrong.
+    pub fn end(mut self) -> Result<(), String> {
+        // Rules of the user's own are wrong also where there is nothing to read.
+        if !self.rules.is_empty() && !self.found {
+            let _ = self.reader();
+        }
+        match self.reader.take() {
+            None => Ok(()),
+            Some(Err(why)) => Err(why),
+            Some(Ok(reader)) => {
+                if let Some(mut known) = self.known.take().filter(|_| !reader.has_lost()) {
+                    known.write();
+                }
+                self.reading.put(self.kind, reader);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn field(hash: &mut Sha256, bytes: &[u8]) {
+    hash.update((bytes.len() as u64).to_le_bytes());
+    hash.update(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_guard::{Language, Verdict};
+
+    const HOSTILE: &str = "import shutil\nshutil.rmtree('/home')\n";
+
+    /// Reads artifacts; whether a reader was needed.
+    fn read(reading: &Reading, rules: &Rules, artifacts: &[Artifact]) -> (Vec<Report>, bool) {
+        let mut scan = reading.begin(rules.clone(), &[Confinement::Namespaces]);
+        let reports = artifacts.iter().map(|a| scan.read(a)).collect();
+        let asked = scan.reader.is_some();
+        scan.end().unwrap();
+        (reports, asked)
+    }
+
+    #[test]
+    fn what_was_read_is_not_read_again() {
+        let state = tempfile::tempdir().unwrap();
+        let reading = Reading::once(&state.path().join("state"));
+        let artifacts = [Artifact::new("a.py", "print(1)\n"), Artifact::new("b.py", HOSTILE)];
+        let (first, asked) = read(&reading, &Rules::new(), &artifacts);
+        assert!(asked);
+        assert_eq!(first[1].verdict, Verdict::Quarantine);
+        assert_eq!(read(&reading, &Rules::new(), &artifacts), (first.clone(), false));
+        let cold = Reading::default();
+        assert_eq!(read(&cold, &Rules::new(), &artifacts), (first.clone(), true));
+        assert_eq!(read(&cold, &Rules::new(), &artifacts), (first, true));
+    }
+
+    #[test]
+    fn another_name_language_content_or_rule_is_read() {
+        let state = tempfile::tempdir().unwrap();
+        let reading = Reading::once(&state.path().join("state"));
+        let plain = Artifact::new("a", "print(1)\n");
+        let none = Rules::new();
+        assert!(read(&reading, &none, std::slice::from_ref(&plain)).1);
+        for other in [
+            Artifact::new("setup.py", "print(1)\n"),
+            plain.clone().run_as(Language::Python),
+            Artifact::new("a", "print(2)\n"),
+        ] {
+            assert!(read(&reading, &none, std::slice::from_ref(&other)).1, "{other:?}");
+            assert!(!read(&reading, &none, &[other]).1);
+        }
+        let rule = "id: own.x\nlanguage: Python\nseverity: warning\nmessage: m\nmetadata:\n  capability: c\n  \
+                    positive: ['import zz\n\n  zz.run()', 'import zz as y\n\n  y.run()']\n  benign: ['zz = 1', 'zz = 2']\n\
+                    match:\n  call: [zz.run]\n";
+        let rules = vec![("own.yml".to_owned(), rule.to_owned())];
+        assert!(read(&reading, &rules, std::slice::from_ref(&plain)).1);
+        assert!(!read(&reading, &rules, &[plain]).1);
+    }
+
+    #[test]
+    fn wrong_rules_are_told_also_where_nothing_is_read() {
+        let scan = Reading::default().begin(vec![("a.yml".to_owned(), "id: [".to_owned())], &[]);
+        assert!(scan.end().is_err());
+    }
+
+    #[test]
+    fn a_service_keeps_two_readers_at_most() {
+        let state = tempfile::tempdir().unwrap();
+        let reading = Reading::lasting(state.path());
+        let begin = || reading.begin(Rules::new(), &[Confinement::Namespaces]);
+        let mut scans = [begin(), begin(), begin()];
+        for (at, scan) in scans.iter_mut().enumerate() {
+            scan.read(&Artifact::new("a.py", format!("print({at})\n")));
+        }
+        scans.into_iter().for_each(|scan| scan.end().unwrap());
+        assert_eq!(reading.idle().unwrap().len(), MOST_IDLE);
+        let other = (begin().kind.0, vec![Confinement::LandlockOnly]);
+        assert!(reading.take(&other).is_none());
+        assert!(reading.take(&begin().kind).is_some());
+        reading.close();
+        assert!(reading.idle().unwrap().is_empty());
+    }
+}
