@@ -11,8 +11,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, NetworkName, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
+use hotcell_service::changes::Keep;
 use hotcell_service::config::{EnvSetting, Settings, parse_layers};
 use hotcell_service::guard::Mode;
+use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 
 const STYLES: Styles =
@@ -70,6 +72,12 @@ pub enum Command {
     Scan(Box<ScanArgs>),
     /// Say what this host can enforce, found out by trying
     Doctor,
+    /// Project trees that stay between runs; the original is never written but by commit
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Workspace {
+        #[command(subcommand)]
+        command: WorkspaceCommand,
+    },
     /// Show the history of runs
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Runs {
@@ -78,7 +86,7 @@ pub enum Command {
     },
     /// Print the JSON Schema of an output
     Schema {
-        /// outcome, test_report, scan, runs, doctor or error
+        /// outcome, test_report, scan, runs, workspace, workspaces, doctor or error
         name: String,
     },
     /// Let agents save, run and test code here: an MCP server
@@ -117,6 +125,97 @@ pub struct ScanArgs {
     pub no_cache: bool,
 }
 
+/// `hotcell workspace …`
+#[derive(Debug, Subcommand)]
+pub enum WorkspaceCommand {
+    /// Make one: empty, over a folder, or from an archive or bundle; prints its id
+    Create {
+        /// A folder, which stays as it is
+        #[arg(value_name = "DIR", conflicts_with_all = ["archive", "bundle"], value_parser = OsStringValueParser::new().try_map(path))]
+        folder: Option<PathBuf>,
+        /// A tar (also compressed) or zip archive
+        #[arg(long, value_name = "FILE", conflicts_with = "bundle")]
+        archive: Option<PathBuf>,
+        /// What `git bundle create` wrote
+        #[arg(long, value_name = "FILE")]
+        bundle: Option<PathBuf>,
+    },
+    /// List workspaces, or the files of one
+    List {
+        /// One of them
+        id: Option<String>,
+    },
+    /// Write a file from standard input
+    Write {
+        /// The workspace
+        id: String,
+        /// Path below it
+        path: PathBuf,
+        /// The file can be executed
+        #[arg(long)]
+        executable: bool,
+    },
+    /// Print a file
+    Read {
+        /// The workspace
+        id: String,
+        /// Path below it
+        path: PathBuf,
+    },
+    /// Delete a file or folder in the workspace
+    Delete {
+        /// The workspace
+        id: String,
+        /// Path below it
+        path: PathBuf,
+    },
+    /// Print what it changed
+    Diff {
+        /// The workspace
+        id: String,
+    },
+    /// Take its changes over into the folder that it was made from
+    Commit {
+        /// The workspace
+        id: String,
+        /// Also files that your other tools run or believe (.git/hooks, .vscode …)
+        #[arg(long)]
+        allow_protected: bool,
+    },
+    /// Forget its changes
+    Discard {
+        /// The workspace
+        id: String,
+        /// Only those since this snapshot
+        #[arg(long, value_name = "SNAPSHOT")]
+        to: Option<String>,
+    },
+    /// Keep its present state under a name
+    Snapshot {
+        /// The workspace
+        id: String,
+        /// The name
+        name: String,
+    },
+    /// Make another that begins where this one is; prints its id
+    Fork {
+        /// The workspace
+        id: String,
+    },
+    /// Write its files as a tar archive
+    Export {
+        /// The workspace
+        id: String,
+        /// A new file [default: stdout]
+        file: Option<PathBuf>,
+    },
+    /// Remove it; the folder that it was made from stays
+    Remove {
+        /// The workspace
+        id: String,
+    },
+}
+
 /// `hotcell runs …`
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
@@ -147,6 +246,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = "What it sees")]
     pub stdin: Option<OsString>,
     #[command(flatten)]
+    pub keep: KeepArgs,
+    #[command(flatten)]
     pub sandbox: SandboxArgs,
     /// The source, with --lang
     #[arg(value_name = "FILE", hide = true)]
@@ -154,6 +255,42 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", last = true, hide = true)]
     pub program: Vec<OsString>,
+}
+
+/// What becomes of the changes in a workspace.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "What it changed")]
+pub struct KeepArgs {
+    /// Print what it changed in the workspace
+    #[arg(long)]
+    pub diff: bool,
+    /// Take the changes over into DIR when it ends with 0
+    #[arg(long)]
+    pub commit: bool,
+    /// With --commit: also files that your other tools run or believe (.git/hooks, .vscode …)
+    #[arg(long)]
+    pub allow_protected: bool,
+}
+
+impl KeepArgs {
+    /// As the service takes them.
+    ///
+    /// # Errors
+    /// Options that mean nothing together.
+    pub fn keep(self, workspace: bool) -> Result<Keep, ErrorReport> {
+        let Self { diff, commit, allow_protected } = self;
+        let bad = |option: &str, why: &str, hint: &str| {
+            Err(ErrorReport::new(Code::Usage, format!("{option} {why}")).field(option).hint(hint))
+        };
+        match (workspace, diff, commit, allow_protected) {
+            (false, true, _, _) => bad("--diff", "needs a workspace", "name one with --workspace DIR"),
+            (false, _, true, _) => bad("--commit", "needs a workspace", "name one with --workspace DIR"),
+            (_, _, false, true) => {
+                bad("--allow-protected", "means nothing without --commit", "add --commit or take it out")
+            }
+            _ => Ok(Keep { diff, commit, allow_protected }),
+        }
+    }
 }
 
 /// `hotcell test`.

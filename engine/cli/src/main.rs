@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod changes_text;
 mod exit;
 mod log;
 mod mcp;
@@ -16,6 +17,7 @@ mod streams;
 mod test;
 mod test_text;
 mod usage;
+mod workspace;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +33,7 @@ use hotcell_service::reader;
 use hotcell_service::reading::Reading;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
+use hotcell_service::workspaces;
 
 use crate::args::{Cli, Command, Common};
 
@@ -73,6 +76,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Test(args) => test::test(&common, &args),
         Command::Scan(args) => Ok(scan::scan(&common, &args)),
         Command::Doctor => examine(&common),
+        Command::Workspace { command } => Ok(workspace::workspace(&common, &command)),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Schema { name } => Ok(schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),
@@ -178,7 +182,8 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 6] = ["outcome", "test_report", "scan", "runs", "doctor", "error"];
+const SCHEMAS: [&str; 8] =
+    ["outcome", "test_report", "scan", "runs", "workspace", "workspaces", "doctor", "error"];
 
 /// `hotcell schema NAME`.
 fn schema(name: &str, json: bool) -> u8 {
@@ -191,6 +196,8 @@ fn schema(name: &str, json: bool) -> u8 {
         }
         "scan" => (schemars::schema_for!(hotcell_guard::Report), hotcell_guard::SCHEMA),
         "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
+        "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
+        "workspaces" => (schemars::schema_for!(workspaces::WorkspaceList), workspaces::LIST_SCHEMA),
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {

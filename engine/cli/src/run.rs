@@ -5,23 +5,25 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Engine, Limits, Running};
+use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running};
 use hotcell_service::config::Merged;
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::{LONGEST_SOURCE, Language, Prepared, RunRequest, Source, What};
 use hotcell_service::state::{StateChoice, StateFolder};
+use hotcell_service::workspaces;
+use hotcell_workspace::store::Workspace;
 
 use crate::args::{Common, RunArgs};
 use crate::{
-    configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text, state, streams,
-    usage,
+    changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
+    state, streams, usage, workspace,
 };
 
 /// How long the rest of a sandbox may take to go away after the answer.
@@ -30,25 +32,46 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Runs the command; its exit status.
 pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let cwd = current_folder();
-    let (merged, request, choice, input) = match begin(common, args, &cwd) {
+    // A workspace that stays is held until the run has ended.
+    let named = args.workspace.as_deref().filter(|w| workspaces::is_id(w)).and_then(Path::to_str);
+    let store = match named.map(|_| workspace::open(common)).transpose() {
+        Ok(store) => store,
+        Err(report) => return Ok(usage::fail(&report, common.json)),
+    };
+    let mut kept = match store.as_ref().zip(named).map(|(store, id)| store.take(id)).transpose() {
+        Ok(kept) => kept,
+        Err(error) => return Ok(usage::fail(&workspaces::report(&error), common.json)),
+    };
+    let (merged, request, choice, input) = match begin(common, args, kept.as_ref(), &cwd) {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = Stored::begin(typed(args));
-    let roots = [Some(Path::new("")), args.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+    let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     // Its launcher sets itself up while the program is looked for.
     let engine = Engine::for_one_run();
     let done = match named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
         let input = input.map_err(refused)?;
         Ok((request.prepare(merged, Surroundings::of_this_process())?, input))
     }) {
-        Err(outcome) => Done { outcome: *outcome, code: None, engine: None },
+        Err(outcome) => Done { outcome: *outcome, changed: None, code: None, engine: None },
         Ok((prepared, input)) => {
             warn_unset(&prepared.unset);
             let runtime = runtime()?;
             notes::guard(prepared.scan.as_ref(), common);
             let mut done = runtime.block_on(execute(engine, &prepared, input, common.json));
             prepared.sign(&mut done.outcome);
+            let (changed, outcome) = (done.changed.take(), &mut done.outcome);
+            match (prepared.before, &mut kept) {
+                (Some(before), None) => runtime.block_on(before.collect(changed, outcome)),
+                (Some(before), Some(kept)) => {
+                    if let Err(error) = runtime.block_on(before.collect_into(kept, changed, outcome)) {
+                        notes::say(format!("the workspace is as it was before: {error}"));
+                        done.code = Some(exit::REFUSED);
+                    }
+                }
+                (None, _) => {}
+            }
             return Ok(finish(common, &choice, &stored, done, &roots, Some(runtime)));
         }
     };
@@ -58,6 +81,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
 /// A run that has ended.
 struct Done {
     outcome: Outcome,
+    /// What it left of its workspace.
+    changed: Option<Changed>,
     /// An exit status that goes before the outcome's: nobody hears us.
     code: Option<u8>,
     engine: Option<Engine>,
@@ -70,10 +95,16 @@ type Input = Result<Option<File>, String>;
 fn begin(
     common: &Common,
     args: &RunArgs,
+    kept: Option<&Workspace<'_>>,
     cwd: &Path,
 ) -> Result<(Merged, RunRequest, StateChoice, Input), ErrorReport> {
     let what = what(args)?;
-    let project = args.workspace.as_ref().map_or_else(|| cwd.to_owned(), |w| cwd.join(w));
+    let (workspace, layers) = match kept {
+        Some(kept) => Some(kept.mount()),
+        None => args.workspace.clone().map(|w| (w, Vec::new())),
+    }
+    .unzip();
+    let project = workspace.as_ref().map_or_else(|| cwd.to_owned(), |w: &PathBuf| cwd.join(w));
     let configuration = configuration(common, Some(project))?;
     let takes_source = matches!(what, What::Source(_, Source::Text(_), _));
     if takes_source && args.stdin.as_ref().is_some_and(|s| s == "-") {
@@ -94,10 +125,12 @@ fn begin(
     let stdin = if matches!(input, Ok(Some(_))) { Stdin::Piped } else { Stdin::Null };
     let request = RunRequest {
         what,
-        workspace: args.workspace.clone(),
+        workspace,
+        layers: layers.unwrap_or_default(),
         settings: args.sandbox.settings(cwd),
         limits: Limits::default(),
         stdin,
+        keep: args.keep.keep(args.workspace.is_some())?,
     };
     let merged = request.merge(&configuration)?;
     Ok((merged, request, state(common, &configuration), input))
@@ -184,22 +217,22 @@ async fn execute(engine: Engine, prepared: &Prepared, input: Option<File>, captu
         biased;
         () = &mut interrupt => {
             let outcome = Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled");
-            return Done { outcome, code: None, engine: Some(engine) };
+            return Done { outcome, changed: None, code: None, engine: Some(engine) };
         }
         started = engine.spawn(&prepared.policy) => started,
     };
-    let (outcome, code) = match started {
+    let (Finished { outcome, changed, .. }, code) = match started {
         Err(refusal) => {
             let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
             if let Some(layer) = refusal.layer {
                 let state = hotcell_sandbox::outcome::LayerState::Unavailable(refusal.message);
                 outcome.layers.states.insert(layer, state);
             }
-            (outcome, None)
+            (Finished { outcome, home: None, changed: None }, None)
         }
         Ok(running) => follow(running, input, captured, interrupt.as_mut()).await,
     };
-    Done { outcome, code, engine: Some(engine) }
+    Done { outcome, changed, code, engine: Some(engine) }
 }
 
 async fn follow(
@@ -207,29 +240,30 @@ async fn follow(
     input: Option<File>,
     captured: bool,
     mut interrupt: std::pin::Pin<&mut impl Future<Output = ()>>,
-) -> (Outcome, Option<u8>) {
+) -> (Finished, Option<u8>) {
     if let (Some(from), Some(to)) = (input, running.stdin()) {
         streams::feed(from, to);
     }
     let canceller = running.canceller();
     let chunks = if captured { None } else { running.output() };
     let printing = chunks.map(|chunks| tokio::spawn(streams::print(chunks, canceller.clone())));
-    let mut ending = running.wait();
-    let outcome = tokio::select! {
-        outcome = &mut ending => outcome,
+    let mut ending = running.finish();
+    let finished = tokio::select! {
+        finished = &mut ending => finished,
         () = interrupt.as_mut() => {
             canceller.cancel();
             ending.await
         }
     };
-    let Some(printing) = printing else { return (outcome, None) };
+    let cancelled = finished.outcome.cause == Cause::Cancelled;
+    let Some(printing) = printing else { return (finished, None) };
     // What was printed has to be read by somebody; Ctrl-C ends the wait.
     let written = tokio::select! {
         written = printing => written.unwrap_or(Ok(())),
-        () = interrupt, if outcome.cause != Cause::Cancelled => return (outcome, Some(exit::INTERRUPTED)),
-        () = tokio::time::sleep(SETTLE), if outcome.cause == Cause::Cancelled => Ok(()),
+        () = interrupt, if !cancelled => return (finished, Some(exit::INTERRUPTED)),
+        () = tokio::time::sleep(SETTLE), if cancelled => Ok(()),
     };
-    (outcome, written.err().map(|e| exit::of_write_error(&e)))
+    (finished, written.err().map(|e| exit::of_write_error(&e)))
 }
 
 /// Gives the answer; then remembers the run while the rest of the sandbox goes away.
@@ -241,7 +275,7 @@ fn finish(
     roots: &[&Path],
     runtime: Option<tokio::runtime::Runtime>,
 ) -> u8 {
-    let Done { outcome, code, engine } = done;
+    let Done { outcome, code, engine, .. } = done;
     let mut code = code.unwrap_or_else(|| exit::of_outcome(&outcome));
     if common.json {
         code = printed(exit::print_json(&outcome), code);
@@ -249,6 +283,7 @@ fn finish(
     // Who no longer reads the output has left: nothing more to say.
     if code != exit::UNHEARD {
         scan_text::frames_of(&outcome, roots, common);
+        code = changes_text::show(&outcome, common).unwrap_or(code);
         notes::after_run(&outcome, &stored.id, common);
     }
     remember_or_warn(choice, stored, &outcome);

@@ -108,6 +108,35 @@ fn read(path: &Path, limits: &Limits, follow: bool) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Where a file stands, of the places whose files are not read one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere in particular: it is read.
+    Ordinary,
+    /// In git's own folder.
+    History,
+    /// In this folder of installed packages.
+    Packages(std::path::PathBuf),
+    /// Byte code that an interpreter has kept of a source beside it.
+    Cache,
+}
+
+/// Where a file of a view stands that is not a folder of this system. `path` is relative, and `is_there` says what else
+/// the view has.
+#[must_use]
+pub fn place(path: &Path, is_there: &dyn Fn(&Path) -> bool) -> Place {
+    let named = |folder: &Path, name: &str| folder.file_name().is_some_and(|n| n == name);
+    for folder in path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+        if named(folder, ".git") && is_there(&folder.join("objects")) {
+            return Place::History;
+        }
+        if named(folder, "node_modules") || is_there(&folder.join("pyvenv.cfg")) {
+            return Place::Packages(folder.to_owned());
+        }
+    }
+    if source_of_cache(path).is_some_and(|source| is_there(&source)) { Place::Cache } else { Place::Ordinary }
+}
+
 /// git's own folder: objects and hooks that nothing runs but git, which a sandbox does not offer the project's to.
 fn is_history(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == ".git") && path.join("objects").is_dir()
@@ -120,24 +149,30 @@ fn is_packages(path: &Path) -> bool {
 
 /// Byte code that an interpreter has kept of a source beside it.
 fn is_cache(path: &Path) -> bool {
-    let Some((folder, name)) = path.parent().zip(path.file_name().and_then(|n| n.to_str())) else {
-        return false;
-    };
-    let Some(module) = name.strip_suffix(".pyc").and_then(|n| n.split('.').next()) else { return false };
-    folder.file_name().is_some_and(|f| f == "__pycache__")
-        && folder.with_file_name(format!("{module}.py")).is_file()
+    source_of_cache(path).is_some_and(|source| source.is_file())
+}
+
+fn source_of_cache(path: &Path) -> Option<std::path::PathBuf> {
+    let (folder, name) = path.parent().zip(path.file_name().and_then(|n| n.to_str()))?;
+    let module = name.strip_suffix(".pyc")?.split('.').next()?;
+    folder.file_name().filter(|f| *f == "__pycache__")?;
+    Some(folder.with_file_name(format!("{module}.py")))
 }
 
 /// The language under which kept byte code stands in a report.
 pub const PYTHON_CACHE: &str = "python cache";
 
-fn cache(name: &str) -> Report {
+/// The report of byte code that is not read, because the run is told not to use it.
+#[must_use]
+pub fn cache(name: &str) -> Report {
     let mut report = unread(name, PartState::Inert, Verdict::Allow);
     report.coverage.parts[0].language = PYTHON_CACHE.to_owned();
     report
 }
 
-fn packages_unread(name: &str) -> Report {
+/// The report of installed packages that are not read.
+#[must_use]
+pub fn packages_unread(name: &str) -> Report {
     let mut report = unread(
         name,
         PartState::Skipped("installed packages; scan the folder itself to read them".to_owned()),

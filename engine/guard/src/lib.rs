@@ -15,7 +15,7 @@
 
 mod artifact;
 mod decode;
-mod folder;
+pub mod folder;
 mod hidden;
 mod ingest;
 mod javascript;

@@ -113,7 +113,7 @@ impl Home {
         Ok(files)
     }
 
-    fn open(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, CollectError> {
+    pub(crate) fn open(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, CollectError> {
         open(&self.folder, path, flags).map_err(|errno| match errno {
             Errno::ENOENT => CollectError::Missing(path.to_owned()),
             // A link, another mount, a way out, or a pipe that nobody reads.
@@ -126,7 +126,7 @@ impl Home {
 }
 
 /// Opens below a folder; a pipe does not hold it up. `openat2(2)`
-fn open(at: impl AsFd, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+pub(crate) fn open(at: impl AsFd, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     let resolve = ResolveFlag::RESOLVE_BENEATH
         | ResolveFlag::RESOLVE_NO_SYMLINKS
         | ResolveFlag::RESOLVE_NO_MAGICLINKS

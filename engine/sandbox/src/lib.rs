@@ -71,7 +71,7 @@ pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
 pub use plan::Refusal;
 pub use policy::{Bind, Confinement, Job, Limits, Network, Policy, ProcView, Shape, Stdin, danger};
-pub use running::{Canceller, Finished, Running, StdinWriter};
+pub use running::{Canceller, Changed, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;
 pub use supervise::Chunk;
 pub use units::Bytes;

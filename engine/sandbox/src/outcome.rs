@@ -296,6 +296,28 @@ pub enum ChangeKind {
     TypeChanged,
 }
 
+/// Changes taken over into the original of a workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Commit {
+    /// How many paths were taken over.
+    pub done: u64,
+    /// Paths that were not, and why.
+    pub left: Vec<LeftOut>,
+    /// Why nothing, or not all, was taken over; `null` when it was.
+    pub error: Option<String>,
+    /// Paths that somebody else changed since the program saw them.
+    pub conflicts: Vec<String>,
+}
+
+/// A change that was not taken over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// Path below the workspace.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
@@ -327,8 +349,12 @@ pub struct Outcome {
     pub mounts: Vec<Mount>,
     /// Where the time went.
     pub timings_us: Timings,
-    /// Changes in the workspace; `null` where they are not collected.
+    /// Changes in the workspace, the first 10,000 by path; `null` where they are not collected.
     pub changes: Option<Vec<Change>>,
+    /// The changes as a unified diff; `null` where it was not asked for.
+    pub diff: Option<String>,
+    /// What became of the changes that were to be taken over into the original; `null` where nobody asked.
+    pub commit: Option<Commit>,
     /// The guard's report; `null` where nothing was scanned.
     pub scan: Option<serde_json::Value>,
 }
@@ -353,6 +379,8 @@ impl Outcome {
             mounts: Vec::new(),
             timings_us: Timings::default(),
             changes: None,
+            diff: None,
+            commit: None,
             scan: None,
         }
     }

@@ -206,6 +206,11 @@ pub struct Job {
     #[schemars(with = "Option<String>")]
     #[serde(with = "os_text::option_path")]
     pub workspace: Option<PathBuf>,
+    /// Folders laid over the workspace, the topmost first: what earlier runs changed, in the form of an overlay's upper
+    /// layer (`user.overlay` attributes). At most 8; read, never written.
+    #[schemars(with = "Vec<String>")]
+    #[serde(with = "os_text::paths")]
+    pub layers: Vec<PathBuf>,
     /// Further host files and folders.
     pub binds: Vec<Bind>,
     /// Read-only prefixes of toolchains, mounted at the same path inside.

@@ -1,16 +1,21 @@
 //! A job under way, as the caller sees it: its streams, its end, a way to stop it.
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use crate::home::Home;
+use crate::home::{self, Home};
 use crate::outcome::Outcome;
 use crate::plain::Scratch;
 use crate::plan::Refusal;
+use crate::policy::{PROJECT, PROJECT_NAME};
 use crate::shared::{Cleaning, Shared, Slot, refused};
 use crate::supervise::{Chunk, Ends, Remains, Stop, Task, supervise};
 use crate::{BoxFuture, root, sys};
@@ -39,6 +44,36 @@ pub struct Finished {
     pub outcome: Outcome,
     /// The files that it left in its home folder; none where nothing ran.
     pub home: Option<Home>,
+    /// What it changed in its workspace; none without a workspace, and where nothing ran.
+    pub changed: Option<Changed>,
+}
+
+/// What a run changed in its workspace: a folder of the program's making, so hostile. Its memory is held until this value
+/// is dropped.
+#[derive(Debug)]
+pub struct Changed {
+    /// The folder.
+    pub folder: OwnedFd,
+    /// It is the whole workspace, because the kernel could only copy it; else an overlay's upper layer, in which what was
+    /// deleted is a character device 0/0 and a folder that replaced another has the attribute `user.overlay.opaque`.
+    pub whole: bool,
+    /// Process 1, which ends after all others.
+    init: Option<OwnedFd>,
+    /// Without a root of its own, the folder is the host's and goes with the last of these.
+    _plain: Option<Arc<Scratch>>,
+}
+
+impl Changed {
+    /// Waits until nothing of the run is alive that could change the folder.
+    ///
+    /// # Errors
+    /// When it lives for 10 s more, which no ended tree does.
+    pub async fn settle(&mut self) -> std::io::Result<()> {
+        let Some(init) = self.init.take() else { return Ok(()) };
+        let gone = sys::readiness(init)?;
+        drop(tokio::time::timeout(Duration::from_secs(10), gone.readable()).await??);
+        Ok(())
+    }
 }
 
 impl std::fmt::Debug for Ends {
@@ -93,7 +128,11 @@ impl Running {
         Box::pin(async move {
             (self.stdin, self.events) = (None, None);
             let guard = StopOnDrop(Some(Arc::clone(&self.stop)));
-            let nothing = |why: String| Finished { outcome: refused(&Refusal::internal(why)), home: None };
+            let nothing = |why: String| Finished {
+                outcome: refused(&Refusal::internal(why)),
+                home: None,
+                changed: None,
+            };
             let finished = match self.handle.take() {
                 Some(handle) => {
                     handle.await.unwrap_or_else(|e| nothing(format!("following the run failed: {e}")))
@@ -168,9 +207,26 @@ async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, he
     let (outcome, mut remains) = supervise(ends, task, stop).await;
     let (slot, scratch) = held;
     let plain = scratch.map(Arc::new);
-    let home = Home::of(remains.scratch.take().as_ref(), plain.clone());
+    let top = remains.scratch.take();
+    let home = Home::of(top.as_ref(), plain.clone());
+    let changed = changed(&outcome, top.as_ref(), home.as_ref()).map(|(folder, whole)| {
+        let init = remains.pidfd.as_ref().and_then(|fd| fd.try_clone().ok());
+        Changed { folder, whole, init, _plain: plain.clone() }
+    });
     clean_up(remains, (slot, plain), &shared.cleaning);
-    Finished { outcome, home }
+    Finished { outcome, home, changed }
+}
+
+/// The folder with the changes of a workspace, and whether it is the whole workspace.
+fn changed(outcome: &Outcome, top: Option<&File>, home: Option<&Home>) -> Option<(OwnedFd, bool)> {
+    let is_workspace = |kind: &str| matches!(kind, "workspace" | "copy");
+    let mount = outcome.mounts.iter().find(|m| m.inside == PROJECT && is_workspace(&m.kind))?;
+    let folder = match top {
+        // The workspace is the first of a job's mounts.
+        Some(top) => home::open(top, Path::new("up0"), OFlag::O_DIRECTORY).ok()?,
+        None => home?.open(Path::new(PROJECT_NAME), OFlag::O_DIRECTORY).ok()?,
+    };
+    Some((folder, mount.kind == "copy"))
 }
 
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.

@@ -2,11 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use hotcell_launcher::wire::MAX_LAYERS;
+
 use crate::plan::{self, Refusal, Source, SourceKind};
 use crate::policy::{Confinement, HOME, Job, MountPlace, PROJECT};
 
 /// Finds what a job mounts on the host: canonical paths, so that no link is followed afterwards.
 pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
+    if job.layers.len() > MAX_LAYERS || (job.workspace.is_none() && !job.layers.is_empty()) {
+        return Err(Refusal::new(format!(
+            "{} layers over {}: at most {MAX_LAYERS} are possible, over a workspace",
+            job.layers.len(),
+            if job.workspace.is_some() { "a workspace" } else { "no workspace" },
+        )));
+    }
     let mut sources = Vec::new();
     let workspace = job.workspace.iter().map(|w| (w.clone(), PathBuf::from(PROJECT), SourceKind::Workspace));
     let toolchains = job.toolchains.iter().map(|t| (t.clone(), t.clone(), SourceKind::Toolchain));
@@ -14,10 +23,11 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
         let kind = if b.writable { SourceKind::ReadWrite } else { SourceKind::ReadOnly };
         (b.host.clone(), b.inside.clone(), kind)
     });
-    for (host, inside, kind) in workspace.chain(toolchains).chain(binds) {
+    let layers = job.layers.iter().map(|l| (l.clone(), PathBuf::from(PROJECT), SourceKind::Layer));
+    for (host, inside, kind) in layers.chain(workspace).chain(toolchains).chain(binds) {
         let found = host.canonicalize().map_err(|e| no_such_folder(&host, &e))?;
         let folder = found.is_dir();
-        if kind == SourceKind::Workspace && !folder {
+        if matches!(kind, SourceKind::Workspace | SourceKind::Layer) && !folder {
             return Err(Refusal::new(format!(
                 "{} is not a folder, so it cannot be a workspace",
                 host.display()

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::reader::Rules;
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
+use crate::view;
 
 /// Places that a model is told.
 const MOST_PLACES: usize = 20;
@@ -67,6 +68,8 @@ pub struct Guard {
 pub enum Target {
     /// A file or a folder.
     Path(PathBuf),
+    /// A folder with layers over it, the topmost first.
+    View(PathBuf, Vec<PathBuf>),
     /// A file that will be run as a language.
     Source(Artifact),
 }
@@ -109,6 +112,8 @@ impl Guard {
         for target in targets {
             reports.push(match target {
                 Target::Source(artifact) => scan.read(artifact),
+                Target::View(base, layers) => view::read(&limits, base, layers, &mut scan)
+                    .map_err(|e| refused(format!("the workspace cannot be read: {e}")))?,
                 // Ignore files are the project's own words.
                 Target::Path(path) => {
                     let walk = Walk { gitignore: false, packages: false };

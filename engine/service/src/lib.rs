@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod changes;
 pub mod config;
 pub mod guard;
 pub mod history;
@@ -21,7 +22,10 @@ pub mod request;
 pub mod state;
 pub mod test;
 pub mod time;
+pub mod view;
+pub mod workspaces;
 
+pub use changes::Keep;
 pub use config::{Configuration, Settings};
 pub use history::{History, RunList, RunRow, Stored};
 pub use live::Live;

@@ -10,6 +10,7 @@ use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
 use hotcell_sandbox::toolchain::{self, LookupError, Surroundings};
 
+use crate::changes::{Before, Keep};
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
 use crate::guard::{Passed, Target};
 use crate::report::{Code, ErrorReport};
@@ -76,12 +77,16 @@ pub struct RunRequest {
     pub what: What,
     /// A host folder, mounted copy-on-write.
     pub workspace: Option<PathBuf>,
+    /// What earlier runs changed in it, the topmost first.
+    pub layers: Vec<PathBuf>,
     /// Limits, profile and the like; they go before what is configured.
     pub settings: Settings,
     /// Limits where nobody says more: those of the verb.
     pub limits: Limits,
     /// Standard input.
     pub stdin: Stdin,
+    /// What becomes of the changes in the workspace.
+    pub keep: Keep,
 }
 
 /// A request that is ready to run.
@@ -93,6 +98,8 @@ pub struct Prepared {
     pub unset: Vec<OsString>,
     /// What the guard says of it; `None` when it was not asked.
     pub scan: Option<Passed>,
+    /// The workspace as it is before the run.
+    pub before: Option<Before>,
     /// The source of standard input, while it is needed.
     _source: Option<tempfile::TempDir>,
 }
@@ -167,7 +174,10 @@ impl RunRequest {
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
         let cwd = around.cwd.clone();
+        // Before the guard reads it: what somebody changes from here on, the program may or may not have seen.
+        let since = Before::moment(self.keep);
         policy.job.workspace = self.workspace.as_ref().map(|w| cwd.join(w));
+        policy.job.layers.clone_from(&self.layers);
         policy.job.stdin = self.stdin.clone();
         for toolchain in &mut policy.job.toolchains {
             *toolchain = cwd.join(&*toolchain);
@@ -235,12 +245,17 @@ impl RunRequest {
             all.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
         }
         policy.job.env = all;
-        Ok(Prepared { policy, unset, scan, _source: source })
+        let before = Before::of(&policy, since, self.keep);
+        Ok(Prepared { policy, unset, scan, before, _source: source })
     }
 
     /// What the guard reads: the source, and the workspace.
     fn targets(&self, cwd: &Path) -> Result<Vec<Target>, Box<Outcome>> {
-        let mut targets: Vec<Target> = self.workspace.iter().map(|w| Target::Path(cwd.join(w))).collect();
+        let workspace = |w: &PathBuf| match self.layers.as_slice() {
+            [] => Target::Path(cwd.join(w)),
+            layers => Target::View(cwd.join(w), layers.to_vec()),
+        };
+        let mut targets: Vec<Target> = self.workspace.iter().map(workspace).collect();
         if let What::Source(language, source, _) = &self.what {
             let (name, bytes) = match source {
                 Source::Text(text) => (language.file_name().to_owned(), text.clone()),

@@ -10,6 +10,7 @@ use hotcell_testing::framework::{self, Command, Framework};
 use hotcell_testing::repeat::Repeats;
 use hotcell_testing::{Cancel, Progress, ProjectFolder, Selection, Session, TestReport, Verdict};
 
+use crate::changes::Keep;
 use crate::config::{Configuration, Settings};
 use crate::guard::Passed;
 use crate::report::{Code, ErrorReport};
@@ -86,6 +87,8 @@ impl TestRequest {
             .command(&self.selection, &project)
             .map_err(|e| Unready::Wrong(ErrorReport::new(Code::InvalidValue, e.to_string())))?;
         let request = RunRequest {
+            layers: Vec::new(),
+            keep: Keep::default(),
             what: What::Program(command.argv.clone()),
             workspace: Some(self.project.clone()),
             settings: self.settings.clone(),

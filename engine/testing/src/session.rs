@@ -96,7 +96,7 @@ impl Session {
     pub async fn run(self, engine: &Engine, progress: &mut (dyn FnMut(Progress<'_>) + Send)) -> TestReport {
         let mut live = LiveLog::default();
         let finished = self.follow(engine, &mut live, progress).await;
-        let Finished { outcome, home } = finished;
+        let Finished { outcome, home, .. } = finished;
         let report = home
             .as_ref()
             .map_or(Err(ReportError::Missing), |home| self.collect(home))
@@ -135,7 +135,7 @@ impl Session {
         live: &mut LiveLog,
         progress: &mut (dyn FnMut(Progress<'_>) + Send),
     ) -> Finished {
-        let nothing = |outcome| Finished { outcome, home: None };
+        let nothing = |outcome| Finished { outcome, home: None, changed: None };
         let started = tokio::select! {
             biased;
             () = self.cancel.wait() => {

@@ -15,3 +15,4 @@ mod streams;
 mod surroundings;
 mod testing;
 mod weak;
+mod workspace;

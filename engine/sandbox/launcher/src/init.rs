@@ -13,7 +13,7 @@ use crate::runner::{self, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
-use crate::wire::{How, Job, JobMount, Setup, Step, setup, tell};
+use crate::wire::{How, Job, JobMount, MAX_LAYERS, Setup, Step, setup, tell};
 
 /// What the launcher hands to a new init.
 pub struct Inherited<'a> {
@@ -337,54 +337,105 @@ fn attach(job: &Job<'_>, release: &Release, setup: &Setup<'_>, log: &mut Log) ->
         sys::mount(c"", c"/tmp", c"", sys::MS_REMOUNT | sys::MS_NOSUID | sys::MS_NODEV, size.cstr())
             .at(Step::Scratch)?;
     }
-    for (number, mount) in job.mounts.enumerate() {
+    let mut layers = Layers::default();
+    let mut number = 0;
+    for mount in job.mounts {
         let index = usize::try_from(mount.fd).unwrap_or(usize::MAX).saturating_add(4);
         let fd = release.fd(index).at_item(Step::Mounts, number)?;
-        if attach_one(&mount, fd, number).at_item(Step::Mounts, number)? {
+        let copied = match mount.how {
+            How::Layer => layers.push(fd, number).map(|()| false),
+            _ => attach_one(&mount, fd, number, &mut layers),
+        };
+        if copied.at_item(Step::Mounts, number)? {
             copies |= 1 << number;
         }
+        number += usize::from(mount.how != How::Layer);
     }
     log.done(Step::Mounts);
     Ok(copies)
 }
 
+/// The layers of the copy-on-write folder that comes next, the topmost first, attached below scratch: an overlay's layers
+/// must be mounted in this namespace.
+#[derive(Default)]
+struct Layers {
+    fds: [Fd; MAX_LAYERS + 1],
+    count: usize,
+}
+
+impl Layers {
+    fn push(&mut self, fd: Fd, number: usize) -> sys::Result<()> {
+        let place = Text::of(format_args!("low{number}-{}", self.count));
+        *self.fds.get_mut(self.count).ok_or(Errno::INVAL)? = fd;
+        sys::mkdirat(SCRATCH, place.cstr(), 0o755)?;
+        sys::move_mount(fd, SCRATCH, place.cstr())?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The layers that were pushed; none are left.
+    fn take(&mut self) -> Self {
+        core::mem::take(self)
+    }
+
+    fn all(&self) -> &[Fd] {
+        &self.fds[..self.count]
+    }
+
+    /// Takes them out of the tree again: the overlay has its own hold on them, and in `mountinfo` they would tell the
+    /// program where its folder is on the host.
+    fn forget(&self) -> sys::Result<()> {
+        self.all().iter().try_for_each(|layer| forget(*layer))
+    }
+}
+
+/// `lowerdir=` of an overlay.
+impl core::fmt::Display for Layers {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for (number, layer) in self.all().iter().enumerate() {
+            let before = if number == 0 { "lowerdir=" } else { ":" };
+            write!(f, "{before}/proc/self/fd/{layer}")?;
+        }
+        Ok(())
+    }
+}
+
 /// Attaches one mount; true when it had to be copied.
-fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize) -> sys::Result<bool> {
+fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize, layers: &mut Layers) -> sys::Result<bool> {
     let place = mountpoint(mount)?;
-    let attached = attach_at(mount, fd, place, number);
+    let attached = match mount.how {
+        How::Sealed => seal(fd, place, number).map(|()| false),
+        How::CopyOnWrite => {
+            layers.push(fd, number).and_then(|()| copy_on_write(&layers.take(), place, number))
+        }
+        How::Bind | How::Layer => sys::move_mount(fd, place, c"").map(|()| false),
+    };
     sys::close(place);
     attached
 }
 
-fn attach_at(mount: &JobMount<'_>, fd: Fd, place: Fd, number: usize) -> sys::Result<bool> {
-    match mount.how {
-        How::Bind => return sys::move_mount(fd, place, c"").map(|()| false),
-        How::Sealed => return seal(fd, place, number).map(|()| false),
-        How::CopyOnWrite => {}
-    }
-    let [low, up, work] = ["low", "up", "work"].map(|name| Text::of(format_args!("{name}{number}")));
-    for name in [&low, &up, &work] {
+/// Shows layers as one folder whose changes go to scratch, to `up` and its number; true when it is a copy.
+fn copy_on_write(layers: &Layers, place: Fd, number: usize) -> sys::Result<bool> {
+    let [up, work] = ["up", "work"].map(|name| Text::of(format_args!("{name}{number}")));
+    for name in [&up, &work] {
         sys::mkdirat(SCRATCH, name.cstr(), 0o755)?;
     }
-    // An overlay's layers must be mounted in this namespace: the detached clone is attached below scratch first.
-    sys::move_mount(fd, SCRATCH, low.cstr())?;
     let upper = sys::openat(SCRATCH, up.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
-    let mounted = overlay(fd, upper, place, number);
+    let mounted = overlay(layers, upper, place, number);
     let copied = match mounted {
-        Ok(()) => forget(fd).map(|()| false),
-        Err(_) => copy_instead(&low, upper, place, number).map(|()| true),
+        Ok(()) => layers.forget().map(|()| false),
+        Err(_) => copy_instead(layers, upper, place, number).map(|()| true),
     };
     sys::close(upper);
     copied
 }
 
-fn overlay(lower: Fd, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
+fn overlay(layers: &Layers, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
     // The trial: a folder that replaces one of the lower layer is marked by such an attribute, and before
     // kernel 6.6 a tmpfs has none, so that removing a folder would fail with EIO later.
     sys::fsetxattr(upper, c"user.hotcell", b"1")?;
     let options = Text::of(format_args!(
-        "lowerdir=/proc/self/fd/{lower},upperdir=/proc/self/fd/{upper},\
-         workdir=/proc/self/fd/{SCRATCH}/work{number},userxattr"
+        "{layers},upperdir=/proc/self/fd/{upper},workdir=/proc/self/fd/{SCRATCH}/work{number},userxattr"
     ));
     sys::mount(c"workspace", own_fd(place).cstr(), c"overlay", sys::MS_NOSUID | sys::MS_NODEV, options.cstr())
 }
@@ -414,17 +465,30 @@ fn seal(fd: Fd, place: Fd, number: usize) -> sys::Result<()> {
     }
 }
 
-/// Takes an overlay's layer out of the tree again: the overlay has its own hold on it, and in `mountinfo` it would tell the
-/// program where its folder is on the host.
+/// Takes a layer out of the tree; what uses it keeps it.
 fn forget(layer: Fd) -> sys::Result<()> {
     sys::umount(own_fd(layer).cstr(), sys::MNT_DETACH)
 }
 
-/// Copies the folder into scratch and shows the copy.
-fn copy_instead(low: &Text, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
-    let lower = sys::openat(SCRATCH, low.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+/// Copies the folder into scratch and shows the copy. Several layers are read through an overlay that nobody writes to.
+fn copy_instead(layers: &Layers, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
+    let merged = Text::of(format_args!("merged{number}"));
+    if layers.count > 1 {
+        sys::mkdirat(SCRATCH, merged.cstr(), 0o755)?;
+        let place = Text::of(format_args!("/proc/self/fd/{SCRATCH}/merged{number}"));
+        let flags = sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV;
+        let options = Text::of(format_args!("{layers},userxattr"));
+        sys::mount(c"workspace", place.cstr(), c"overlay", flags, options.cstr())?;
+    }
+    let low = Text::of(format_args!("low{number}-0"));
+    let source = if layers.count > 1 { &merged } else { &low };
+    let lower = sys::openat(SCRATCH, source.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
     let copied = copy::tree(lower, upper);
+    if layers.count > 1 {
+        sys::umount(own_fd(lower).cstr(), sys::MNT_DETACH)?;
+    }
     sys::close(lower);
+    layers.forget()?;
     copied?;
     let source = Text::of(format_args!("/proc/self/fd/{SCRATCH}/up{number}"));
     sys::mount(source.cstr(), own_fd(place).cstr(), c"", sys::MS_BIND, c"")

@@ -7,13 +7,15 @@
 use core::ffi::CStr;
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The largest message; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// The most descriptors in one message.
 pub const MAX_FDS: usize = 32;
 /// The most mounts that a job may ask for.
 pub const MAX_MOUNTS: usize = 24;
+/// The most layers over one copy-on-write folder.
+pub const MAX_LAYERS: usize = 8;
 
 /// A message that cannot be read: too short, a bad length, or a value that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -299,10 +301,15 @@ pub enum How {
     CopyOnWrite = 1,
     /// Through a read-only overlay, which cuts sockets and pipes off from the host.
     Sealed = 2,
+    /// Not by itself: as a layer over the next copy-on-write folder, the topmost first.
+    Layer = 3,
 }
 
 fn how(number: u8) -> Result<How, Malformed> {
-    [How::Bind, How::CopyOnWrite, How::Sealed].into_iter().find(|how| *how as u8 == number).ok_or(Malformed)
+    [How::Bind, How::CopyOnWrite, How::Sealed, How::Layer]
+        .into_iter()
+        .find(|how| *how as u8 == number)
+        .ok_or(Malformed)
 }
 
 /// What is mounted where when a job arrives.

@@ -24,7 +24,7 @@ pub struct Source {
     pub host: PathBuf,
     /// Path inside.
     pub inside: PathBuf,
-    /// `workspace`, `bind` or `toolchain`.
+    /// Why.
     pub kind: SourceKind,
     /// It is a folder.
     pub folder: bool,
@@ -44,6 +44,8 @@ impl Source {
 pub enum SourceKind {
     /// Copy-on-write.
     Workspace,
+    /// Laid over the workspace, which comes after its layers.
+    Layer,
     /// Read-only, named by the user.
     ReadOnly,
     /// Writable, named by the user.
@@ -55,7 +57,7 @@ pub enum SourceKind {
 impl SourceKind {
     fn name(self) -> &'static str {
         match self {
-            Self::Workspace => "workspace",
+            Self::Workspace | Self::Layer => "workspace",
             Self::ReadOnly | Self::ReadWrite => "bind",
             Self::Toolchain => "toolchain",
         }
@@ -170,6 +172,14 @@ pub fn job(
                 ))
             });
         }
+        if !plan.rooted && source.kind == SourceKind::Layer {
+            return Err(Refusal {
+                layer: Some(Layer::MountNs),
+                ..Refusal::new(
+                    "a workspace that was changed before needs a mount namespace; use another profile",
+                )
+            });
+        }
         let place = Place { inside: source.inside.clone(), folder: source.folder };
         if plan.rooted && !in_scratch(&source.inside) && !plan.places.contains(&place) {
             return Err(Refusal::new(format!(
@@ -181,6 +191,7 @@ pub fn job(
             mounts.push(JobMount {
                 how: match (source.kind, source.folder) {
                     (SourceKind::Workspace, _) => How::CopyOnWrite,
+                    (SourceKind::Layer, _) => How::Layer,
                     (SourceKind::ReadOnly, true) => How::Sealed,
                     _ => How::Bind,
                 },
@@ -188,7 +199,11 @@ pub fn job(
                 target: text(source.inside.as_os_str(), "a path")?,
             });
         }
-        if plan.landlock_abi > 0 && plan.late && (plan.rooted || source.copied_to().is_none()) {
+        if plan.landlock_abi > 0
+            && plan.late
+            && source.kind != SourceKind::Layer
+            && (plan.rooted || source.copied_to().is_none())
+        {
             let grant = if source.kind.writable() { Grant::Write } else { Grant::Execute };
             rules.push(access::rule(plan.landlock_abi, &source.inside, grant, source.folder));
         }
@@ -219,6 +234,7 @@ pub fn job(
         },
         mounts: sources
             .iter()
+            .filter(|s| s.kind != SourceKind::Layer)
             .map(|s| {
                 let kind = if !plan.rooted && s.copied_to().is_some() { "copy" } else { s.kind.name() };
                 row(&s.inside.to_string_lossy(), kind, s.kind.writable())

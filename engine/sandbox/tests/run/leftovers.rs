@@ -1,5 +1,6 @@
 //! What a run hands over beside its output: events as they come, and the files in its home folder afterwards.
 
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -133,5 +134,87 @@ async fn a_limit_leaves_the_files_there() {
         assert_eq!(finished.outcome.cause, Cause::WallLimit, "{}", told(&finished.outcome));
         let report = finished.home.expect("a home folder").read(Path::new("report"), Bytes::mib(1));
         assert_eq!(report.expect("read"), b"partly");
+    }
+}
+
+/// What a run changed in a workspace: names, and how each is shown.
+async fn changed_by(script: &str, workspace: &Path, layers: &[&Path]) -> (tempfile::TempDir, bool) {
+    let mut policy = sh(script).workspace(workspace);
+    policy.job.layers = layers.iter().map(|l| l.to_path_buf()).collect();
+    let (finished, _) = finish(policy, Confinement::Namespaces).await;
+    assert_eq!(finished.outcome.exit_code, Some(0), "{}", told(&finished.outcome));
+    let mut changed = finished.changed.expect("what was changed");
+    changed.settle().await.expect("settles");
+    // A later run's layer is a folder of ours: tar keeps what an overlay means, with whiteouts and attributes.
+    let to = tempfile::tempdir().expect("a folder");
+    let archive = std::process::Command::new("tar")
+        .args(["--xattrs", "--xattrs-include=user.overlay.*", "--no-same-owner", "-cf"])
+        .arg(to.path().join(".tar"))
+        .args(["-C", &format!("/proc/{}/fd/{}", std::process::id(), changed.folder.as_raw_fd()), "."])
+        .status();
+    assert!(archive.expect("tar").success());
+    let unpacked = std::process::Command::new("tar")
+        .args(["--xattrs", "--xattrs-include=user.overlay.*", "--no-same-owner", "-xf", ".tar"])
+        .current_dir(to.path())
+        .status();
+    assert!(unpacked.expect("tar").success());
+    std::fs::remove_file(to.path().join(".tar")).expect("removed");
+    (to, changed.whole)
+}
+
+#[tokio::test]
+async fn what_a_run_changed_is_a_layer_of_the_next() {
+    let original = tempfile::tempdir().expect("a folder");
+    for file in ["a", "b", "d/x", "d/y"] {
+        let file = original.path().join(file);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(file, "original").expect("written");
+    }
+    let (first, whole) =
+        changed_by("echo 1 > a; rm b; rm -r d; mkdir d; echo 1 > d/z; mkdir n", original.path(), &[]).await;
+    if whole {
+        println!("skipped: no copy-on-write workspace on this kernel");
+        return;
+    }
+    let (second, _) = changed_by(
+        "cat a d/z; ls -A . d; test ! -e b || exit 1; echo 2 > d/z; rmdir n",
+        original.path(),
+        &[first.path()],
+    )
+    .await;
+    let policy = {
+        let mut policy = sh("cat a d/z; echo *").workspace(original.path());
+        policy.job.layers = vec![second.path().into(), first.path().into()];
+        policy
+    };
+    let outcome = run(&policy).await;
+    assert_eq!(stdout(&outcome), "1\n2\na d\n", "{}", told(&outcome));
+    assert_eq!(std::fs::read_to_string(original.path().join("b")).expect("read"), "original");
+}
+
+#[tokio::test]
+async fn a_copied_workspace_is_changed_as_a_whole() {
+    let original = tempfile::tempdir().expect("a folder");
+    std::fs::write(original.path().join("a"), "original").expect("written");
+    let policy = sh("echo 1 > b").workspace(original.path());
+    let (finished, _) = finish(policy, Confinement::LandlockOnly).await;
+    let changed = finished.changed.expect("what was changed");
+    let folder = format!("/proc/self/fd/{}", changed.folder.as_raw_fd());
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder).expect("read").map(|e| e.expect("an entry").file_name()).collect();
+    names.sort();
+    assert!(changed.whole && names == ["a", "b"], "{names:?}");
+}
+
+#[tokio::test]
+async fn too_many_layers_are_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (workspace, count) in [(true, 9), (false, 1)] {
+        let mut policy = sh("true");
+        policy.job.workspace = workspace.then(|| dir.path().into());
+        policy.job.layers = vec![dir.path().into(); count];
+        let outcome = run(&policy).await;
+        assert_eq!(outcome.cause, Cause::Refused);
+        assert!(outcome.reason.unwrap_or_default().contains("layers"));
     }
 }

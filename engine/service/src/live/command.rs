@@ -13,6 +13,7 @@ use super::asked::AskedLimits;
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Stream};
 use super::workspaces::Workspace;
+use crate::changes::Keep;
 use crate::config::{EnvSetting, Settings};
 use crate::report::{Code, ErrorReport};
 use crate::request::{Language, RunRequest, What};
@@ -66,6 +67,8 @@ impl CommandRequest {
         check_env(&self.env)?;
         check_stdin(&self.stdin)?;
         let request = RunRequest {
+            layers: Vec::new(),
+            keep: Keep::default(),
             what: What::Program(self.argv.iter().map(OsString::from).collect()),
             workspace: self.workspace.as_ref().map(|w| w.path().to_owned()),
             settings: Settings {

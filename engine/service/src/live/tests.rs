@@ -13,6 +13,7 @@ use super::command::{surroundings, without_host_paths};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Workspace;
+use crate::changes::Keep;
 use crate::config::Settings;
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, What};
@@ -82,6 +83,8 @@ impl AskedLimits {
     /// As settings of a run of tests, where none is wider than the operator's.
     fn as_settings(&self, live: &Live) -> Result<LimitSettings, ErrorReport> {
         let tests = RunRequest {
+            layers: Vec::new(),
+            keep: Keep::default(),
             what: What::Program(Vec::new()),
             workspace: None,
             settings: Settings::default(),

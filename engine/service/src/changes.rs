@@ -1,0 +1,169 @@
+//! What a run changed in its workspace: told in the outcome, shown as a diff, taken over into the original.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hotcell_sandbox::Changed;
+use hotcell_sandbox::outcome::{Change, ChangeKind, Commit, LeftOut, Outcome};
+use hotcell_sandbox::policy::{PROJECT, Policy};
+use hotcell_workspace::store::{StoreError, Workspace};
+use hotcell_workspace::{CommitError, Folder, Layer, Stack, Terms, What, changes, commit, diff};
+
+/// Rows in an outcome.
+const MOST_ROWS: usize = 10_000;
+/// Paths that are looked at.
+const MOST_PATHS: usize = 2_000_000;
+/// The longest diff in an outcome, in bytes.
+const LONGEST_DIFF: usize = 4 << 20;
+
+/// What to do with the changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Show them.
+    pub diff: bool,
+    /// Take them over when the program ends with 0.
+    pub commit: bool,
+    /// Take over protected names as well.
+    pub allow_protected: bool,
+}
+
+/// A workspace as it is before a run.
+#[derive(Clone, Debug)]
+pub struct Before {
+    original: PathBuf,
+    layers: Vec<PathBuf>,
+    since: (i64, i64),
+    ignored: Vec<PathBuf>,
+    keep: Keep,
+}
+
+impl Before {
+    /// When the view of the workspace begins; before anything looks at it. Only a commit asks for it.
+    #[must_use]
+    pub fn moment(keep: Keep) -> (i64, i64) {
+        if keep.commit { hotcell_workspace::moment() } else { (0, 0) }
+    }
+
+    /// The workspace of a policy, seen since a moment.
+    #[must_use]
+    pub fn of(policy: &Policy, since: (i64, i64), keep: Keep) -> Option<Self> {
+        let original = policy.job.workspace.clone()?;
+        let binds = policy.job.binds.iter().map(|b| &b.inside).chain(&policy.job.toolchains);
+        let ignored = binds.filter_map(|p| p.strip_prefix(PROJECT).ok()).map(Path::to_owned).collect();
+        Some(Self { original, layers: policy.job.layers.clone(), since, ignored, keep })
+    }
+
+    /// Tells in the outcome what was changed, and does with it what was asked for. What fails is told there too.
+    pub async fn collect(self, changed: Option<Changed>, outcome: &mut Outcome) {
+        let Some(mut changed) = changed else { return };
+        let success = outcome.success();
+        let collected = match changed.settle().await {
+            Ok(()) => tokio::task::spawn_blocking(move || self.read(&changed, success))
+                .await
+                .unwrap_or_else(|e| Err(io::Error::other(e))),
+            Err(error) => Err(error),
+        };
+        tell(collected, outcome);
+    }
+
+    /// The same, and adds the changes to the workspace that the run was in; they are kept however it ended.
+    ///
+    /// # Errors
+    /// What the workspace says; its state is as before then.
+    pub async fn collect_into(
+        self,
+        workspace: &mut Workspace<'_>,
+        changed: Option<Changed>,
+        outcome: &mut Outcome,
+    ) -> Result<(), StoreError> {
+        let Some(mut changed) = changed else { return Ok(()) };
+        changed.settle().await?;
+        let (ignored, keep, success) = (self.ignored.clone(), self.keep, outcome.success());
+        let shown = Self { keep: Keep { commit: false, ..keep }, ..self };
+        tell(shown.read(&changed, success), outcome);
+        let upper = Folder::from_fd(changed.folder.try_clone()?);
+        workspace.absorb(&upper, changed.whole, &ignored)?;
+        if keep.commit && success {
+            let owner = workspace.owner_of_source();
+            outcome.commit = match workspace.commit(keep.allow_protected, owner) {
+                Ok(committed) => Some(told(Ok(committed))),
+                Err(StoreError::Commit(error)) => Some(told(Err(error))),
+                Err(other) => return Err(other),
+            };
+        }
+        Ok(())
+    }
+
+    fn read(self, changed: &Changed, success: bool) -> io::Result<Collected> {
+        let original = Folder::open(&self.original)?;
+        let layers = self.layers.iter().map(|l| Folder::open(l)).collect::<io::Result<Vec<_>>>()?;
+        let before = Stack::new(layers.iter().map(Layer::over), &original);
+        let whole = changed.whole;
+        let upper = Folder::from_fd(changed.folder.try_clone()?);
+        let layer = Layer { folder: &upper, whole };
+        let all = changes(&before, &[layer], &self.ignored, MOST_PATHS)?;
+        let after = before.with(layer);
+        let rows = all.iter().take(MOST_ROWS).map(row).collect();
+        let diff = if self.keep.diff { Some(diff(&before, &after, &all, LONGEST_DIFF)?) } else { None };
+        let commit = (self.keep.commit && success).then(|| {
+            let owner = original.node(Path::new("")).ok().flatten().map(|node| node.owner);
+            let terms = Terms { since: self.since, allow_protected: self.keep.allow_protected, owner };
+            told(commit(&after, &original, &all, &terms))
+        });
+        Ok(Collected { rows, diff, commit })
+    }
+}
+
+fn tell(collected: io::Result<Collected>, outcome: &mut Outcome) {
+    match collected {
+        Ok(collected) => {
+            outcome.changes = Some(collected.rows);
+            outcome.diff = collected.diff;
+            outcome.commit = collected.commit;
+        }
+        Err(error) => tracing::warn!("what was changed in the workspace cannot be told: {error}"),
+    }
+}
+
+struct Collected {
+    rows: Vec<Change>,
+    diff: Option<String>,
+    commit: Option<Commit>,
+}
+
+pub(crate) fn row(change: &hotcell_workspace::Change) -> Change {
+    Change {
+        path: change.path.to_string_lossy().into_owned(),
+        kind: match change.what {
+            What::Added => ChangeKind::Added,
+            What::Modified => ChangeKind::Modified,
+            What::Deleted => ChangeKind::Deleted,
+            What::TypeChanged => ChangeKind::TypeChanged,
+        },
+        bytes: change.after.map_or(0, |node| node.bytes),
+    }
+}
+
+/// A commit as an outcome tells it.
+fn told(result: Result<hotcell_workspace::Committed, CommitError>) -> Commit {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    match result {
+        Ok(committed) => Commit {
+            done: committed.done.len() as u64,
+            left: committed
+                .left
+                .iter()
+                .map(|(path, why)| LeftOut { path: text(path), why: why.to_string() })
+                .collect(),
+            ..Commit::default()
+        },
+        Err(error) => {
+            let (done, conflicts) = match &error {
+                CommitError::Conflict(paths) => (0, paths.iter().map(|p| text(p)).collect()),
+                CommitError::Stopped { done, .. } => (done.len() as u64, Vec::new()),
+                CommitError::Unread { .. } | CommitError::NotStored { .. } => (0, Vec::new()),
+            };
+            Commit { done, error: Some(error.to_string()), conflicts, ..Commit::default() }
+        }
+    }
+}

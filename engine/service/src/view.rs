@@ -1,0 +1,102 @@
+//! Reads a workspace before something runs in it: the folder as it lies, and what earlier runs changed in it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use hotcell_guard::folder::{Place, cache, packages_unread, place};
+use hotcell_guard::{Artifact, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread};
+use hotcell_workspace::{Folder, Kind, Layer, Stack, changes};
+
+use crate::reading::Scan;
+
+/// Paths that are looked at.
+const MOST: usize = 2_000_000;
+
+/// Reads a folder with layers over it, the topmost first; one artifact.
+///
+/// # Errors
+/// The folder or a layer cannot be read; whatever cannot be read below it is in the report.
+pub fn read(limits: &Limits, base: &Path, layers: &[PathBuf], scan: &mut Scan) -> io::Result<Report> {
+    let folder = Folder::open(base)?;
+    let open = layers.iter().map(|l| Folder::open(l)).collect::<io::Result<Vec<_>>>()?;
+    let all: Vec<_> = open.iter().map(Layer::over).collect();
+    let changed = changes(&Stack::new([], &folder), &all, &[], MOST)?;
+    let view = Stack::new(all, &folder);
+
+    let hidden: HashSet<String> = changed.iter().map(|c| c.path.to_string_lossy().into_owned()).collect();
+    let walk = Walk { gitignore: false, packages: false };
+    let mut unless_changed = |file: &Artifact| {
+        if hidden.contains(&file.name) {
+            return unread(&file.name, PartState::Inert, Verdict::Allow);
+        }
+        scan.read(file)
+    };
+    let mut reports = vec![scan_path(limits, base, walk, &mut unless_changed, &mut |_| ())?];
+    let is_there = |path: &Path| view.node(path).is_ok_and(|node| node.is_some());
+    let mut packages = BTreeSet::new();
+    for change in &changed {
+        let Some(node) = change.after else { continue };
+        let name = change.path.to_string_lossy();
+        reports.push(match (node.kind, place(&change.path, &is_there)) {
+            (Kind::Folder, _) | (_, Place::History) => continue,
+            (_, Place::Packages(folder)) => {
+                if !packages.insert(folder.clone()) {
+                    continue;
+                }
+                packages_unread(&folder.to_string_lossy())
+            }
+            (Kind::Link, _) => unread(&name, PartState::Inert, Verdict::Allow),
+            (_, Place::Cache) => cache(&name),
+            (_, Place::Ordinary) => match bytes(&view, &change.path, limits) {
+                Ok(bytes) => scan.read(&Artifact::new(name, bytes)),
+                Err(error) => unread(&name, PartState::Skipped(error.to_string()), Verdict::Incomplete),
+            },
+        });
+    }
+    Ok(merge(&base.to_string_lossy(), reports))
+}
+
+/// At most one byte more than may be scanned, which the scan then refuses.
+fn bytes(view: &Stack<'_>, path: &Path, limits: &Limits) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    view.file(path)?.take(limits.file_bytes as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Reading;
+    use hotcell_sandbox::Confinement;
+    use hotcell_workspace::store::{NewFile, Quota, Source, Store};
+
+    #[test]
+    fn a_workspace_is_read_as_it_is_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        let hostile = "import shutil\nshutil.rmtree('/home')\n";
+        std::fs::write(project.join("a.py"), hostile).unwrap();
+        std::fs::write(project.join("b.py"), "print(1)\n").unwrap();
+        let store = Store::open(&dir.path().join("state"), Quota::default(), None).unwrap();
+        let mut workspace = store.create(Source::Folder(project)).unwrap();
+        let new =
+            |path: &str, text: &str| NewFile { path: path.into(), bytes: text.into(), executable: false };
+        for (file, verdict) in [
+            (new("b.py", "print(2)\n"), Verdict::Quarantine),
+            (new("a.py", "print(3)\n"), Verdict::Allow),
+            (new("__pycache__/a.cpython-311.pyc", "not read"), Verdict::Allow),
+            (new("node_modules/x/evil.py", hostile), Verdict::Review),
+            (new("c.py", hostile), Verdict::Quarantine),
+        ] {
+            let shown = file.path.display().to_string();
+            workspace.write(&[file]).unwrap();
+            let (base, layers) = workspace.mount();
+            let mut scan = Reading::default().begin(Vec::new(), &[Confinement::Namespaces]);
+            let report = read(&Limits::default(), &base, &layers, &mut scan).unwrap();
+            scan.end().unwrap();
+            assert_eq!(report.verdict, verdict, "{shown}: {report:?}");
+        }
+    }
+}

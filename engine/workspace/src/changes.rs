@@ -1,0 +1,231 @@
+//! What differs between two views of a project: before a run and after it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::folder::{Folder, Kind, Node, ancestors, same_bytes};
+use crate::stack::{DEEPEST, Layer, Stack, too_much};
+
+/// What happened to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It is new.
+    Added,
+    /// Other bytes, another mode, another link.
+    Modified,
+    /// It is gone.
+    Deleted,
+    /// A file became a folder, and the like.
+    TypeChanged,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Path below the project's folder.
+    pub path: PathBuf,
+    /// What happened.
+    pub what: What,
+    /// What was there.
+    pub before: Option<Node>,
+    /// What is there.
+    pub after: Option<Node>,
+}
+
+/// Finds what a layer changed, by path; `ignored` are places that are not the program's doing, such as mountpoints.
+///
+/// # Errors
+/// What the system says; more than `most` paths to look at.
+pub fn changes(
+    before: &Stack<'_>,
+    layers: &[Layer<'_>],
+    ignored: &[PathBuf],
+    most: usize,
+) -> io::Result<Vec<Change>> {
+    let mut after = before.clone();
+    let mut paths = BTreeSet::new();
+    for layer in layers.iter().rev() {
+        after = after.with(*layer);
+        if layer.whole {
+            insert_all(&mut paths, before.walk(Path::new(""), most)?);
+        }
+        touched(layer.folder, before, &mut paths, most)?;
+    }
+    let mut all = Vec::new();
+    for path in paths {
+        if let Some(change) = change(before, &after, path)? {
+            all.push(change);
+        }
+    }
+    without(&mut all, ignored);
+    Ok(all)
+}
+
+fn insert_all(paths: &mut BTreeSet<PathBuf>, found: Vec<(PathBuf, Node)>) {
+    paths.extend(found.into_iter().map(|(path, _)| path));
+}
+
+/// Paths that a layer says something about.
+fn touched(layer: &Folder, before: &Stack<'_>, paths: &mut BTreeSet<PathBuf>, most: usize) -> io::Result<()> {
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for name in layer.names(&folder)? {
+            let path = folder.join(name);
+            if paths.len() > most || path.components().count() > DEEPEST {
+                return Err(too_much(most));
+            }
+            let Some(node) = layer.node(&path)? else { continue };
+            if node.kind != Kind::Folder || layer.opaque(&path)? {
+                // A folder that was there before is gone, with all that was in it.
+                insert_all(paths, before.walk(&path, most)?);
+            }
+            if node.kind == Kind::Folder {
+                folders.push(path.clone());
+            }
+            paths.insert(path);
+        }
+    }
+    Ok(())
+}
+
+fn change(before: &Stack<'_>, after: &Stack<'_>, path: PathBuf) -> io::Result<Option<Change>> {
+    let (was, is) = (before.find(&path)?, after.find(&path)?);
+    let what = match (&was, &is) {
+        (None, None) => return Ok(None),
+        (None, Some(_)) => What::Added,
+        (Some(_), None) => What::Deleted,
+        (Some((old, _)), Some((new, _))) if old.kind != new.kind => What::TypeChanged,
+        (Some((old, from)), Some((new, to))) => {
+            let same = old.mode & 0o777 == new.mode & 0o777
+                && match old.kind {
+                    Kind::File => {
+                        old.bytes == new.bytes
+                            && same_bytes(from.folder.file(&path)?, to.folder.file(&path)?)?
+                    }
+                    Kind::Link => from.folder.link(&path)? == to.folder.link(&path)?,
+                    _ => true,
+                };
+            if same {
+                return Ok(None);
+            }
+            What::Modified
+        }
+    };
+    Ok(Some(Change { path, what, before: was.map(|(node, _)| node), after: is.map(|(node, _)| node) }))
+}
+
+/// Leaves out places that are not the program's doing, and new folders that are there for nothing else.
+fn without(changes: &mut Vec<Change>, ignored: &[PathBuf]) {
+    if ignored.is_empty() {
+        return;
+    }
+    changes.retain(|change| !ignored.contains(&change.path));
+    let around: BTreeSet<PathBuf> = ignored.iter().flat_map(|place| ancestors(place)).collect();
+    let is_empty = |path: &Path, all: &[Change]| {
+        !all.iter().any(|other| other.path != path && other.path.starts_with(path))
+    };
+    // The innermost first, so that a folder whose only folder goes, goes too.
+    for folder in around.iter().rev() {
+        let new = changes.iter().position(|c| c.path == *folder && c.what == What::Added);
+        if let Some(at) = new.filter(|_| is_empty(folder, changes)) {
+            changes.remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, Folder) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let folder = Folder::open(dir.path()).unwrap();
+        (dir, folder)
+    }
+
+    fn found(
+        base: &[(&str, &str)],
+        layer: &[(&str, &str)],
+        marks: fn(&Folder),
+        ignored: &[&str],
+    ) -> Vec<(String, What)> {
+        let ((_a, base), (_b, upper)) = (folder(base), folder(layer));
+        marks(&upper);
+        let ignored: Vec<_> = ignored.iter().map(PathBuf::from).collect();
+        changes(&Stack::new([], &base), &[Layer::over(&upper)], &ignored, 99)
+            .unwrap()
+            .into_iter()
+            .map(|c| (c.path.to_string_lossy().into_owned(), c.what))
+            .collect()
+    }
+
+    fn rows(rows: &[(&str, What)]) -> Vec<(String, What)> {
+        rows.iter().map(|(path, what)| ((*path).to_owned(), *what)).collect()
+    }
+
+    #[test]
+    fn a_layer_s_changes() {
+        let base = [("a", "1"), ("d/x", "1"), ("d/y", "1")];
+        assert_eq!(found(&base, &[], |_| (), &[]), []);
+        assert_eq!(found(&base, &[("a", "1")], |_| (), &[]), [], "copied up and not changed");
+        assert_eq!(found(&base, &[("a", "2")], |_| (), &[]), rows(&[("a", What::Modified)]));
+        assert_eq!(
+            found(&base, &[("n/z", "")], |_| (), &[]),
+            rows(&[("n", What::Added), ("n/z", What::Added)])
+        );
+        assert_eq!(
+            found(&base, &[], |l| l.whiteout(Path::new("d")).unwrap(), &[]),
+            rows(&[("d", What::Deleted), ("d/x", What::Deleted), ("d/y", What::Deleted)])
+        );
+        assert_eq!(
+            found(&base, &[("d/y", "1")], |l| l.set_opaque(Path::new("d")).unwrap(), &[]),
+            rows(&[("d/x", What::Deleted)])
+        );
+        assert_eq!(
+            found(&base, &[("d", "file")], |_| (), &[]),
+            rows(&[("d", What::TypeChanged), ("d/x", What::Deleted), ("d/y", What::Deleted)])
+        );
+        assert_eq!(
+            found(&base, &[("a", "1")], |l| l.set_mode(Path::new("a"), 0o755).unwrap(), &[]),
+            rows(&[("a", What::Modified)])
+        );
+        assert_eq!(found(&base, &[], |l| l.whiteout(Path::new("never")).unwrap(), &[]), []);
+    }
+
+    #[test]
+    fn mountpoints_are_nobody_s_doing() {
+        let mountpoint = |l: &Folder| l.make_all(Path::new("tools/venv")).unwrap();
+        assert_eq!(found(&[], &[], mountpoint, &["tools/venv"]), []);
+        assert_eq!(
+            found(&[], &[("tools/new", "")], mountpoint, &["tools/venv"]),
+            rows(&[("tools", What::Added), ("tools/new", What::Added)])
+        );
+    }
+
+    #[test]
+    fn a_copy_is_compared_as_a_whole() {
+        let ((_a, base), (_b, copy)) =
+            (folder(&[("a", "1"), ("b", "1"), ("d/x", "1")]), folder(&[("a", "1"), ("b", "2"), ("n", "")]));
+        let whole = Layer { folder: &copy, whole: true };
+        let all: Vec<_> = changes(&Stack::new([], &base), &[whole], &[], 99)
+            .unwrap()
+            .into_iter()
+            .map(|c| (c.path.to_string_lossy().into_owned(), c.what))
+            .collect();
+        let want = [("b", What::Modified), ("d", What::Deleted), ("d/x", What::Deleted), ("n", What::Added)];
+        assert_eq!(all, rows(&want));
+    }
+
+    #[test]
+    fn more_than_is_looked_at_is_an_error() {
+        let ((_a, base), (_b, upper)) = (folder(&[]), folder(&[("a", ""), ("b", ""), ("c", "")]));
+        let looked = changes(&Stack::new([], &base), &[Layer::over(&upper)], &[], 1);
+        assert!(looked.unwrap_err().to_string().contains("more than 1 files"));
+    }
+}

@@ -1,0 +1,401 @@
+//! A folder, and what is below it: nothing is followed out, no link is followed at all, no other mount is entered.
+//!
+//! What a program made is opened through this type only. `openat2(2)`
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+/// The attribute that makes a folder of an overlay's layer hide what is below it.
+const OPAQUE: &str = "user.overlay.opaque";
+
+/// What something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A character device 0/0: in a layer, something that was deleted.
+    Whiteout,
+    /// A device, a pipe, a socket.
+    Special,
+}
+
+/// What is known of something without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits, the twelve of `chmod(2)`.
+    pub mode: u32,
+    /// Size of a file.
+    pub bytes: u64,
+    /// When bytes, mode, owner or name changed last: seconds and nanoseconds since 1970. Nobody can set it.
+    pub changed: (i64, i64),
+    /// Owner and group.
+    pub owner: (u32, u32),
+}
+
+impl Node {
+    fn of(stat: &Stat) -> Self {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Folder,
+            FileType::Symlink => Kind::Link,
+            FileType::CharacterDevice if stat.st_rdev == 0 => Kind::Whiteout,
+            _ => Kind::Special,
+        };
+        Self {
+            kind,
+            mode: stat.st_mode & 0o7777,
+            bytes: if kind == Kind::File { stat.st_size.unsigned_abs() } else { 0 },
+            changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
+            owner: (stat.st_uid, stat.st_gid),
+        }
+    }
+}
+
+/// A folder that is held open.
+#[derive(Debug)]
+pub struct Folder(OwnedFd);
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+impl Folder {
+    /// A folder by its path, whose links are followed: for paths that a person named, and our own.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// A folder that is open already.
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    fn at(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let resolve = ResolveFlags::BENEATH
+            | ResolveFlags::NO_SYMLINKS
+            | ResolveFlags::NO_MAGICLINKS
+            | ResolveFlags::NO_XDEV;
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        // A pipe does not hold us up. Beside PATH the kernel takes neither.
+        let quiet = OFlags::NOCTTY | OFlags::NONBLOCK;
+        let quiet = if flags.contains(OFlags::PATH) { OFlags::empty() } else { quiet };
+        let flags = flags | OFlags::CLOEXEC | quiet;
+        Ok(fs::openat2(&self.0, path, flags, Mode::empty(), resolve)?)
+    }
+
+    /// The folder below.
+    ///
+    /// # Errors
+    /// When it is not there, is none, or lies behind a link or a mount.
+    pub fn folder(&self, path: &Path) -> io::Result<Self> {
+        self.at(path, FOLDER).or_else(|e| self.after_permission(e, path, FOLDER)).map(Self)
+    }
+
+    /// A regular file, for reading.
+    ///
+    /// # Errors
+    /// When it is not there, is none, or lies behind a link or a mount.
+    pub fn file(&self, path: &Path) -> io::Result<File> {
+        if self.node(path)?.is_none_or(|node| node.kind != Kind::File) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+        }
+        let flags = OFlags::RDONLY;
+        let file = File::from(self.at(path, flags).or_else(|e| self.after_permission(e, path, flags))?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+        }
+        Ok(file)
+    }
+
+    /// A program may take the right to read its own files away; whoever owns them gives it back.
+    fn after_permission(&self, error: io::Error, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        if error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) {
+            return Err(error);
+        }
+        let (parent, name) = self.parent(path)?;
+        // Without following a link. `fchmodat2(2)`, `proc_pid_fd(5)`
+        let held =
+            fs::openat(&parent.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let stat = fs::fstat(&held)?;
+        if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Directory) {
+            return Err(error);
+        }
+        use std::os::fd::AsRawFd;
+        let own = format!("/proc/self/fd/{}", held.as_raw_fd());
+        fs::chmod(&own, Mode::from_raw_mode(stat.st_mode & 0o777) | Mode::RUSR | Mode::WUSR | Mode::XUSR)
+            .map_err(|_| error)?;
+        self.at(path, flags)
+    }
+
+    /// What is at a path; nothing when it is not there, or when what should be a folder before it is none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn node(&self, path: &Path) -> io::Result<Option<Node>> {
+        match self.at(path, OFlags::PATH | OFlags::NOFOLLOW) {
+            Ok(fd) => Ok(Some(Node::of(&fs::fstat(fd)?))),
+            Err(e) => match e.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+                // The last name is a link, which is what was asked for; or a link is on the way, and nothing is below it.
+                Some(Errno::LOOP) => self.node_of_link(path),
+                _ => Err(e),
+            },
+        }
+    }
+
+    fn node_of_link(&self, path: &Path) -> io::Result<Option<Node>> {
+        let Ok((parent, name)) = self.parent(path) else { return Ok(None) };
+        match fs::statat(&parent.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Node::of(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The folder that holds a path, and the path's name in it.
+    fn parent<'p>(&self, path: &'p Path) -> io::Result<(Self, &'p OsStr)> {
+        let name = path
+            .file_name()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no name below the folder"))?;
+        Ok((Self(self.at(path.parent().unwrap_or(Path::new("")), FOLDER)?), name))
+    }
+
+    /// What a link says.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        let (parent, name) = self.parent(path)?;
+        let says = fs::readlinkat(&parent.0, name, Vec::new())?;
+        Ok(OsString::from_vec(says.into_bytes()).into())
+    }
+
+    /// The names in a folder, sorted.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(self.folder(path)?.0)? {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether a folder of a layer hides what is below it.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn opaque(&self, path: &Path) -> io::Result<bool> {
+        let folder = self.folder(path)?;
+        let mut value = [0u8; 8];
+        match fs::fgetxattr(&folder.0, OPAQUE, &mut value[..]) {
+            Ok(len) => Ok(&value[..len] == b"y"),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Marks a folder of a layer.
+    ///
+    /// # Errors
+    /// Where the file system has no such attributes.
+    pub fn set_opaque(&self, path: &Path) -> io::Result<()> {
+        Ok(fs::fsetxattr(&self.folder(path)?.0, OPAQUE, b"y", fs::XattrFlags::empty())?)
+    }
+
+    /// Makes a folder with this mode.
+    ///
+    /// # Errors
+    /// When it is there already, or its parent is not.
+    pub fn make(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o700))?;
+        self.set_mode(path, mode)
+    }
+
+    /// Makes what is missing of a folder's path, with mode 0755.
+    ///
+    /// # Errors
+    /// When a file is in the way.
+    pub fn make_all(&self, path: &Path) -> io::Result<()> {
+        for folder in ancestors(path) {
+            match self.make(&folder, 0o755) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks something as deleted. `mknod(2)`: a device 0/0 takes no privilege.
+    ///
+    /// # Errors
+    /// When something is there already.
+    pub fn whiteout(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(fs::mknodat(&parent.0, name, FileType::CharacterDevice, Mode::empty(), 0)?)
+    }
+
+    /// Makes a link.
+    ///
+    /// # Errors
+    /// When something is there already.
+    pub fn make_link(&self, path: &Path, says: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(fs::symlinkat(says, &parent.0, name)?)
+    }
+
+    /// Makes another name for a file of another folder on the same file system.
+    ///
+    /// # Errors
+    /// When something is there already.
+    pub fn hard_link(&self, path: &Path, other: &Self, of: &Path) -> io::Result<()> {
+        let ((theirs, their_name), (ours, our_name)) = (other.parent(of)?, self.parent(path)?);
+        Ok(fs::linkat(&theirs.0, their_name, &ours.0, our_name, AtFlags::empty())?)
+    }
+
+    /// A new file with mode 0600, for writing.
+    ///
+    /// # Errors
+    /// When something is there already.
+    pub fn create(&self, path: &Path) -> io::Result<File> {
+        let (parent, name) = self.parent(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(fs::openat(&parent.0, name, flags, Mode::from_raw_mode(0o600))?.into())
+    }
+
+    /// Sets the nine permission bits.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let fd = self.at(path, OFlags::RDONLY)?;
+        Ok(fs::fchmod(fd, Mode::from_raw_mode(mode & 0o777))?)
+    }
+
+    /// Gives something away.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn own(&self, path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+        let (uid, gid) = (fs::Uid::from_raw(uid), fs::Gid::from_raw(gid));
+        if path.as_os_str().is_empty() {
+            return Ok(fs::fchown(&self.0, Some(uid), Some(gid))?);
+        }
+        let (parent, name) = self.parent(path)?;
+        Ok(fs::chownat(&parent.0, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Moves something of a folder on the same file system here; what was there is replaced at once.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn take(&self, path: &Path, other: &Self, from: &Path) -> io::Result<()> {
+        let ((theirs, their_name), (ours, our_name)) = (other.parent(from)?, self.parent(path)?);
+        Ok(fs::renameat(&theirs.0, their_name, &ours.0, our_name)?)
+    }
+
+    /// Removes a file, a link or whatever is no folder.
+    ///
+    /// # Errors
+    /// When it is a folder, or not there.
+    pub fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(fs::unlinkat(&parent.0, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// When it is not empty, or not there.
+    pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(fs::unlinkat(&parent.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Removes something with all that is in it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove_all(&self, path: &Path) -> io::Result<()> {
+        let Some(node) = self.node(path)? else { return Ok(()) };
+        if node.kind != Kind::Folder {
+            return self.remove_file(path);
+        }
+        for name in self.names(path)? {
+            self.remove_all(&path.join(name))?;
+        }
+        self.remove_folder(path)
+    }
+
+    /// Writes to the disk what was written to its file system.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(fs::syncfs(&self.0)?)
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A path's ancestors below a folder and the path itself, the outermost first.
+pub(crate) fn ancestors(path: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<_> =
+        path.ancestors().filter(|p| !p.as_os_str().is_empty()).map(Path::to_owned).collect();
+    all.reverse();
+    all
+}
+
+/// Whether two files have the same bytes.
+///
+/// # Errors
+/// What the system says.
+pub fn same_bytes(a: File, b: File) -> io::Result<bool> {
+    const PIECE: usize = 64 * 1024;
+    let (mut a, mut b) = (io::BufReader::with_capacity(PIECE, a), io::BufReader::with_capacity(PIECE, b));
+    let (mut ours, mut theirs) = (vec![0; PIECE], vec![0; PIECE]);
+    loop {
+        let read = fill(&mut a, &mut ours)?;
+        if fill(&mut b, &mut theirs)? != read || ours[..read] != theirs[..read] {
+            return Ok(false);
+        }
+        if read < PIECE {
+            return Ok(true);
+        }
+    }
+}
+
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,259 @@
+//! What an overlay shows: layers over a folder, by the rules of the kernel's overlay file system, without a mount.
+//! `Documentation/filesystems/overlayfs.rst`
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::folder::{Folder, Kind, Node, ancestors};
+
+/// One layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Layer<'a> {
+    /// Its folder.
+    pub folder: &'a Folder,
+    /// It shows all that there is: nothing below it is seen.
+    pub whole: bool,
+}
+
+impl<'a> Layer<'a> {
+    /// What an overlay wrote.
+    #[must_use]
+    pub const fn over(folder: &'a Folder) -> Self {
+        Self { folder, whole: false }
+    }
+}
+
+/// Layers, the topmost first; the last is an ordinary folder.
+#[derive(Clone, Debug)]
+pub struct Stack<'a> {
+    layers: Vec<Layer<'a>>,
+}
+
+/// What a path means in one layer.
+enum Seen {
+    /// It is here.
+    Here(Node),
+    /// It is not in sight, here or further down.
+    Hidden,
+    /// The next layer decides.
+    Below,
+}
+
+impl<'a> Stack<'a> {
+    /// Layers over a folder.
+    #[must_use]
+    pub fn new(layers: impl IntoIterator<Item = Layer<'a>>, base: &'a Folder) -> Self {
+        Self { layers: layers.into_iter().chain([Layer { folder: base, whole: true }]).collect() }
+    }
+
+    /// The same with one more layer on top.
+    #[must_use]
+    pub fn with(&self, layer: Layer<'a>) -> Self {
+        Self { layers: [layer].into_iter().chain(self.layers.iter().copied()).collect() }
+    }
+
+    /// What is at a path, and in which layer.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn find(&self, path: &Path) -> io::Result<Option<(Node, Layer<'a>)>> {
+        for layer in &self.layers {
+            match seen(layer, path)? {
+                Seen::Here(node) => return Ok(Some((node, *layer))),
+                Seen::Hidden => return Ok(None),
+                Seen::Below => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is at a path.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn node(&self, path: &Path) -> io::Result<Option<Node>> {
+        Ok(self.find(path)?.map(|(node, _)| node))
+    }
+
+    /// A file, for reading.
+    ///
+    /// # Errors
+    /// When it is not there, or no file.
+    pub fn file(&self, path: &Path) -> io::Result<File> {
+        match self.find(path)? {
+            Some((_, layer)) => layer.folder.file(path),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// What a link says.
+    ///
+    /// # Errors
+    /// When it is not there, or no link.
+    pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        match self.find(path)? {
+            Some((_, layer)) => layer.folder.link(path),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// What is directly in a folder, by name.
+    ///
+    /// # Errors
+    /// What the system says; a folder that is not there is empty.
+    pub fn list(&self, folder: &Path) -> io::Result<Vec<(PathBuf, Node)>> {
+        let mut names = BTreeSet::new();
+        for layer in &self.layers {
+            match seen(layer, folder)? {
+                Seen::Here(node) if node.kind == Kind::Folder => {
+                    names.extend(layer.folder.names(folder)?);
+                    if hides(layer, folder)? {
+                        break;
+                    }
+                }
+                Seen::Here(_) | Seen::Hidden => break,
+                Seen::Below => {}
+            }
+        }
+        let mut entries = Vec::new();
+        for name in names {
+            let path = folder.join(name);
+            if let Some(node) = self.node(&path)? {
+                entries.push((path, node));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Everything below a folder, each folder before what is in it, at most `most` entries.
+    ///
+    /// # Errors
+    /// What the system says; more entries than `most`, or folders nested deeper than 256.
+    pub fn walk(&self, folder: &Path, most: usize) -> io::Result<Vec<(PathBuf, Node)>> {
+        let mut all = Vec::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for (path, node) in self.list(&folder)? {
+                if all.len() == most || path.components().count() > DEEPEST {
+                    return Err(too_much(most));
+                }
+                if node.kind == Kind::Folder {
+                    folders.push(path.clone());
+                }
+                all.push((path, node));
+            }
+        }
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(all)
+    }
+}
+
+/// Deeper folders are not followed.
+pub(crate) const DEEPEST: usize = 256;
+
+pub(crate) fn too_much(most: usize) -> io::Error {
+    io::Error::other(format!(
+        "it has more than {most} files and folders, or folders nested deeper than {DEEPEST}"
+    ))
+}
+
+fn seen(layer: &Layer<'_>, path: &Path) -> io::Result<Seen> {
+    // The quick way: most layers do not have most paths, and what they have is not marked.
+    match layer.folder.node(path)? {
+        Some(node) if node.kind == Kind::Whiteout && !layer.whole => return Ok(Seen::Hidden),
+        Some(node) => return Ok(Seen::Here(node)),
+        None if layer.whole => return Ok(Seen::Hidden),
+        None => {}
+    }
+    Ok(if hides(layer, path.parent().unwrap_or(Path::new("")))? { Seen::Hidden } else { Seen::Below })
+}
+
+/// Whether a layer hides what further layers have in a folder: by a mark on it or around it, or by something that is no
+/// folder.
+fn hides(layer: &Layer<'_>, folder: &Path) -> io::Result<bool> {
+    if layer.whole {
+        return Ok(true);
+    }
+    for folder in ancestors(folder) {
+        match layer.folder.node(&folder)? {
+            // What is further in is not there either.
+            None => return Ok(false),
+            Some(node) if node.kind != Kind::Folder => return Ok(true),
+            Some(_) if layer.folder.opaque(&folder)? => return Ok(true),
+            Some(_) => {}
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands in a layer: `x/` a folder, `x!` an opaque one, `-x` a whiteout, else a file.
+    fn layer(names: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        for name in names {
+            let path = Path::new(name.trim_start_matches('-').trim_end_matches(['/', '!']));
+            folder.make_all(path.parent().unwrap()).unwrap();
+            match (name.starts_with('-'), name.ends_with(['/', '!'])) {
+                (true, _) => folder.whiteout(path).unwrap(),
+                (_, true) => folder.make_all(path).unwrap(),
+                _ => drop(folder.create(path).unwrap()),
+            }
+            if name.ends_with('!') {
+                folder.set_opaque(path).unwrap();
+            }
+        }
+        dir
+    }
+
+    #[test]
+    fn layers_show_what_an_overlay_shows() {
+        for (base, middle, top, shown) in [
+            (&["a", "d/x"][..], &[][..], &["b"][..], &["a", "b", "d", "d/x"][..]),
+            (&["a", "d/x"], &["-a"], &[], &["d", "d/x"]),
+            (&["a"], &["-a"], &["a"], &["a"]),
+            (&["d/x", "d/y"], &["-d/x"], &["d/z"], &["d", "d/y", "d/z"]),
+            (&["d/x"], &["d!", "d/y"], &["d/z"], &["d", "d/y", "d/z"]),
+            (&["d/x"], &["-d"], &[], &[]),
+            // A file hides a folder, and a folder that replaced it does not show the first one again.
+            (&["d/x"], &["d"], &["d!", "d/new"], &["d", "d/new"]),
+            (&["d/e/x", "d/f"], &["d!", "d/e/"], &["d/g"], &["d", "d/e", "d/g"]),
+            (&["d/e/x", "d/e/y"], &["-d/e/x"], &["d/e!"], &["d", "d/e"]),
+            (&["d/x"], &[], &["-d/x", "d/"], &["d"]),
+        ] {
+            let dirs = [base, middle, top].map(layer);
+            let [base_folder, middle_folder, top_folder] =
+                dirs.each_ref().map(|d| Folder::open(d.path()).unwrap());
+            let stack = Stack::new([Layer::over(&top_folder), Layer::over(&middle_folder)], &base_folder);
+            let all: Vec<_> =
+                stack.walk(Path::new(""), 99).unwrap().into_iter().map(|(path, _)| path).collect();
+            let want: Vec<_> = shown.iter().map(PathBuf::from).collect();
+            assert_eq!(all, want, "{base:?} {middle:?} {top:?}");
+        }
+    }
+
+    #[test]
+    fn a_whole_layer_hides_all_below() {
+        let (base, top) = (layer(&["a", "d/x"]), layer(&["d/y"]));
+        let (base, top) = (Folder::open(base.path()).unwrap(), Folder::open(top.path()).unwrap());
+        let stack = Stack::new([Layer { folder: &top, whole: true }], &base);
+        let all: Vec<_> = stack.walk(Path::new(""), 99).unwrap().into_iter().map(|(path, _)| path).collect();
+        assert_eq!(all, [PathBuf::from("d"), PathBuf::from("d/y")]);
+    }
+
+    #[test]
+    fn a_link_on_the_way_has_nothing_below_it() {
+        let (base, outside) = (layer(&[]), layer(&["secret"]));
+        let folder = Folder::open(base.path()).unwrap();
+        folder.make_link(Path::new("out"), outside.path()).unwrap();
+        let stack = Stack::new([], &folder);
+        assert_eq!(stack.node(Path::new("out")).unwrap().unwrap().kind, Kind::Link);
+        assert!(stack.node(Path::new("out/secret")).unwrap().is_none());
+        assert!(stack.file(Path::new("out/secret")).is_err());
+    }
+}

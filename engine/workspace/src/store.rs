@@ -1,0 +1,824 @@
+//! Workspaces that stay: a folder of the host or one of our own, and layers over it, each written once and never changed.
+//!
+//! A change is a new layer and a new list of layers, which replaces the old one by a rename: whoever is killed leaves the
+//! one or the other. Snapshots and forks are lists of the same layers.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::changes::{Change, changes};
+use crate::commit::{CommitError, Committed, Terms, commit, moment};
+use crate::folder::Folder;
+use crate::layer::{self, Bytes, Held};
+use crate::random_hex;
+use crate::stack::{Layer, Stack};
+
+/// An overlay has at most so many layers over its folder here; more are merged into one.
+const MOST_LAYERS: usize = 8;
+/// Paths that are looked at in one workspace.
+const MOST_PATHS: usize = 2_000_000;
+const LAYERS: &str = "layers";
+const LOCK: &str = "lock";
+/// Begins the name of a layer that is being written; its writer's process id follows.
+const UNFINISHED: &str = "unfinished-";
+
+/// What a workspace is made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Nothing.
+    Empty,
+    /// A folder of the host, which only [`Workspace::commit`] writes to.
+    Folder(PathBuf),
+}
+
+/// How much a workspace may hold beside its source.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota {
+    /// Bytes. Default 4 GiB.
+    pub bytes: u64,
+    /// Files, folders, links and deletions. Default 1,000,000.
+    pub files: u64,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self { bytes: 4 << 30, files: 1_000_000 }
+    }
+}
+
+/// A layer in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Listed {
+    name: String,
+    held: Held,
+}
+
+/// A state that can be gone back to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: String,
+    /// When it was taken: seconds since 1970.
+    pub taken: u64,
+    layers: Vec<Listed>,
+}
+
+/// What is kept of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    source: Source,
+    /// When its view of the source began, on the clock of file times.
+    since: (i64, i64),
+    created: u64,
+    /// The topmost first.
+    layers: Vec<Listed>,
+    snapshots: Vec<Snapshot>,
+}
+
+/// Why a store refuses.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such workspace.
+    #[error("there is no workspace {0}")]
+    Unknown(String),
+    /// There is no such snapshot.
+    #[error("the workspace has no snapshot {0:?}")]
+    NoSnapshot(String),
+    /// The name is taken.
+    #[error("the workspace has a snapshot {0:?} already; choose another name")]
+    SnapshotTaken(String),
+    /// A run or another command has it.
+    #[error("the workspace {0} is in use; wait for its run to end")]
+    InUse(String),
+    /// Not below the workspace.
+    #[error("{0:?} is no path below a workspace: relative, without . and ..")]
+    Path(PathBuf),
+    /// More than it may hold.
+    #[error("the workspace would hold {bytes} bytes in {files} files; at most {most_bytes} bytes in {most_files} files", bytes = .held.bytes, files = .held.files, most_bytes = .most.bytes, most_files = .most.files)]
+    Quota {
+        /// What it would hold.
+        held: Held,
+        /// What it may.
+        most: Quota,
+    },
+    /// Its source is gone or cannot be read.
+    #[error("the workspace's folder {path}: {error}", path = .path.display())]
+    Source {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It has no folder to commit to.
+    #[error("the workspace was not made from a folder, so there is nothing to commit to; export it")]
+    NoOriginal,
+    /// A commit was refused.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// The store's own files.
+    #[error("the store of workspaces: {0}")]
+    Io(#[from] io::Error),
+}
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+/// A folder with workspaces.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    folder: Folder,
+    quota: Quota,
+    /// Whom layers belong to; without, to whoever writes them.
+    owner: Option<(u32, u32)>,
+}
+
+impl Store {
+    /// Opens a store, and makes it when it is not there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(path: &Path, quota: Quota, owner: Option<(u32, u32)>) -> Result<Self> {
+        let mut private = std::fs::DirBuilder::new();
+        private.recursive(true).mode(0o700).create(path)?;
+        for inner in [LAYERS, "empty"] {
+            std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path.join(inner))?;
+        }
+        let store = Self { folder: Folder::open(path)?, path: path.canonicalize()?, quota, owner };
+        if let Some(owner) = owner {
+            store.folder.own(Path::new("empty"), owner)?;
+        }
+        Ok(store)
+    }
+
+    /// Makes a workspace; it is ready at once, whatever the size of the source.
+    ///
+    /// # Errors
+    /// When the source is no folder.
+    pub fn create(&self, source: Source) -> Result<Workspace<'_>> {
+        let source = match source {
+            Source::Empty => Source::Empty,
+            Source::Folder(path) => {
+                let whole = path.canonicalize().and_then(|p| Folder::open(&p).map(|_| p));
+                Source::Folder(whole.map_err(|error| StoreError::Source { path, error })?)
+            }
+        };
+        let record =
+            Record { source, since: moment(), created: seconds(), layers: Vec::new(), snapshots: Vec::new() };
+        self.add(record)
+    }
+
+    fn add(&self, record: Record) -> Result<Workspace<'_>> {
+        let id = format!("ws_{}", random_hex()?);
+        let lock = self.hold(&id)?;
+        self.keep(&id, &record)?;
+        Ok(Workspace { store: self, id, record, _lock: lock })
+    }
+
+    /// The ids of all workspaces.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ids(&self) -> Result<Vec<String>> {
+        let names = self.folder.names(Path::new(""))?;
+        let json = |name: std::ffi::OsString| Some(name.to_str()?.strip_suffix(".json")?.to_owned());
+        Ok(names.into_iter().filter_map(json).filter(|id| id.starts_with("ws_")).collect())
+    }
+
+    /// Takes a workspace; nobody else can while it is held.
+    ///
+    /// # Errors
+    /// When there is none, or somebody has it.
+    pub fn take(&self, id: &str) -> Result<Workspace<'_>> {
+        self.read(id)?;
+        let lock = self.hold(id)?;
+        // It may have changed, or gone, before the lock was ours.
+        Ok(Workspace { store: self, id: id.to_owned(), record: self.read(id)?, _lock: lock })
+    }
+
+    /// Looks at a workspace that somebody may be using.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn look(&self, id: &str) -> Result<Summary> {
+        Ok(summary(id, &self.read(id)?))
+    }
+
+    /// Removes a workspace.
+    ///
+    /// # Errors
+    /// When there is none, or somebody has it.
+    pub fn remove(&self, id: &str) -> Result<()> {
+        let taken = self.take(id)?;
+        self.folder.remove_file(Path::new(&format!("{id}.json")))?;
+        self.folder.remove_file(Path::new(&format!("{id}.lock")))?;
+        drop(taken);
+        self.sweep()
+    }
+
+    fn read(&self, id: &str) -> Result<Record> {
+        let unknown = || StoreError::Unknown(id.to_owned());
+        let known = id.strip_prefix("ws_").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        if !known {
+            return Err(unknown());
+        }
+        let text = match self.folder.file(Path::new(&format!("{id}.json"))) {
+            Ok(file) => io::read_to_string(file)?,
+            Err(_) => return Err(unknown()),
+        };
+        serde_json::from_str(&text).map_err(|e| StoreError::Io(e.into()))
+    }
+
+    /// Replaces a record at once.
+    fn keep(&self, id: &str, record: &Record) -> Result<()> {
+        let (new, place) = (format!("{id}.new"), format!("{id}.json"));
+        self.folder.remove_all(Path::new(&new))?;
+        let mut file = self.folder.create(Path::new(&new))?;
+        file.write_all(&serde_json::to_vec(record).map_err(io::Error::from)?)?;
+        file.sync_all()?;
+        Ok(self.folder.take(Path::new(&place), &self.folder, Path::new(&new))?)
+    }
+
+    fn lock_file(&self, name: &str) -> io::Result<File> {
+        File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path.join(name))
+    }
+
+    fn hold(&self, id: &str) -> Result<File> {
+        let lock = self.lock_file(&format!("{id}.lock"))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(lock),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse(id.to_owned())),
+            Err(e) => Err(io::Error::from(e).into()),
+        }
+    }
+
+    fn layer_path(&self, name: &str) -> PathBuf {
+        self.path.join(LAYERS).join(name)
+    }
+
+    /// Writes a layer under a name of its own and gives it its final one.
+    fn write_layer(&self, write: impl FnOnce(&Folder) -> io::Result<()>) -> Result<String> {
+        let name = random_hex()?;
+        let unfinished = Path::new(LAYERS).join(format!("{UNFINISHED}{}-{name}", std::process::id()));
+        self.folder.make(&unfinished, 0o755)?;
+        if let Some(owner) = self.owner {
+            self.folder.own(&unfinished, owner)?;
+        }
+        let folder = self.folder.folder(&unfinished)?;
+        let written = write(&folder).and_then(|()| folder.sync());
+        if let Err(error) = written {
+            self.folder.remove_all(&unfinished)?;
+            return Err(error.into());
+        }
+        self.folder.take(&Path::new(LAYERS).join(&name), &self.folder, &unfinished)?;
+        Ok(name)
+    }
+
+    /// Removes layers that no list has.
+    fn sweep(&self) -> Result<()> {
+        let lock = self.lock_file(LOCK)?;
+        // Whoever adds a layer holds it shared until his list has it.
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(());
+        }
+        let mut used = std::collections::BTreeSet::new();
+        for id in self.ids()? {
+            let record = self.read(&id)?;
+            let snapshots = record.snapshots.into_iter().flat_map(|s| s.layers);
+            used.extend(record.layers.into_iter().chain(snapshots).map(|l| l.name));
+        }
+        for name in self.folder.names(Path::new(LAYERS))? {
+            let text = name.to_string_lossy();
+            let writer = text.strip_prefix(UNFINISHED).and_then(|rest| rest.split('-').next());
+            let alive = writer.is_some_and(|pid| Path::new("/proc").join(pid).exists());
+            if !alive && !used.contains(text.as_ref()) {
+                self.folder.remove_all(&Path::new(LAYERS).join(&name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is told of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its id.
+    pub id: String,
+    /// What it was made from.
+    pub source: Source,
+    /// When: seconds since 1970.
+    pub created: u64,
+    /// What it holds beside its source.
+    pub held: Held,
+    /// Its snapshots, the oldest first.
+    pub snapshots: Vec<Snapshot>,
+}
+
+fn summary(id: &str, record: &Record) -> Summary {
+    Summary {
+        id: id.to_owned(),
+        source: record.source.clone(),
+        created: record.created,
+        held: total(&record.layers),
+        snapshots: record.snapshots.clone(),
+    }
+}
+
+fn total(layers: &[Listed]) -> Held {
+    layers.iter().fold(Held::default(), |sum, layer| Held {
+        bytes: sum.bytes.saturating_add(layer.held.bytes),
+        files: sum.files.saturating_add(layer.held.files),
+    })
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// A workspace that is held.
+#[derive(Debug)]
+pub struct Workspace<'a> {
+    store: &'a Store,
+    id: String,
+    record: Record,
+    _lock: File,
+}
+
+/// The folders of a view, held open.
+struct Open {
+    base: Folder,
+    layers: Vec<Folder>,
+}
+
+impl Open {
+    fn base(&self) -> Stack<'_> {
+        Stack::new([], &self.base)
+    }
+    fn layers(&self) -> Vec<Layer<'_>> {
+        self.layers.iter().map(Layer::over).collect()
+    }
+    fn view(&self) -> Stack<'_> {
+        Stack::new(self.layers(), &self.base)
+    }
+}
+
+/// A file to be written.
+#[derive(Clone, Debug)]
+pub struct NewFile {
+    /// Where.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// It can be executed.
+    pub executable: bool,
+}
+
+impl Workspace<'_> {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What is told of it.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        summary(&self.id, &self.record)
+    }
+
+    /// What to mount: the folder, and the layers over it, the topmost first.
+    #[must_use]
+    pub fn mount(&self) -> (PathBuf, Vec<PathBuf>) {
+        (self.base(), self.record.layers.iter().map(|l| self.store.layer_path(&l.name)).collect())
+    }
+
+    /// Whom the source's folder belongs to.
+    #[must_use]
+    pub fn owner_of_source(&self) -> Option<(u32, u32)> {
+        let folder = Folder::open(&self.base()).ok()?;
+        folder.node(Path::new("")).ok().flatten().map(|node| node.owner)
+    }
+
+    fn base(&self) -> PathBuf {
+        match &self.record.source {
+            Source::Empty => self.store.path.join("empty"),
+            Source::Folder(path) => path.clone(),
+        }
+    }
+
+    fn open(&self) -> Result<Open> {
+        let (base, layers) = self.mount();
+        Ok(Open {
+            base: Folder::open(&base).map_err(|error| StoreError::Source { path: base, error })?,
+            layers: layers.iter().map(|l| Folder::open(l)).collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// What the workspace changed in its source.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn changes(&self) -> Result<Vec<Change>> {
+        let open = self.open()?;
+        Ok(changes(&open.base(), &open.layers(), &[], MOST_PATHS)?)
+    }
+
+    /// Works on the view, with the source below it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn with_view<T>(&self, work: impl FnOnce(&Stack<'_>, &Stack<'_>) -> io::Result<T>) -> Result<T> {
+        let open = self.open()?;
+        Ok(work(&open.base(), &open.view())?)
+    }
+
+    /// Adds what a run changed: its overlay's upper layer, or its whole copy. `ignored` are mountpoints.
+    ///
+    /// # Errors
+    /// More than it may hold; what the system says. Nothing is added then.
+    pub fn absorb(&mut self, upper: &Folder, whole: bool, ignored: &[PathBuf]) -> Result<Vec<Change>> {
+        let open = self.open()?;
+        let before = open.view();
+        let layer = Layer { folder: upper, whole };
+        let found = changes(&before, &[layer], ignored, MOST_PATHS)?;
+        self.add(&before, &before.with(layer), &found)?;
+        Ok(found)
+    }
+
+    /// Writes files, with the folders around them; all or none.
+    ///
+    /// # Errors
+    /// A path that is none; more than it may hold.
+    pub fn write(&mut self, files: &[NewFile]) -> Result<()> {
+        self.change_by(|upper| {
+            for file in files {
+                checked(&file.path)?;
+                upper.make_all(file.path.parent().unwrap_or(Path::new("")))?;
+                upper.remove_all(&file.path)?;
+                upper.create(&file.path)?.write_all(&file.bytes)?;
+                upper.set_mode(&file.path, if file.executable { 0o755 } else { 0o644 })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes something with all that is in it.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn delete(&mut self, path: &Path) -> Result<()> {
+        checked(path)?;
+        if self.with_view(|_, view| view.node(path))?.is_none() {
+            return Err(
+                io::Error::new(io::ErrorKind::NotFound, format!("{} is not there", path.display())).into()
+            );
+        }
+        self.change_by(|upper| {
+            upper.make_all(path.parent().unwrap_or(Path::new("")))?;
+            Ok(upper.whiteout(path)?)
+        })
+    }
+
+    /// Adds what is put into a layer by hand.
+    fn change_by(&mut self, fill: impl FnOnce(&Folder) -> Result<()>) -> Result<()> {
+        let scratch = Path::new(LAYERS).join(format!("{UNFINISHED}{}-{}", std::process::id(), random_hex()?));
+        self.store.folder.make(&scratch, 0o700)?;
+        let filled = self.store.folder.folder(&scratch).map_err(StoreError::from).and_then(|upper| {
+            fill(&upper)?;
+            self.absorb(&upper, false, &[]).map(drop)
+        });
+        self.store.folder.remove_all(&scratch)?;
+        filled
+    }
+
+    fn add(&mut self, before: &Stack<'_>, after: &Stack<'_>, found: &[Change]) -> Result<()> {
+        if found.is_empty() {
+            return Ok(());
+        }
+        let held = layer::held(found);
+        let sum = total(&self.record.layers);
+        let would =
+            Held { bytes: sum.bytes.saturating_add(held.bytes), files: sum.files.saturating_add(held.files) };
+        let most = self.store.quota;
+        if would.bytes > most.bytes || would.files > most.files {
+            return Err(StoreError::Quota { held: would, most });
+        }
+        let owner = self.store.owner;
+        self.replace(|this| {
+            let name =
+                this.store.write_layer(|to| layer::write(before, after, found, to, Bytes::Copied, owner))?;
+            let mut layers = vec![Listed { name, held }];
+            layers.extend(this.record.layers.iter().cloned());
+            this.merged(layers)
+        })
+    }
+
+    /// The same view in at most as many layers as an overlay takes.
+    fn merged(&self, layers: Vec<Listed>) -> Result<Vec<Listed>> {
+        if layers.len() <= MOST_LAYERS {
+            return Ok(layers);
+        }
+        let base = Folder::open(&self.base())?;
+        let open = layers
+            .iter()
+            .map(|l| Folder::open(&self.store.layer_path(&l.name)))
+            .collect::<io::Result<Vec<_>>>()?;
+        let bottom = Stack::new([], &base);
+        let all: Vec<_> = open.iter().map(Layer::over).collect();
+        let found = changes(&bottom, &all, &[], MOST_PATHS)?;
+        let after = Stack::new(all, &base);
+        let owner = self.store.owner;
+        let name =
+            self.store.write_layer(|to| layer::write(&bottom, &after, &found, to, Bytes::Shared, owner))?;
+        Ok(vec![Listed { name, held: layer::held(&found) }])
+    }
+
+    /// Gives the workspace another list of layers; layers that nobody has any more go.
+    fn replace(&mut self, layers: impl FnOnce(&Self) -> Result<Vec<Listed>>) -> Result<()> {
+        let lock = self.store.lock_file(LOCK)?;
+        flock(&lock, FlockOperation::LockShared).map_err(io::Error::from)?;
+        let layers = layers(self)?;
+        let record = Record { layers, ..self.record.clone() };
+        self.store.keep(&self.id, &record)?;
+        self.record = record;
+        drop(lock);
+        self.store.sweep()
+    }
+
+    /// Keeps the present state under a name.
+    ///
+    /// # Errors
+    /// A name that is taken.
+    pub fn snapshot(&mut self, name: &str) -> Result<()> {
+        if self.record.snapshots.iter().any(|s| s.name == name) {
+            return Err(StoreError::SnapshotTaken(name.to_owned()));
+        }
+        let mut record = self.record.clone();
+        let layers = record.layers.clone();
+        record.snapshots.push(Snapshot { name: name.to_owned(), taken: seconds(), layers });
+        self.store.keep(&self.id, &record)?;
+        self.record = record;
+        Ok(())
+    }
+
+    /// Goes back to a snapshot, or to the source as it is now.
+    ///
+    /// # Errors
+    /// A snapshot that is not there.
+    pub fn discard(&mut self, to: Option<&str>) -> Result<()> {
+        let layers = match to {
+            None => Vec::new(),
+            Some(name) => {
+                let found = self.record.snapshots.iter().find(|s| s.name == name);
+                found.ok_or_else(|| StoreError::NoSnapshot(name.to_owned()))?.layers.clone()
+            }
+        };
+        if layers.is_empty() {
+            self.record.since = moment();
+        }
+        self.replace(|_| Ok(layers))
+    }
+
+    /// Another workspace that begins where this one is, sharing its bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn fork(&self) -> Result<Self> {
+        let record = Record { created: seconds(), snapshots: Vec::new(), ..self.record.clone() };
+        self.store.add(record)
+    }
+
+    /// Takes the changes over into the source; the workspace is then without changes.
+    ///
+    /// # Errors
+    /// Conflicts and whatever else [`commit`] refuses. What is left out stays in the workspace.
+    pub fn commit(&mut self, allow_protected: bool, owner: Option<(u32, u32)>) -> Result<Committed> {
+        if self.record.source == Source::Empty {
+            return Err(StoreError::NoOriginal);
+        }
+        let open = self.open()?;
+        let found = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
+        let terms = Terms { since: self.record.since, allow_protected, owner };
+        let committed = commit(&open.view(), &open.base, &found, &terms)?;
+        // What was left out is a change still; the rest is the source's.
+        let rest = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
+        self.record.since = moment();
+        let owner = self.store.owner;
+        self.replace(|this| {
+            if rest.is_empty() {
+                return Ok(Vec::new());
+            }
+            let (base, view) = (open.base(), open.view());
+            let name =
+                this.store.write_layer(|to| layer::write(&base, &view, &rest, to, Bytes::Shared, owner))?;
+            Ok(vec![Listed { name, held: layer::held(&rest) }])
+        })?;
+        Ok(committed)
+    }
+
+    /// Writes the view as a tar archive: files, folders, and links as links.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn export(&self, to: impl Write) -> Result<()> {
+        use crate::folder::Kind;
+        self.with_view(|_, view| {
+            let mut archive = tar::Builder::new(to);
+            for (path, node) in view.walk(Path::new(""), MOST_PATHS)? {
+                let mut header = tar::Header::new_gnu();
+                header.set_mode(node.mode & 0o777);
+                header.set_mtime(u64::try_from(node.changed.0).unwrap_or(0));
+                header.set_size(0);
+                match node.kind {
+                    Kind::File => {
+                        header.set_size(node.bytes);
+                        header.set_entry_type(tar::EntryType::Regular);
+                        archive.append_data(&mut header, &path, view.file(&path)?)?;
+                    }
+                    Kind::Folder => {
+                        header.set_entry_type(tar::EntryType::Directory);
+                        archive.append_data(&mut header, &path, io::empty())?;
+                    }
+                    Kind::Link => {
+                        header.set_entry_type(tar::EntryType::Symlink);
+                        archive.append_link(&mut header, &path, view.link(&path)?)?;
+                    }
+                    Kind::Whiteout | Kind::Special => {}
+                }
+            }
+            archive.into_inner()?.flush()
+        })
+    }
+}
+
+/// A path below a workspace.
+fn checked(path: &Path) -> Result<()> {
+    use std::path::Component;
+    let good =
+        path.components().all(|c| matches!(c, Component::Normal(_))) && path.components().next().is_some();
+    if good { Ok(()) } else { Err(StoreError::Path(path.to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::What;
+
+    fn new(path: &str, text: &str) -> NewFile {
+        NewFile { path: path.into(), bytes: text.into(), executable: false }
+    }
+
+    fn store() -> (tempfile::TempDir, Store, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let original = dir.path().join("original");
+        std::fs::create_dir_all(original.join("d")).unwrap();
+        std::fs::write(original.join("a"), "original").unwrap();
+        std::fs::write(original.join("d/x"), "original").unwrap();
+        let store = Store::open(&dir.path().join("state"), Quota::default(), None).unwrap();
+        (dir, store, original)
+    }
+
+    fn names(workspace: &Workspace<'_>) -> Vec<String> {
+        let all = workspace.with_view(|_, view| view.walk(Path::new(""), 999)).unwrap();
+        all.into_iter().map(|(path, _)| path.display().to_string()).collect()
+    }
+
+    fn layers_on_disk(store: &Store) -> usize {
+        store.folder.names(Path::new(LAYERS)).unwrap().len()
+    }
+
+    #[test]
+    fn files_are_written_deleted_snapshotted_and_discarded() {
+        let (_dir, store, original) = store();
+        let mut w = store.create(Source::Folder(original.clone())).unwrap();
+        w.write(&[new("n/f", "1"), new("a", "2")]).unwrap();
+        w.snapshot("one").unwrap();
+        w.delete(Path::new("d")).unwrap();
+        assert_eq!(names(&w), ["a", "n", "n/f"]);
+        let what: Vec<_> = w.changes().unwrap().into_iter().map(|c| (c.path, c.what)).collect();
+        let want = [
+            ("a", What::Modified),
+            ("d", What::Deleted),
+            ("d/x", What::Deleted),
+            ("n", What::Added),
+            ("n/f", What::Added),
+        ];
+        assert_eq!(what, want.map(|(path, what)| (PathBuf::from(path), what)));
+        assert!(matches!(w.snapshot("one"), Err(StoreError::SnapshotTaken(_))));
+        w.discard(Some("one")).unwrap();
+        assert_eq!(names(&w), ["a", "d", "d/x", "n", "n/f"]);
+        w.discard(None).unwrap();
+        assert_eq!(names(&w), ["a", "d", "d/x"]);
+        assert!(matches!(w.discard(Some("two")), Err(StoreError::NoSnapshot(_))));
+        assert_eq!(std::fs::read_to_string(original.join("a")).unwrap(), "original");
+        let id = w.id().to_owned();
+        drop(w);
+        store.remove(&id).unwrap();
+        assert_eq!((layers_on_disk(&store), store.ids().unwrap().len()), (0, 0));
+    }
+
+    #[test]
+    fn a_fork_goes_its_own_way() {
+        let (_dir, store, original) = store();
+        let mut one = store.create(Source::Folder(original)).unwrap();
+        one.write(&[new("f", "1")]).unwrap();
+        let mut two = one.fork().unwrap();
+        two.write(&[new("g", "2")]).unwrap();
+        one.delete(Path::new("f")).unwrap();
+        assert_eq!(
+            (names(&one), names(&two)),
+            (
+                vec!["a".to_owned(), "d".into(), "d/x".into()],
+                vec!["a".to_owned(), "d".into(), "d/x".into(), "f".into(), "g".into()],
+            )
+        );
+    }
+
+    #[test]
+    fn many_changes_are_merged() {
+        let (_dir, store, original) = store();
+        let mut w = store.create(Source::Folder(original)).unwrap();
+        for n in 0..20 {
+            w.write(&[new(&format!("f{n:02}"), "x"), new("same", &n.to_string())]).unwrap();
+        }
+        w.delete(Path::new("f00")).unwrap();
+        assert!(w.mount().1.len() <= MOST_LAYERS && layers_on_disk(&store) <= MOST_LAYERS);
+        assert_eq!(names(&w).len(), 3 + 19 + 1);
+    }
+
+    #[test]
+    fn a_commit_leaves_what_is_protected_in_the_workspace() {
+        let (_dir, store, original) = store();
+        let mut w = store.create(Source::Folder(original.clone())).unwrap();
+        w.write(&[new("a", "2"), new(".mcp.json", "{}")]).unwrap();
+        let committed = w.commit(false, None).unwrap();
+        assert_eq!((committed.done.len(), committed.left.len()), (1, 1));
+        assert_eq!(std::fs::read_to_string(original.join("a")).unwrap(), "2");
+        let left: Vec<_> = w.changes().unwrap().into_iter().map(|c| c.path).collect();
+        assert_eq!(left, [PathBuf::from(".mcp.json")]);
+        w.commit(true, None).unwrap();
+        assert!(original.join(".mcp.json").exists() && w.changes().unwrap().is_empty());
+        let mut empty = store.create(Source::Empty).unwrap();
+        assert!(matches!(empty.commit(false, None), Err(StoreError::NoOriginal)));
+        assert!(empty.write(&[new("x", "1")]).is_ok() && empty.changes().unwrap().len() == 1);
+    }
+
+    #[test]
+    fn what_is_in_use_or_unknown_or_too_much_is_refused() {
+        let (dir, store, original) = store();
+        let held = store.create(Source::Folder(original)).unwrap();
+        let id = held.id().to_owned();
+        assert!(matches!(store.take(&id), Err(StoreError::InUse(_))));
+        assert!(matches!(store.remove(&id), Err(StoreError::InUse(_))));
+        assert_eq!(store.look(&id).unwrap().held, Held::default());
+        drop(held);
+        for unknown in ["ws_0", "../x", "ws_../../etc", ""] {
+            assert!(matches!(store.take(unknown), Err(StoreError::Unknown(_))), "{unknown}");
+        }
+        let small = Store::open(&dir.path().join("small"), Quota { bytes: 10, files: 3 }, None).unwrap();
+        let mut w = small.create(Source::Empty).unwrap();
+        for files in [vec![new("a", "12345678901")], vec![new("a/b/c/d", "")]] {
+            assert!(matches!(w.write(&files), Err(StoreError::Quota { .. })));
+        }
+        for path in ["../x", "/x", "", "a/../../x"] {
+            assert!(matches!(w.write(&[new(path, "")]), Err(StoreError::Path(_))), "{path}");
+        }
+        assert_eq!((names(&w).len(), layers_on_disk(&small)), (0, 0));
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_goes() {
+        let (_dir, store, _) = store();
+        std::fs::create_dir_all(store.layer_path("unfinished-999999999-x/y")).unwrap();
+        std::fs::create_dir_all(store.layer_path("nobodys")).unwrap();
+        store.create(Source::Empty).unwrap().write(&[new("a", "")]).unwrap();
+        assert_eq!(layers_on_disk(&store), 1);
+    }
+
+    #[test]
+    fn an_export_unpacks_to_the_view() {
+        let (dir, store, original) = store();
+        let mut w = store.create(Source::Folder(original)).unwrap();
+        w.write(&[NewFile { executable: true, ..new("d/run", "#!/bin/sh\n") }]).unwrap();
+        let mut bytes = Vec::new();
+        w.export(&mut bytes).unwrap();
+        let to = dir.path().join("unpacked");
+        tar::Archive::new(&bytes[..]).unpack(&to).unwrap();
+        let folder = Folder::open(&to).unwrap();
+        let all = Stack::new([], &folder).walk(Path::new(""), 99).unwrap();
+        let shown: Vec<_> = all.iter().map(|(p, n)| (p.to_str().unwrap(), n.mode & 0o100)).collect();
+        assert_eq!(shown, [("a", 0), ("d", 0o100), ("d/run", 0o100), ("d/x", 0)]);
+    }
+}

@@ -1,0 +1,338 @@
+//! Copy-on-write workspaces: what a run changed is shown, taken over, kept or forgotten; the original changes by commit
+//! only.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use hotcell_end_to_end::{Ended, User, Weak, everyone, is_root};
+
+use crate::endings::wait_until;
+
+const CHANGE: &str =
+    "echo two >> a.txt; rm gone; mkdir -p new/deep; echo x > new/deep/f; chmod +x new/deep/f";
+
+/// A project of three files.
+fn project(user: &User) -> std::path::PathBuf {
+    let folder = user.make_folder("work/p");
+    user.make_folder("work/p/d");
+    for (name, text) in [("a.txt", "one\n"), ("gone", "gone\n"), ("d/x", "x\n")] {
+        user.write(format!("work/p/{name}"), text);
+    }
+    folder
+}
+
+/// Every path below a folder with what it is and says.
+fn tree(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in std::fs::read_dir(at).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let about = path.symlink_metadata().expect("there");
+            let name = path.strip_prefix(folder).expect("below").display().to_string();
+            let text = if about.is_file() {
+                std::fs::read_to_string(&path).unwrap_or_default().trim_end().replace('\n', ",")
+            } else {
+                format!("{:?}", about.file_type().is_dir())
+            };
+            all.push(format!("{name} {:o} {text}", about.permissions().mode() & 0o7777));
+            if about.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+fn workspace(user: &User, words: &[&str]) -> Ended {
+    user.hotcell(["workspace"]).words(words).end()
+}
+
+#[test]
+fn changes_are_told_shown_and_forgotten() {
+    everyone(|user| {
+        let folder = project(user);
+        let before = tree(&folder);
+        let told = user.shell(["--json", "--workspace", "p"], CHANGE).end().code(0).json();
+        let rows: Vec<_> = told["changes"].as_array().expect("changes").iter().collect();
+        let rows: Vec<_> =
+            rows.iter().map(|r| format!("{} {}", r["path"], r["kind"]).replace('"', "")).collect();
+        let want = ["a.txt modified", "gone deleted", "new added", "new/deep added", "new/deep/f added"];
+        assert_eq!((rows, &told["commit"]), (want.map(str::to_owned).to_vec(), &serde_json::Value::Null));
+        let diff = user.shell(["--workspace", "p", "--diff"], CHANGE).end();
+        let text = diff.code(0).silent().text();
+        for part in ["--- a/a.txt", "+two", "deleted file mode 100644", "new file mode 100755"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(tree(&folder), before, "nothing of it was taken over");
+    });
+}
+
+#[test]
+fn a_diff_is_one_that_git_applies() {
+    if hotcell_end_to_end::find("git").is_none() {
+        println!("skipped: no git");
+        return;
+    }
+    everyone(|user| {
+        let folder = project(user);
+        user.copy_folder(&folder, &user.path("work/q"));
+        let script = format!("{CHANGE}; printf 'no newline' > d/x; echo q > 'n \"q\" ü'");
+        let diff = user.shell(["--workspace", "p", "--diff"], &script).end().code(0).text();
+        user.write("work/p.diff", diff);
+        user.shell(["--workspace", "p", "--commit"], &script).end().code(0);
+        let mut git = user.program(Path::new("git"));
+        let applied = git.args(["apply", "--unsafe-paths", "../p.diff"]).current_dir(user.path("work/q"));
+        assert!(applied.status().expect("git starts").success());
+        assert_eq!(tree(&user.path("work/q")), tree(&folder));
+    });
+}
+
+#[test]
+fn a_commit_takes_changes_over_when_the_program_ends_with_0() {
+    everyone(|user| {
+        let folder = project(user);
+        let before = tree(&folder);
+        user.shell(["--workspace", "p", "--commit"], &format!("{CHANGE}; exit 3")).end().code(3);
+        user.shell(["--workspace", "p", "--commit", "--timeout", "1s"], &format!("{CHANGE}; sleep 9"))
+            .end()
+            .code(124);
+        assert_eq!(tree(&folder), before);
+        let ended = user.shell(["--workspace", "p", "--commit"], CHANGE).end();
+        ended.code(0).says_one_line("taken over: 5 paths");
+        let want = [
+            "a.txt 644 one,two",
+            "d 755 true",
+            "d/x 644 x",
+            "new 755 true",
+            "new/deep 755 true",
+            "new/deep/f 755 x",
+        ];
+        assert_eq!(tree(&folder), want);
+        let owner = |path: &Path| std::os::unix::fs::MetadataExt::uid(&path.metadata().expect("there"));
+        assert_eq!(owner(&folder.join("new/deep/f")), owner(&folder));
+    });
+}
+
+#[test]
+fn what_could_harm_the_host_stays_out() {
+    everyone(|user| {
+        let folder = project(user);
+        for inner in [".git", ".git/hooks", ".git/objects"] {
+            user.make_folder(&format!("work/p/{inner}"));
+        }
+        let outside = user.make_folder("work/outside");
+        symlink(&outside, folder.join("link")).expect("a link");
+        user.own(&folder.join("link"));
+        let script = "echo evil > .git/hooks/pre-commit; echo evil > .mcp.json; mkdir .vscode; echo {} > .vscode/tasks.json; \
+                      ln -s /etc/passwd passwd; mkfifo pipe; \
+                      echo s > suid; chmod 6777 suid; echo u > unreadable; chmod 0 unreadable; \
+                      rm link; mkdir link; echo in > link/f; \
+                      ln a.txt hard; echo three >> hard";
+        let told = user.shell(["--json", "--workspace", "p", "--commit"], script).end().code(0).json();
+        let left: Vec<_> = told["commit"]["left"].as_array().expect("left").iter().collect();
+        let left: Vec<_> = left.iter().map(|row| row["path"].as_str().expect("a path")).collect();
+        let want = [".git/hooks/pre-commit", ".mcp.json", ".vscode", ".vscode/tasks.json", "passwd", "pipe"];
+        assert_eq!(left, want, "{}", told["commit"]);
+        let want = [
+            ".git 755 true",
+            ".git/hooks 755 true",
+            ".git/objects 755 true",
+            "a.txt 644 one,three",
+            "d 755 true",
+            "d/x 644 x",
+            "gone 644 gone",
+            "hard 644 one,three",
+            "link 755 true",
+            "link/f 644 in",
+            "suid 755 s",
+        ];
+        let all = tree(&folder);
+        let all: Vec<_> = all.iter().filter(|row| !row.starts_with("unreadable")).collect();
+        assert_eq!(all, want.iter().collect::<Vec<_>>());
+        assert!(folder.join("unreadable").metadata().expect("taken over").permissions().mode() & 0o7777 == 0);
+        assert_eq!(std::fs::read_dir(&outside).expect("a folder").count(), 0);
+        let both = std::os::unix::fs::MetadataExt::nlink(&folder.join("hard").metadata().expect("there"));
+        assert_eq!(both, 1, "two names of one file are two files");
+        // Nobody could read it before the next run.
+        std::fs::remove_file(folder.join("unreadable")).expect("removed");
+        user.shell(["--workspace", "p", "--commit", "--allow-protected"], "echo {} > .mcp.json")
+            .end()
+            .code(0);
+        assert!(folder.join(".mcp.json").exists());
+    });
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile_is_a_conflict() {
+    everyone(|user| {
+        let folder = project(user);
+        let signs = user.make_folder("work/signs");
+        let script = "echo mine > a.txt; echo new > n; touch /tmp/signs/running; \
+                      while [ ! -e /tmp/signs/go ]; do sleep 0.02; done";
+        let signs_option = format!("{}:/tmp/signs", signs.display());
+        let options = ["--json", "--workspace", "p", "--commit", "--rw", &signs_option];
+        let run = user.shell(options, script).start();
+        wait_until("the program runs", || signs.join("running").exists());
+        user.write("work/p/a.txt", "theirs");
+        user.write("work/signs/go", "");
+        let output = run.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(125), "{}", String::from_utf8_lossy(&output.stderr));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(told["commit"]["conflicts"], serde_json::json!(["a.txt"]), "{}", told["commit"]);
+        assert_eq!(std::fs::read_to_string(folder.join("a.txt")).expect("read"), "theirs");
+        assert!(!folder.join("n").exists(), "nothing of it was taken over");
+    });
+}
+
+#[test]
+fn a_full_disk_leaves_the_original_as_it_was() {
+    if !is_root() {
+        println!("skipped: no root to mount a small file system");
+        return;
+    }
+    let user = User::me();
+    let small = user.make_folder("work/small");
+    let place = small.display();
+    let host = Weak::default()
+        .mounts(&format!(
+            "mount -t tmpfs -o size=128k small {place}; echo one > {place}/a; echo two > {place}/b"
+        ))
+        .within(&["sh", "-c", "\"$@\"; echo status $?; cat small/*; ls -A small", "sh"]);
+    let script = "echo changed > a; head -c 1000000 /dev/zero > b";
+    let ended =
+        user.hotcell_on(&host, ["run", "--workspace", "small", "--commit", "--", "sh", "-c", script]).end();
+    ended
+        .code(0)
+        .prints("status 125\none\ntwo\na\nb\n")
+        .says("b cannot be stored")
+        .says("nothing was taken over");
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    everyone(|user| {
+        project(user);
+        let run = |options: &[&str]| user.hotcell(["run"]).words(options).words(&["--", "true"]).end();
+        run(&["--diff"]).code(125).says_one_line("--workspace DIR");
+        run(&["--commit"]).code(125).says_one_line("--workspace DIR");
+        run(&["--workspace", "p", "--allow-protected"]).code(125).says_one_line("--commit");
+        run(&["--workspace", "ws_00"]).code(125).says_one_line("there is no workspace ws_00");
+        for words in [
+            &["read", "ws_00", "x"][..],
+            &["commit", "ws_../../x"],
+            &["create", "nowhere"],
+            &["create", "--archive", "p/a.txt"],
+            &["create", "--bundle", "p/a.txt"],
+        ] {
+            workspace(user, words).code(125).says_one_line("hotcell: error: ");
+        }
+        assert_eq!(workspace(user, &["list"]).code(0).says("no workspaces yet").text(), "");
+    });
+}
+
+#[test]
+fn a_workspace_stays_between_runs() {
+    everyone(|user| {
+        let folder = project(user);
+        let before = tree(&folder);
+        let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
+        let run = |script: &str| user.shell(["--workspace", &id], script).end();
+        run(CHANGE).code(0);
+        run("cat a.txt; test ! -e gone; rm -r new; ln -s a.txt l").code(0).prints("one\ntwo\n");
+        run("cat l; test ! -e new; exit 7").code(7).prints("one\ntwo\n");
+        user.hotcell(["workspace", "write", &id, "d/y"]).input("written").end().code(0);
+        run("cat d/y").code(0).prints("written");
+        workspace(user, &["read", &id, "d/y"]).code(0).prints("written");
+        assert_eq!(tree(&folder), before);
+        workspace(user, &["snapshot", &id, "one"]).code(0);
+        let fork = workspace(user, &["fork", &id]).code(0).text().trim().to_owned();
+        workspace(user, &["delete", &id, "d"]).code(0);
+        workspace(user, &["list", &id]).code(0).prints("a.txt\nl\n");
+        workspace(user, &["list", &fork]).code(0).prints("a.txt\nd/\nd/x\nd/y\nl\n");
+        workspace(user, &["discard", &id, "--to", "one"]).code(0);
+        workspace(user, &["list", &id]).code(0).prints("a.txt\nd/\nd/x\nd/y\nl\n");
+        let diff = workspace(user, &["diff", &id]).code(0).text();
+        assert!(diff.contains("+two") && diff.contains("+written"), "{diff}");
+        let told = workspace(user, &["commit", &id, "--json"]).code(0).json();
+        assert_eq!(told["changes"].as_array().map(Vec::len), Some(1), "the link stays: {told}");
+        assert_eq!(tree(&folder), ["a.txt 644 one,two", "d 755 true", "d/x 644 x", "d/y 644 written"]);
+        workspace(user, &["export", &fork, "out.tar"]).code(0);
+        workspace(user, &["export", &fork, "out.tar"]).code(125).says_one_line("out.tar");
+        let again = workspace(user, &["create", "--archive", "out.tar"]).code(0).text().trim().to_owned();
+        workspace(user, &["list", &again]).code(0).prints("a.txt\nd/\nd/x\nd/y\nl\n");
+        assert_eq!(
+            workspace(user, &["list", "--json"]).json()["workspaces"].as_array().map(Vec::len),
+            Some(3)
+        );
+        for id in [&id, &fork, &again] {
+            workspace(user, &["remove", id]).code(0);
+        }
+        let left = user.path("home/.local/state/hotcell/workspaces/layers");
+        assert_eq!(std::fs::read_dir(left).expect("a folder").count(), 0, "nothing is left");
+        assert_eq!(tree(&folder).len(), 4);
+    });
+}
+
+#[test]
+fn a_workspace_in_use_is_refused_and_survives_a_kill() {
+    everyone(|user| {
+        project(user);
+        let signs = user.make_folder("work/signs");
+        let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
+        user.shell(["--workspace", &id], "echo kept > kept").end().code(0);
+        let signs_option = format!("{}:/tmp/signs", signs.display());
+        let script = "echo lost > lost; touch /tmp/signs/running; sleep 60";
+        let mut run = user.shell(["--workspace", &id, "--rw", &signs_option], script).start();
+        wait_until("the program runs", || signs.join("running").exists());
+        for words in [&["diff", &id][..], &["commit", &id], &["remove", &id]] {
+            workspace(user, words).code(125).says_one_line("is in use");
+        }
+        user.shell(["--workspace", &id], "true").end().code(125).says_one_line("is in use");
+        run.kill().expect("killed");
+        run.wait().expect("ended");
+        wait_until("the workspace is free", || workspace(user, &["diff", &id]).code == Some(0));
+        workspace(user, &["list", &id]).code(0).prints("a.txt\nd/\nd/x\ngone\nkept\n");
+    });
+}
+
+#[test]
+fn a_hostile_archive_writes_nothing_outside() {
+    everyone(|user| {
+        // Entries that lead out: by dots, by a root, through a link.
+        let script = "import tarfile,io\nt=tarfile.open('evil.tar','w')\n\
+                      def add(name,**k):\n i=tarfile.TarInfo(name); i.size=4\n for a,b in k.items(): setattr(i,a,b)\n \
+                      t.addfile(i,io.BytesIO(b'evil'))\n\
+                      add('../out1'); add('/tmp/out2'); add('good')\n\
+                      l=tarfile.TarInfo('l'); l.type=tarfile.SYMTYPE; l.linkname='/tmp'; t.addfile(l)\n\
+                      add('l/out3')\n\
+                      d=tarfile.TarInfo('dev'); d.type=tarfile.CHRTYPE; d.devmajor=1; d.devminor=3; t.addfile(d)\n";
+        let made = user
+            .program(Path::new("/usr/bin/python3"))
+            .args(["-c", script])
+            .current_dir(user.path("work"))
+            .status();
+        assert!(made.expect("python starts").success());
+        // tar itself refuses some of it and ends with an error; then there is no workspace.
+        let ended = workspace(user, &["create", "--archive", "evil.tar"]);
+        ended.code(125).says_one_line("cannot be unpacked");
+        for name in ["out1", "out2", "out3"] {
+            assert!(!Path::new("/tmp").join(name).exists() && !user.path("work").join(name).exists());
+        }
+        assert_eq!(workspace(user, &["list", "--json"]).json()["workspaces"], serde_json::json!([]));
+    });
+}
+
+#[test]
+fn what_a_run_left_in_a_workspace_is_read_before_the_next() {
+    everyone(|user| {
+        project(user);
+        let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
+        let run = |script: &str| user.shell(["--workspace", &id], script).end();
+        run("echo 'import shutil; shutil.rmtree(\"/home\")' > evil.py").code(0);
+        run("touch ran").code(125).says("quarantined").says("evil.py");
+        workspace(user, &["delete", &id, "evil.py"]).code(0);
+        run("ls").code(0).prints("a.txt\nd\ngone\n");
+    });
+}
