@@ -11,8 +11,23 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// The files of `rules/`, in the order that their rules are asked in.
-const FILES: [&str; 11] =
-    ["python", "shell", "javascript", "sql", "rust", "go", "c", "java", "powershell", "files", "text"];
+const FILES: [&str; 15] = [
+    "python",
+    "shell",
+    "javascript",
+    "sql",
+    "rust",
+    "go",
+    "c",
+    "java",
+    "powershell",
+    "files",
+    "text",
+    "cloud",
+    "native",
+    "reach",
+    "node",
+];
 
 /// The versions of what the workspace is built with.
 const LOCK: &str = "../../Cargo.lock";

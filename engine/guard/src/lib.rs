@@ -27,6 +27,7 @@ mod sarif;
 mod scan;
 mod score;
 mod shell;
+mod spelled;
 mod sql;
 mod transforms;
 mod tree;

@@ -5,21 +5,22 @@ use crate::rules::Pack;
 use crate::scan::{Cx, counts};
 use rustc_hash::FxHashSet;
 
-/// So many different warnings in one file are dangerous together.
-const MANY: usize = 5;
+/// Warnings of so many different kinds in one file are dangerous together.
+const MANY: usize = 4;
 
 /// The findings, strictest first, and the verdict.
 pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
     let mut findings = Vec::new();
-    let mut warnings: FxHashSet<usize> = FxHashSet::default();
-    let mut hidden: FxHashSet<usize> = FxHashSet::default();
+    let mut warnings: FxHashSet<&str> = FxHashSet::default();
+    let mut hidden: FxHashSet<&str> = FxHashSet::default();
     let mut worst = Severity::Note;
     for fact in &cx.facts {
         let rule = &cx.pack.rules[fact.rule];
         let severity = hardened(cx.pack, fact.rule, &fact.chain);
         worst = worst.max(severity);
         if counts(severity) {
-            if rule.metadata.obfuscation { &mut hidden } else { &mut warnings }.insert(fact.rule);
+            if rule.metadata.obfuscation { &mut hidden } else { &mut warnings }
+                .insert(kind(cx.pack, fact.rule));
         }
         findings.push(finding(cx, fact.rule, fact.part, fact.place, &fact.chain, severity));
     }
@@ -30,7 +31,7 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
             let severity: Severity = cx.pack.says(*rule).0;
             worst = worst.max(severity);
             if counts(severity) {
-                warnings.insert(*rule);
+                warnings.insert(kind(cx.pack, *rule));
             }
             findings.push(finding(cx, *rule, fact.part, fact.place, &fact.chain, severity));
         }
@@ -52,6 +53,11 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
         Verdict::Allow
     };
     (verdict, findings)
+}
+
+/// `persistence`, `credentials`: what a rule says up to its first dot, so that two rules for the same thing count once.
+fn kind(pack: &Pack, rule: usize) -> &str {
+    pack.says(rule).1.split('.').next().unwrap_or("")
 }
 
 /// A warning in a text that had to be decoded first is critical: nobody encodes what is harmless. What only a service

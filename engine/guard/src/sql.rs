@@ -133,13 +133,45 @@ fn word(token: Token) -> Option<Word> {
     }
 }
 
+/// The tables that a script makes: dropping one of them first only makes it anew.
+fn made(words: &[Word]) -> Vec<&str> {
+    let skipped = ["TABLE", "IF", "NOT", "EXISTS", "TEMPORARY", "TEMP", "UNLOGGED", "."];
+    words
+        .iter()
+        .enumerate()
+        .filter(|(_, w)| w.is("CREATE"))
+        .filter_map(|(at, _)| {
+            let rest = words.get(at + 1..at + 8)?;
+            let table = rest.iter().take(3).any(|w| w.is("TABLE"));
+            rest.iter().find(|w| !skipped.iter().any(|s| w.is(s))).filter(|_| table).map(|w| w.text.as_str())
+        })
+        .collect()
+}
+
+/// Whether all that a `DROP TABLE` names is made by the same script.
+fn remakes(rest: &[Word], made: &[&str]) -> bool {
+    let mut names = rest
+        .iter()
+        .filter(|w| {
+            !["TABLE", "IF", "EXISTS", ",", "CASCADE", "RESTRICT", "CONSTRAINTS"].iter().any(|s| w.is(s))
+        })
+        .peekable();
+    rest.first().is_some_and(|w| w.is("TABLE"))
+        && names.peek().is_some()
+        && names.all(|name| made.iter().any(|m| m.eq_ignore_ascii_case(&name.text)))
+}
+
 fn statements(cx: &mut Cx<'_>, words: &[Word]) {
+    let made = made(words);
     for statement in words.split(|w| w.is(";") || w.is("//") || w.is("GO")) {
         if !cx.tick() {
             return;
         }
         for (at, word) in statement.iter().enumerate().filter(|(_, w)| !w.literal) {
             let rest = &statement[at + 1..];
+            if word.is("DROP") && at == 0 && remakes(rest, &made) {
+                continue;
+            }
             if let Some(fact) = dangerous(word, rest, at == 0 || begins(&statement[at - 1])) {
                 cx.fact(Language::Sql, fact, word.place());
             }

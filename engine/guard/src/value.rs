@@ -52,6 +52,7 @@ origins! {
     21 TREE "tree" "A path of a tree (a folder walked, listed or matched by a pattern).";
     22 MAPPED "mapped" "Memory that was mapped, executable or not.";
     23 SAVED "saved" "The path of a file that was written with content from a network.";
+    25 ENCODED "encoded" "Written in another alphabet, base32 or hexadecimal for example.";
     24 UNPACKED "unpacked" "Came out of a decoder that was fed something unknown.";
 }
 

@@ -4,6 +4,7 @@
 //! functions' `x` are two things, and a local `exec` is nobody else's.
 
 mod call;
+mod spelled;
 mod value;
 
 use crate::limits::too_deep;
@@ -14,10 +15,11 @@ use crate::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::Comment;
 use oxc_ast::ast::{
-    Argument, AssignmentExpression, AssignmentTarget, BindingIdentifier, BindingPattern, CallExpression,
-    Expression, ForStatement, FormalParameters, IdentifierReference, ImportDeclaration,
-    ImportDeclarationSpecifier, ImportExpression, NewExpression, PropertyKey, StringLiteral,
-    TaggedTemplateExpression, TemplateLiteral, VariableDeclarator, WhileStatement,
+    Argument, AssignmentExpression, AssignmentTarget, BinaryExpression, BindingIdentifier, BindingPattern,
+    CallExpression, Expression, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters,
+    IdentifierReference, ImportDeclaration, ImportDeclarationSpecifier, ImportExpression, NewExpression,
+    PropertyKey, StringLiteral, TaggedTemplateExpression, TemplateLiteral, VariableDeclarator,
+    WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
@@ -68,8 +70,15 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         cx.text(TextKind::Comment, source.get(at.0..at.1).unwrap_or(""), at, &[]);
     }
     let scoping = SemanticBuilder::new().build(&parsed.program).semantic.into_scoping();
-    let mut js =
-        Js { cx, source, scoping, vars: FxHashMap::default(), bound: FxHashMap::default(), emit: false };
+    let mut js = Js {
+        cx,
+        source,
+        scoping,
+        vars: FxHashMap::default(),
+        bound: FxHashMap::default(),
+        joining: false,
+        emit: false,
+    };
     js.visit_program(&parsed.program);
     js.emit = true;
     js.visit_program(&parsed.program);
@@ -119,6 +128,8 @@ struct Js<'c, 'p, 's> {
     vars: FxHashMap<Name, Value>,
     /// How often each name was given a value, in both walks.
     bound: FxHashMap<Name, u32>,
+    /// Inside a sum.
+    joining: bool,
     /// Tell, or only learn.
     emit: bool,
 }
@@ -284,7 +295,10 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
         self.given(&it.callee, &it.arguments);
+        let outer = std::mem::take(&mut self.joining);
         walk::walk_call_expression(self, it);
+        self.joining = outer;
+        self.spelled_call(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, false);
         }
@@ -304,6 +318,28 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             let text = self.template(&it.quasi);
             self.invoke(&tag, None, None, &[text], it.span);
         }
+    }
+
+    fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
+        let plus = it.operator.as_str() == "+";
+        let outer = std::mem::replace(&mut self.joining, plus);
+        walk::walk_binary_expression(self, it);
+        self.joining = outer;
+        // The whole of a sum is told, not each part of it.
+        if self.emit && plus && !outer {
+            let value = crate::value::concat(&self.value(&it.left), &self.value(&it.right));
+            self.spelled(&value, it.span);
+        }
+    }
+
+    fn visit_for_of_statement(&mut self, it: &ForOfStatement<'a>) {
+        if let ForStatementLeft::VariableDeclaration(declaration) = &it.left
+            && let Some(first) = declaration.declarations.first()
+        {
+            let items = self.value(&it.right);
+            self.assign(&first.id, &Value::default().with_origin(items.origin));
+        }
+        walk::walk_for_of_statement(self, it);
     }
 
     fn visit_string_literal(&mut self, it: &StringLiteral<'a>) {
@@ -346,7 +382,7 @@ impl Js<'_, '_, '_> {
         if !words
             .into_iter()
             .any(|word| matches!(word, "break" | "return" | "throw" | "await" | "yield" | "exit"))
-            && text.matches('(').count() <= 2
+            && (text.matches('(').count() <= 2 || text.contains(".push("))
         {
             self.fact("loop.endless", whole);
         }

@@ -202,6 +202,13 @@ impl Js<'_, '_, '_> {
         {
             return value.clone();
         }
+        if owner.is_named("process.env") {
+            match name {
+                "HOME" | "USERPROFILE" => return Value::text("~").with_origin(Origin::HOME),
+                "APPDATA" | "LOCALAPPDATA" => return Value::text(&format!("%{name}%")),
+                _ => {}
+            }
+        }
         for own in &owner.names {
             if own.len() > 160 {
                 continue;
@@ -221,9 +228,8 @@ impl Js<'_, '_, '_> {
                 }
                 ("?constructor", "constructor") => "Function".to_owned(),
                 ("process.mainModule" | "module" | "require.main", "require") => "require".to_owned(),
-                ("module.constructor" | "module", "_load") | ("require", "main.require") => {
-                    "require".to_owned()
-                }
+                ("process.mainModule.constructor" | "module.constructor" | "module", "_load")
+                | ("require", "main.require") => "require".to_owned(),
                 (_, "default") => own.to_string(),
                 ("fs", "promises") => "fs".to_owned(),
                 ("fs/promises", name) => format!("fs.{name}"),
@@ -258,7 +264,7 @@ impl Js<'_, '_, '_> {
         out
     }
 
-    fn called(&mut self, call: &CallExpression<'_>) -> Value {
+    pub(super) fn called(&mut self, call: &CallExpression<'_>) -> Value {
         let (callee, receiver, method) = self.callee(&call.callee);
         let args = self.arguments(&call.arguments);
         self.result(&callee, receiver.as_ref(), method.as_deref(), &args)
@@ -324,6 +330,13 @@ impl Js<'_, '_, '_> {
                 "parseInt" | "Number" => {
                     first.and_then(Value::as_int).map_or_else(Value::default, Value::int)
                 }
+                "path.join" | "path.resolve" | "path.posix.join" => super::spelled::joined_path(args),
+                "fs.readFile" | "fs.readFileSync" | "fs.createReadStream"
+                    if first.and_then(Value::as_text).is_some_and(crate::rules::is_secret) =>
+                {
+                    Value::name(&format!("{name}()")).with_origin(Origin::SECRET | Origin::FILE)
+                }
+                "os.homedir" => Value::text("~").with_origin(Origin::HOME),
                 "util.promisify" => first.cloned().unwrap_or_default(),
                 // Text stays what it is through these.
                 _ if matches!(

@@ -2,7 +2,7 @@
 
 use super::statement::canonical;
 use super::{Python, Scope, fold, model, span};
-use crate::rules::{Language, TextKind};
+use crate::rules::Language;
 use crate::value::{Const, HOLE, Origin, Value, concat};
 use ruff_python_ast::{Comprehension, Expr, FStringPart, InterpolatedStringElement, Number, UnaryOp};
 use ruff_text_size::Ranged;
@@ -56,6 +56,7 @@ impl<'a> Python<'_, '_, 'a> {
                     && matches!(binary.op, ruff_python_ast::Operator::Add | ruff_python_ast::Operator::Mod)
                 {
                     self.tell_computed(&value, span(binary.range()));
+                    self.spelled(&value, span(binary.range()));
                 }
                 value
             }
@@ -89,9 +90,9 @@ impl<'a> Python<'_, '_, 'a> {
             }
             Expr::FString(fstring) => self.fstring(fstring),
             Expr::TString(_) | Expr::EllipsisLiteral(_) | Expr::IpyEscapeCommand(_) => Value::default(),
-            Expr::List(list) => Value::list(list.elts.iter().map(|e| self.value(e)).collect()),
-            Expr::Tuple(tuple) => Value::list(tuple.elts.iter().map(|e| self.value(e)).collect()),
-            Expr::Set(set) => Value::list(set.elts.iter().map(|e| self.value(e)).collect()),
+            Expr::List(list) => self.listing(&list.elts),
+            Expr::Tuple(tuple) => self.listing(&tuple.elts),
+            Expr::Set(set) => self.listing(&set.elts),
             Expr::Dict(dict) => {
                 let mut pairs = Vec::new();
                 let mut origin = Origin::default();
@@ -107,11 +108,17 @@ impl<'a> Python<'_, '_, 'a> {
                         }
                     }
                 }
+                self.tell_map(&pairs, span(dict.range()));
                 Value::of(Const::Map(pairs.into())).with_origin(origin)
             }
             Expr::Starred(starred) => self.value(&starred.value),
             Expr::Await(inner) => self.value(&inner.value),
-            Expr::YieldFrom(inner) => self.value(&inner.value),
+            Expr::YieldFrom(inner) => {
+                let value = self.value(&inner.value);
+                let value = self.element(&value);
+                self.add_return(&value);
+                value
+            }
             Expr::Yield(inner) => match &inner.value {
                 Some(inner) => {
                     let value = self.value(inner);
@@ -125,9 +132,16 @@ impl<'a> Python<'_, '_, 'a> {
             Expr::Generator(comp) => self.comprehension(&comp.generators, &comp.elt),
             Expr::DictComp(comp) => match &comp.key {
                 Some(key) => {
-                    self.comprehension(&comp.generators, key);
+                    let keys = self.comprehension(&comp.generators, key);
                     let values = self.comprehension(&comp.generators, &comp.value);
-                    Value::default().with_origin(values.origin)
+                    let pairs = (keys.elements(), values.elements());
+                    match (keys.names.is_empty() && values.names.is_empty(), pairs) {
+                        (true, (Some(keys), Some(all))) if keys.len() == all.len() => {
+                            Value::of(Const::Map(keys.into_iter().zip(all).collect::<Vec<_>>().into()))
+                        }
+                        _ => Value::default(),
+                    }
+                    .with_origin(values.origin)
                 }
                 None => Value::default(),
             },
@@ -192,6 +206,12 @@ impl<'a> Python<'_, '_, 'a> {
                 }
                 if self.functions.contains_key(key.as_str()) {
                     result.names.push(format!("@{key}").into());
+                } else if own.ends_with("()")
+                    && !name.starts_with("__")
+                    && !self.attributes.contains_key(key.as_str())
+                    && let Some(found) = self.special(owner, "__getattr__", &[Value::text(name)], at)
+                {
+                    result = found.or(&result);
                 }
                 if let Some(bases) = self.attributes.get(class).cloned() {
                     for base in bases.names.iter().take(3) {
@@ -274,13 +294,45 @@ impl<'a> Python<'_, '_, 'a> {
                 && let Some(value) = fold::slice(&owner, lower, upper, step.unwrap_or(1).clamp(-1024, 1024))
                     .filter(|_| step != Some(0))
             {
+                self.spelled(&value, span(subscript.range()));
                 return value;
             }
             return Value { known: None, ..owner };
         }
         let key = self.value(&subscript.slice);
+        self.item(&owner, &key, span(subscript.range()))
+    }
+
+    /// The elements of a display; what is spread in it is spread.
+    fn listing(&mut self, elements: &'a [Expr]) -> Value {
+        let mut items = Vec::with_capacity(elements.len());
+        let mut spread = Origin::default();
+        for element in elements {
+            let value = self.value(element);
+            match (element, value.elements().filter(|_| value.names.is_empty())) {
+                (Expr::Starred(_), Some(inner)) => items.extend(inner),
+                _ => {
+                    spread |= value.origin;
+                    items.push(value);
+                }
+            }
+        }
+        Value::list(items).with_origin(spread)
+    }
+
+    /// `owner[key]`.
+    pub(super) fn item(&mut self, owner: &Value, key: &Value, at: (usize, usize)) -> Value {
         let mut result = Value::default();
         for own in &owner.names {
+            if own.starts_with('@') {
+                for method in ["__getitem__", "__missing__", "__class_getitem__"] {
+                    if let Some(value) = self.special(owner, method, std::slice::from_ref(key), at) {
+                        result = value.or(&result);
+                        break;
+                    }
+                }
+                continue;
+            }
             let Some(text) = key.as_whole_text() else {
                 result.names.push(format!("{own}[]").into());
                 continue;
@@ -292,15 +344,15 @@ impl<'a> Python<'_, '_, 'a> {
                 _ => match own.strip_suffix(".__dict__") {
                     Some(base) => {
                         let owner = Value::name(base);
-                        let found = self.member(&owner, text, span(subscript.range()));
-                        self.reached(&found, &key, span(subscript.range()));
+                        let found = self.member(&owner, text, at);
+                        self.reached(&found, key, at);
                         result = found.or(&result);
                     }
                     None => result.names.push(format!("{own}[]").into()),
                 },
             }
         }
-        if let Some(element) = fold::index(&owner, &key) {
+        if let Some(element) = fold::index(owner, key) {
             return element.or(&result);
         }
         let keep = if owner.is_named("os.environ") { !Origin::ENV.0 } else { !0 };
@@ -354,6 +406,7 @@ impl<'a> Python<'_, '_, 'a> {
         if pieces > 0 {
             value.origin |= Origin::COMPUTED;
             self.tell_computed(&value, span(fstring.range()));
+            self.spelled(&value, span(fstring.range()));
         } else {
             self.tell_text(&text, span(fstring.range()));
         }
@@ -438,7 +491,14 @@ impl<'a> Python<'_, '_, 'a> {
 
     fn lambda(&mut self, lambda: &'a ruff_python_ast::ExprLambda) -> Value {
         let mut scope = Scope::default();
-        let name: Rc<str> = format!("lambda{}", u32::from(lambda.start())).into();
+        // A lambda of a function that is followed for one call is another one for the next.
+        let frame = self.function.as_deref().and_then(|f| f.split_once('\'')).map_or("", |(_, id)| id);
+        let name: Rc<str> = if frame.is_empty() {
+            format!("lambda{}", u32::from(lambda.start())).into()
+        } else {
+            format!("lambda{}'{frame}", u32::from(lambda.start())).into()
+        };
+        self.keep_body(&name, lambda.parameters.as_deref(), Err(&lambda.body), None);
         let known = self.functions.entry(name.clone()).or_default().params.clone();
         for parameter in lambda.parameters.iter().flat_map(|p| p.iter_non_variadic_params()) {
             let own: Rc<str> = parameter.parameter.name.as_str().into();
@@ -469,38 +529,6 @@ impl<'a> Python<'_, '_, 'a> {
             function.returns = value.clone().or(&function.returns);
         }
     }
-
-    /// A text as it stands in the source.
-    fn tell_text(&mut self, text: &str, at: (usize, usize)) {
-        if !self.emit || text.len() < 4 {
-            return;
-        }
-        let raw = self.source.get(at.0..at.1).unwrap_or("");
-        self.cx.text(TextKind::String, text, at, if hidden_by_escapes(raw) { &["escapes"] } else { &[] });
-        self.cx.encoded(text, at);
-    }
-
-    /// A text that was put together.
-    pub(super) fn tell_computed(&mut self, value: &Value, at: (usize, usize)) {
-        if self.emit
-            && let Some(text) = value.as_text().filter(|t| t.len() >= 4)
-        {
-            let chain = value.chain.clone();
-            self.cx.text(TextKind::String, text, at, &chain);
-        }
-    }
-
-    pub(super) fn fact(&mut self, name: &str, at: (usize, usize)) {
-        if self.emit {
-            self.cx.fact_with(Language::Python, name, at, &[], self.spot);
-        }
-    }
-
-    pub(super) fn fact_with(&mut self, name: &str, args: &[Value], at: (usize, usize)) {
-        if self.emit {
-            self.cx.fact_with(Language::Python, name, at, args, self.spot);
-        }
-    }
 }
 
 /// A variable of the environment: the home folder by its usual name, others as text that a path can contain.
@@ -509,6 +537,12 @@ pub(super) fn environment(name: &str) -> Value {
         "HOME" | "USERPROFILE" => Value::text("~").with_origin(Origin::HOME),
         "TMPDIR" | "TEMP" | "TMP" => Value::text("/tmp").with_origin(Origin::TEMP),
         "APPDATA" | "LOCALAPPDATA" | "PROGRAMDATA" => Value::text(&format!("%{name}%")),
+        // Nobody but their own clients has a use for these.
+        "AWS_SECRET_ACCESS_KEY"
+        | "AWS_SESSION_TOKEN"
+        | "NPM_TOKEN"
+        | "TWINE_PASSWORD"
+        | "SSH_PRIVATE_KEY" => Value::default().with_origin(Origin::SECRET),
         _ => Value::default(),
     }
 }
@@ -541,8 +575,4 @@ pub(super) fn join_all(values: &[Value]) -> Value {
 /// Texts joined without a separator.
 pub(super) fn concat_all(values: &[Value]) -> Value {
     values.iter().fold(Value::text(""), |sum, v| concat(&sum, v))
-}
-
-fn hidden_by_escapes(raw: &str) -> bool {
-    raw.contains('\\') && raw.matches("\\x").count() + raw.matches("\\u").count() >= 4
 }

@@ -56,6 +56,16 @@ pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Val
             };
             keep(Value::list(parts))
         }
+        (_, "partition" | "rpartition") => {
+            let (text, by) = (receiver.as_text()?, args.first()?.as_text()?);
+            let cut = if name == "partition" { text.split_once(by) } else { text.rsplit_once(by) };
+            let parts = match cut {
+                Some((head, tail)) => [head, by, tail],
+                None if name == "partition" => [text, "", ""],
+                None => ["", "", text],
+            };
+            keep(Value::list(parts.iter().map(|p| same(receiver, p)).collect()))
+        }
         (_, "splitlines") => {
             keep(Value::list(receiver.as_text()?.lines().map(|p| same(receiver, p)).collect()))
         }

@@ -275,3 +275,12 @@ fn calls_itself(expression: &Expr, own: &str, method: bool) -> bool {
         _ => false,
     }
 }
+
+/// A loop that hashes with a counter: by its words, since every library spells it in its own way.
+pub(super) fn proof_of_work(text: &str) -> bool {
+    let hashes = ["sha256(", "sha512(", "sha3_", "scrypt(", "blake2", "double_sha", "argon2", "randomx"];
+    text.len() < 4096
+        && text.contains("nonce")
+        && text.contains("+= 1")
+        && hashes.iter().any(|h| text.contains(h))
+}

@@ -6,9 +6,12 @@
 mod call;
 mod expression;
 pub(crate) mod fold;
+mod inline;
+mod library;
 mod loops;
 mod model;
 mod statement;
+mod tell;
 
 use crate::limits::too_deep;
 use crate::report::PartState;
@@ -50,8 +53,10 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     py.module(body);
     let (functions, attributes, globals) = (py.functions, py.attributes, py.scopes.swap_remove(0).vars);
     let signatures = py.signatures;
+    let bodies = py.inlining.bodies;
     let mut py = Python::new(cx, source);
     py.signatures = signatures;
+    py.inlining.bodies = bodies;
     py.functions = functions;
     py.attributes = attributes;
     py.last_globals = globals;
@@ -106,6 +111,7 @@ struct Python<'c, 'p, 'a> {
     last_globals: FxHashMap<Rc<str>, Value>,
     /// Parameter names of every function that was seen.
     signatures: FxHashMap<Rc<str>, Vec<Rc<str>>>,
+    inlining: inline::Inlining<'a>,
     class: Option<Rc<str>>,
     function: Option<Rc<str>>,
     /// What the member that was reached last belongs to, where that is all that is known of it: `getattr(x, 'y')`.
@@ -115,8 +121,6 @@ struct Python<'c, 'p, 'a> {
     /// Bits of `Spot`.
     spot: u32,
     depth: usize,
-    /// In a loop whose body is read once for each of its values.
-    unrolled: bool,
 }
 
 impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
@@ -130,13 +134,13 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             attributes: FxHashMap::default(),
             last_globals: FxHashMap::default(),
             signatures: FxHashMap::default(),
+            inlining: inline::Inlining::default(),
             class: None,
             function: None,
             bound: None,
             emit: false,
             spot: 0,
             depth: 0,
-            unrolled: false,
         }
     }
 

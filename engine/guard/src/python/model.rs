@@ -68,6 +68,7 @@ pub(super) fn origin(name: &str) -> Origin {
             Origin::NET
         }
         "decrypt" | "decrypt_and_verify" => Origin::DECODED,
+        "b32encode" | "b64encode" | "urlsafe_b64encode" | "b16encode" | "hexlify" | "hex" => Origin::ENCODED,
         "encrypt" | "encrypt_and_digest" | "encryptor" => Origin::ENCRYPTED,
         "communicate" | "check_output" | "getoutput" | "getstatusoutput" => Origin::OUTPUT,
         _ => Origin::default(),
@@ -257,7 +258,8 @@ pub(super) enum Spawn {
 pub(super) fn calls_argument(name: &str) -> Option<(usize, &'static str)> {
     Some(match name {
         "map" | "filter" | "functools.partial" | "functools.reduce" | "atexit.register"
-        | "asyncio.to_thread" | "weakref.finalize" => (0, "function"),
+        | "asyncio.to_thread" | "operator.call" => (0, "function"),
+        "weakref.finalize" => (1, "func"),
         "threading.Thread"
         | "multiprocessing.Process"
         | "threading.Timer"

@@ -7,9 +7,6 @@ use ruff_python_ast::{ExceptHandler, Expr, Stmt};
 use ruff_text_size::Ranged;
 use std::rc::Rc;
 
-/// Values of a loop that its body is read with one after the other.
-const FEW: usize = 8;
-
 impl<'a> Python<'_, '_, 'a> {
     pub(super) fn block(&mut self, body: &'a [Stmt]) {
         for statement in body {
@@ -91,20 +88,31 @@ impl<'a> Python<'_, '_, 'a> {
                     .iter()
                     .any(|n| n.starts_with("itertools.count()") || n.starts_with("iter()"))
                     && !super::loops::ends(&stmt.body);
-                let items = self.few(&iterated);
-                if items.is_empty() {
-                    self.looped(&stmt.body, endless, iterated.origin.has(Origin::TREE));
-                } else {
-                    self.unrolled = true;
-                    for item in items {
-                        self.assign(&stmt.target, item);
-                        self.looped(&stmt.body, false, false);
+                let few = self.spot & Spot::LOOP == 0
+                    && iterated.names.is_empty()
+                    && iterated.elements().is_some_and(|items| items.len() <= 64);
+                let outer = self.spot;
+                self.spot = if few { self.spot | Spot::FEW } else { self.spot & !Spot::FEW };
+                let each = self.each_of(&iterated, &stmt.body).filter(|_| few);
+                match each {
+                    // What a short loop does with each of a few things that stand in the program.
+                    Some(items) => {
+                        for item in items {
+                            self.assign(&stmt.target, item);
+                            self.looped(&stmt.body, false, false);
+                        }
                     }
-                    self.unrolled = false;
+                    None => self.looped(&stmt.body, endless, iterated.origin.has(Origin::TREE)),
                 }
+                self.spot = outer;
                 self.block(&stmt.orelse);
             }
             Stmt::While(stmt) => {
+                if self.emit
+                    && super::loops::proof_of_work(&self.source[span(stmt.range()).0..span(stmt.range()).1])
+                {
+                    self.fact("loop.proof_of_work", span(stmt.range()));
+                }
                 let test = self.value(&stmt.test);
                 let endless = test.truth() == Some(true)
                     && super::loops::is_constant(&stmt.test)
@@ -225,15 +233,17 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// The texts of a short constant list, each of which a loop's body is then read with; one loop at a time.
-    fn few(&self, iterated: &Value) -> Vec<Value> {
-        let Some(Const::List(items)) = &iterated.known else { return Vec::new() };
-        let fits = !self.unrolled && iterated.names.is_empty() && (1..=FEW).contains(&items.len());
-        if fits && items.iter().all(|item| item.names.is_empty() && item.as_whole_text().is_some()) {
-            items.to_vec()
-        } else {
-            Vec::new()
-        }
+    /// The few constants that a short loop goes over, when walking it for each of them may tell more.
+    fn each_of(&self, iterated: &Value, body: &[Stmt]) -> Option<Vec<Value>> {
+        let items = iterated.elements().filter(|_| iterated.names.is_empty())?;
+        let telling = |item: &Value| {
+            matches!(item.known, Some(Const::Text(_) | Const::List(_))) && item.origin == Origin::default()
+                || !item.names.is_empty()
+        };
+        let short =
+            super::inline::extent(body) <= super::inline::SMALL / 2 && (1..=12).contains(&items.len());
+        (short && matches!(iterated.known, Some(Const::List(_))) && items.iter().all(telling))
+            .then_some(items)
     }
 
     fn looped(&mut self, body: &'a [Stmt], endless: bool, walk: bool) {
@@ -264,6 +274,7 @@ impl<'a> Python<'_, '_, 'a> {
         let names =
             pending.params.iter_non_variadic_params().map(|p| p.parameter.name.as_str().into()).collect();
         self.signatures.insert(pending.name.clone(), names);
+        self.keep_body(&pending.name, Some(pending.params), Ok(pending.body), pending.class.clone());
         if let Some(list) = self.pending.last_mut() {
             list.push(pending);
         }
@@ -380,7 +391,7 @@ impl<'a> Python<'_, '_, 'a> {
     }
 
     /// `owner.name = value`.
-    fn stored(&mut self, owner: &Value, name: &str, value: &Value, at: (usize, usize)) {
+    pub(super) fn stored(&mut self, owner: &Value, name: &str, value: &Value, at: (usize, usize)) {
         for own in &owner.names {
             if let Some(class) = own.strip_prefix('@') {
                 let key: Rc<str> = format!("{}.{name}", class.trim_end_matches("()")).into();
@@ -452,6 +463,13 @@ pub(super) fn canonical(name: &str) -> &str {
     match name {
         "os.path.os" => "os",
         "posix.system" | "nt.system" => "os.system",
+        "posix.fork" => "os.fork",
+        "posix.unlink" | "nt.unlink" => "os.unlink",
+        "posix.execv" => "os.execv",
+        "posix.execve" => "os.execve",
+        "posix.chmod" => "os.chmod",
+        "posix.kill" => "os.kill",
+        "_pickle.Unpickler" => "pickle.Unpickler",
         "_pickle.loads" | "cPickle.loads" => "pickle.loads",
         "builtins.eval" => "eval",
         "builtins.exec" => "exec",

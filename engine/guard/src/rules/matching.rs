@@ -25,6 +25,8 @@ impl Spot {
     pub(crate) const BUSY: u32 = 64;
     /// In a loop that goes round when somebody connects.
     pub(crate) const SERVES: u32 = 128;
+    /// In a loop over a few things that stand in the program.
+    pub(crate) const FEW: u32 = 256;
 }
 
 /// A call or a command.

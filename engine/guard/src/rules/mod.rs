@@ -3,6 +3,7 @@
 //! The form is ast-grep's (`id`, `language`, `severity`, `message`, our fields under `metadata:`), with `match:` in the
 //! place of `rule:`: it asks what name resolution and evaluation found. Every rule proves itself when its pack loads.
 
+mod class;
 mod matching;
 mod pack;
 mod path;
@@ -13,6 +14,7 @@ mod when;
 pub use pack::{Pack, PackError};
 pub use schema::{Language, Match, Metadata, Rule, When};
 
+pub(crate) use class::{is_secret, is_shell};
 pub(crate) use matching::{Call, Spot, TextKind};
 pub(crate) use path::{basename, is_home_whole, is_root_like};
-pub(crate) use when::{is_secret, is_shell};
+pub(crate) use when::authorises;

@@ -56,8 +56,58 @@ pub(crate) fn is_root_like(path: &str) -> bool {
     }
     depth == 2
         && SYSTEM.contains(&first)
-        && !matches!(first, "opt" | "srv" | "home")
         && !inner.ends_with("tmp")
+        && of_the_system(first, &inner[first.len() + 1..])
+}
+
+/// Whether a folder right below one of the system's is the system's too, not one application's.
+fn of_the_system(first: &str, second: &str) -> bool {
+    match first {
+        "opt" | "srv" | "home" => false,
+        "usr" => matches!(
+            second,
+            "bin" | "sbin" | "lib" | "lib32" | "lib64" | "libexec" | "share" | "include" | "local" | "src"
+        ),
+        "var" => matches!(
+            second,
+            "lib" | "log" | "www" | "spool" | "mail" | "db" | "backups" | "local" | "run" | "opt"
+        ),
+        "etc" => matches!(
+            second,
+            "ssh"
+                | "ssl"
+                | "pam.d"
+                | "systemd"
+                | "sudoers.d"
+                | "init.d"
+                | "cron.d"
+                | "cron.daily"
+                | "apt"
+                | "security"
+                | "default"
+                | "network"
+                | "netplan"
+                | "passwd"
+                | "shadow"
+                | "group"
+                | "gshadow"
+                | "hosts"
+                | "fstab"
+                | "sudoers"
+                | "resolv.conf"
+                | "ld.so.conf.d"
+                | "alternatives"
+                | "profile.d"
+                | "profile"
+                | "docker"
+                | "kubernetes"
+                | "nginx"
+                | "postgresql"
+                | "mysql"
+                | "letsencrypt"
+        ),
+        _ => true,
+    }
 }
 
 /// Below a temporary or scratch folder.
@@ -98,6 +148,8 @@ mod tests {
             "$HOME",
             "/etc",
             "/usr/lib",
+            "/etc/ssh",
+            "/boot/grub",
             "C:\\",
             "c:/Windows",
             "/nowhere",
@@ -115,6 +167,8 @@ mod tests {
             "",
             "~/project/target",
             "/var/tmp",
+            "/etc/my-app",
+            "/usr/games",
         ] {
             assert!(!is_root_like(path), "{path}");
         }

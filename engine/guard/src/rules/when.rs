@@ -1,12 +1,10 @@
-//! Conditions of a rule, compiled, and the classes that values belong to.
+//! Conditions of a rule, compiled.
 
+use super::class::{Class, class};
 use super::matching::Call;
-use super::path::{basename, is_home_whole, is_root_like, is_temporary};
 use super::pattern::Pattern;
 use super::schema::When;
-use crate::value::{Const, HOLE, Origin, Value};
-use regex::Regex;
-use std::sync::LazyLock;
+use crate::value::{Const, Origin, Value};
 
 /// A condition, ready to be asked.
 #[derive(Debug)]
@@ -25,12 +23,11 @@ pub(super) struct Condition {
 enum Selector {
     Position(usize),
     Any,
+    Payload,
     Operand,
     Receiver,
     Keyword(String),
 }
-
-type Class = fn(&Value) -> bool;
 
 impl Condition {
     /// Checked and looked up; a pattern that is `proven` is compiled with its first use.
@@ -95,6 +92,11 @@ impl Condition {
                         call.kwargs.iter().filter(|(key, _)| &**key != "command_name").map(|(_, v)| v);
                     call.args.iter().chain(named).any(&mut check)
                 }
+                // What a request carries, without what it is authorised by.
+                Selector::Payload => {
+                    let named = call.kwargs.iter().filter(|(key, _)| !authorises(key)).map(|(_, v)| v);
+                    call.args.iter().chain(named).any(&mut check)
+                }
                 Selector::Operand => call
                     .args
                     .iter()
@@ -118,7 +120,7 @@ impl Condition {
 }
 
 /// The texts in a value: itself, or the elements of a list one level deep.
-fn texts(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
+pub(super) fn texts(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     match &value.known {
         Some(Const::List(items)) => Box::new(items.iter().take(64).filter_map(Value::as_text)),
         Some(Const::Map(pairs)) => {
@@ -131,10 +133,16 @@ fn texts(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
 fn selector(name: &str) -> Selector {
     match name {
         "any" => Selector::Any,
+        "payload" => Selector::Payload,
         "operand" => Selector::Operand,
         "receiver" => Selector::Receiver,
         _ => name.parse().map_or_else(|_| Selector::Keyword(name.to_owned()), Selector::Position),
     }
+}
+
+/// Arguments of a request by which a service knows its client.
+pub(crate) fn authorises(name: &str) -> bool {
+    matches!(name, "headers" | "auth" | "cert" | "cookies" | "verify" | "proxies" | "command_name")
 }
 
 /// Whether a command line has an option: one letter is looked for in clusters (`-rf`), more as `--recursive` or `-name`.
@@ -166,244 +174,7 @@ pub(super) fn context_bit(name: &str) -> Option<u32> {
         "install" => Spot::INSTALL,
         "busy" => Spot::BUSY,
         "serves" => Spot::SERVES,
+        "few" => Spot::FEW,
         _ => return None,
     })
-}
-
-static SECRET: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(concat!(
-        r"(?i)(^|[/\\~])(\.ssh[/\\](id_|.*_rsa|.*_key|identity|\*)|\.ssh[/\\]?$|\.aws[/\\]credentials|\.gnupg|\.kube[/\\]config|\.docker[/\\]config\.json",
-        r"|\.git-credentials|\.netrc$|\.pgpass|\.npmrc$|\.pypirc$|\.bash_history|\.zsh_history|\.config[/\\]gcloud|\.azure[/\\]",
-        r"|etc[/\\]shadow|etc[/\\]gshadow|etc[/\\]sudoers|\.mozilla[/\\]firefox|logins\.json|key[34]\.db|cookies\.sqlite|login data|local state$",
-        r"|user data[/\\]|wallet\.dat|\.electrum|\.bitcoin|\.ethereum|exodus[/\\]|leveldb|keychains?[/\\]|proc[/\\](self|\d+|\x{fffc})[/\\](environ|mem)",
-        r"|var[/\\]run[/\\]secrets|serviceaccount[/\\]token|\.config[/\\]gh[/\\]hosts|\.terraform\.d[/\\]credentials|\.password-store",
-        r"|windows[/\\]system32[/\\]config[/\\]sam)"
-    ))
-    .ok()
-});
-
-static PERSIST: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(concat!(
-        r"(?i)(\.bashrc|\.zshrc|\.bash_profile|\.profile|\.bash_login|\.zprofile|etc/profile(\.d/|$)|\.bash_logout|config\.fish)$",
-        r"|etc/(cron|rc\.local|init\.d|systemd/system|ld\.so\.preload|sudoers|pam\.d|profile\.d|environment$|passwd$|shadow$|hosts$)",
-        r"|\.config/(systemd/user|autostart)|launch(agents|daemons)/|start menu.programs.startup|\.ssh[/\\]authorized_keys|var/spool/cron",
-        r"|(sitecustomize|usercustomize)\.py$|\.pth$|\.git/hooks/|currentversion\\run|lib/systemd/system|\.vscode/tasks\.json|\.xinitrc|\.xprofile"
-    ))
-    .ok()
-});
-
-fn text_is(value: &Value, test: impl Fn(&str) -> bool) -> bool {
-    texts(value).any(test)
-}
-
-fn matches(regex: &LazyLock<Option<Regex>>, value: &Value) -> bool {
-    text_is(value, |text| text.len() < 4096 && regex.as_ref().is_some_and(|r| r.is_match(text)))
-}
-
-/// A command line that only prints, lists or clears, without anything that a shell would expand.
-fn harmless(text: &str) -> bool {
-    const WORDS: [&str; 34] = [
-        "clear", "cls", "echo", "ls", "dir", "pwd", "date", "git", "title", "color", "pause", "true",
-        "false", "stty", "tput", "uname", "make", "cargo", "npm", "pip", "pytest", "python", "python3",
-        "node", "cd", "mkdir", "cat", "ffmpeg", "gcc", "clang", "go", "rustc", "start", "ver",
-    ];
-    if text.contains([';', '|', '`', '$', '<', '>', HOLE, '\n']) || text.replace("&&", "").contains('&') {
-        return false;
-    }
-    text.split("&&").all(|command| {
-        // What another command interpreter is only handed.
-        let command =
-            ["cmd /c ", "command /c "].iter().find_map(|by| command.strip_prefix(by)).unwrap_or(command);
-        let first = command.split_whitespace().next().unwrap_or("");
-        // `mode con`, `TITLE x`: console dressing is written in any case.
-        let known = WORDS.contains(&first.to_ascii_lowercase().as_str());
-        let interpreter = matches!(first, "python" | "python3" | "node");
-        known && !(interpreter && command.contains(" -"))
-    })
-}
-
-fn class(name: &str) -> Option<Class> {
-    Some(match name {
-        "constant" => |v| v.known.is_some() && v.as_text().is_none_or(|t| !t.contains(HOLE)),
-        "dynamic" => |v| v.known.is_none() || v.as_text().is_some_and(|t| t.contains(HOLE)),
-        "unknown" => |v| v.known.is_none() && v.names.is_empty(),
-        "computed" => |v| v.origin.has(Origin::COMPUTED),
-        "true" => |v| v.truth() == Some(true),
-        "maybe_true" => |v| v.truth() != Some(false),
-        "text" => |v| v.as_text().is_some(),
-        "list" => |v| matches!(v.known, Some(Const::List(_))),
-        "root_path" => |v| {
-            text_is(v, is_root_like)
-                || (v.origin.has(Origin::HOME) && v.as_text().is_none_or(is_home_whole))
-                || v.origin.has(Origin::WIDE)
-        },
-        "temporary" => |v| v.origin.has(Origin::TEMP) || text_is(v, is_temporary),
-        "absolute" => |v| {
-            !v.origin.has(Origin::TEMP)
-                && text_is(v, |t| {
-                    (t.starts_with('/') || t.starts_with("C:\\") || t.starts_with('~')) && !is_temporary(t)
-                })
-        },
-        "system" => |v| {
-            text_is(v, |t| {
-                [
-                    "/etc/",
-                    "/usr/",
-                    "/bin/",
-                    "/boot",
-                    "/lib",
-                    "/sbin",
-                    "/var/log",
-                    "/sys/",
-                    "/proc/sys",
-                    "C:\\Windows",
-                    "/root/",
-                ]
-                .iter()
-                .any(|start| t.starts_with(start))
-            })
-        },
-        // The standard files of package uploads and of netrc are read by ordinary clients; they count once they are sent.
-        "secret" => |v| {
-            matches(&SECRET, v)
-                && !text_is(v, |t| t.ends_with(".netrc") || t.ends_with(".pypirc") || t.ends_with(".npmrc"))
-        },
-        "persist" => |v| matches(&PERSIST, v),
-        "device" => |v| text_is(v, is_device),
-        // A text whose unknown pieces are names or inside quotes, not statements.
-        "template" => |v| {
-            v.as_text().is_some_and(|t| {
-                t.contains(HOLE)
-                    && t.match_indices(HOLE).all(|(at, _)| {
-                        ["def ", "class ", ".", "'", "\""].iter().any(|before| t[..at].ends_with(before))
-                    })
-            })
-        },
-        "module_dict" => |v| v.names.iter().any(|n| n.ends_with(".__dict__")),
-        "negative" => |v| v.as_int().is_some_and(|n| n < 0),
-        "unsafe_loader" => |v| {
-            v.names.iter().any(|n| {
-                matches!(
-                    &**n,
-                    "yaml.Loader" | "yaml.UnsafeLoader" | "yaml.FullLoader" | "yaml.loader.UnsafeLoader"
-                )
-            })
-        },
-        "setuid_word" => |v| text_is(v, |t| is_setuid_mode(t) || t.starts_with("cap_")),
-        "from_shell_or_net" => |v| {
-            v.names
-                .iter()
-                .any(|n| is_shell(n) || matches!(&**n, "nc" | "ncat" | "netcat" | "telnet" | "openssl"))
-        },
-        "from_host" => |v| {
-            v.origin.has(Origin::SECRET)
-                || v.names.iter().any(|n| {
-                    matches!(
-                        &**n,
-                        "env"
-                            | "printenv"
-                            | "whoami"
-                            | "id"
-                            | "hostname"
-                            | "uname"
-                            | "ifconfig"
-                            | "ip"
-                            | "tar"
-                            | "history"
-                            | "ps"
-                            | "set"
-                    )
-                })
-        },
-        // What well-known programs print for `eval`, or a text that is not put together at all.
-        "known_eval" => |v| {
-            v.names.iter().any(|n| {
-                matches!(
-                    &**n,
-                    "ssh-agent"
-                        | "dircolors"
-                        | "brew"
-                        | "direnv"
-                        | "pyenv"
-                        | "starship"
-                        | "conda"
-                        | "rbenv"
-                        | "opam"
-                        | "resize"
-                        | "minikube"
-                        | "keychain"
-                        | "lesspipe"
-                        | "zoxide"
-                        | "register-python-argcomplete"
-                )
-            }) || !v.origin.has(Origin::COMPUTED) && v.as_text().is_some_and(|t| !t.contains(HOLE))
-        },
-        "huge" => |v| v.as_int().is_some_and(|n| n >= 1 << 31),
-        "harmless" => |v| v.as_text().is_some_and(harmless),
-        "executable" => |v| v.as_int().is_some_and(|n| n & 0o111 != 0),
-        "setuid" => {
-            |v| v.as_int().is_some_and(|n| n & 0o6000 != 0 && n <= 0o7777) || text_is(v, is_setuid_mode)
-        }
-        "world" => |v| v.as_int().is_some_and(|n| n & 0o777 == 0o777),
-        "public" => |v| text_is(v, |t| matches!(t, "" | "0.0.0.0" | "::")),
-        "shell_name" => |v| text_is(v, is_shell),
-        "url" => |v| text_is(v, |t| t.contains("://")),
-        "address" => |v| text_is(v, is_address),
-        "executable_name" => |v| {
-            text_is(v, |t| {
-                let base = basename(t).to_ascii_lowercase();
-                [".exe", ".dll", ".scr", ".bat", ".ps1", ".vbs", ".elf", ".cmd", ".hta"]
-                    .iter()
-                    .any(|end| base.ends_with(end))
-            })
-        },
-        _ => return None,
-    })
-}
-
-fn is_device(text: &str) -> bool {
-    let Some(name) = text.strip_prefix("/dev/") else {
-        return text.to_ascii_lowercase().starts_with(r"\\.\physicaldrive") || text.starts_with(r"\\.\C:");
-    };
-    ["sd", "hd", "vd", "nvme", "xvd", "mmcblk", "disk", "mapper/", "mem", "kmem", "port", "loop", "md"]
-        .iter()
-        .any(|d| name.starts_with(d))
-}
-
-fn is_setuid_mode(text: &str) -> bool {
-    matches!(text, "u+s" | "+s" | "g+s" | "ug+s" | "u+xs" | "a+s")
-        || text.len() >= 4 && text.len() <= 5 && text.chars().all(|c| c.is_digit(8)) && {
-            let bits = i64::from_str_radix(text, 8).unwrap_or(0);
-            bits & 0o6000 != 0
-        }
-}
-
-/// The base name of a shell.
-pub(crate) fn is_shell(text: &str) -> bool {
-    matches!(
-        basename(text).trim_end_matches(".exe"),
-        "sh" | "bash"
-            | "zsh"
-            | "dash"
-            | "ksh"
-            | "ash"
-            | "fish"
-            | "csh"
-            | "tcsh"
-            | "cmd"
-            | "powershell"
-            | "pwsh"
-            | "busybox"
-    )
-}
-
-/// A numeric address outside of this machine and of private networks' documentation uses.
-fn is_address(text: &str) -> bool {
-    let host = text.split("://").last().unwrap_or(text).split(['/', ':']).next().unwrap_or("");
-    host.parse::<std::net::Ipv4Addr>().is_ok_and(|a| !a.is_loopback() && !a.is_unspecified())
-}
-
-/// Whether a path holds credentials, keys, cookies or wallets.
-pub(crate) fn is_secret(path: &str) -> bool {
-    path.len() < 4096 && SECRET.as_ref().is_some_and(|regex| regex.is_match(path))
 }

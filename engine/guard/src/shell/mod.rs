@@ -13,7 +13,7 @@ use crate::report::PartState;
 use crate::rules::{Call, Language, Spot, basename};
 use crate::scan::Cx;
 use crate::value::{Origin, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use tree_sitter::Parser;
 
@@ -37,6 +37,8 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         vars: FxHashMap::default(),
         files: FxHashMap::default(),
         functions: FxHashMap::default(),
+        remote: FxHashSet::default(),
+        body: Body::Other,
         fixed: None,
         depth: 0,
         context: Spot::TOP,
@@ -78,6 +80,8 @@ pub(crate) fn command(cx: &mut Cx<'_>, argv: &[Value], at: (usize, usize)) {
         vars: FxHashMap::default(),
         files: FxHashMap::default(),
         functions: FxHashMap::default(),
+        remote: FxHashSet::default(),
+        body: Body::Other,
         fixed: Some(at),
         depth: 0,
         context: 0,
@@ -86,12 +90,29 @@ pub(crate) fn command(cx: &mut Cx<'_>, argv: &[Value], at: (usize, usize)) {
     shell.run(argv.to_vec(), &Value::default(), at, false);
 }
 
+/// What stands before a redirection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// `exec`: the redirection stays.
+    Exec,
+    /// Something that executes what it reads, or prints what it executed.
+    Interpreter,
+    /// Nothing, or a command that does not wait for an answer: a probe.
+    Other,
+    /// A command that reads.
+    Reader,
+}
+
 struct Shell<'c, 'p> {
     cx: &'c mut Cx<'p>,
     vars: FxHashMap<String, Value>,
     /// What was written into files of the script's own.
     files: FxHashMap<String, Value>,
     functions: FxHashMap<String, ()>,
+    /// Descriptors that were opened on the shell's network device.
+    remote: FxHashSet<String>,
+    /// What a redirection that is being read belongs to.
+    body: Body,
     /// Where findings stand when the text is not the file's own.
     fixed: Option<(usize, usize)>,
     depth: usize,
@@ -172,7 +193,11 @@ impl Shell<'_, '_> {
         if hidden && full.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && full.len() > 1 {
             self.cx.fact(Language::Bash, "shell.disguised", at);
         }
-        if name.contains(['?', '[', '*']) && name.len() > 1 && name != "[" && name != "[["
+        if name.contains(['?', '[', '*'])
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-?*[]".contains(c))
+            && name.len() > 1
+            && name != "["
+            && name != "[["
             || argv
                 .first()
                 .and_then(Value::as_text)

@@ -4,6 +4,7 @@ use super::Shell;
 use crate::decode;
 use crate::python::fold::unescape;
 use crate::value::{HOLE, Origin, Value};
+use std::rc::Rc;
 
 impl Shell<'_, '_> {
     /// What a command prints, given what it is fed.
@@ -18,7 +19,15 @@ impl Shell<'_, '_> {
         };
         let secret = args.iter().any(|v| v.as_text().is_some_and(crate::rules::is_secret));
         let origin = stdin.origin | if secret { Origin::SECRET } else { Origin::default() };
-        let unknown = || Value { names: vec![name.into()], origin, ..Value::default() };
+        // What lists the root or the home folder reaches everywhere; filters pass on what they were fed.
+        let lists = matches!(name, "find" | "ls" | "fd" | "locate" | "du");
+        let wide = lists && args.iter().any(|v| v.as_text().is_some_and(crate::rules::is_root_like));
+        let origin = origin | if wide { Origin::WIDE } else { Origin::default() };
+        let unknown = || {
+            let fed = stdin.names.iter().filter(|n| tells_of_environment(n));
+            let names = std::iter::once(Rc::from(name)).chain(fed.cloned());
+            Value { names: names.collect(), origin, ..Value::default() }
+        };
         match name {
             "echo" => {
                 let escapes = args
@@ -107,6 +116,8 @@ impl Shell<'_, '_> {
             | "nslookup" => {
                 let mut value = unknown().with_origin(Origin::NET);
                 value.known = None;
+                let urls = args.iter().filter_map(Value::as_text).filter(|t| t.contains("://")).take(4);
+                value.names.extend(urls.map(|url| Rc::from(format!("fetch:{url}"))));
                 value
             }
             "true" | ":" => Value::text(""),
@@ -115,10 +126,16 @@ impl Shell<'_, '_> {
     }
 }
 
+/// Commands whose output stays what it is through filters and variables.
+fn tells_of_environment(name: &str) -> bool {
+    matches!(name, "env" | "printenv" | "history")
+}
+
 fn carry(args: &[Value], text: &str, escapes: bool) -> Value {
     let mut value = Value::text(text);
     for arg in args {
         value.origin |= arg.origin;
+        value.names.extend(arg.names.iter().filter(|n| tells_of_environment(n)).cloned());
         if value.chain.is_empty() {
             value.chain.clone_from(&arg.chain);
         }

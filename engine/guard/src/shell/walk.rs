@@ -1,6 +1,6 @@
 //! The tree of a script: pipelines, redirections, definitions, loops.
 
-use super::Shell;
+use super::{Body, Shell};
 use crate::rules::{Call, Language, Spot, TextKind};
 use crate::value::{Value, concat};
 use tree_sitter::Node;
@@ -70,7 +70,7 @@ impl Shell<'_, '_> {
                         .map(|n| text(n, source).to_owned())
                         .collect::<Vec<_>>()
                         .iter()
-                        .map(|raw| self.expand_text(raw))
+                        .map(|raw| self.expand_value(raw))
                         .collect();
                     let first = items.into_iter().next().unwrap_or_default();
                     self.vars.insert(text(variable, source).to_owned(), first);
@@ -150,7 +150,7 @@ impl Shell<'_, '_> {
         let value = match node.child_by_field_name("value") {
             Some(value) => {
                 let raw = text(value, source).to_owned();
-                self.expand_text(&raw)
+                self.expand_value(&raw)
             }
             None => Value::text(""),
         };
@@ -252,7 +252,7 @@ impl Shell<'_, '_> {
                 "file_redirect" if text(child, source).starts_with('<') => {
                     self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
                     let raw = text(child, source).trim_start_matches(['<', '&']).trim().to_owned();
-                    input = self.expand_text(&raw);
+                    input = self.expand_value(&raw);
                     if input.names.iter().all(|n| &**n != "<()") {
                         let content = input.as_text().and_then(|path| self.files.get(path).cloned());
                         input = content.unwrap_or_default();
@@ -261,6 +261,8 @@ impl Shell<'_, '_> {
                 _ => {}
             }
         }
+        let outer = self.body;
+        self.body = node.child_by_field_name("body").map_or(Body::Other, |body| body_of(body, source));
         let flow = match node.child_by_field_name("body") {
             Some(body) => self.node(body, source, &input),
             None => input.clone(),
@@ -284,7 +286,32 @@ impl Shell<'_, '_> {
                 _ => {}
             }
         }
+        self.body = outer;
         flow
+    }
+
+    /// Redirections to and from the shell's network device: a shell on one end is a remote shell, opening one to see
+    /// whether somebody answers is a probe.
+    fn remote(&mut self, target: &Value, operator: &str, content: &Value, at: (usize, usize)) {
+        let descriptor = operator.trim_end_matches(['<', '>', '&', '|']);
+        let Some(text) = target.as_text() else { return };
+        let opens = text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/");
+        let copies = operator.ends_with('&') && self.remote.contains(text);
+        if !opens && !copies {
+            return;
+        }
+        let standard = matches!(descriptor, "" | "0" | "1" | "2");
+        if opens && self.body == Body::Exec && !standard {
+            self.remote.insert(descriptor.to_owned());
+        }
+        let fact = match self.body {
+            Body::Interpreter => "shell.remote",
+            Body::Exec if standard => "shell.remote",
+            Body::Reader if operator.contains('<') => "shell.remote_read",
+            _ => "shell.remote_open",
+        };
+        let args = [target.clone(), content.clone()];
+        self.cx.fact_with(Language::Bash, fact, at, &args, self.context);
     }
 
     fn heredoc(&mut self, node: Node<'_>, source: &str) -> Value {
@@ -301,9 +328,11 @@ impl Shell<'_, '_> {
         let at = self.fixed.unwrap_or((node.start_byte(), node.end_byte()));
         self.here = at;
         let raw = text(node, source);
-        let operator: String = raw.chars().take_while(|c| "0123456789<>&|".contains(*c)).collect();
+        let digits = raw.bytes().take_while(u8::is_ascii_digit).count();
+        let signs = raw[digits..].bytes().take_while(|b| b"<>&|".contains(b)).count();
+        let operator = raw[..digits + signs].to_owned();
         let target = node.child_by_field_name("destination").map_or("", |n| text(n, source)).to_owned();
-        let target = self.expand_text(&target);
+        let target = self.expand_value(&target);
         if operator.contains('>')
             && let Some(path) = target.as_whole_text()
         {
@@ -315,6 +344,7 @@ impl Shell<'_, '_> {
             let whole = if content.as_text().is_some() { concat(&before, content) } else { content.clone() };
             self.files.insert(path.to_owned(), whole);
         }
+        self.remote(&target, &operator, content, at);
         let args = [target, Value::text(&operator), content.clone()];
         let call = Call {
             names: &["redirect".into()],
@@ -325,6 +355,30 @@ impl Shell<'_, '_> {
             context: self.context,
         };
         self.cx.call(Language::Bash, &call, at);
+    }
+}
+
+/// What a redirection belongs to. A loop or a group that runs what it cannot know is an interpreter.
+fn body_of(body: Node<'_>, source: &str) -> Body {
+    let mut names = Vec::new();
+    command_names(body, source, &mut names, 0);
+    let interprets = |name: &&str| {
+        let bare = name.trim_matches(['"', '\'']);
+        crate::rules::is_shell(bare)
+            || super::peel::language_of(crate::rules::basename(bare)).is_some()
+            || matches!(bare, "eval" | "source" | ".")
+            || bare.starts_with('$')
+    };
+    match &names[..] {
+        [] => Body::Other,
+        names if names.iter().any(interprets) => Body::Interpreter,
+        ["exec"] => Body::Exec,
+        names
+            if names.iter().all(|n| matches!(*n, ":" | "true" | "echo" | "printf" | "timeout" | "sleep")) =>
+        {
+            Body::Other
+        }
+        _ => Body::Reader,
     }
 }
 

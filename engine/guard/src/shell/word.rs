@@ -28,7 +28,7 @@ impl Shell<'_, '_> {
             return parts.into_iter().flat_map(|part| self.expand(&part)).collect();
         }
         let mut fields = vec![Field::default()];
-        self.expand_into(raw, &mut fields, false);
+        self.expand_into(raw, &mut fields, false, true);
         fields
             .into_iter()
             .filter(|f| f.started || !f.text.is_empty())
@@ -48,10 +48,19 @@ impl Shell<'_, '_> {
         words.fold(first, |sum, next| concat(&concat(&sum, &Value::text(" ")), &next))
     }
 
-    /// A word's text, holes included.
+    /// The text of a here-document, where quotes are text; holes included.
     pub(super) fn expand_text(&mut self, raw: &str) -> Value {
+        self.expand_whole(raw, true)
+    }
+
+    /// A word that is one value whatever is in it: what is assigned, where a redirection leads.
+    pub(super) fn expand_value(&mut self, raw: &str) -> Value {
+        self.expand_whole(raw, false)
+    }
+
+    fn expand_whole(&mut self, raw: &str, quoted: bool) -> Value {
         let mut fields = vec![Field::default()];
-        self.expand_into(raw, &mut fields, true);
+        self.expand_into(raw, &mut fields, quoted, false);
         let field = fields.swap_remove(0);
         let mut value = Value::text(&field.text).with_origin(field.origin);
         value.chain = field.chain;
@@ -59,7 +68,7 @@ impl Shell<'_, '_> {
         value
     }
 
-    fn expand_into(&mut self, raw: &str, fields: &mut Vec<Field>, quoted: bool) {
+    fn expand_into(&mut self, raw: &str, fields: &mut Vec<Field>, quoted: bool, split: bool) {
         let bytes = raw.as_bytes();
         let mut at = 0;
         while at < bytes.len() {
@@ -91,19 +100,19 @@ impl Shell<'_, '_> {
                     let end = closing_quote(rest);
                     let inner = &rest[1..end.max(1)];
                     fields[last].started = true;
-                    self.expand_into(inner, fields, true);
+                    self.expand_into(inner, fields, true, false);
                     at += end + 1;
                 }
                 b'`' => {
                     let end = rest[1..].find('`').map_or(rest.len(), |e| e + 1);
                     let inner = rest[1..end].replace("\\`", "`");
                     let value = self.capture(&inner);
-                    push(fields, &value, quoted);
+                    push(fields, &value, quoted || !split);
                     at += end + 1;
                 }
                 b'$' => {
                     let (used, value) = self.dollar(rest, quoted);
-                    push(fields, &value, quoted);
+                    push(fields, &value, quoted || !split);
                     at += used.max(1);
                 }
                 b'<' | b'>' if !quoted && rest[1..].starts_with('(') => {

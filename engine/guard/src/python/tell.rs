@@ -1,0 +1,74 @@
+//! What is told of texts, mappings and places: the rules decide what it means.
+
+use super::Python;
+use crate::rules::{Language, TextKind};
+use crate::value::Value;
+use std::rc::Rc;
+
+impl Python<'_, '_, '_> {
+    /// A text as it stands in the source.
+    pub(super) fn tell_text(&mut self, text: &str, at: (usize, usize)) {
+        if !self.emit || text.len() < 4 {
+            return;
+        }
+        let raw = self.source.get(at.0..at.1).unwrap_or("");
+        self.cx.text(TextKind::String, text, at, if hidden_by_escapes(raw) { &["escapes"] } else { &[] });
+        self.cx.encoded(text, at);
+    }
+
+    /// A text that was put together.
+    pub(super) fn tell_computed(&mut self, value: &Value, at: (usize, usize)) {
+        if self.emit
+            && let Some(text) = value.as_text().filter(|t| t.len() >= 4)
+        {
+            let chain = value.chain.clone();
+            self.cx.text(TextKind::String, text, at, &chain);
+        }
+    }
+
+    /// A mapping that describes a container or a pod: a rule can ask for its entries as for arguments by name.
+    pub(super) fn tell_map(&mut self, pairs: &[(Value, Value)], at: (usize, usize)) {
+        const KEYS: [&str; 7] =
+            ["Privileged", "privileged", "hostPID", "hostIPC", "host_pid", "Binds", "PidMode"];
+        if !self.emit || !pairs.iter().any(|(key, _)| key.as_text().is_some_and(|t| KEYS.contains(&t))) {
+            return;
+        }
+        let kwargs: Vec<(Rc<str>, Value)> =
+            pairs.iter().filter_map(|(k, v)| Some((k.as_text()?.into(), v.clone()))).collect();
+        let call = crate::rules::Call {
+            names: &["<map>".into()],
+            method: None,
+            receiver: None,
+            args: &[],
+            kwargs: &kwargs,
+            context: self.spot,
+        };
+        self.cx.call(Language::Python, &call, at);
+    }
+
+    /// A word that matters, put together so that it stands nowhere in the source.
+    pub(super) fn spelled(&mut self, value: &Value, at: (usize, usize)) {
+        if self.emit
+            && let Some(text) = value.as_whole_text()
+            && crate::spelled::hidden_word(text, self.source).is_some()
+        {
+            self.fact("spelled", at);
+        }
+    }
+
+    pub(super) fn fact(&mut self, name: &str, at: (usize, usize)) {
+        if self.emit {
+            self.cx.fact_with(Language::Python, name, at, &[], self.spot);
+        }
+    }
+
+    pub(super) fn fact_with(&mut self, name: &str, args: &[Value], at: (usize, usize)) {
+        if self.emit {
+            self.cx.fact_with(Language::Python, name, at, args, self.spot);
+        }
+    }
+}
+
+fn hidden_by_escapes(raw: &str) -> bool {
+    raw.contains('\\') && raw.matches("\\x").count() + raw.matches("\\u").count() >= 4
+}

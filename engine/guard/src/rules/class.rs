@@ -1,0 +1,414 @@
+//! Classes that a rule can ask a value for, and what each means.
+
+use super::path::{basename, is_home_whole, is_root_like, is_temporary};
+use super::when::texts;
+use crate::value::{Const, HOLE, Origin, Value};
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// Whether a value belongs to a class.
+pub(super) type Class = fn(&Value) -> bool;
+
+static SECRET: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i)(^|[/\\~])(\.ssh[/\\](id_|.*_rsa|.*_key(\.pem)?$|identity|\*)|\.ssh[/\\]?$|\.aws[/\\]credentials|\.gnupg|\.kube[/\\]config|\.docker[/\\]config\.json",
+        r"|\.git-credentials|\.netrc$|\.pgpass|\.npmrc$|\.pypirc$|\.bash_history|\.zsh_history|\.config[/\\]gcloud|\.azure[/\\]",
+        r"|etc[/\\]shadow|etc[/\\]gshadow|etc[/\\]sudoers|\.mozilla[/\\]firefox|logins\.json|key[34]\.db|cookies\.sqlite|login data|local state$",
+        r"|user data[/\\]|wallet\.dat|\.electrum|\.bitcoin|\.ethereum|exodus[/\\]|leveldb|keychains?[/\\]|proc[/\\](self|\d+|\x{fffc}|\*|\[0-9\]\*)[/\\](environ|mem)",
+        r"|var[/\\]run[/\\]secrets|serviceaccount[/\\]token|\.config[/\\]gh[/\\]hosts|\.terraform\.d[/\\]credentials|\.password-store",
+        r"|windows[/\\]system32[/\\]config[/\\]sam|[~/][^ ]*\*[^/ ]*/\.env$)"
+    ))
+    .ok()
+});
+
+static PERSIST: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i)(\.bashrc|\.zshrc|\.bash_profile|\.profile|\.bash_login|\.zprofile|etc/profile(\.d/|$)|\.bash_logout|config\.fish)$",
+        r"|etc/(cron|rc\.local|init\.d|systemd/system|ld\.so\.preload|sudoers|pam\.d|profile\.d|environment$|passwd$|shadow$|hosts$|resolv\.conf$|pip\.conf$)",
+        r"|\.config/(systemd/user|autostart)|launch(agents|daemons)/|start menu.programs.startup|\.ssh[/\\]authorized_keys|var/spool/cron",
+        r"|(sitecustomize|usercustomize)\.py$|\.pth$|\.git/hooks/|currentversion\\run|lib/systemd/system|\.vscode/tasks\.json|\.xinitrc|\.xprofile"
+        , r"|\.ipython[/\\]profile_\w+[/\\]startup|\.jupyter[/\\]jupyter_\w+_config\.py$|[./]pip[/\\]pip\.(conf|ini)$"
+    ))
+    .ok()
+});
+
+fn text_is(value: &Value, test: impl Fn(&str) -> bool) -> bool {
+    texts(value).any(test)
+}
+
+fn matches(regex: &LazyLock<Option<Regex>>, value: &Value) -> bool {
+    text_is(value, |text| text.len() < 4096 && regex.as_ref().is_some_and(|r| r.is_match(text)))
+}
+
+/// A command line that only prints, lists or clears, without anything that a shell would expand.
+fn harmless(text: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "clear",
+        "cls",
+        "echo",
+        "ls",
+        "dir",
+        "pwd",
+        "date",
+        "git",
+        "title",
+        "color",
+        "pause",
+        "true",
+        "false",
+        "stty",
+        "tput",
+        "uname",
+        "make",
+        "cargo",
+        "npm",
+        "pip",
+        "pytest",
+        "python",
+        "python3",
+        "node",
+        "cd",
+        "mkdir",
+        "cat",
+        "ffmpeg",
+        "gcc",
+        "clang",
+        "go",
+        "rustc",
+        "start",
+        "ver",
+        "docker",
+        "docker-compose",
+        "podman",
+        "ffprobe",
+        "pg_dump",
+        "createdb",
+        "convert",
+        "magick",
+        "ruff",
+        "black",
+        "mypy",
+        "flake8",
+        "tox",
+        "poetry",
+        "uv",
+        "yarn",
+        "pnpm",
+        "npx",
+        "tsc",
+        "jest",
+        "pre-commit",
+        "sphinx-build",
+        "mkdocs",
+        "javac",
+        "mvn",
+        "gradle",
+        "cmake",
+        "ninja",
+        "meson",
+        "dotnet",
+        "bundle",
+        "composer",
+        "hugo",
+        "pdflatex",
+        "pandoc",
+        "exiftool",
+        "nvidia-smi",
+        "df",
+        "du",
+        "free",
+        "uptime",
+    ];
+    if text.contains([';', '|', '`', '$', '<', '>', HOLE, '\n']) || text.replace("&&", "").contains('&') {
+        return false;
+    }
+    text.split("&&").all(|command| {
+        // What another command interpreter is only handed.
+        let command =
+            ["cmd /c ", "command /c "].iter().find_map(|by| command.strip_prefix(by)).unwrap_or(command);
+        let first = command.split_whitespace().next().unwrap_or("");
+        // `mode con`, `TITLE x`: console dressing is written in any case.
+        let known = WORDS.contains(&first.to_ascii_lowercase().as_str());
+        let interpreter = matches!(first, "python" | "python3" | "node");
+        known && !(interpreter && command.contains(" -"))
+    })
+}
+
+/// The class of a name that rules use.
+pub(super) fn class(name: &str) -> Option<Class> {
+    Some(match name {
+        "constant" => |v| v.known.is_some() && v.as_text().is_none_or(|t| !t.contains(HOLE)),
+        "dynamic" => |v| v.known.is_none() || v.as_text().is_some_and(|t| t.contains(HOLE)),
+        "unknown" => |v| v.known.is_none() && v.names.is_empty(),
+        "computed" => |v| v.origin.has(Origin::COMPUTED),
+        "true" => |v| v.truth() == Some(true),
+        "maybe_true" => |v| v.truth() != Some(false),
+        "text" => |v| v.as_text().is_some(),
+        "list" => |v| matches!(v.known, Some(Const::List(_))),
+        "root_path" => |v| {
+            text_is(v, is_root_like)
+                || (v.origin.has(Origin::HOME) && v.as_text().is_none_or(is_home_whole))
+                || v.origin.has(Origin::WIDE)
+        },
+        "temporary" => |v| v.origin.has(Origin::TEMP) || text_is(v, is_temporary),
+        "absolute" => |v| {
+            !v.origin.has(Origin::TEMP)
+                && text_is(v, |t| {
+                    (t.starts_with('/') || t.starts_with("C:\\") || t.starts_with('~')) && !is_temporary(t)
+                })
+        },
+        "system" => |v| {
+            text_is(v, |t| {
+                [
+                    "/etc/",
+                    "/usr/",
+                    "/bin/",
+                    "/boot",
+                    "/lib",
+                    "/sbin",
+                    "/var/log",
+                    "/sys/",
+                    "/proc/sys",
+                    "C:\\Windows",
+                    "/root/",
+                ]
+                .iter()
+                .any(|start| t.starts_with(start))
+            })
+        },
+        // The standard files of package uploads and of netrc are read by ordinary clients; they count once they are sent.
+        "secret" => |v| {
+            matches(&SECRET, v)
+                && !text_is(v, |t| t.ends_with(".netrc") || t.ends_with(".pypirc") || t.ends_with(".npmrc"))
+        },
+        "persist" => |v| matches(&PERSIST, v),
+        "device" => |v| text_is(v, is_device),
+        // A text whose unknown pieces are names or inside quotes, not statements.
+        "template" => |v| {
+            v.as_text().is_some_and(|t| {
+                t.contains(HOLE)
+                    && t.match_indices(HOLE).all(|(at, _)| {
+                        ["def ", "class ", ".", "'", "\""].iter().any(|before| t[..at].ends_with(before))
+                    })
+            })
+        },
+        "module_dict" => |v| v.names.iter().any(|n| n.ends_with(".__dict__")),
+        "negative" => |v| v.as_int().is_some_and(|n| n < 0),
+        "unsafe_loader" => |v| {
+            v.names.iter().any(|n| {
+                matches!(
+                    &**n,
+                    "yaml.Loader" | "yaml.UnsafeLoader" | "yaml.FullLoader" | "yaml.loader.UnsafeLoader"
+                )
+            })
+        },
+        "setuid_word" => |v| text_is(v, |t| is_setuid_mode(t) || t.starts_with("cap_")),
+        "from_shell" => |v| v.names.iter().any(|n| is_shell(n)),
+        "from_net_tool" => {
+            |v| v.names.iter().any(|n| matches!(&**n, "nc" | "ncat" | "netcat" | "telnet" | "openssl"))
+        }
+        "known_installer" => |v| {
+            let mut from = v.names.iter().filter_map(|n| n.strip_prefix("fetch:")).peekable();
+            from.peek().is_some() && from.all(is_known_installer)
+        },
+        // `true` itself; [`Value::truth`] also says it of any text that is not empty.
+        "yes" => |v| matches!(v.known, Some(Const::Bool(true))),
+        "zero" => |v| v.as_int() == Some(0),
+        "public_address" => |v| text_is(v, is_public_address),
+        "from_elsewhere" => |v| {
+            v.origin.has(Origin::NET | Origin::DECODED | Origin::UNPACKED | Origin::REQUEST | Origin::TEMP)
+        },
+        "empty" => |v| match &v.known {
+            Some(Const::Map(pairs)) => pairs.is_empty(),
+            Some(Const::List(items)) => items.is_empty(),
+            _ => false,
+        },
+        "root_bind" => |v| text_is(v, |t| t.starts_with("/:/") || t == "host" || t.contains("docker.sock")),
+        // A command line whose interpreter is given code: `-c`, `-e`.
+        "code_list" => |v| text_is(v, |t| matches!(t, "-c" | "-e" | "--eval" | "-Command" | "/c" | "-p")),
+        // A terminal program that a menu ends in.
+        "own_tool" => |v| match &v.known {
+            Some(Const::List(items)) => items.first().and_then(Value::as_whole_text).is_some_and(|first| {
+                matches!(first, "ssh" | "less" | "vim" | "nano" | "tmux" | "man" | "psql" | "htop")
+            }),
+            _ => false,
+        },
+        // A known program with arguments, none of which is code.
+        "fixed_program" => |v| match &v.known {
+            Some(Const::List(items)) => {
+                items.first().is_some_and(|first| first.as_whole_text().is_some())
+                    && !text_is(v, |t| matches!(t, "-c" | "-e" | "--eval" | "-Command" | "/c") || is_shell(t))
+            }
+            _ => false,
+        },
+        // `name==` or `--option=` before what is not known: a value, not a program.
+        "net_piece" => |v| {
+            v.as_text().and_then(|t| t.split(HOLE).next()).is_some_and(|t| {
+                t.ends_with(['=', '@', ':', '/'])
+                    && t.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphanumeric())
+                    && !t.contains(char::is_whitespace)
+            })
+        },
+        "loopback" => |v| text_is(v, is_loopback),
+        "from_host" => |v| {
+            v.origin.has(Origin::SECRET)
+                || v.names.iter().any(|n| {
+                    matches!(
+                        &**n,
+                        "env"
+                            | "printenv"
+                            | "whoami"
+                            | "id"
+                            | "hostname"
+                            | "uname"
+                            | "ifconfig"
+                            | "ip"
+                            | "tar"
+                            | "history"
+                            | "ps"
+                            | "set"
+                    )
+                })
+        },
+        // What well-known programs print for `eval`, or a text that is not put together at all.
+        "known_eval" => |v| {
+            v.names.iter().any(|n| {
+                matches!(
+                    &**n,
+                    "ssh-agent"
+                        | "dircolors"
+                        | "brew"
+                        | "direnv"
+                        | "pyenv"
+                        | "starship"
+                        | "conda"
+                        | "rbenv"
+                        | "opam"
+                        | "resize"
+                        | "minikube"
+                        | "keychain"
+                        | "lesspipe"
+                        | "zoxide"
+                        | "register-python-argcomplete"
+                )
+            }) || !v.origin.has(Origin::COMPUTED) && v.as_text().is_some_and(|t| !t.contains(HOLE))
+        },
+        "huge" => |v| v.as_int().is_some_and(|n| n >= 1 << 31),
+        "harmless" => |v| v.as_text().is_some_and(harmless),
+        "executable" => |v| v.as_int().is_some_and(|n| n & 0o111 != 0),
+        "setuid" => {
+            |v| v.as_int().is_some_and(|n| n & 0o6000 != 0 && n <= 0o7777) || text_is(v, is_setuid_mode)
+        }
+        "world" => |v| v.as_int().is_some_and(|n| n & 0o777 == 0o777),
+        "public" => |v| text_is(v, |t| matches!(t, "" | "0.0.0.0" | "::")),
+        "shell_name" => |v| text_is(v, is_shell),
+        "url" => |v| text_is(v, |t| t.contains("://")),
+        "address" => |v| text_is(v, is_address),
+        "executable_name" => |v| {
+            text_is(v, |t| {
+                let base = basename(t).to_ascii_lowercase();
+                [".exe", ".dll", ".scr", ".bat", ".ps1", ".vbs", ".elf", ".cmd", ".hta"]
+                    .iter()
+                    .any(|end| base.ends_with(end))
+            })
+        },
+        _ => return None,
+    })
+}
+
+fn is_device(text: &str) -> bool {
+    let Some(name) = text.strip_prefix("/dev/") else {
+        return text.to_ascii_lowercase().starts_with(r"\\.\physicaldrive") || text.starts_with(r"\\.\C:");
+    };
+    ["sd", "hd", "vd", "nvme", "xvd", "mmcblk", "disk", "mapper/", "mem", "kmem", "port", "loop", "md"]
+        .iter()
+        .any(|d| name.starts_with(d))
+}
+
+fn is_setuid_mode(text: &str) -> bool {
+    matches!(text, "u+s" | "+s" | "g+s" | "ug+s" | "u+xs" | "a+s")
+        || text.len() >= 4 && text.len() <= 5 && text.chars().all(|c| c.is_digit(8)) && {
+            let bits = i64::from_str_radix(text, 8).unwrap_or(0);
+            bits & 0o6000 != 0
+        }
+}
+
+/// The base name of a shell.
+pub(crate) fn is_shell(text: &str) -> bool {
+    matches!(
+        basename(text).trim_end_matches(".exe"),
+        "sh" | "bash"
+            | "zsh"
+            | "dash"
+            | "ksh"
+            | "ash"
+            | "fish"
+            | "csh"
+            | "tcsh"
+            | "cmd"
+            | "powershell"
+            | "pwsh"
+            | "busybox"
+    )
+}
+
+/// A numeric address outside of this machine and of private networks' documentation uses.
+fn is_address(text: &str) -> bool {
+    let host = text.split("://").last().unwrap_or(text).split(['/', ':']).next().unwrap_or("");
+    host.parse::<std::net::Ipv4Addr>().is_ok_and(|a| !a.is_loopback() && !a.is_unspecified())
+}
+
+/// A numeric address outside of this machine and of private networks.
+fn is_public_address(text: &str) -> bool {
+    let host = text.split("://").last().unwrap_or(text).split(['/', ':']).next().unwrap_or("");
+    host.parse::<std::net::Ipv4Addr>()
+        .is_ok_and(|a| !a.is_loopback() && !a.is_unspecified() && !a.is_private() && !a.is_link_local())
+}
+
+/// An address on this machine.
+fn is_loopback(text: &str) -> bool {
+    let host = text.split("://").last().unwrap_or(text).split(['/', ':', '?']).next().unwrap_or("");
+    host == "localhost"
+        || text.contains("://[::1]")
+        || host.parse::<std::net::Ipv4Addr>().is_ok_and(|a| a.is_loopback())
+}
+
+/// Where the makers of well-known tools publish the installers that their own documentation pipes into a shell. Whole
+/// hosts, or the beginning of a path on a shared one, never a piece of an address.
+fn is_known_installer(url: &str) -> bool {
+    const HOSTS: [&str; 16] = [
+        "sh.rustup.rs",
+        "get.docker.com",
+        "deb.nodesource.com",
+        "rpm.nodesource.com",
+        "install.python-poetry.org",
+        "astral.sh",
+        "bun.sh",
+        "deno.land",
+        "get.helm.sh",
+        "get.k3s.io",
+        "bootstrap.pypa.io",
+        "sdk.cloud.google.com",
+        "get.sdkman.io",
+        "get.pnpm.io",
+        "starship.rs",
+        "pyenv.run",
+    ];
+    const PATHS: [&str; 7] = [
+        "raw.githubusercontent.com/nvm-sh/nvm/",
+        "raw.githubusercontent.com/Homebrew/install/",
+        "raw.githubusercontent.com/pyenv/pyenv-installer/",
+        "raw.githubusercontent.com/helm/helm/",
+        "raw.githubusercontent.com/ohmyzsh/ohmyzsh/",
+        "raw.githubusercontent.com/rbenv/rbenv-installer/",
+        "raw.githubusercontent.com/golangci/golangci-lint/",
+    ];
+    let Some(rest) = url.strip_prefix("https://").filter(|r| !r.contains(['@', HOLE])) else { return false };
+    let host = rest.split(['/', '?', '#', ':']).next().unwrap_or("");
+    HOSTS.contains(&host) || PATHS.iter().any(|path| rest.starts_with(path) && !rest.contains(".."))
+}
+
+/// Whether a path holds credentials, keys, cookies or wallets.
+pub(crate) fn is_secret(path: &str) -> bool {
+    path.len() < 4096 && SECRET.as_ref().is_some_and(|regex| regex.is_match(path))
+}
