@@ -12,7 +12,7 @@ use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, NetworkName, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_service::changes::Keep;
-use hotcell_service::config::{EnvSetting, Settings, parse_layers};
+use hotcell_service::config::{EnvSetting, QuarantineSettings, Settings, parse_layers};
 use hotcell_service::guard::Mode;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
@@ -70,6 +70,14 @@ pub enum Command {
     Test(Box<TestArgs>),
     /// Read files, folders or standard input, and say how dangerous they look
     Scan(Box<ScanArgs>),
+    /// Look at what was refused, and decide
+    Quarantine(QuarantineArgs),
+    /// Check who decided what
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
     /// Say what this host can enforce, found out by trying
     Doctor,
     /// Project trees that stay between runs; the original is never written but by commit
@@ -86,7 +94,7 @@ pub enum Command {
     },
     /// Print the JSON Schema of an output
     Schema {
-        /// outcome, test_report, scan, runs, workspace, workspaces, doctor or error
+        /// outcome, test_report, scan, quarantine, audit, runs, workspace, workspaces, doctor or error
         name: String,
     },
     /// Let agents save, run and test code here: an MCP server
@@ -117,12 +125,99 @@ pub struct ScanArgs {
     /// Go into virtual environments and node_modules
     #[arg(long)]
     pub packages: bool,
+    /// Hold what a run would refuse, for a review
+    #[arg(long)]
+    pub quarantine: bool,
     /// Print the report as SARIF 2.1.0, for code hosts and editors
     #[arg(long, conflicts_with = "json")]
     pub sarif: bool,
     /// Read everything anew, also what did not change since it was read
     #[arg(long)]
     pub no_cache: bool,
+}
+
+/// `hotcell quarantine …`
+#[derive(Args, Debug)]
+#[command(
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "An item is refused by `run` and `test` until it is released: one artifact, byte for byte, read under\n\
+                  the rules in force, for a time and a number of runs. Exit status: 0 good, 125 refused."
+)]
+pub struct QuarantineArgs {
+    /// Rules of your own, as runs have them
+    #[arg(long, global = true, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    pub rules: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: QuarantineCommand,
+}
+
+/// The steps of an item.
+#[derive(Debug, Subcommand)]
+pub enum QuarantineCommand {
+    /// List what is held, what was refused last first
+    List,
+    /// Show an item: what was found, where, and who said what
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+    /// Ask for a release
+    Request {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Why; it stays in the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+    /// Let it run
+    Release {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Why; it stays in the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// How long it may [default: 1d]
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        expires: Option<Duration>,
+        /// How often it may [default: 1]
+        #[arg(long, allow_negative_numbers = true, value_name = "N")]
+        uses: Option<u32>,
+    },
+    /// Say no, or take a release back
+    Reject {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Why; it stays in the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+    /// Remove what is kept of an item; that it was here stays known
+    Purge {
+        /// Its id, or the beginning of it
+        #[arg(required_unless_present = "expired", conflicts_with = "expired")]
+        id: Option<String>,
+        /// Of all that nobody cared for long enough
+        #[arg(long)]
+        expired: bool,
+    },
+}
+
+/// `hotcell audit …`
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Check that nothing was changed, taken out or put in
+    Verify {
+        /// A digest that an earlier check printed: it has to be in the log still
+        #[arg(long, value_name = "DIGEST")]
+        noted: Option<String>,
+    },
+    /// List the last entries, the newest last
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        last: u32,
+    },
 }
 
 /// `hotcell workspace …`
@@ -422,6 +517,7 @@ impl SandboxArgs {
             toolchains: self.toolchain.iter().map(|t| cwd.join(t)).collect(),
             guard: self.guard,
             rules: self.rules.as_ref().map(|r| cwd.join(r)),
+            quarantine: QuarantineSettings::default(),
         }
     }
 }
@@ -526,7 +622,9 @@ mod tests {
     fn help_fits_a_screen() {
         let mut command = Cli::command();
         command.build();
-        for name in ["run", "test", "scan", "mcp", "doctor", "runs", "schema", "completions"] {
+        for name in
+            ["run", "test", "scan", "quarantine", "audit", "mcp", "doctor", "runs", "schema", "completions"]
+        {
             let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");

@@ -3,12 +3,15 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
 mod changes_text;
 mod exit;
 mod log;
 mod mcp;
 mod notes;
 mod progress;
+mod quarantine;
+mod quarantine_text;
 mod run;
 mod runs;
 mod scan;
@@ -25,6 +28,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
+use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, doctor};
@@ -75,6 +79,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Run(args) => run::run(&common, &args),
         Command::Test(args) => test::test(&common, &args),
         Command::Scan(args) => Ok(scan::scan(&common, &args)),
+        Command::Quarantine(args) => Ok(quarantine::quarantine(&common, &args)),
+        Command::Audit { command } => Ok(audit::audit(&common, &command)),
         Command::Doctor => examine(&common),
         Command::Workspace { command } => Ok(workspace::workspace(&common, &command)),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
@@ -142,9 +148,11 @@ fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configurat
     let ours = |(name, _): &(OsString, OsString)| name.as_encoded_bytes().starts_with(b"HOTCELL_");
     let mut configuration =
         Configuration::read(&places, std::env::vars_os().filter(ours), &current_folder())?;
-    if let Ok(path) = state(common, &configuration).path() {
+    let state = state(common, &configuration);
+    if let Ok(path) = state.path() {
         configuration.reading = Reading::once(path);
     }
+    configuration.asker = Some((Channel::Cli, state));
     Ok(configuration)
 }
 
@@ -182,8 +190,18 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 8] =
-    ["outcome", "test_report", "scan", "runs", "workspace", "workspaces", "doctor", "error"];
+const SCHEMAS: [&str; 10] = [
+    "outcome",
+    "test_report",
+    "scan",
+    "quarantine",
+    "audit",
+    "runs",
+    "workspace",
+    "workspaces",
+    "doctor",
+    "error",
+];
 
 /// `hotcell schema NAME`.
 fn schema(name: &str, json: bool) -> u8 {
@@ -195,6 +213,10 @@ fn schema(name: &str, json: bool) -> u8 {
             (schemars::schema_for!(hotcell_testing::TestReport), hotcell_testing::report::SCHEMA)
         }
         "scan" => (schemars::schema_for!(hotcell_guard::Report), hotcell_guard::SCHEMA),
+        "quarantine" => {
+            (schemars::schema_for!(hotcell_service::quarantine::Items), hotcell_service::quarantine::SCHEMA)
+        }
+        "audit" => (schemars::schema_for!(hotcell_service::audit::AuditLog), hotcell_service::audit::SCHEMA),
         "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
         "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
         "workspaces" => (schemars::schema_for!(workspaces::WorkspaceList), workspaces::LIST_SCHEMA),

@@ -4,10 +4,11 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hotcell_guard::{Artifact, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path};
+use hotcell_guard::{Artifact, Held, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
-use hotcell_service::guard;
+use hotcell_service::guard::Target;
+use hotcell_service::quarantine::Office;
 use hotcell_service::reader::Rules;
 use hotcell_service::reading::{Reading, Scan};
 use hotcell_service::report::{Code, ErrorReport};
@@ -30,7 +31,10 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
         Verdict::Incomplete | Verdict::Quarantine => 3,
     };
     if args.sarif {
-        return match rules(common, args).and_then(|rules| sarif_of(&report, rules)) {
+        return match office(common, args)
+            .map(|office| office.rules().clone())
+            .and_then(|rules| sarif_of(&report, rules))
+        {
             Ok(log) => printed(exit::print_json(&log), code),
             Err(report) => usage::fail(&report, common.json),
         };
@@ -41,14 +45,16 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     // With several paths, what was found is named by all of its path.
     let roots = if let [only] = &args.paths[..] { vec![only.clone()] } else { vec![PathBuf::new()] };
-    printed(exit::print_text(&scan_text::page(&report, &roots, colour, common.verbose > 0)), code)
+    printed(
+        exit::print_text(&scan_text::page(&report, &scan_text::on_disk(&roots), colour, common.verbose > 0)),
+        code,
+    )
 }
 
-/// The user's own rules: of the option, the environment, or the configuration.
-fn rules(common: &Common, args: &ScanArgs) -> Result<Rules, ErrorReport> {
-    let configured = configuration(common, None)?;
+/// The quarantine, with the user's own rules: of the option, the environment, or the configuration.
+fn office(common: &Common, args: &ScanArgs) -> Result<Office, ErrorReport> {
     let rules = args.rules.as_ref().map(|r| current_folder().join(r));
-    guard::rules(rules.or(configured.environment.rules).or(configured.user.rules).as_deref())
+    Office::of(&configuration(common, None)?, rules.as_deref())
 }
 
 fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorReport> {
@@ -58,26 +64,32 @@ fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorRep
 }
 
 fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
+    let office = office(common, args)?;
     let reading = if args.no_cache { Reading::default() } else { configuration(common, None)?.reading };
     let confinements = [Confinement::Namespaces, Confinement::LandlockOnly];
-    let mut scan = reading.begin(rules(common, args)?, &confinements);
+    let mut scan = reading.begin(office.rules().clone(), &confinements);
     let limits = Limits::default();
     let walk = Walk { gitignore: !args.no_ignore, packages: args.packages };
     let mut show = Show::new(common, args);
-    let mut reports = Vec::new();
+    let (mut reports, mut targets) = (Vec::new(), Vec::new());
     for path in &args.paths {
-        let report = if path.as_os_str() == "-" {
-            scan.read(&Artifact::new("stdin", stdin(&limits)?))
+        let (report, target) = if path.as_os_str() == "-" {
+            let artifact = Artifact::new("stdin", stdin(&limits)?);
+            (scan.read(&artifact), Target::Source(artifact))
         } else {
-            one(&mut scan, &limits, path, walk, &mut show)?
+            (one(&mut scan, &limits, path, walk, &mut show)?, Target::Path(path.clone()))
         };
         reports.push(report);
+        targets.push(target);
     }
     show.end();
     scan.end().map_err(|why| {
         ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}"))
             .hint("hotcell doctor says what this host lacks; with --rules, mend the rule that is named")
     })?;
+    for (report, target) in reports.iter_mut().zip(targets) {
+        report.quarantine = hold(&office, report, target, args.quarantine)?;
+    }
     // A code host knows paths from the repository's root, where whoever asks usually stands.
     if reports.len() > 1 || args.sarif {
         for (path, report) in args.paths.iter().zip(&mut reports).filter(|(path, _)| path.is_dir()) {
@@ -88,11 +100,47 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     }
     if reports.len() > 1 {
         let names: Vec<String> = args.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        let held = reports.iter().find_map(|report| report.quarantine.clone());
         let mut sum = merge("", reports);
+        sum.quarantine = held;
         sum.artifact.names = names;
         return Ok(sum);
     }
     Ok(reports.remove(0))
+}
+
+/// Holds what a run would refuse, when that is asked for; else looks whether it is held.
+fn hold(office: &Office, report: &Report, target: Target, asked: bool) -> Result<Option<Held>, ErrorReport> {
+    if report.verdict < Verdict::Incomplete {
+        return Ok(None);
+    }
+    let item = if asked {
+        Some(office.hold(as_it_runs(target), report)?)
+    } else {
+        office.held(target, report).unwrap_or_else(|why| {
+            tracing::warn!("whether it is held is not known: {why}");
+            None
+        })
+    };
+    Ok(item.map(|item| Held { id: item.id, state: item.state.name().to_owned() }))
+}
+
+/// A source file is held as what `run --lang` would run it as, so that its release is one of that.
+fn as_it_runs(target: Target) -> Target {
+    let Target::Path(path) = target else { return target };
+    let language = match path.extension().and_then(|end| end.to_str()) {
+        Some("py") => hotcell_guard::Language::Python,
+        Some("sh" | "bash") => hotcell_guard::Language::Bash,
+        _ => return Target::Path(path),
+    };
+    let mut bytes = Vec::new();
+    let most = Limits::default().file_bytes as u64 + 1;
+    let read = std::fs::File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Target::Source(Artifact::new(path.to_string_lossy(), bytes).run_as(language)),
+        // A folder of that name, or a file that is gone.
+        Err(_) => Target::Path(path),
+    }
 }
 
 fn one(

@@ -25,15 +25,34 @@ const LINES: usize = 4;
 /// The largest file that is opened again for its lines.
 const LARGEST: u64 = 16 << 20;
 
-/// What stands on standard output after a scan. Places are looked up below `roots`.
-pub fn page(report: &Report, roots: &[PathBuf], colour: bool, verbose: bool) -> String {
+/// The text of a file of an artifact, by its path there.
+pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What stands on standard output after a scan.
+pub fn page(report: &Report, source: Source<'_>, colour: bool, verbose: bool) -> String {
     let mut out = headline(report);
     out.push('\n');
+    out.push_str(&body(report, source, colour, verbose));
+    if let Some(held) = &report.quarantine {
+        let _ = writeln!(
+            out,
+            "\n{} as {}: hotcell quarantine show {}",
+            held.state.replace('_', " "),
+            held.id,
+            held.id
+        );
+    }
+    out
+}
+
+/// Each place with its source, then what was not read.
+pub fn body(report: &Report, source: Source<'_>, colour: bool, verbose: bool) -> String {
+    let mut out = String::new();
     let least = if verbose { Severity::Note } else { Severity::Warning };
     let shown = places(report, least);
     for (finding, again) in shown.iter().take(FRAMES) {
         out.push('\n');
-        out.push_str(&frame(finding, *again, roots, colour));
+        out.push_str(&frame(finding, *again, source, colour));
     }
     if shown.len() > FRAMES {
         let _ = writeln!(out, "\nand {} more; --json has them all", shown.len() - FRAMES);
@@ -104,7 +123,7 @@ fn places(report: &Report, least: Severity) -> Vec<(&Finding, usize)> {
 }
 
 /// One place: what was found, where, and by which rule.
-fn frame(finding: &Finding, again: usize, roots: &[PathBuf], colour: bool) -> String {
+fn frame(finding: &Finding, again: usize, source: Source<'_>, colour: bool) -> String {
     let level = match finding.severity {
         Severity::Critical => Level::ERROR.with_name("critical"),
         Severity::Warning => Level::WARNING,
@@ -121,7 +140,7 @@ fn frame(finding: &Finding, again: usize, roots: &[PathBuf], colour: bool) -> St
     notes.extend(finding.cwe.clone());
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let title = level.clone().primary_title(&finding.message).id(&finding.rule);
-    let excerpt = excerpt(finding, roots);
+    let excerpt = excerpt(finding, source);
     let mut group = match &excerpt {
         Some((text, from, to)) => title.element(
             Snippet::source(text)
@@ -140,19 +159,12 @@ fn frame(finding: &Finding, again: usize, roots: &[PathBuf], colour: bool) -> St
 }
 
 /// The lines of a place, and which bytes of them are meant.
-fn excerpt(finding: &Finding, roots: &[PathBuf]) -> Option<(String, usize, usize)> {
+fn excerpt(finding: &Finding, source: Source<'_>) -> Option<(String, usize, usize)> {
     let file = finding.part.split('!').next().unwrap_or_default();
     if finding.line == 0 || file.len() != finding.part.len() {
         return None;
     }
-    let path = roots
-        .iter()
-        .map(|root| if root.is_file() { root.clone() } else { root.join(file) })
-        .find(|path| path.is_file())?;
-    if path.metadata().ok()?.len() > LARGEST {
-        return None;
-    }
-    let source = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    let source = source(file)?;
     let count = (finding.end_line.saturating_sub(finding.line) as usize + 1).min(LINES);
     let lines: Vec<&str> = source.lines().skip(finding.line as usize - 1).take(count).collect();
     let first = lines.first()?;
@@ -175,6 +187,20 @@ fn excerpt(finding: &Finding, roots: &[PathBuf]) -> Option<(String, usize, usize
     Some((text.clone(), from, end.max(from)))
 }
 
+/// Files below these folders, or these files themselves.
+pub fn on_disk(roots: &[PathBuf]) -> impl Fn(&str) -> Option<String> {
+    move |file| {
+        let path = roots
+            .iter()
+            .map(|root| if root.is_file() { root.clone() } else { root.join(file) })
+            .find(|path| path.is_file())?;
+        if path.metadata().ok()?.len() > LARGEST {
+            return None;
+        }
+        Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
+    }
+}
+
 /// Shows on standard error why something was not run.
 pub fn frames_of(outcome: &Outcome, roots: &[&Path], common: &Common) {
     if outcome.cause != Cause::Quarantined || common.json || common.quiet {
@@ -187,6 +213,6 @@ pub fn frames_of(outcome: &Outcome, roots: &[&Path], common: &Common) {
     let roots: Vec<PathBuf> = roots.iter().map(|root| root.to_path_buf()).collect();
     let mut out = io::stderr().lock();
     for (finding, again) in places(&report, Severity::Warning).into_iter().take(FRAMES_OF_A_REFUSAL) {
-        let _ = writeln!(out, "{}", frame(finding, again, &roots, notes::colour()));
+        let _ = writeln!(out, "{}", frame(finding, again, &on_disk(&roots), notes::colour()));
     }
 }

@@ -135,6 +135,8 @@ pub fn headline(report: &TestReport) -> String {
         Verdict::Failed => format!("failed: {counts}"),
         Verdict::Limit => format!("stopped: {counts}"),
         Verdict::Unusable => format!("no result: {counts}"),
+        Verdict::Quarantined => "quarantined: nothing was run".to_owned(),
+        Verdict::Refused if report.outcome.cause == Cause::Refused => "refused: nothing was run".to_owned(),
         _ => format!("not run: {counts}"),
     };
     if report.outcome.cause != Cause::Refused && report.outcome.usage.wall_us.is_some() {

@@ -79,7 +79,11 @@ pub fn scan_path(
             }
         } else if kind.is_symlink() {
             // What it points to is read where it is; from outside of the folder nothing is in the sandbox.
-            reports.push(unread(&name, PartState::Inert, Verdict::Allow));
+            let mut report = unread(&name, PartState::Inert, Verdict::Allow);
+            if let Ok(to) = std::fs::read_link(own) {
+                report.artifact.sha256 = format!("-> {}", to.to_string_lossy());
+            }
+            reports.push(report);
         } else if !kind.is_file() {
             reports.push(unread(&name, PartState::Skipped("not a file".to_owned()), Verdict::Incomplete));
         } else if is_cache(own) {

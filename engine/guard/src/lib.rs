@@ -21,6 +21,7 @@ mod ingest;
 mod javascript;
 mod limits;
 mod python;
+pub mod quarantine;
 mod report;
 mod rules;
 mod sarif;

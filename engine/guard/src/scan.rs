@@ -379,11 +379,11 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
         quarantine: None,
     };
     for report in reports {
-        for own in &report.artifact.names {
-            hash.update(own.as_bytes());
-            hash.update([0]);
+        // With their lengths: no two folders come to the same bytes.
+        for field in report.artifact.names.iter().chain([&report.artifact.sha256]) {
+            hash.update((field.len() as u64).to_le_bytes());
+            hash.update(field);
         }
-        hash.update(report.artifact.sha256.as_bytes());
         sum.artifact.bytes += report.artifact.bytes;
         sum.verdict = sum.verdict.max(report.verdict);
         sum.coverage.bytes_seen += report.coverage.bytes_seen;

@@ -110,14 +110,14 @@ impl JsonSchema for Bytes {
     }
 }
 
-/// A span of time as people write it: `90`, `90s`, `1.5s`, `250ms`, `10m`, `2h`. A bare number is seconds.
+/// A span of time as people write it: `90`, `90s`, `1.5s`, `250ms`, `10m`, `2h`, `7d`. A bare number is seconds.
 ///
 /// # Errors
 /// When `text` is not of that form, is negative, or does not fit.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     let bad = || ParseUnitError {
         text: text.to_owned(),
-        what: "a time; write a number with ms, s, m or h, such as 60s",
+        what: "a time; write a number with ms, s, m, h or d, such as 60s",
     };
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
@@ -127,6 +127,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
         "ms" => 0.001,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err(bad()),
     };
     Duration::try_from_secs_f64(number * scale).map_err(|_| bad())
@@ -138,6 +139,8 @@ pub fn format_duration(d: Duration) -> String {
     let ms = d.as_millis();
     if ms < 1000 || !ms.is_multiple_of(1000) {
         if ms < 1000 { format!("{ms} ms") } else { format!("{:.1} s", d.as_secs_f64()) }
+    } else if ms >= 172_800_000 && ms.is_multiple_of(86_400_000) {
+        format!("{} days", ms / 86_400_000)
     } else if ms >= 120_000 && ms.is_multiple_of(60_000) {
         format!("{} min", ms / 60_000)
     } else {
@@ -235,7 +238,8 @@ mod tests {
             ("", None),
             ("s", None),
             ("-1s", None),
-            ("1d", None),
+            ("7d", Some(604_800_000)),
+            ("1w", None),
         ] {
             assert_eq!(parse_duration(text).ok().map(|d| d.as_millis()), want, "{text}");
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::policy::{Bind, Confinement, Network, Policy, ProcView};
 use hotcell_sandbox::profile::{
@@ -21,8 +22,10 @@ use hotcell_sandbox::{Layer, Limits};
 use serde::Deserialize;
 
 use crate::guard::{Guard, Mode};
+use crate::quarantine::{Keep, RETENTION};
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
+use crate::state::StateChoice;
 
 /// The project's file.
 pub const PROJECT_FILE: &str = "hotcell.toml";
@@ -61,6 +64,28 @@ pub struct Settings {
     pub guard: Option<Mode>,
     /// A folder with rules of the user's own.
     pub rules: Option<PathBuf>,
+    /// How what is refused is held.
+    pub quarantine: QuarantineSettings,
+}
+
+/// The table `quarantine` of a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table quarantine")]
+pub struct QuarantineSettings {
+    /// How long an item stays that nobody cares for: `retention = "30d"`.
+    #[serde(deserialize_with = "span_of_time")]
+    pub retention: Option<Duration>,
+    /// Whoever releases is not who asked.
+    pub two_persons: Option<bool>,
+}
+
+fn span_of_time<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let time = parse_time(&String::deserialize(from)?).map_err(serde::de::Error::custom)?;
+    // What is refused and gone at once cannot be reviewed.
+    if time < Duration::from_secs(60) {
+        return Err(serde::de::Error::custom("it is at least a minute, such as 30d"));
+    }
+    Ok(Some(time))
 }
 
 /// The form of a configuration file.
@@ -81,6 +106,7 @@ struct Written {
     toolchains: Vec<PathBuf>,
     guard: Option<Mode>,
     rules: Option<PathBuf>,
+    quarantine: QuarantineSettings,
 }
 
 const KEYS: &[Key] = &[
@@ -97,6 +123,7 @@ const KEYS: &[Key] = &[
     Key::value("toolchains"),
     Key::value("guard"),
     Key::value("rules"),
+    Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
 ];
 
 impl Settings {
@@ -130,6 +157,7 @@ impl Settings {
             toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
             guard: written.guard,
             rules: written.rules.map(|p| base.join(p)),
+            quarantine: written.quarantine,
         })
     }
 
@@ -270,6 +298,8 @@ pub struct Configuration {
     pub environment: Settings,
     /// The project's file, its path and its text.
     pub project: Option<ProjectFile>,
+    /// Which way whoever asks came, and the state folder; put in by the front end. Without it nothing is held.
+    pub asker: Option<(Channel, StateChoice)>,
     /// What is kept between readings of what runs; nothing unless the front end says where.
     pub reading: Reading,
 }
@@ -332,7 +362,20 @@ impl Configuration {
             Some(folder) => read_project(folder).map_err(of_file)?,
             None => None,
         };
-        Ok(Self { user, environment, project, reading: Reading::default() })
+        Ok(Self { user, environment, project, asker: None, reading: Reading::default() })
+    }
+
+    /// Where what is refused is held, and for whom. A project's file can only ask for a second person.
+    #[must_use]
+    pub fn keep(&self) -> Option<Keep> {
+        let (channel, state) = self.asker.clone()?;
+        let of_project = self.project.as_ref().and_then(|file| file.settings.quarantine.two_persons);
+        Some(Keep {
+            state,
+            channel,
+            two_persons: self.user.quarantine.two_persons == Some(true) || of_project == Some(true),
+            retention: self.user.quarantine.retention.unwrap_or(RETENTION),
+        })
     }
 }
 
@@ -421,6 +464,7 @@ pub fn merge(
     let guard = Guard {
         mode: trusted.iter().find_map(|s| s.guard).unwrap_or_default(),
         rules: trusted.iter().find_map(|s| s.rules.clone()),
+        keep: None,
         reading: Reading::default(),
     };
     apply(&mut policy, &mut env, user);
@@ -461,6 +505,12 @@ fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) 
     }
     if let Some(rules) = &settings.rules {
         return Err(never("rules", rules.display().to_string()));
+    }
+    if let Some(retention) = settings.quarantine.retention {
+        return Err(never("quarantine.retention", hotcell_sandbox::units::format_duration(retention)));
+    }
+    if settings.quarantine.two_persons == Some(false) {
+        return Err(never("quarantine.two_persons", "false".to_owned()));
     }
     let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     if let Some(state) = &settings.state {
@@ -655,6 +705,12 @@ mod tests {
             ("proc = \"own_processes\"", "proc = \"masked\"", "proc"),
             ("", "profile = \"landlock-only\"", "profile"),
             ("", "state = \"/tmp\"", "state"),
+            ("", "[quarantine]\nretention = \"1h\"", "quarantine.retention"),
+            (
+                "[quarantine]\ntwo_persons = true",
+                "[quarantine]\ntwo_persons = false",
+                "quarantine.two_persons",
+            ),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),
             ("", "toolchains = [\"/etc\"]", "toolchains"),

@@ -6,11 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hotcell_guard::{Artifact, Limits, PYTHON_CACHE, Report, Severity, Verdict, Walk, merge};
+use hotcell_guard::{Artifact, Held, Limits, PYTHON_CACHE, Report, Severity, Verdict, Walk, merge};
 use hotcell_sandbox::Confinement;
+use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use serde::Deserialize;
 
+use crate::quarantine::Keep;
 use crate::reader::Rules;
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
@@ -48,7 +50,10 @@ impl FromStr for Mode {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let all = [Self::Enforce, Self::Report, Self::Off];
-        all.into_iter().find(|mode| mode.name() == text).ok_or_else(|| "is enforce, report or off".to_owned())
+        all.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+            let near = nearest(text, all.map(Self::name)).unwrap_or("enforce");
+            format!("did you mean {near}? there are enforce, report and off")
+        })
     }
 }
 
@@ -59,6 +64,8 @@ pub struct Guard {
     pub mode: Mode,
     /// A folder with rules of the user's own.
     pub rules: Option<PathBuf>,
+    /// Where what is refused is held. Without it, it is only refused.
+    pub keep: Option<Keep>,
     /// What is kept between readings.
     pub reading: Reading,
 }
@@ -112,7 +119,7 @@ impl Guard {
         for target in targets {
             reports.push(match target {
                 Target::Source(artifact) => scan.read(artifact),
-                Target::View(base, layers) => view::read(&limits, base, layers, &mut scan)
+                Target::View(base, layers) => view::read(&limits, base, layers, &mut |file| scan.read(file))
                     .map_err(|e| refused(format!("the workspace cannot be read: {e}")))?,
                 // Ignore files are the project's own words.
                 Target::Path(path) => {
@@ -127,17 +134,7 @@ impl Guard {
             (1, Some(only)) => only,
             (_, last) => merge("run", reports.into_iter().chain(last)),
         };
-        let line = sentence(&report);
-        if self.mode == Mode::Enforce && report.verdict >= Verdict::Incomplete {
-            let why =
-                format!("{line}; nothing was run. Read it, then run it all the same with --guard report");
-            let mut outcome = Outcome::without_a_run(Cause::Quarantined, why);
-            outcome.scan = serde_json::to_value(&report).ok();
-            return Err(Box::new(outcome));
-        }
-        let warning =
-            (report.verdict != Verdict::Allow).then(|| format!("{}: {line}", report.verdict.name()));
-        Ok(Some(Passed { report, warning }))
+        self.decide(report, targets).map(Some)
     }
 }
 
@@ -207,18 +204,29 @@ pub fn for_a_model(outcome: &mut Outcome) {
             || "something could not be read".to_owned(),
             |f| format!("rule {} at {}:{}", f.rule, f.part, f.line),
         );
+        let next = report.quarantine.as_ref().map_or_else(
+            || "A person can look at it with hotcell scan and decide".to_owned(),
+            |held| {
+                let Held { id, state } = held;
+                format!("It is held as {id} ({state}): a person decides, and quarantine_request asks for it")
+            },
+        );
         outcome.reason = Some(format!(
-            "quarantined: {place}; nothing was run. A person can look at it with hotcell scan and decide; \
-             change the code if it does not need this"
+            "quarantined: {place}; nothing was run. {next}; change the code if it does not need this"
         ));
     }
-    let findings: Vec<_> = places()
-        .take(MOST_PLACES)
-        .map(
-            |f| serde_json::json!({ "rule": f.rule, "severity": f.severity, "part": f.part, "line": f.line }),
-        )
-        .collect();
-    outcome.scan = Some(serde_json::json!({ "verdict": report.verdict, "findings": findings }));
+    let findings = places_of(&report);
+    outcome.scan = Some(serde_json::json!({
+        "verdict": report.verdict, "findings": findings, "quarantine": report.quarantine,
+    }));
+}
+
+/// The findings above a note as a model may know them: rule and place.
+#[must_use]
+pub fn places_of(report: &Report) -> Vec<serde_json::Value> {
+    let serious = report.findings.iter().filter(|f| f.severity > Severity::Note).take(MOST_PLACES);
+    let place = |f: &hotcell_guard::Finding| serde_json::json!({ "rule": f.rule, "severity": f.severity, "part": f.part, "line": f.line });
+    serious.map(place).collect()
 }
 
 #[cfg(test)]

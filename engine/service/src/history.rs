@@ -4,42 +4,25 @@
 //! sync, and no checkpoint on closing. A commit that finds the log long empties it. SQLite's own rule does not do:
 //! every process reads the log anew, forgets how much of it is in the database already, and never begins it again.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use hotcell_sandbox::outcome::{Cause, Outcome, Output, Usage};
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::database::{self, DatabaseError, patiently, transaction};
 use crate::state::{StateError, StateFolder};
 use crate::time::{micros_since_1970, rfc3339};
 
 /// The name of the list's form in its `schema` field.
 pub const SCHEMA: &str = "hotcell.runs/1";
-/// The form of the database that this build knows (`PRAGMA user_version`).
-const VERSION: i64 = 1;
 /// Runs that are kept; older ones go.
 const KEPT: i64 = 1000;
 /// Kept of each stream of a stored outcome, so that the history stays below about 64 MiB.
 const STREAM: usize = 32 * 1024;
-/// How long another process may hold the database.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest log. Whoever opens the database next reads it through, about 0.3 ms for this much.
 const LONGEST_LOG: u64 = 512 * 1024;
-
-const TABLE: &str = "
-    CREATE TABLE runs (
-        seq       INTEGER PRIMARY KEY AUTOINCREMENT,
-        id        TEXT NOT NULL UNIQUE,
-        started   INTEGER NOT NULL,
-        command   TEXT NOT NULL,
-        cause     TEXT NOT NULL,
-        exit_code INTEGER,
-        usage     TEXT NOT NULL,
-        outcome   TEXT NOT NULL
-    ) STRICT;
-";
 
 /// One run as listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -101,24 +84,8 @@ pub enum HistoryError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The database.
-    #[error("the history in {} cannot be used: {error}", path.display())]
-    Database {
-        /// The database file.
-        path: std::path::PathBuf,
-        /// What SQLite said.
-        error: rusqlite::Error,
-    },
-    /// A newer hotcell wrote it.
-    #[error(
-        "the history in {} was written by a newer hotcell (form {found}, this one knows {VERSION}); use that one, \
-         or name another folder with --state DIR", path.display()
-    )]
-    Newer {
-        /// The database file.
-        path: std::path::PathBuf,
-        /// Its form.
-        found: i64,
-    },
+    #[error("the history in {0}")]
+    Database(DatabaseError),
     /// No run has such a name.
     #[error("there is no run {0:?}; `hotcell runs list` shows them")]
     NoSuchRun(String),
@@ -130,6 +97,15 @@ pub enum HistoryError {
         /// Some of those that it could be.
         among: Vec<String>,
     },
+}
+
+impl From<DatabaseError> for HistoryError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::State(error) => Self::State(error),
+            other => Self::Database(other),
+        }
+    }
 }
 
 /// An open history.
@@ -145,18 +121,7 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn open(folder: &StateFolder) -> Result<Self, HistoryError> {
-        folder.touch_database()?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        Self::with(folder, flags, |database| {
-            database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if version == 0 {
-                create(database)?;
-            }
-            database.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;")
-        })
+        Ok(Self { database: database::open_to_write(folder)?, path: folder.database() })
     }
 
     /// Opens it for reading; `None` when there is none yet.
@@ -164,44 +129,12 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn open_to_read(folder: &StateFolder) -> Result<Option<Self>, HistoryError> {
-        if !folder.has_database() {
-            return Ok(None);
-        }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let history = Self::with(folder, flags, |_| Ok(()))?;
-        // A process that was stopped before it made the table leaves an empty file.
-        Ok((history.version()? != 0).then_some(history))
-    }
-
-    fn with(
-        folder: &StateFolder,
-        flags: OpenFlags,
-        prepare: impl Fn(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<Self, HistoryError> {
-        let path = folder.database();
-        let bad = |error| HistoryError::Database { path: path.clone(), error };
-        let database = Connection::open_with_flags(&path, flags).map_err(bad)?;
-        database.busy_timeout(PATIENCE).map_err(bad)?;
-        let history = Self { database, path: path.clone() };
-        let found = patiently(|| history.database.pragma_query_value(None, "user_version", |row| row.get(0)));
-        let found: i64 = found.map_err(bad)?;
-        if found > VERSION {
-            return Err(HistoryError::Newer { path, found });
-        }
-        patiently(|| prepare(&history.database)).map_err(bad)?;
-        Ok(history)
-    }
-
-    fn version(&self) -> Result<i64, HistoryError> {
-        self.database
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(|error| self.bad(error))
+        let opened = database::open_to_read(folder)?.filter(|(_, form)| *form > 0);
+        Ok(opened.map(|(database, _)| Self { database, path: folder.database() }))
     }
 
     fn bad(&self, error: rusqlite::Error) -> HistoryError {
-        HistoryError::Database { path: self.path.clone(), error }
+        HistoryError::Database(DatabaseError::Sqlite { path: self.path.clone(), error })
     }
 
     /// Writes a run, and forgets the oldest beyond those that are kept.
@@ -219,23 +152,15 @@ impl History {
             json(&bounded(outcome)),
         ];
         patiently(|| {
-            self.database.execute_batch("BEGIN IMMEDIATE")?;
-            let written = self
-                .database
-                .execute(
+            transaction(&self.database, || {
+                self.database.execute(
                     "INSERT INTO runs (id, started, command, cause, exit_code, usage, outcome)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                     row,
-                )
-                .and_then(|_| {
-                    let last = self.database.last_insert_rowid();
-                    self.database.execute("DELETE FROM runs WHERE seq <= ?1", [last - KEPT])
-                })
-                .and_then(|_| self.database.execute_batch("COMMIT"));
-            if written.is_err() {
-                let _ = self.database.execute_batch("ROLLBACK");
-            }
-            written
+                )?;
+                let last = self.database.last_insert_rowid();
+                self.database.execute("DELETE FROM runs WHERE seq <= ?1", [last - KEPT])
+            })
         })
         .map_err(|error| self.bad(error))?;
         self.empty_long_log();
@@ -308,38 +233,6 @@ impl History {
         let text = patiently(read).map_err(|error| self.bad(error))?;
         let text = text.ok_or(HistoryError::NoSuchRun(id))?;
         serde_json::from_str(&text).map_err(|e| self.bad(rusqlite::Error::ToSqlConversionFailure(e.into())))
-    }
-}
-
-/// Makes the table, unless another process just did.
-fn create(database: &Connection) -> rusqlite::Result<()> {
-    database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    database.execute_batch("BEGIN IMMEDIATE")?;
-    let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let made = match version {
-        0 => database.execute_batch(&format!("{TABLE} PRAGMA user_version = {VERSION}; COMMIT")),
-        _ => database.execute_batch("COMMIT"),
-    };
-    if made.is_err() {
-        let _ = database.execute_batch("ROLLBACK");
-    }
-    made
-}
-
-/// Tries again while another process is in the way: SQLite's own patience does not cover a change to WAL, nor the
-/// first look at a log that somebody is repairing.
-fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match attempt() {
-            Err(rusqlite::Error::SqliteFailure(e, _))
-                if matches!(e.code, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-                    && Instant::now() < until =>
-            {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            other => return other,
-        }
     }
 }
 
@@ -466,7 +359,7 @@ mod tests {
         database.pragma_update(None, "user_version", 7).unwrap();
         drop(database);
         let error = History::open(&folder).unwrap_err();
-        assert!(matches!(error, HistoryError::Newer { found: 7, .. }), "{error}");
+        assert!(matches!(error, HistoryError::Database(DatabaseError::Newer { found: 7, .. })), "{error}");
     }
 
     #[test]

@@ -2,19 +2,24 @@
 //!
 //! The command line translates to this crate and from it, and so will other front ends. It joins the parts:
 //! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the sandbox
-//! runs it, and the history remembers ([`history`]) in the state folder ([`state`]). For front ends that stay, [`live`]
+//! runs it, and the history remembers ([`history`]) in the state folder ([`state`]). What the gate ([`guard`]) refuses is held
+//! ([`quarantine`]) until a person decides, and every step of that is in the log ([`audit`]). For front ends that stay, [`live`]
 //! keeps what runs, what was printed and what callers saved.
 //!
 //! It knows no command-line options and prints nothing.
 
 #![forbid(unsafe_code)]
 
+pub mod actor;
+pub mod audit;
 pub mod changes;
 pub mod config;
+mod database;
 pub mod guard;
 pub mod history;
 pub mod known;
 pub mod live;
+pub mod quarantine;
 pub mod reader;
 pub mod reading;
 pub mod report;
@@ -25,10 +30,13 @@ pub mod time;
 pub mod view;
 pub mod workspaces;
 
+pub use actor::Actor;
 pub use changes::Keep;
 pub use config::{Configuration, Settings};
+pub use database::DatabaseError;
 pub use history::{History, RunList, RunRow, Stored};
 pub use live::Live;
+pub use quarantine::Quarantine;
 pub use report::ErrorReport;
 pub use request::{Language, Prepared, RunRequest, Source, What};
 pub use state::{StateChoice, StateFolder};

@@ -126,7 +126,7 @@ impl RunRequest {
     /// # Errors
     /// A report for a mistake in profile or configuration.
     pub fn merge(&self, configuration: &Configuration) -> Result<Merged, ErrorReport> {
-        let Configuration { user, environment, project, reading } = configuration;
+        let Configuration { user, environment, project, reading, .. } = configuration;
         let sources = [
             (&self.settings.profile, "--profile"),
             (&environment.profile, "HOTCELL_PROFILE"),
@@ -148,11 +148,7 @@ impl RunRequest {
         };
         let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
         let joined = config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
-        let read = |mut merged: Merged| {
-            merged.guard.reading = reading.clone();
-            merged
-        };
-        joined.map(read).map_err(|widening| {
+        let joined = joined.map_err(|widening| {
             let (path, text) = match project {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
                 None => (Path::new(config::PROJECT_FILE), ""),
@@ -162,7 +158,11 @@ impl RunRequest {
                     "raise it in your own configuration or with an option, or take it out of the project's",
                 );
             in_file(path, text, widening.key, &report)
-        })
+        });
+        let mut merged = joined?;
+        merged.guard.keep = configuration.keep();
+        merged.guard.reading = reading.clone();
+        Ok(merged)
     }
 
     /// Finds the program and what it needs, and completes the policy.

@@ -69,7 +69,7 @@ impl TestRequest {
             let what = if path.is_file() {
                 "it is a file; name the project's folder".to_owned()
             } else {
-                e.to_string()
+                format!("{e}; name the folder of a project that you may read")
             };
             refused(format!("the project {} cannot be opened: {what}", self.project.display()))
         })?;

@@ -8,8 +8,6 @@ use hotcell_guard::folder::{Place, cache, packages_unread, place};
 use hotcell_guard::{Artifact, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread};
 use hotcell_workspace::{Folder, Kind, Layer, Stack, changes};
 
-use crate::reading::Scan;
-
 /// Paths that are looked at.
 const MOST: usize = 2_000_000;
 
@@ -17,7 +15,12 @@ const MOST: usize = 2_000_000;
 ///
 /// # Errors
 /// The folder or a layer cannot be read; whatever cannot be read below it is in the report.
-pub fn read(limits: &Limits, base: &Path, layers: &[PathBuf], scan: &mut Scan) -> io::Result<Report> {
+pub fn read(
+    limits: &Limits,
+    base: &Path,
+    layers: &[PathBuf],
+    scan: &mut dyn FnMut(&Artifact) -> Report,
+) -> io::Result<Report> {
     let folder = Folder::open(base)?;
     let open = layers.iter().map(|l| Folder::open(l)).collect::<io::Result<Vec<_>>>()?;
     let all: Vec<_> = open.iter().map(Layer::over).collect();
@@ -30,7 +33,7 @@ pub fn read(limits: &Limits, base: &Path, layers: &[PathBuf], scan: &mut Scan) -
         if hidden.contains(&file.name) {
             return unread(&file.name, PartState::Inert, Verdict::Allow);
         }
-        scan.read(file)
+        scan(file)
     };
     let mut reports = vec![scan_path(limits, base, walk, &mut unless_changed, &mut |_| ())?];
     let is_there = |path: &Path| view.node(path).is_ok_and(|node| node.is_some());
@@ -49,7 +52,7 @@ pub fn read(limits: &Limits, base: &Path, layers: &[PathBuf], scan: &mut Scan) -
             (Kind::Link, _) => unread(&name, PartState::Inert, Verdict::Allow),
             (_, Place::Cache) => cache(&name),
             (_, Place::Ordinary) => match bytes(&view, &change.path, limits) {
-                Ok(bytes) => scan.read(&Artifact::new(name, bytes)),
+                Ok(bytes) => scan(&Artifact::new(name, bytes)),
                 Err(error) => unread(&name, PartState::Skipped(error.to_string()), Verdict::Incomplete),
             },
         });
@@ -94,7 +97,7 @@ mod tests {
             workspace.write(&[file]).unwrap();
             let (base, layers) = workspace.mount();
             let mut scan = Reading::default().begin(Vec::new(), &[Confinement::Namespaces]);
-            let report = read(&Limits::default(), &base, &layers, &mut scan).unwrap();
+            let report = read(&Limits::default(), &base, &layers, &mut |file| scan.read(file)).unwrap();
             scan.end().unwrap();
             assert_eq!(report.verdict, verdict, "{shown}: {report:?}");
         }

@@ -43,7 +43,12 @@ impl Service {
     fn order(&self, request: CommandRequest, key: Option<&str>) -> Result<Order, ErrorReport> {
         let command = request.argv.clone();
         let content = format!("{request:?}").into_bytes();
-        Ok(Order { command, key: key.map(str::to_owned), content, work: request.into_work(&self.live)? })
+        Ok(Order {
+            command,
+            key: key.map(str::to_owned),
+            content,
+            work: request.into_work(&self.live, &me())?,
+        })
     }
 
     fn start(&self, caller: &Caller, argv: &[&str]) -> Arc<Run> {
@@ -248,7 +253,7 @@ fn an_answer_names_no_folder_of_the_host() {
             assert_ne!(run.answer().unwrap().outcome().cause, Cause::Exited, "{text}");
         }
         for argv in [&["/root/x"] as &[&str], &["../x"]] {
-            assert!(request(argv).into_work(&service.live).is_err());
+            assert!(request(argv).into_work(&service.live, &me()).is_err());
         }
         service.live.close().await;
         assert!(Path::new(service.state.path()).join("state").exists());

@@ -19,7 +19,7 @@ fn the_command_line() {
         (&["run", "--timeout", "soon", "--", "true"], "60s"),
         (&["run", "--processes", "many", "--", "true"], "--processes"),
         (&["run", "--network", "all", "--", "true"], "only none"),
-        (&["run", "--guard", "maybe", "--", "true"], "enforce, report or off"),
+        (&["run", "--guard", "of", "--", "true"], "did you mean off?"),
         (&["run", "--require", "secomp", "--", "true"], "seccomp"),
         (&["run", "--env", "=x", "--", "true"], "needs a name"),
         (&["run", "--ro", ":/x", "--", "true"], "HOST"),

@@ -30,12 +30,12 @@ fn a_scan_says_how_dangerous_it_looks() {
         user.write("work/bad.py", HOSTILE);
         user.write("work/odd.py", QUESTIONABLE);
         user.write("work/good.py", HARMLESS);
-        user.write("work/lib.so", b"\x7fELF\0\0\0\0");
+        user.write("work/lib.7z", b"7z\xbc\xaf\x27\x1c\0\x04 packed");
         for (file, verdict, code) in [
             ("good.py", "allow", 0),
             ("odd.py", "review", 1),
             ("bad.py", "quarantine", 3),
-            ("lib.so", "incomplete", 3),
+            ("lib.7z", "incomplete", 3),
         ] {
             let report = scan(user, &["--json", file]).code(code).silent().json();
             assert_eq!(
@@ -163,7 +163,7 @@ fn a_hostile_project_is_not_tested() {
         user.write("work/project/conftest.py", HOSTILE);
         let ended = user.hotcell(["test", "--framework", "unittest", "project"]).end();
         ended.code(3).says("critical[sh.delete.root]").says("hotcell: quarantined: conftest.py:3");
-        assert!(ended.text().starts_with("not run: no tests"), "{}", ended.text());
+        assert!(ended.text().starts_with("quarantined: nothing was run"), "{}", ended.text());
         let report =
             user.hotcell(["test", "--json", "--framework", "unittest", "project"]).end().code(3).json();
         let (cases, complete) = (&report["cases"], &report["complete"]);

@@ -11,6 +11,7 @@ mod mcp_attacks;
 mod mcp_bounds;
 mod mcp_ends;
 mod projects;
+mod quarantine;
 mod streams;
 mod surroundings;
 mod testing;

@@ -75,6 +75,36 @@ pub fn files(files: Vec<File>) -> Result<Vec<NewFile>, ErrorReport> {
     files.into_iter().enumerate().map(read).collect()
 }
 
+/// `scan_artifact`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScanArtifact {
+    /// The workspace to read. Give either workspace_id or files.
+    #[serde(default)]
+    pub workspace_id: Option<String>,
+    /// Files to read; nothing of them is kept.
+    #[serde(default)]
+    pub files: Vec<File>,
+}
+
+/// `quarantine_show`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuarantineShow {
+    /// The item, or the beginning of its id.
+    pub id: String,
+}
+
+/// `quarantine_request`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuarantineRequest {
+    /// The item, or the beginning of its id.
+    pub id: String,
+    /// Why it should run, for the person who decides.
+    pub reason: String,
+}
+
 /// `run_code`
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

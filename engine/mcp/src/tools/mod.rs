@@ -3,6 +3,7 @@
 mod files;
 mod input;
 mod output;
+mod quarantine;
 mod runs;
 
 use std::borrow::Cow;
@@ -235,6 +236,37 @@ pub fn all() -> &'static [Tool] {
                 schema::<output::Workspace>(),
                 Effect::Replaces,
             ),
+            tool::<input::ScanArtifact>(
+                "scan_artifact",
+                "Scan files",
+                "Says how dangerous a workspace or files look, and where, without running anything: the same reading \
+                 that stands before every run. quarantine and incomplete are not run.",
+                brief::<output::Scanned>(1),
+                Effect::Reads,
+            ),
+            tool::<input::Nothing>(
+                "quarantine_list",
+                "List what was refused",
+                "Lists what of yours was refused, and where its review stands.",
+                brief::<output::Refused>(1),
+                Effect::Reads,
+            ),
+            tool::<input::QuarantineShow>(
+                "quarantine_show",
+                "Show what was refused",
+                "Says where in it which rules matched, and where its review stands.",
+                schema::<output::Shown>(),
+                Effect::Reads,
+            ),
+            tool::<input::QuarantineRequest>(
+                "quarantine_request",
+                "Ask for a release",
+                "Asks a person to let something run that was refused. Only a person decides, on the command line of \
+                 this host; quarantine_show says what came of it. Change the code instead where it does not need \
+                 what was found.",
+                brief::<output::Shown>(1),
+                Effect::Adds,
+            ),
             tool::<input::Nothing>(
                 "doctor",
                 "Examine the host",
@@ -270,6 +302,10 @@ pub async fn call(
         "workspace_read" => files::read(live, caller, arguments).await,
         "workspace_list" => files::list(live, caller, arguments).await,
         "workspace_remove" => files::remove(live, caller, arguments).await,
+        "scan_artifact" => quarantine::scan(live, caller, arguments).await,
+        "quarantine_list" => quarantine::list(live, caller, arguments).await,
+        "quarantine_show" => quarantine::show(live, caller, arguments).await,
+        "quarantine_request" => quarantine::request(live, caller, arguments).await,
         "doctor" => match parse::<input::Nothing>(arguments) {
             Ok(_) => Ok(examined(live.examine().await.as_ref())),
             Err(report) => Err(report),
@@ -367,7 +403,7 @@ mod tests {
     #[test]
     fn the_list_of_tools_is_short_enough_to_be_read() {
         let length = json!(all()).to_string().len();
-        assert!(length < 48_000, "{length}");
+        assert!(length < 52_000, "{length}");
     }
 
     #[test]

@@ -165,3 +165,80 @@ pub struct List {
     /// Your workspaces.
     pub workspaces: Vec<Workspace>,
 }
+
+/// Where a rule matched.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Place {
+    /// The rule.
+    pub rule: String,
+    /// warning or critical
+    pub severity: String,
+    /// Path of the file, and of the part in it.
+    pub part: String,
+    /// The line; 0 for the part as a whole.
+    pub line: u32,
+}
+
+/// What a scan says.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Scanned {
+    /// allow, review, incomplete or quarantine; the last two are not run.
+    pub verdict: String,
+    /// Places, the worst first.
+    pub findings: Vec<Place>,
+    /// Places beyond those that are listed.
+    pub omitted: u64,
+    /// Parts that were not read.
+    pub unread: Vec<String>,
+    /// Its id, when a run of the same was refused.
+    pub quarantine_id: Option<String>,
+    /// Where its review stands then.
+    pub quarantine_state: Option<String>,
+}
+
+/// Something that was refused.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RefusedItem {
+    /// Its name for the other tools.
+    pub id: String,
+    /// held, under_review, released, rejected or purged
+    pub state: String,
+    /// quarantine or incomplete
+    pub verdict: String,
+    /// When it was refused first.
+    pub submitted: String,
+    /// How often it was refused.
+    pub seen: u64,
+}
+
+/// What was refused.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Refused {
+    /// What was refused last comes first.
+    pub items: Vec<RefusedItem>,
+    /// Items that are left out.
+    pub omitted: u64,
+}
+
+/// Something that was refused, with places.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// Its name.
+    pub id: String,
+    /// held, under_review, released, rejected or purged
+    pub state: String,
+    /// quarantine or incomplete
+    pub verdict: String,
+    /// Places, the worst first.
+    pub findings: Vec<Place>,
+    /// Places beyond those that are listed.
+    pub omitted: u64,
+    /// Parts that were not read.
+    pub unread: Vec<String>,
+    /// Runs that a release still allows.
+    pub runs_left: Option<u32>,
+    /// Until when.
+    pub released_until: Option<String>,
+    /// What to do next.
+    pub hint: String,
+}

@@ -79,7 +79,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             filter: asked.filter,
             limits: asked.limits,
         };
-        request.into_work(&held)
+        request.into_work(&held, &owner)
     });
     let order = Order {
         command: vec!["run_tests".to_owned()],
@@ -112,7 +112,7 @@ async fn start(
     listener: &Listener,
 ) -> Answered {
     let command = request.argv.clone();
-    let work = request.into_work(live)?;
+    let work = request.into_work(live, caller)?;
     let run = live.start(caller, Order { command, key, content, work })?;
     Ok(follow(live, &run, patience, listener).await)
 }

@@ -10,6 +10,7 @@ use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Bytes, Chunk, Limits, Running};
 
 use super::asked::AskedLimits;
+use super::caller::Caller;
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Stream};
 use super::workspaces::Workspace;
@@ -58,7 +59,7 @@ impl CommandRequest {
     ///
     /// # Errors
     /// A report that names the field.
-    pub fn into_work(mut self, live: &Live) -> Result<Work, ErrorReport> {
+    pub fn into_work(mut self, live: &Live, caller: &Caller) -> Result<Work, ErrorReport> {
         check_argv(&self.argv)?;
         // By its place in the workspace: the host may have a folder of the same name.
         if let Ok(own) = Path::new(&self.argv[0]).strip_prefix(PROJECT) {
@@ -78,7 +79,7 @@ impl CommandRequest {
             limits: Limits::default(),
             stdin: if self.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(self.stdin) },
         };
-        let mut merged = request.merge(live.configuration())?;
+        let mut merged = request.merge(&live.configuration_of(caller))?;
         merged.policy.job.limits = self.limits.within(&merged.policy.job.limits)?;
         // The registry keeps the output; nobody needs the outcome's own copy.
         merged.policy.job.limits.capture = Bytes(0);

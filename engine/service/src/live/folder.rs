@@ -78,7 +78,7 @@ impl Drop for ServiceFolder {
 }
 
 /// Makes a folder that only we can enter, unless it is there.
-pub(super) fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
+pub(crate) fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     match dir.create_dir_with(name, &builder) {

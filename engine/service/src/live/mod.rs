@@ -33,7 +33,7 @@ pub mod tokens;
 pub mod workspaces;
 
 pub use asked::AskedLimits;
-pub use caller::Caller;
+pub use caller::{Caller, random_hex};
 pub use command::CommandRequest;
 pub use registry::{Bounds, Live, Order, Work};
 pub use run::{Answer, Desk, Phase, Progress, Run, State, Stream};

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::doctor::{self, Doctor};
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::profile::Profile;
@@ -16,9 +17,10 @@ use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
 use super::workspaces::{Quotas, Workspaces};
 use crate::config::Configuration;
 use crate::history::{History, Stored};
+use crate::quarantine::Office;
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
+use crate::state::{StateChoice, StateFolder};
 
 /// Bounds of a service.
 #[derive(Clone, Copy, Debug)]
@@ -174,6 +176,22 @@ impl Live {
     #[must_use]
     pub fn configuration(&self) -> &Configuration {
         &self.0.configuration
+    }
+
+    /// The configuration for what a caller asks for: what is refused is held under its name.
+    #[must_use]
+    pub fn configuration_of(&self, caller: &Caller) -> Configuration {
+        let state = StateChoice::Named(self.0.state.path().to_owned());
+        let asker = Some((Channel::Model(caller.to_string()), state));
+        Configuration { asker, ..self.configuration().clone() }
+    }
+
+    /// The quarantine as a caller sees it.
+    ///
+    /// # Errors
+    /// A report when the operator's own rules cannot be read.
+    pub fn office(&self, caller: &Caller) -> Result<Office, ErrorReport> {
+        Office::of(&self.configuration_of(caller), None)
     }
 
     /// The bounds.

@@ -9,6 +9,7 @@ use hotcell_sandbox::{Chunk, Limits};
 use hotcell_testing::{Cancel, Event, Selection, TestReport};
 
 use super::asked::AskedLimits;
+use super::caller::Caller;
 use super::command::{surroundings, without_host_paths};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
@@ -40,7 +41,7 @@ impl TestsRequest {
     ///
     /// # Errors
     /// A report that names the field.
-    pub fn into_work(self, live: &Live) -> Result<Work, ErrorReport> {
+    pub fn into_work(self, live: &Live, caller: &Caller) -> Result<Work, ErrorReport> {
         if let Some(filter) = self.filter.as_ref().filter(|f| f.len() > LONGEST_FILTER || f.contains('\0')) {
             return Err(ErrorReport::new(
                 Code::InvalidValue,
@@ -58,7 +59,7 @@ impl TestsRequest {
             repeat: 1,
             settings: Settings { limits: self.limits.as_settings(live)?, ..Settings::default() },
         };
-        let prepared = request.prepare(live.configuration(), surroundings(Some(&self.workspace)));
+        let prepared = request.prepare(&live.configuration_of(caller), surroundings(Some(&self.workspace)));
         let workspace = self.workspace;
         Ok(match prepared {
             Err(Unready::Wrong(report)) => {

@@ -1,0 +1,109 @@
+//! What a person allowed: this artifact, read under these rules, so often, until then.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::limits::Limits;
+use crate::scan::hex;
+
+/// A release as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// The artifact's digest.
+    pub artifact: String,
+    /// The digest of what it was read under: [`policy_digest`].
+    pub policy: String,
+    /// When it ends, in microseconds since 1970.
+    pub expires_us: i64,
+    /// Runs that are left.
+    pub uses: u32,
+}
+
+/// Why a release does not let something run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Uncovered {
+    /// One byte is enough.
+    #[error("it is of another artifact")]
+    OtherArtifact,
+    /// Other rules, another version of hotcell, or other limits.
+    #[error("it was made under other rules")]
+    OtherPolicy,
+    /// Its time is over.
+    #[error("it has expired")]
+    Expired,
+    /// Nothing is left of it.
+    #[error("it is used up")]
+    UsedUp,
+}
+
+impl Release {
+    /// Whether it lets an artifact run now.
+    ///
+    /// # Errors
+    /// [`Uncovered`], the first reason in this order: artifact, policy, time, uses.
+    pub fn covers(&self, artifact: &str, policy: &str, now_us: i64) -> Result<(), Uncovered> {
+        if self.artifact != artifact {
+            return Err(Uncovered::OtherArtifact);
+        }
+        if self.policy != policy {
+            return Err(Uncovered::OtherPolicy);
+        }
+        if now_us >= self.expires_us {
+            return Err(Uncovered::Expired);
+        }
+        if self.uses == 0 {
+            return Err(Uncovered::UsedUp);
+        }
+        Ok(())
+    }
+}
+
+/// What a scan's answer depends on besides the artifact: this build of the crate ([`crate::BUILD`]), rules of the user's
+/// own (names, of which the folder does not count, and texts), and the limits. sha256 in hexadecimal.
+#[must_use]
+pub fn policy_digest(rules: &[(String, String)], limits: &Limits) -> String {
+    let mut hash = Sha256::new();
+    let limits = format!("{limits:?}");
+    let base = ["hotcell-guard", crate::BUILD, &limits];
+    let names =
+        rules.iter().flat_map(|(name, text)| [name.rsplit('/').next().unwrap_or(name), text.as_str()]);
+    for field in base.into_iter().chain(names) {
+        hash.update((field.len() as u64).to_le_bytes());
+        hash.update(field);
+    }
+    hex(&hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_covers_exactly_what_was_released() {
+        let release = |uses| Release { artifact: "a".into(), policy: "p".into(), expires_us: 100, uses };
+        for (uses, artifact, policy, now, want) in [
+            (1, "a", "p", 0, Ok(())),
+            (1, "a", "p", 99, Ok(())),
+            (1, "a", "p", 100, Err(Uncovered::Expired)),
+            (0, "a", "p", 0, Err(Uncovered::UsedUp)),
+            (1, "b", "p", 0, Err(Uncovered::OtherArtifact)),
+            (1, "a", "q", 0, Err(Uncovered::OtherPolicy)),
+            (0, "b", "q", 100, Err(Uncovered::OtherArtifact)),
+        ] {
+            assert_eq!(release(uses).covers(artifact, policy, now), want, "{uses} {artifact} {policy} {now}");
+        }
+    }
+
+    #[test]
+    fn another_rule_or_another_limit_is_another_policy() {
+        let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let limits = Limits::default();
+        let of = policy_digest;
+        let builtin = of(&[], &limits);
+        assert_ne!(builtin, of(&[file("a.yml", "x")], &limits));
+        assert_ne!(of(&[file("a.yml", "x")], &limits), of(&[file("a.yml", "y")], &limits));
+        assert_ne!(of(&[file("a.yml", "x")], &limits), of(&[file("a.yml", ""), file("x", "")], &limits));
+        assert_eq!(of(&[file("/here/a.yml", "x")], &limits), of(&[file("/there/a.yml", "x")], &limits));
+        assert_ne!(builtin, of(&[], &Limits { depth: 7, ..Limits::default() }));
+    }
+}

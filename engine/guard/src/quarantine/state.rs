@@ -1,0 +1,264 @@
+//! The states of an item: `held -> under_review -> released | rejected`, and `purged` from everywhere.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Refused and kept; nobody has asked for it.
+    Held,
+    /// Somebody asked for its release.
+    UnderReview,
+    /// A person lets it run: so often, until then.
+    Released,
+    /// A person said no.
+    Rejected,
+    /// Its content is gone; that it was here stays known.
+    Purged,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 5] = [Self::Held, Self::UnderReview, Self::Released, Self::Rejected, Self::Purged];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::UnderReview => "under_review",
+            Self::Released => "released",
+            Self::Rejected => "rejected",
+            Self::Purged => "purged",
+        }
+    }
+
+    /// A state by its name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+}
+
+/// What is done with an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// It was refused; again changes nothing.
+    Hold,
+    /// Its release is asked for.
+    Request,
+    /// It may run.
+    Release,
+    /// It may not; a release ends.
+    Reject,
+    /// Its content goes.
+    Purge,
+    /// A release ended by itself: its time, its uses, the rules.
+    Lapse,
+}
+
+impl Step {
+    /// Every step.
+    pub const ALL: [Self; 6] =
+        [Self::Hold, Self::Request, Self::Release, Self::Reject, Self::Purge, Self::Lapse];
+
+    /// As the audit log writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Request => "request",
+            Self::Release => "release",
+            Self::Reject => "reject",
+            Self::Purge => "purge",
+            Self::Lapse => "lapse",
+        }
+    }
+}
+
+/// Which way a step came.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// A person on the command line.
+    Cli,
+    /// A model, by the name of its caller. It may only ask.
+    Model(String),
+    /// hotcell by itself: retention, the end of a release.
+    Own,
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cli => f.write_str("cli"),
+            Self::Model(caller) => write!(f, "mcp:{caller}"),
+            Self::Own => f.write_str("hotcell"),
+        }
+    }
+}
+
+/// Whether one person may both ask and release, and who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Persons {
+    /// Whoever releases is not who asked.
+    pub two: bool,
+    /// The user id of who asked first; nobody has.
+    pub requester: Option<u32>,
+    /// The user id of who takes the step.
+    pub actor: u32,
+}
+
+/// Why a step is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Illegal {
+    /// A model asked for what only a person may do, or a person for what only hotcell does.
+    #[error("{} is not for {channel}; a person can, with hotcell quarantine", .step.name())]
+    NotYours {
+        /// The step.
+        step: Step,
+        /// Who tried.
+        channel: Channel,
+    },
+    /// From this state the step leads nowhere.
+    #[error("{} is not possible: it is {}{}", .step.name(), .from.name(), hint(*.step, *.from))]
+    NotFrom {
+        /// The step.
+        step: Step,
+        /// The state.
+        from: State,
+    },
+    /// Two persons are wanted, and this is one.
+    #[error("who asked (user {0}) cannot release it too: quarantine.two_persons is set; another user has to")]
+    SamePerson(u32),
+    /// Two persons are wanted, and nobody has asked.
+    #[error(
+        "nobody has asked for it, and quarantine.two_persons is set; ask with hotcell quarantine request, and let \
+         another user release it"
+    )]
+    NotAsked,
+}
+
+fn hint(step: Step, from: State) -> &'static str {
+    match (step, from) {
+        (Step::Request, State::Rejected) => "; a person said no, and only a person can ask again",
+        (_, State::Purged) => "; it is kept again when it is refused again",
+        _ => "",
+    }
+}
+
+/// Where a step leads. `from` is `None` for an artifact that was never held.
+///
+/// # Errors
+/// [`Illegal`].
+pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons) -> Result<State, Illegal> {
+    use State::{Held, Purged, Rejected, Released, UnderReview};
+    let allowed = match channel {
+        Channel::Cli => step != Step::Lapse,
+        Channel::Model(_) => matches!(step, Step::Hold | Step::Request),
+        Channel::Own => matches!(step, Step::Purge | Step::Lapse),
+    };
+    if !allowed {
+        return Err(Illegal::NotYours { step, channel: channel.clone() });
+    }
+    match (step, from.unwrap_or(Purged)) {
+        (Step::Hold, Purged) | (Step::Lapse, Released) => Ok(Held),
+        (Step::Hold, from) => Ok(from),
+        (Step::Request, Held | UnderReview) => Ok(UnderReview),
+        (Step::Request, Rejected) if *channel == Channel::Cli => Ok(UnderReview),
+        (Step::Release, Held | UnderReview | Released | Rejected) => match persons {
+            Persons { two: true, requester: None, .. } => Err(Illegal::NotAsked),
+            Persons { two: true, requester: Some(who), actor } if who == actor => {
+                Err(Illegal::SamePerson(who))
+            }
+            _ => Ok(Released),
+        },
+        (Step::Reject, Held | UnderReview | Released) => Ok(Rejected),
+        (Step::Purge, Held | UnderReview | Released | Rejected) => Ok(Purged),
+        (step, from) => Err(Illegal::NotFrom { step, from }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Persons = Persons { two: false, requester: None, actor: 1 };
+
+    #[test]
+    fn every_step_from_every_state_by_everybody() {
+        use State::{Held as H, Purged as P, Rejected as N, Released as R, UnderReview as U};
+        let model = Channel::Model("x".to_owned());
+        // Of each step: where it leads from held, under review, released, rejected, purged.
+        for (channel, rows) in [
+            (
+                &Channel::Cli,
+                [
+                    (Step::Hold, [Some(H), Some(U), Some(R), Some(N), Some(H)]),
+                    (Step::Request, [Some(U), Some(U), None, Some(U), None]),
+                    (Step::Release, [Some(R), Some(R), Some(R), Some(R), None]),
+                    (Step::Reject, [Some(N), Some(N), Some(N), None, None]),
+                    (Step::Purge, [Some(P), Some(P), Some(P), Some(P), None]),
+                    (Step::Lapse, [None; 5]),
+                ],
+            ),
+            (
+                &model,
+                [
+                    (Step::Hold, [Some(H), Some(U), Some(R), Some(N), Some(H)]),
+                    (Step::Request, [Some(U), Some(U), None, None, None]),
+                    (Step::Release, [None; 5]),
+                    (Step::Reject, [None; 5]),
+                    (Step::Purge, [None; 5]),
+                    (Step::Lapse, [None; 5]),
+                ],
+            ),
+            (
+                &Channel::Own,
+                [
+                    (Step::Hold, [None; 5]),
+                    (Step::Request, [None; 5]),
+                    (Step::Release, [None; 5]),
+                    (Step::Reject, [None; 5]),
+                    (Step::Purge, [Some(P), Some(P), Some(P), Some(P), None]),
+                    (Step::Lapse, [None, None, Some(H), None, None]),
+                ],
+            ),
+        ] {
+            for (step, wanted) in rows {
+                for (from, want) in State::ALL.into_iter().zip(wanted) {
+                    let got = next(Some(from), step, channel, ONE);
+                    assert_eq!(got.as_ref().ok(), want.as_ref(), "{channel} {step:?} {from:?}: {got:?}");
+                }
+            }
+        }
+        assert_eq!(next(None, Step::Hold, &Channel::Cli, ONE), Ok(State::Held));
+        assert!(next(None, Step::Release, &Channel::Cli, ONE).is_err());
+    }
+
+    #[test]
+    fn two_persons_are_two() {
+        for (requester, actor, want) in [
+            (None, 1, Err(Illegal::NotAsked)),
+            (Some(1), 1, Err(Illegal::SamePerson(1))),
+            (Some(1), 2, Ok(State::Released)),
+        ] {
+            let persons = Persons { two: true, requester, actor };
+            assert_eq!(next(Some(State::UnderReview), Step::Release, &Channel::Cli, persons), want);
+        }
+        // Rejecting takes one.
+        let persons = Persons { two: true, requester: Some(1), actor: 1 };
+        assert_eq!(next(Some(State::UnderReview), Step::Reject, &Channel::Cli, persons), Ok(State::Rejected));
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for state in State::ALL {
+            assert_eq!(State::named(state.name()), Some(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Tools for what was refused. A model learns rules and places, and may ask; only a person decides.
+
+use hotcell_guard::{Finding, PartState, Report, Severity};
+use hotcell_service::live::{Caller, Live};
+use hotcell_service::quarantine::Item;
+use rmcp::model::{CallToolResult, JsonObject};
+
+use super::{answered, blocking, input, one_of, output, parse, shown};
+use hotcell_service::report::ErrorReport;
+
+/// Places in one answer.
+const PLACES: usize = 50;
+/// Items in one answer.
+const ITEMS: usize = 100;
+/// Characters of a path.
+const PATH: usize = 300;
+
+type Answered = Result<CallToolResult, ErrorReport>;
+
+pub async fn scan(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::ScanArtifact = parse(arguments)?;
+    let files = input::files(asked.files)?;
+    if asked.workspace_id.is_some() != files.is_empty() {
+        return Err(one_of("workspace_id", "files"));
+    }
+    let (held, owner) = (live.clone(), caller.clone());
+    let report = blocking(move || {
+        let workspace = match asked.workspace_id {
+            Some(id) => held.workspaces().get(&owner, &id)?,
+            None => held.workspaces().temporary(&owner, &files)?,
+        };
+        held.office(&owner)?.scan(workspace.path()).map_err(|report| {
+            tracing::info!("an artifact was not scanned: {report}");
+            ErrorReport::new(report.code, "the files cannot be read here; doctor says what is missing")
+        })
+    });
+    let scanned = scanned(&report.await?);
+    let mut words =
+        format!("{}: {} places", scanned.verdict, scanned.findings.len() as u64 + scanned.omitted);
+    words.push_str(&lines(&scanned.findings, &scanned.unread));
+    Ok(answered(&scanned, words))
+}
+
+pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let _: input::Nothing = parse(arguments)?;
+    let (held, owner) = (live.clone(), caller.clone());
+    let items = blocking(move || held.office(&owner)?.list().map_err(without_host)).await?;
+    let omitted = items.len().saturating_sub(ITEMS) as u64;
+    let items: Vec<_> = items.iter().take(ITEMS).map(listed).collect();
+    let lines: Vec<_> = items.iter().map(|i| format!("{} {} {}", i.id, i.state, i.verdict)).collect();
+    let words = if lines.is_empty() { "nothing was refused".to_owned() } else { lines.join("\n") };
+    Ok(answered(&output::Refused { items, omitted }, words))
+}
+
+pub async fn show(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::QuarantineShow = parse(arguments)?;
+    let (held, owner) = (live.clone(), caller.clone());
+    let item = blocking(move || held.office(&owner)?.show(&asked.id).map_err(without_host)).await?;
+    Ok(told(&item))
+}
+
+pub async fn request(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::QuarantineRequest = parse(arguments)?;
+    let (held, owner) = (live.clone(), caller.clone());
+    let ask = move || held.office(&owner)?.request(&asked.id, &asked.reason).map_err(without_host);
+    Ok(told(&blocking(ask).await?))
+}
+
+/// A mistake in the words of a tool; of the host's own troubles a model learns that there are some.
+fn without_host(report: ErrorReport) -> ErrorReport {
+    use hotcell_service::report::Code;
+    let field = report.field.as_deref().map(|f| f.trim_start_matches('-').to_lowercase());
+    match report.code {
+        Code::UnknownName => {
+            let why = "there is no such item among those of yours";
+            ErrorReport::new(report.code, why).field("id").hint("quarantine_list lists them")
+        }
+        Code::InvalidValue => ErrorReport { field, ..report },
+        _ => {
+            tracing::warn!("the quarantine cannot be used: {report}");
+            ErrorReport::new(report.code, "the quarantine cannot be used now")
+        }
+    }
+}
+
+fn told(item: &Item) -> CallToolResult {
+    let about = described(item);
+    let mut words = format!("{}: {}; {}", about.id, about.state, about.hint);
+    words.push_str(&lines(&about.findings, &about.unread));
+    answered(&about, words)
+}
+
+fn lines(findings: &[output::Place], unread: &[String]) -> String {
+    let found = findings.iter().map(|f| format!("\n{} at {}:{}", f.rule, shown(&f.part), f.line));
+    found.chain(unread.iter().map(|part| format!("\nnot read: {}", shown(part)))).collect()
+}
+
+fn place(finding: &Finding) -> output::Place {
+    output::Place {
+        rule: finding.rule.clone(),
+        severity: match finding.severity {
+            Severity::Critical => "critical",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+        .to_owned(),
+        part: short(&finding.part),
+        line: finding.line,
+    }
+}
+
+fn short(path: &str) -> String {
+    path.chars().take(PATH).collect()
+}
+
+fn serious(findings: &[Finding]) -> (Vec<output::Place>, u64) {
+    let all: Vec<_> = findings.iter().filter(|f| f.severity > Severity::Note).collect();
+    (all.iter().take(PLACES).map(|f| place(f)).collect(), all.len().saturating_sub(PLACES) as u64)
+}
+
+fn unread<'a>(parts: impl Iterator<Item = &'a hotcell_guard::Part>) -> Vec<String> {
+    let unread = parts.filter(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly));
+    unread.take(PLACES).map(|p| short(&p.path)).collect()
+}
+
+fn scanned(report: &Report) -> output::Scanned {
+    let (findings, omitted) = serious(&report.findings);
+    output::Scanned {
+        verdict: report.verdict.name().to_owned(),
+        findings,
+        omitted,
+        unread: unread(report.coverage.parts.iter()),
+        quarantine_id: report.quarantine.as_ref().map(|held| held.id.clone()),
+        quarantine_state: report.quarantine.as_ref().map(|held| held.state.clone()),
+    }
+}
+
+fn listed(item: &Item) -> output::RefusedItem {
+    output::RefusedItem {
+        id: item.id.clone(),
+        state: item.state.name().to_owned(),
+        verdict: item.verdict.name().to_owned(),
+        submitted: item.submitted.clone(),
+        seen: item.seen,
+    }
+}
+
+fn described(item: &Item) -> output::Shown {
+    use hotcell_guard::quarantine::State;
+    let (findings, omitted) = serious(&item.findings);
+    let release = item.release.as_ref().filter(|release| release.ended.is_none());
+    let hint = match item.state {
+        State::Held => "quarantine_request asks a person for a release; or change the code",
+        State::UnderReview => "a person decides; ask again later",
+        State::Released => "run exactly the same again",
+        State::Rejected => "a person said no; change the code",
+        State::Purged => "nothing of it is kept; run it again to have it held again",
+    };
+    output::Shown {
+        id: item.id.clone(),
+        state: item.state.name().to_owned(),
+        verdict: item.verdict.name().to_owned(),
+        findings,
+        omitted,
+        unread: unread(item.unread.iter()),
+        runs_left: release.map(|release| release.uses),
+        released_until: release.map(|release| release.expires.clone()),
+        hint: hint.to_owned(),
+    }
+}

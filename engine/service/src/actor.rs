@@ -1,0 +1,65 @@
+//! Who takes a step, as the kernel tells it: never a name that somebody gives.
+
+use std::fmt;
+
+use hotcell_guard::quarantine::Channel;
+
+/// Where the kernel keeps who logged in: it stays the same through `su` and `sudo`, and only privilege can set it.
+const LOGIN: &str = "/proc/self/loginuid";
+/// What stands there where nobody logged in, as in a service or a container.
+const NOBODY: u32 = u32::MAX;
+
+/// Somebody who does something, and which way it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The user who logged in, else the process's real user.
+    pub uid: u32,
+    /// The user's name; empty where there is none.
+    pub name: String,
+    /// Which way it came.
+    pub channel: Channel,
+}
+
+impl Actor {
+    /// Whoever started this process.
+    #[must_use]
+    pub fn here(channel: Channel) -> Self {
+        let login = std::fs::read_to_string(LOGIN).unwrap_or_default();
+        let uid = person(&login, nix::unistd::getuid().as_raw());
+        let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+        Self { uid, name: user.map(|user| user.name).unwrap_or_default(), channel }
+    }
+
+    /// The same person by another channel.
+    #[must_use]
+    pub fn by(&self, channel: Channel) -> Self {
+        Self { channel, ..self.clone() }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.as_str() {
+            "" => write!(f, "{}", self.uid),
+            name => write!(f, "{} ({name})", self.uid),
+        }
+    }
+}
+
+fn person(login: &str, real: u32) -> u32 {
+    login.trim().parse().ok().filter(|uid| *uid != NOBODY).unwrap_or(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_logged_in_goes_before_who_it_became() {
+        for (login, real, want) in
+            [("1000", 0, 1000), ("1000\n", 0, 1000), ("4294967295", 7, 7), ("", 7, 7), ("x", 7, 7)]
+        {
+            assert_eq!(person(login, real), want, "{login:?}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The audit log: a row of the database for each step, chained by digests, with its end kept in a file beside.
+//!
+//! Rows are added in the transaction that does the step. Triggers forbid other changes through SQL; the chain
+//! ([`hotcell_guard::quarantine::Chain`]) finds those that were made past them, the file finds a log that was cut off, and
+//! the last entry of each item is held against the item. Who can write the state folder can still make all of it anew: only
+//! a digest that was noted elsewhere tells then.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+
+use cap_std::fs::{OpenOptions, OpenOptionsExt};
+use hotcell_guard::quarantine::{Broken, Chain, Entry, GENESIS, Head};
+use rusqlite::{Connection, Row, params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::actor::Actor;
+use crate::state::StateFolder;
+
+/// The name of the log's form in its `schema` field.
+pub const SCHEMA: &str = "hotcell.audit/1";
+/// The file with the log's end.
+const HEAD: &str = "audit.head";
+/// Guards of the table; without them somebody was here.
+const TRIGGERS: [&str; 2] = ["audit_no_delete", "audit_no_update"];
+
+/// `hotcell.audit/1`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditLog {
+    /// Always `hotcell.audit/1`.
+    pub schema: String,
+    /// Entries, newest last; none where only the check was asked for.
+    pub entries: Vec<Entry>,
+    /// How many there are.
+    pub total: u64,
+    /// The log's end. Noted elsewhere, it tells later whether the log was made anew.
+    pub head: Option<Head>,
+    /// What is wrong with it; null where nothing is, and where nobody looked.
+    pub problem: Option<String>,
+}
+
+impl AuditLog {
+    /// A log of these.
+    #[must_use]
+    pub fn new(entries: Vec<Entry>, total: u64) -> Self {
+        let head = entries.last().map(Entry::head);
+        Self { schema: SCHEMA.to_owned(), entries, total, head, problem: None }
+    }
+}
+
+/// What a step says of its item afterwards; the entry's `detail`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct After {
+    pub id: String,
+    pub state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_us: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+}
+
+impl After {
+    /// What has to be the same in the item's row.
+    fn stands(&self) -> (&str, Option<&str>, Option<i64>, Option<u32>) {
+        (&self.state, self.policy.as_deref(), self.expires_us, self.uses)
+    }
+}
+
+/// Adds an entry. Within the step's own transaction.
+pub(crate) fn append(
+    database: &Connection,
+    now_us: i64,
+    actor: &Actor,
+    action: &str,
+    subject: &str,
+    after: &After,
+) -> rusqlite::Result<()> {
+    let entry = Entry {
+        seq: 0,
+        time_us: now_us,
+        channel: actor.channel.to_string(),
+        actor: actor.to_string(),
+        action: action.to_owned(),
+        subject: subject.to_owned(),
+        detail: serde_json::to_string(after)
+            .map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?,
+        prev: String::new(),
+        hash: String::new(),
+    }
+    .after(head(database)?.as_ref());
+    database.execute(
+        "INSERT INTO audit (seq, time_us, channel, actor, action, subject, detail, prev, hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            entry.seq,
+            entry.time_us,
+            entry.channel,
+            entry.actor,
+            entry.action,
+            entry.subject,
+            entry.detail,
+            entry.prev,
+            entry.hash
+        ],
+    )?;
+    Ok(())
+}
+
+/// The log's end in the database.
+pub(crate) fn head(database: &Connection) -> rusqlite::Result<Option<Head>> {
+    let mut last = database.prepare("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
+    let mut rows = last.query_map([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))?;
+    rows.next().transpose()
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    Ok(Entry {
+        seq: row.get(0)?,
+        time_us: row.get(1)?,
+        channel: row.get(2)?,
+        actor: row.get(3)?,
+        action: row.get(4)?,
+        subject: row.get(5)?,
+        detail: row.get(6)?,
+        prev: row.get(7)?,
+        hash: row.get(8)?,
+    })
+}
+
+const COLUMNS: &str = "seq, time_us, channel, actor, action, subject, detail, prev, hash";
+
+/// The last `most` entries, newest last.
+pub(crate) fn last(database: &Connection, most: u64) -> rusqlite::Result<AuditLog> {
+    let mut statement =
+        database.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq DESC LIMIT ?1"))?;
+    let mut entries = statement.query_map([most], entry)?.collect::<Result<Vec<_>, _>>()?;
+    entries.reverse();
+    let total = database.query_row("SELECT count(*) FROM audit", [], |row| row.get(0))?;
+    Ok(AuditLog::new(entries, total))
+}
+
+/// Checks the whole log: the chain, its end against the file's and against `noted`, the triggers, and every item against
+/// its last entry. What is wrong is the `problem` of the answer.
+pub(crate) fn verify(
+    database: &Connection,
+    folder: &StateFolder,
+    noted: Option<&str>,
+) -> rusqlite::Result<AuditLog> {
+    let mut log = last(database, 0)?;
+    log.head = head(database)?;
+    log.problem = problem(database, folder, noted, log.total).err().map(|Problem(why)| why);
+    Ok(log)
+}
+
+struct Problem(String);
+
+impl From<Broken> for Problem {
+    fn from(broken: Broken) -> Self {
+        Self(broken.to_string())
+    }
+}
+
+impl From<rusqlite::Error> for Problem {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(format!("the log cannot be read: {error}"))
+    }
+}
+
+fn problem(
+    database: &Connection,
+    folder: &StateFolder,
+    noted: Option<&str>,
+    total: u64,
+) -> Result<(), Problem> {
+    let mut triggers = database.prepare(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit' ORDER BY name",
+    )?;
+    let triggers = triggers.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    if triggers != TRIGGERS {
+        return Err(Problem("the triggers that forbid changes of the log are not there".to_owned()));
+    }
+    let known = match read_head(folder) {
+        Ok(Some(head)) => vec![head],
+        Ok(None) if total == 0 => Vec::new(),
+        Ok(None) => return Err(Problem(format!("the file {HEAD} with the log's end is gone"))),
+        Err(e) => return Err(Problem(format!("the file {HEAD} with the log's end cannot be read: {e}"))),
+    };
+    let (mut last_of, mut unreadable, mut seen) = (HashMap::new(), None, noted.is_none());
+    let mut statement = database.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq"))?;
+    let entries = statement.query_map([], entry)?.map_while(|entry| match entry {
+        Ok(entry) => {
+            if let Ok(after) = serde_json::from_str::<After>(&entry.detail) {
+                last_of.insert(after.id.clone(), after);
+            }
+            seen |= noted.is_some_and(|noted| noted.eq_ignore_ascii_case(&entry.hash));
+            Some(entry)
+        }
+        Err(error) => {
+            unreadable = Some(error);
+            None
+        }
+    });
+    let checked = Chain::verify(entries, &known);
+    if let Some(error) = unreadable {
+        return Err(error.into());
+    }
+    checked?;
+    if !seen {
+        let why = "the digest that was noted is not in the log: it was made anew, or it is another log's";
+        return Err(Problem(why.to_owned()));
+    }
+    agree(database, &last_of)
+}
+
+/// Every item is where its last entry left it.
+fn agree(database: &Connection, last_of: &HashMap<String, After>) -> Result<(), Problem> {
+    let mut items = database.prepare(
+        "SELECT id, state, release_policy, release_expires, release_uses FROM quarantine ORDER BY seq",
+    )?;
+    let rows = items.query_map([], |row| {
+        let (id, state) = (row.get(0)?, row.get(1)?);
+        let (policy, expires_us, uses) = (row.get(2)?, row.get(3)?, row.get(4)?);
+        Ok(After { id, state, reason: None, policy, expires_us, uses })
+    })?;
+    let mut items = 0;
+    for row in rows {
+        let row = row?;
+        items += 1;
+        if last_of.get(&row.id).is_none_or(|last| last.stands() != row.stands()) {
+            let why = "was changed past the log: it does not stand as its last entry says";
+            return Err(Problem(format!("the item {} {why}", row.id)));
+        }
+    }
+    if items != last_of.len() {
+        return Err(Problem("an item that the log knows is gone".to_owned()));
+    }
+    Ok(())
+}
+
+/// The log's end as the file has it.
+pub(crate) fn read_head(folder: &StateFolder) -> io::Result<Option<Head>> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW);
+    let file = match folder.dir().open_with(HEAD, &options) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut text = String::new();
+    file.take(256).read_to_string(&mut text)?;
+    let mut words = text.split_whitespace();
+    let head = words.next().and_then(|seq| seq.parse().ok()).zip(words.next());
+    let (seq, hash) = head.ok_or_else(|| io::Error::other("it is not SEQ DIGEST"))?;
+    // A log that nothing was written to yet has no end to hold it against.
+    Ok((seq > 0).then(|| Head { seq, hash: hash.to_owned() }))
+}
+
+/// Writes the log's end to the file, as a whole or not at all. Under the quarantine's lock.
+pub(crate) fn write_head(folder: &StateFolder, head: Option<&Head>) -> io::Result<()> {
+    const NEW: &str = "audit.head.new";
+    let dir = folder.dir();
+    // What a dead one left.
+    let _ = dir.remove_file(NEW);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = dir.open_with(NEW, &options)?;
+    let (seq, hash) = head.map_or((0, GENESIS), |head| (head.seq, head.hash.as_str()));
+    writeln!(file, "{seq} {hash}")?;
+    file.sync_all()?;
+    dir.rename(NEW, dir, HEAD)?;
+    // The name as well as the bytes: a handle on the folder is no open file of it.
+    dir.open(".")?.sync_all()
+}
+
+/// Whether there is such a file.
+pub(crate) fn has_head(folder: &StateFolder) -> bool {
+    folder.dir().symlink_metadata(HEAD).is_ok()
+}

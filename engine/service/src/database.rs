@@ -1,0 +1,134 @@
+//! The database in the state folder: how it is opened, and the forms that it has had.
+//!
+//! Many processes use it at once: WAL, patience, and no checkpoint on closing, so that nobody waits for one at the end.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::state::{StateError, StateFolder};
+
+/// What makes each form (`PRAGMA user_version`) out of the one before.
+const FORMS: [&str; 2] = [include_str!("database/runs.sql"), include_str!("database/quarantine.sql")];
+/// The form that this build knows.
+pub(crate) const VERSION: i64 = FORMS.len() as i64;
+/// How long another process may hold the database.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Why the database cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The folder.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// What SQLite said.
+    #[error("{} cannot be used: {error}", path.display())]
+    Sqlite {
+        /// The database file.
+        path: PathBuf,
+        /// The error.
+        error: rusqlite::Error,
+    },
+    /// A newer hotcell wrote it.
+    #[error(
+        "{} was written by a newer hotcell (form {found}, this one knows {VERSION}); use that one, \
+         or name another folder with --state DIR", path.display()
+    )]
+    Newer {
+        /// The database file.
+        path: PathBuf,
+        /// Its form.
+        found: i64,
+    },
+}
+
+/// Opens it to write, and makes it when it is missing.
+pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Connection, DatabaseError> {
+    folder.touch_database()?;
+    let (database, _) = open(folder, OpenFlags::SQLITE_OPEN_READ_WRITE, |database| {
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        if version(database)? < VERSION {
+            migrate(database)?;
+        }
+        database.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;")
+    })?;
+    Ok(database)
+}
+
+/// Opens it to read, with its form; `None` when there is none yet. A process that was stopped before it made the tables
+/// leaves form 0.
+pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Connection, i64)>, DatabaseError> {
+    if !folder.has_database() {
+        return Ok(None);
+    }
+    open(folder, OpenFlags::SQLITE_OPEN_READ_ONLY, |_| Ok(())).map(Some)
+}
+
+fn open(
+    folder: &StateFolder,
+    how: OpenFlags,
+    prepare: impl Fn(&Connection) -> rusqlite::Result<()>,
+) -> Result<(Connection, i64), DatabaseError> {
+    let path = folder.database();
+    let bad = |error| DatabaseError::Sqlite { path: path.clone(), error };
+    let flags = how | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let database = Connection::open_with_flags(&path, flags).map_err(bad)?;
+    database.busy_timeout(PATIENCE).map_err(bad)?;
+    let found = patiently(|| version(&database)).map_err(bad)?;
+    if found > VERSION {
+        return Err(DatabaseError::Newer { path, found });
+    }
+    patiently(|| prepare(&database)).map_err(bad)?;
+    Ok((database, found))
+}
+
+fn version(database: &Connection) -> rusqlite::Result<i64> {
+    database.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Makes the newest form, unless another process just did.
+fn migrate(database: &Connection) -> rusqlite::Result<()> {
+    database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    transaction(database, || {
+        let from = usize::try_from(version(database)?).unwrap_or(0);
+        for form in FORMS.iter().skip(from) {
+            database.execute_batch(form)?;
+        }
+        database.pragma_update(None, "user_version", VERSION)
+    })
+}
+
+/// All of it or nothing, with the right to write from the beginning.
+pub(crate) fn transaction<T, E: From<rusqlite::Error>>(
+    database: &Connection,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    database.execute_batch("BEGIN IMMEDIATE")?;
+    let done = work().and_then(|done| {
+        database.execute_batch("COMMIT")?;
+        Ok(done)
+    });
+    if done.is_err() {
+        let _ = database.execute_batch("ROLLBACK");
+    }
+    done
+}
+
+/// Tries again while another process is in the way: SQLite's own patience does not cover a change to WAL, nor the
+/// first look at a log that somebody is repairing.
+pub(crate) fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match attempt() {
+            Err(rusqlite::Error::SqliteFailure(e, _))
+                if matches!(e.code, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+                    && Instant::now() < until =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}

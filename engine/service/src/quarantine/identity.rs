@@ -1,0 +1,231 @@
+//! What was refused, by its bytes: a digest that no parser was asked for, and the files that a person has to see.
+//!
+//! The reader, which met hostile bytes, is not believed what they were. Files are read once more by this process, as
+//! the gate reads them, and hashed. Who can change them meanwhile can change them after the scan as well.
+
+use std::collections::HashSet;
+use std::io;
+
+use hotcell_guard::{
+    Artifact, Language, Limits, PartState, Report, Severity, Verdict, Walk, merge, scan_path, unread,
+};
+
+use super::objects::hex_digest;
+use crate::guard::Target;
+use crate::view;
+
+/// Files of one item that are kept, and their bytes together.
+const MOST: (usize, usize) = (64, 64 << 20);
+/// Files that are named because they are not kept.
+const NAMED: usize = 64;
+
+/// A refused artifact.
+#[derive(Debug)]
+pub struct Identified {
+    /// Its digest, as in a scan's report.
+    pub sha256: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What it will be run as, where that is known.
+    pub language: Option<Language>,
+    /// Why no release can name it: something in it has no digest.
+    pub unreleasable: Option<String>,
+    /// Files that asked for a look.
+    pub files: Vec<Flagged>,
+    /// Such files beyond those.
+    pub left_out: u64,
+}
+
+/// A file that asked for a look.
+#[derive(Debug)]
+pub struct Flagged {
+    /// Its path in the artifact.
+    pub part: String,
+    /// What it will be run as, where that is known.
+    pub language: Option<Language>,
+    /// Its digest.
+    pub sha256: String,
+    /// Its size.
+    pub size: u64,
+    /// Its bytes, or why they are not kept.
+    pub bytes: Result<Vec<u8>, String>,
+}
+
+/// Reads what was refused.
+///
+/// # Errors
+/// It cannot be read any more.
+pub fn identify(targets: &[Target], report: &Report) -> io::Result<Identified> {
+    let limits = Limits::default();
+    let wanted = flagged(report);
+    let mut found = Identified {
+        sha256: String::new(),
+        bytes: 0,
+        language: None,
+        unreleasable: None,
+        files: Vec::new(),
+        left_out: 0,
+    };
+    let mut room = MOST.1;
+    let mut reports = Vec::new();
+    for target in targets {
+        let mut look = |artifact: &Artifact| look(&mut found, &mut room, &limits, &wanted, artifact);
+        reports.push(match target {
+            Target::Source(artifact) => {
+                let report = look(artifact);
+                found.language = artifact.language;
+                report
+            }
+            Target::View(base, layers) => view::read(&limits, base, layers, &mut look)?,
+            Target::Path(path) => {
+                let walk = Walk { gitignore: false, packages: false };
+                scan_path(&limits, path, walk, &mut look, &mut |_| ())?
+            }
+        });
+    }
+    let whole = match (reports.len(), reports.pop()) {
+        (1, Some(only)) => only,
+        (_, last) => merge("run", reports.into_iter().chain(last)),
+    };
+    for part in &whole.coverage.parts {
+        if let PartState::Skipped(why) = &part.state
+            && part.language != "packages"
+            && found.unreleasable.is_none()
+        {
+            found.unreleasable =
+                Some(format!("a release names bytes, and those of {} are not known ({why})", part.path));
+        }
+    }
+    // One file is run as something, and that decides what it does.
+    let only = match targets {
+        [Target::Path(path)] => path.is_file(),
+        [Target::Source(artifact)] => artifact.language.is_none(),
+        _ => false,
+    };
+    // A link that was changed in a workspace has no digest there.
+    if targets.iter().any(|target| matches!(target, Target::View(..))) && found.unreleasable.is_none() {
+        let why =
+            "it is a workspace with changes over its folder; commit them, and what a run refuses then can be";
+        found.unreleasable = Some(why.to_owned());
+    }
+    if only && found.unreleasable.is_none() {
+        found.unreleasable = Some("what it is run as is not known; what a run refuses can be".to_owned());
+    }
+    (found.sha256, found.bytes) = (whole.artifact.sha256, whole.artifact.bytes);
+    Ok(found)
+}
+
+fn look(
+    found: &mut Identified,
+    room: &mut usize,
+    limits: &Limits,
+    wanted: &HashSet<&str>,
+    artifact: &Artifact,
+) -> Report {
+    let sha256 = hex_digest(&artifact.bytes);
+    let size = artifact.bytes.len();
+    if size > limits.file_bytes && found.unreleasable.is_none() {
+        let most = limits.file_bytes >> 20;
+        let name = &artifact.name;
+        found.unreleasable = Some(format!("a release names bytes, and {name} is read up to {most} MiB only"));
+    }
+    if wanted.contains(artifact.name.as_str()) {
+        let kept = found.files.iter().filter(|file| file.bytes.is_ok()).count();
+        let bytes = if size > limits.file_bytes {
+            Err("it is too large".to_owned())
+        } else if kept >= MOST.0 {
+            Err(format!("{} files of it are kept already", MOST.0))
+        } else if size > *room {
+            Err(format!("{} MiB of it are kept already", MOST.1 >> 20))
+        } else {
+            *room -= size;
+            Ok(artifact.bytes.clone())
+        };
+        if bytes.is_ok() || found.files.len() < MOST.0 + NAMED {
+            let (part, language) = (artifact.name.clone(), artifact.language);
+            found.files.push(Flagged { part, language, sha256: sha256.clone(), size: size as u64, bytes });
+        } else {
+            found.left_out += 1;
+        }
+    }
+    let mut report = unread(&artifact.name, PartState::Inert, Verdict::Allow);
+    (report.artifact.sha256, report.artifact.bytes) = (sha256, size as u64);
+    report
+}
+
+/// The parts that have a finding above a note or were not read, and the files that they may be in: `a!b` may be in `a`,
+/// or be a file of that name.
+fn flagged(report: &Report) -> HashSet<&str> {
+    let findings = report.findings.iter().filter(|f| f.severity > Severity::Note).map(|f| f.part.as_str());
+    let parts = report.coverage.parts.iter();
+    let unread = parts
+        .filter(|part| matches!(part.state, PartState::Skipped(_) | PartState::BytesOnly))
+        .map(|part| part.path.as_str());
+    let mut all = HashSet::new();
+    for part in findings.chain(unread) {
+        all.insert(part);
+        all.extend(part.match_indices('!').map(|(at, _)| &part[..at]));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_guard::{Pack, scan};
+
+    fn digest(dir: &std::path::Path) -> Identified {
+        let report = unread("x", PartState::Inert, Verdict::Quarantine);
+        identify(&[Target::Path(dir.to_owned())], &report).unwrap()
+    }
+
+    #[test]
+    fn the_digest_is_the_scan_s_and_changes_with_everything() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("a.py", "print(1)\n");
+        write("b.py", "print(2)\n");
+        std::os::unix::fs::symlink("a.py", dir.path().join("c.py")).unwrap();
+        let pack = Pack::builtin().unwrap();
+        let limits = Limits::default();
+        let walk = Walk { gitignore: false, packages: false };
+        let read = &mut |file: &Artifact| scan(&pack, &limits, file);
+        let scanned = scan_path(&limits, dir.path(), walk, read, &mut |_| ()).unwrap();
+        let first = digest(dir.path());
+        assert_eq!(first.sha256, scanned.artifact.sha256);
+        assert_eq!(first.unreleasable, None);
+        let mut all = vec![first.sha256];
+        write("b.py", "print(3)\n");
+        all.push(digest(dir.path()).sha256);
+        std::fs::rename(dir.path().join("b.py"), dir.path().join("d.py")).unwrap();
+        all.push(digest(dir.path()).sha256);
+        std::fs::remove_file(dir.path().join("c.py")).unwrap();
+        std::os::unix::fs::symlink("d.py", dir.path().join("c.py")).unwrap();
+        all.push(digest(dir.path()).sha256);
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+        nix::unistd::mkfifo(&dir.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(digest(dir.path()).unreleasable.unwrap().contains("fifo"));
+    }
+
+    #[test]
+    fn only_what_was_flagged_is_kept_within_bounds() {
+        let dir = tempfile::tempdir().unwrap();
+        let hostile = "import shutil\nshutil.rmtree('/home')\n";
+        for number in 0..MOST.0 + NAMED + 3 {
+            std::fs::write(dir.path().join(format!("{number:04}.py")), hostile).unwrap();
+        }
+        std::fs::write(dir.path().join("good.py"), "print(1)\n").unwrap();
+        std::fs::write(dir.path().join("odd!name.py"), hostile).unwrap();
+        let pack = Pack::builtin().unwrap();
+        let limits = Limits::default();
+        let walk = Walk { gitignore: false, packages: false };
+        let read = &mut |file: &Artifact| scan(&pack, &limits, file);
+        let report = scan_path(&limits, dir.path(), walk, read, &mut |_| ()).unwrap();
+        let found = identify(&[Target::Path(dir.path().to_owned())], &report).unwrap();
+        assert_eq!(found.files.iter().filter(|f| f.bytes.is_ok()).count(), MOST.0);
+        assert_eq!((found.files.len(), found.left_out), (MOST.0 + NAMED, 4));
+        assert!(found.files.iter().all(|f| f.part != "good.py"));
+        let parts = flagged(&report);
+        assert!(parts.contains("odd!name.py") && parts.contains("odd"));
+    }
+}

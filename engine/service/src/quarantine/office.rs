@@ -1,0 +1,413 @@
+//! The steps as front ends take them. What was read under other rules is read again first, from what is kept.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hotcell_guard::quarantine::{Channel, State};
+use hotcell_guard::{Artifact, Held, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread};
+use hotcell_sandbox::Confinement;
+
+use super::error::{QuarantineError, Terms};
+use super::gate::Keep;
+use super::identity::{Identified, identify};
+use super::item::Item;
+use super::rows::is_serious;
+use super::steps::Judged;
+use super::store::Quarantine;
+use super::{LONGEST_RELEASE, RELEASE};
+use crate::audit::AuditLog;
+use crate::config::Configuration;
+use crate::guard::Target;
+use crate::reader::Rules;
+use crate::reading::Reading;
+use crate::report::{Code, ErrorReport, printable};
+use crate::state::{StateChoice, StateFolder};
+
+/// Items that are read again for one list; the others say that they are not current.
+const REREAD: usize = 100;
+/// Findings of an item in a list.
+const LISTED: usize = 20;
+/// The longest reason, in characters.
+const REASON: usize = 1000;
+/// The most runs of one release.
+const USES: u32 = 1000;
+
+/// The quarantine for one actor, under the rules in force.
+#[derive(Debug)]
+pub struct Office {
+    keep: Keep,
+    rules: Rules,
+    reading: Reading,
+}
+
+/// A reader takes what the host has.
+const CONFINEMENTS: [Confinement; 2] = [Confinement::Namespaces, Confinement::LandlockOnly];
+
+type Done<T> = Result<T, ErrorReport>;
+
+impl Office {
+    /// For this actor. Nothing is opened yet.
+    #[must_use]
+    pub fn new(keep: Keep, rules: Rules, reading: Reading) -> Self {
+        Self { keep, rules, reading }
+    }
+
+    /// For whoever asks by a configuration; a folder of rules that is named goes before the configured one.
+    ///
+    /// # Errors
+    /// A report when the rules cannot be read, or nobody asks.
+    pub fn of(configuration: &Configuration, rules: Option<&Path>) -> Done<Self> {
+        let configured =
+            || configuration.environment.rules.as_deref().or(configuration.user.rules.as_deref());
+        let rules = crate::guard::rules(rules.or_else(configured))?;
+        let keep = configuration.keep();
+        let keep = keep.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the quarantine"))?;
+        Ok(Self::new(keep, rules, configuration.reading.clone()))
+    }
+
+    fn terms(&self) -> Terms {
+        self.keep.terms(&self.rules)
+    }
+
+    /// A model sees what came by its own channel.
+    fn own(&self) -> Option<&Channel> {
+        Some(&self.keep.channel).filter(|channel| matches!(channel, Channel::Model(_)))
+    }
+
+    fn open(&self) -> Done<Quarantine> {
+        self.keep.open().map_err(|e| of_quarantine(&e))
+    }
+
+    fn open_to_read(&self) -> Done<Option<Quarantine>> {
+        let open = || {
+            let Some(folder) = StateFolder::open_existing(self.keep.state.path()?)? else { return Ok(None) };
+            Quarantine::open_to_read(folder)
+        };
+        open().map_err(|e: QuarantineError| of_quarantine(&e))
+    }
+
+    /// Every item that the actor may see, those that were refused last first. Where nothing can be written, items that
+    /// were read under other rules stay as they are, and say so.
+    ///
+    /// # Errors
+    /// A report when the quarantine cannot be read.
+    pub fn list(&self) -> Done<Vec<Item>> {
+        let Some(quarantine) = self.open_to_read()? else { return Ok(Vec::new()) };
+        let terms = self.terms();
+        let all = || quarantine.list(self.own(), &terms).map_err(|e| of_quarantine(&e));
+        let mut items = all()?;
+        let old: Vec<&Item> = items.iter().filter(|item| is_old(item)).take(REREAD).collect();
+        if !old.is_empty() {
+            match self.open().and_then(|writing| self.reread(&writing, &old, &terms)) {
+                Ok(()) => items = all()?,
+                Err(why) => tracing::warn!("what was read under other rules is not read again: {why}"),
+            }
+        }
+        for item in &mut items {
+            item.findings.truncate(LISTED);
+        }
+        Ok(items)
+    }
+
+    /// An item by its id, or the beginning of it.
+    ///
+    /// # Errors
+    /// A report that names the nearest id, or what is in the way.
+    pub fn show(&self, id: &str) -> Done<Item> {
+        let terms = self.terms();
+        let read =
+            |quarantine: &Quarantine| quarantine.show(id, self.own(), &terms).map_err(|e| of_quarantine(&e));
+        let Some(quarantine) = self.open_to_read()? else { return Err(nothing(id)) };
+        let item = read(&quarantine)?;
+        if !is_old(&item) {
+            return Ok(item);
+        }
+        match self.open().and_then(|writing| self.reread(&writing, &[&item], &terms)) {
+            Ok(()) => read(&quarantine),
+            Err(why) => {
+                tracing::warn!("it was read under other rules and is not read again: {why}");
+                Ok(item)
+            }
+        }
+    }
+
+    /// The bytes of an item's file that is kept, for a person.
+    ///
+    /// # Errors
+    /// A report when they cannot be read, or are not those that were kept.
+    pub fn content(&self, sha256: &str) -> Done<Vec<u8>> {
+        let quarantine = self.open_to_read()?.ok_or_else(|| nothing(sha256))?;
+        quarantine.content(sha256).map_err(|e| of_quarantine(&e))
+    }
+
+    /// The item of an artifact, by its digest.
+    ///
+    /// # Errors
+    /// A report when the quarantine cannot be read.
+    pub fn of_artifact(&self, sha256: &str) -> Done<Option<Item>> {
+        let Some(quarantine) = self.open_to_read()? else { return Ok(None) };
+        let terms = self.terms();
+        let item = quarantine.of_artifact(sha256, &terms).map_err(|e| of_quarantine(&e))?;
+        // What came by another channel is not there.
+        Ok(item.filter(|item| quarantine.show(&item.id, self.own(), &terms).is_ok()))
+    }
+
+    /// Reads a file or folder as the gate would, and says under which id it is held, if it is.
+    ///
+    /// # Errors
+    /// A report when it cannot be read.
+    pub fn scan(&self, path: &Path) -> Done<Report> {
+        let mut scan = self.reading.begin(self.rules.clone(), &CONFINEMENTS);
+        let walk = Walk { gitignore: false, packages: false };
+        let mut read = |artifact: &Artifact| scan.read(artifact);
+        let mut report = scan_path(&Limits::default(), path, walk, &mut read, &mut |_| ())
+            .map_err(|e| ErrorReport::new(Code::InvalidValue, format!("it cannot be read: {e}")))?;
+        scan.end().map_err(unreadable)?;
+        if report.verdict >= Verdict::Incomplete {
+            let item = self.held(Target::Path(path.to_owned()), &report)?;
+            report.quarantine = item.map(|item| Held { id: item.id, state: item.state.name().to_owned() });
+        }
+        Ok(report)
+    }
+
+    /// The rules that items are read under.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The item of what a scan found, when it is held already.
+    ///
+    /// # Errors
+    /// A report when it cannot be read any more, or the quarantine cannot be read.
+    pub fn held(&self, target: Target, report: &Report) -> Done<Option<Item>> {
+        // What cannot be asked holds nothing.
+        if matches!(self.keep.state, StateChoice::Nowhere) || self.open_to_read()?.is_none() {
+            return Ok(None);
+        }
+        self.of_artifact(&identified(target, report)?.sha256)
+    }
+
+    /// Holds what a scan found, as the gate would.
+    ///
+    /// # Errors
+    /// A report when it cannot be read any more, or not be kept.
+    pub fn hold(&self, target: Target, report: &Report) -> Done<Item> {
+        let found = identified(target, report)?;
+        // A release stays for whoever runs it.
+        match self.of_artifact(&found.sha256)?.filter(|item| item.state == State::Released) {
+            Some(item) => Ok(item),
+            None => match self.open()?.judge(&found, report, &self.keep.actor(), &self.terms()) {
+                Ok(Judged::Held { item, .. } | Judged::Released { item, .. }) => Ok(item),
+                Err(e) => Err(of_quarantine(&e)),
+            },
+        }
+    }
+
+    /// Asks for a release.
+    ///
+    /// # Errors
+    /// A report that says why not.
+    pub fn request(&self, id: &str, reason: &str) -> Done<Item> {
+        let reason = reasoned(reason)?;
+        let terms = self.terms();
+        self.existing(id)?.request(id, &reason, &self.keep.actor(), &terms).map_err(|e| of_quarantine(&e))
+    }
+
+    /// Lets it run `uses` times (one) within `lasts` ([`RELEASE`]), exactly as it is read under the rules in force.
+    ///
+    /// # Errors
+    /// A report that says why not.
+    pub fn release(&self, id: &str, reason: &str, lasts: Option<Duration>, uses: Option<u32>) -> Done<Item> {
+        let reason = reasoned(reason)?;
+        let (lasts, uses) = (lasts.unwrap_or(RELEASE), uses.unwrap_or(1));
+        if lasts.is_zero() || lasts > LONGEST_RELEASE {
+            let why = "a release lasts longer than nothing and at most 365d";
+            return Err(ErrorReport::new(Code::InvalidValue, why).field("--expires"));
+        }
+        if !(1..=USES).contains(&uses) {
+            let why = format!("a release is for 1 to {USES} runs");
+            return Err(ErrorReport::new(Code::InvalidValue, why).field("--uses"));
+        }
+        // What is released is what a person can see now.
+        let item = self.show(id)?;
+        let terms = self.terms();
+        if !item.current && item.state != State::Purged {
+            let why = format!("{} was read under other rules and cannot be read again", item.id);
+            return Err(ErrorReport::new(Code::State, why).hint("run it again, so that it is held anew"));
+        }
+        self.open()?
+            .release(&item.id, &reason, (lasts, uses), &self.keep.actor(), &terms)
+            .map_err(|e| of_quarantine(&e))
+    }
+
+    /// Says no.
+    ///
+    /// # Errors
+    /// A report that says why not.
+    pub fn reject(&self, id: &str, reason: &str) -> Done<Item> {
+        let reason = reasoned(reason)?;
+        let terms = self.terms();
+        self.existing(id)?.reject(id, &reason, &self.keep.actor(), &terms).map_err(|e| of_quarantine(&e))
+    }
+
+    /// Takes an item's content out, or that of all whose time is over.
+    ///
+    /// # Errors
+    /// A report that says why not.
+    pub fn purge(&self, id: Option<&str>) -> Done<Vec<Item>> {
+        let terms = self.terms();
+        let actor = &self.keep.actor();
+        let purged = match id {
+            Some(id) => self.existing(id)?.purge(id, actor, &terms).map(|item| vec![item]),
+            None => match self.open_to_read()? {
+                Some(_) => self.open()?.purge_expired(actor, &terms),
+                None => Ok(Vec::new()),
+            },
+        };
+        purged.map_err(|e| of_quarantine(&e))
+    }
+
+    /// The last entries of the audit log.
+    ///
+    /// # Errors
+    /// A report when it cannot be read.
+    pub fn audit(&self, most: u64) -> Done<AuditLog> {
+        match self.open_to_read()? {
+            Some(quarantine) => quarantine.audit(most).map_err(|e| of_quarantine(&e)),
+            None => Ok(AuditLog::new(Vec::new(), 0)),
+        }
+    }
+
+    /// Checks the audit log. What is wrong with it is in the answer.
+    ///
+    /// # Errors
+    /// A report when it cannot be read.
+    pub fn verify(&self, noted: Option<&str>) -> Done<AuditLog> {
+        match self.open_to_read()? {
+            Some(quarantine) => quarantine.verify(noted).map_err(|e| of_quarantine(&e)),
+            None => {
+                let folder =
+                    StateFolder::open_existing(self.keep.state.path().map_err(|e| of_quarantine(&e.into()))?);
+                let folder = folder.map_err(|e| of_quarantine(&e.into()))?;
+                let mut log = AuditLog::new(Vec::new(), 0);
+                if noted.is_some() || folder.is_some_and(|folder| crate::audit::has_head(&folder)) {
+                    log.problem = Some("there is no log any more, and there was one".to_owned());
+                }
+                Ok(log)
+            }
+        }
+    }
+
+    /// The quarantine to write, where there is one: asking for what is not there makes nothing.
+    fn existing(&self, id: &str) -> Done<Quarantine> {
+        match self.open_to_read()? {
+            Some(_) => self.open(),
+            None => Err(nothing(id)),
+        }
+    }
+
+    /// Reads items again under the rules in force.
+    fn reread(&self, quarantine: &Quarantine, items: &[&Item], terms: &Terms) -> Done<()> {
+        let mut scan = self.reading.begin(self.rules.clone(), &CONFINEMENTS);
+        let mut read = Vec::new();
+        for item in items {
+            let kept = quarantine.kept(&item.id).map_err(|e| of_quarantine(&e))?;
+            let reports = kept.into_iter().map(|(file, bytes)| match bytes {
+                Ok(bytes) => {
+                    let mut artifact = Artifact::new(file.part.clone(), bytes);
+                    artifact.language = file.language();
+                    scan.read(&artifact)
+                }
+                Err(why) => unread(&file.part, PartState::Skipped(why.to_string()), Verdict::Incomplete),
+            });
+            read.push((item, reports.collect::<Vec<_>>()));
+        }
+        // What no reader read says nothing of them.
+        scan.end().map_err(unreadable)?;
+        for (item, reports) in read {
+            let again = || {
+                let report = joined(quarantine.report(&item.id)?, item, reports);
+                quarantine.reread(&item.id, &report, &self.keep.actor(), terms)
+            };
+            again().map_err(|e: QuarantineError| of_quarantine(&e))?;
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(why: impl std::fmt::Display) -> ErrorReport {
+    ErrorReport::new(Code::Internal, format!("nothing can be read: {why}"))
+}
+
+fn identified(target: Target, report: &Report) -> Done<Identified> {
+    identify(&[target], report).map_err(|e| {
+        ErrorReport::new(Code::InvalidValue, format!("it cannot be read again: {e}")).field("PATH")
+    })
+}
+
+/// Whether it has to be read again.
+fn is_old(item: &Item) -> bool {
+    !item.current && item.state != State::Purged
+}
+
+/// What the kept files say now, and what the others said then.
+fn joined(before: Report, item: &Item, reports: Vec<Report>) -> Report {
+    let kept: Vec<&str> =
+        item.files.iter().filter(|file| file.not_kept.is_none()).map(|file| file.part.as_str()).collect();
+    let is_kept = |part: &str| {
+        kept.iter().any(|file| part.strip_prefix(file).is_some_and(|r| r.is_empty() || r.starts_with('!')))
+    };
+    let mut now = merge("", reports);
+    let mut rest = before;
+    rest.findings.retain(|finding| !is_kept(&finding.part));
+    rest.coverage.parts.retain(|part| !is_kept(&part.path));
+    let left = item.left_out > 0
+        || !rest.coverage.parts.is_empty()
+        || rest.findings.iter().any(|finding| is_serious(finding.severity));
+    if left {
+        now.verdict = now.verdict.max(rest.verdict);
+    }
+    now.findings.extend(rest.findings);
+    now.coverage.parts.extend(rest.coverage.parts);
+    now
+}
+
+fn reasoned(reason: &str) -> Done<String> {
+    let reason = reason.trim();
+    let bad = |why: &str| ErrorReport::new(Code::InvalidValue, why).field("--reason");
+    if reason.is_empty() {
+        return Err(bad("a reason cannot be empty").hint("say it in a few words: it stays in the audit log"));
+    }
+    if reason.chars().count() > REASON {
+        return Err(bad(&format!("a reason has at most {REASON} characters")));
+    }
+    Ok(printable(reason))
+}
+
+fn nothing(id: &str) -> ErrorReport {
+    let hint = "nothing is held; hotcell scan --quarantine holds what it finds".to_owned();
+    of_quarantine(&QuarantineError::NoSuchItem { id: id.to_owned(), hint })
+}
+
+/// A failure of the quarantine as a report.
+#[must_use]
+pub fn of_quarantine(error: &QuarantineError) -> ErrorReport {
+    match error {
+        QuarantineError::NoSuchItem { id, hint } => {
+            ErrorReport::new(Code::UnknownName, format!("there is no item {id:?} in quarantine"))
+                .field("ID")
+                .hint(hint)
+        }
+        QuarantineError::Ambiguous { .. } => {
+            ErrorReport::new(Code::UnknownName, error.to_string()).field("ID")
+        }
+        QuarantineError::Illegal { .. } | QuarantineError::Unreleasable { .. } => {
+            ErrorReport::new(Code::InvalidValue, error.to_string()).field("ID")
+        }
+        QuarantineError::Busy | QuarantineError::Full => {
+            ErrorReport::new(Code::Busy, error.to_string()).field("--state")
+        }
+        _ => ErrorReport::new(Code::State, error.to_string()).field("--state"),
+    }
+}

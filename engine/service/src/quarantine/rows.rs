@@ -1,0 +1,362 @@
+//! An item as it is stored: one row, and the rows of its files.
+
+use hotcell_guard::quarantine::{Release, State};
+use hotcell_guard::{Language, PartState, Report, Severity};
+use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
+
+use super::error::Terms;
+use super::item::{Item, Kept, Terms as Shown, Word};
+use crate::audit::After;
+use crate::time::{micros_since_1970, rfc3339};
+
+/// Findings that are stored of an item.
+const FINDINGS: usize = 500;
+/// Unread parts.
+const PARTS: usize = 200;
+/// Names, and characters of one.
+const NAMES: (usize, usize) = (8, 1024);
+/// Characters of any text in a report: a reader that was taken over could send long ones.
+const TEXT: usize = 4096;
+
+/// A row of the table `quarantine`.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub seq: i64,
+    pub id: String,
+    pub sha256: String,
+    /// As `serde` writes it; empty where it is not known.
+    pub language: String,
+    pub state: State,
+    pub policy: String,
+    pub report: Report,
+    pub names: Vec<String>,
+    pub bytes: u64,
+    pub submitted: i64,
+    pub last_seen: i64,
+    pub seen: u64,
+    pub two_persons: bool,
+    pub unreleasable: Option<String>,
+    pub left_out: u64,
+    pub request: Option<Word>,
+    pub decision: Option<Word>,
+    pub release: Option<Release>,
+}
+
+const COLUMNS: &str = "seq, id, sha256, language, state, policy, report, names, bytes, submitted, last_seen, seen, \
+    two_persons, unreleasable, left_out, request, decision, release_policy, release_expires, release_uses";
+
+fn broken(at: usize, why: impl std::fmt::Display) -> rusqlite::Error {
+    let why = std::io::Error::other(format!("a row of the quarantine is damaged: {why}"));
+    rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, why.into())
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(row: &Columns<'_>, at: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(&row.get::<_, String>(at)?).map_err(|e| broken(at, e))
+}
+
+fn word(row: &Columns<'_>, at: usize) -> rusqlite::Result<Option<Word>> {
+    row.get::<_, Option<String>>(at)?
+        .map(|text| serde_json::from_str(&text).map_err(|e| broken(at, e)))
+        .transpose()
+}
+
+fn text<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))
+}
+
+fn read(row: &Columns<'_>) -> rusqlite::Result<Row> {
+    let sha256: String = row.get(2)?;
+    let state: String = row.get(4)?;
+    let release = match (row.get(17)?, row.get(18)?, row.get(19)?) {
+        (Some(policy), Some(expires_us), Some(uses)) => {
+            Some(Release { artifact: sha256.clone(), policy, expires_us, uses })
+        }
+        _ => None,
+    };
+    Ok(Row {
+        seq: row.get(0)?,
+        id: row.get(1)?,
+        sha256,
+        language: row.get(3)?,
+        state: State::named(&state).ok_or_else(|| broken(4, "its state"))?,
+        policy: row.get(5)?,
+        report: parsed(row, 6)?,
+        names: parsed(row, 7)?,
+        bytes: row.get(8)?,
+        submitted: row.get(9)?,
+        last_seen: row.get(10)?,
+        seen: row.get(11)?,
+        two_persons: row.get(12)?,
+        unreleasable: row.get(13)?,
+        left_out: row.get(14)?,
+        request: word(row, 15)?,
+        decision: word(row, 16)?,
+        release,
+    })
+}
+
+/// The row of an artifact.
+pub(super) fn by_digest(
+    database: &Connection,
+    sha256: &str,
+    language: &str,
+) -> rusqlite::Result<Option<Row>> {
+    let query = format!("SELECT {COLUMNS} FROM quarantine WHERE sha256 = ?1 AND language = ?2");
+    database.query_row(&query, [sha256, language], read).optional()
+}
+
+/// The newest row of an artifact, whatever it is run as.
+pub(super) fn by_digest_alone(database: &Connection, sha256: &str) -> rusqlite::Result<Option<Row>> {
+    let query = format!("SELECT {COLUMNS} FROM quarantine WHERE sha256 = ?1 ORDER BY last_seen DESC LIMIT 1");
+    database.query_row(&query, [sha256], read).optional()
+}
+
+/// The row of an id.
+pub(super) fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
+    let query = format!("SELECT {COLUMNS} FROM quarantine WHERE id = ?1");
+    database.query_row(&query, [id], read).optional()
+}
+
+/// Every row, those that were refused last first; with a channel, those that it submitted.
+pub(super) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
+    let query = format!(
+        "SELECT {COLUMNS} FROM quarantine
+         WHERE ?1 IS NULL OR seq IN (SELECT item FROM quarantine_seen WHERE channel = ?1)
+         ORDER BY last_seen DESC, seq DESC"
+    );
+    let mut statement = database.prepare(&query)?;
+    statement.query_map([of], read)?.collect()
+}
+
+impl Row {
+    /// Writes it: over the row of its number, or as a new one, whose number it gets.
+    pub fn write(&mut self, database: &Connection) -> rusqlite::Result<()> {
+        let seq = (self.seq > 0).then_some(self.seq);
+        let word = |word: &Option<Word>| word.as_ref().map(text).transpose();
+        let release = self.release.as_ref();
+        database.execute(
+            &format!(
+                "INSERT INTO quarantine ({COLUMNS})
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+                 ON CONFLICT (seq) DO UPDATE SET
+                 state = excluded.state, policy = excluded.policy, report = excluded.report, names = excluded.names,
+                 bytes = excluded.bytes, submitted = excluded.submitted, last_seen = excluded.last_seen,
+                 seen = excluded.seen, two_persons = excluded.two_persons, unreleasable = excluded.unreleasable,
+                 left_out = excluded.left_out, request = excluded.request, decision = excluded.decision,
+                 release_policy = excluded.release_policy, release_expires = excluded.release_expires,
+                 release_uses = excluded.release_uses"
+            ),
+            params![
+                seq,
+                self.id,
+                self.sha256,
+                self.language,
+                self.state.name(),
+                self.policy,
+                text(&self.report)?,
+                text(&self.names)?,
+                self.bytes,
+                self.submitted,
+                self.last_seen,
+                self.seen,
+                self.two_persons,
+                self.unreleasable,
+                self.left_out,
+                word(&self.request)?,
+                word(&self.decision)?,
+                release.map(|r| &r.policy),
+                release.map(|r| r.expires_us),
+                release.map(|r| r.uses),
+            ],
+        )?;
+        if self.seq == 0 {
+            self.seq = database.last_insert_rowid();
+        }
+        Ok(())
+    }
+
+    /// What the audit log is to say of it.
+    pub fn after(&self, reason: Option<&str>) -> After {
+        let release = self.release.as_ref();
+        After {
+            id: self.id.clone(),
+            state: self.state.name().to_owned(),
+            reason: reason.map(str::to_owned),
+            policy: release.map(|r| r.policy.clone()),
+            expires_us: release.map(|r| r.expires_us),
+            uses: release.map(|r| r.uses),
+        }
+    }
+
+    /// Why its release counts no more; `None` while it counts, or where there is none.
+    pub fn ended(&self, terms: &Terms) -> Option<String> {
+        let release = self.release.as_ref()?;
+        release.covers(&self.sha256, &terms.policy, terms.now_us).err().map(|why| why.to_string())
+    }
+
+    /// The item as it is shown.
+    pub fn item(&self, files: Vec<File>, terms: &Terms) -> Item {
+        let ended = self.ended(terms);
+        let state = if self.state == State::Released && ended.is_some() { State::Held } else { self.state };
+        let kept =
+            |file: File| Kept { part: file.part, sha256: file.sha256, bytes: file.bytes, not_kept: file.why };
+        let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
+        Item {
+            id: self.id.clone(),
+            sha256: self.sha256.clone(),
+            state,
+            verdict: self.report.verdict,
+            findings: self.report.findings.clone(),
+            findings_total: self.report.findings.len() as u64,
+            submitted: rfc3339(self.submitted),
+            expires: rfc3339(self.last_seen.saturating_add(retention)),
+            names: self.names.clone(),
+            bytes: self.bytes,
+            language: serde_json::from_str::<Language>(&self.language).ok().map(|l| l.name().to_owned()),
+            seen: self.seen,
+            last_seen: rfc3339(self.last_seen),
+            policy: self.policy.clone(),
+            current: self.policy == terms.policy,
+            unread: self.report.coverage.parts.clone(),
+            files: files.into_iter().map(kept).collect(),
+            left_out: self.left_out,
+            unreleasable: self.unreleasable.clone(),
+            request: self.request.clone(),
+            decision: self.decision.clone(),
+            release: self.release.as_ref().map(|release| Shown {
+                expires: rfc3339(release.expires_us),
+                uses: release.uses,
+                policy: release.policy.clone(),
+                ended,
+            }),
+        }
+    }
+
+    /// Remembers one more name.
+    pub fn named(&mut self, names: &[String]) {
+        for name in names {
+            let name: String = name.chars().take(NAMES.1).collect();
+            if self.names.len() < NAMES.0 && !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
+    }
+}
+
+/// A language as a column.
+pub(super) fn language_column(language: Option<Language>) -> String {
+    language.and_then(|l| serde_json::to_string(&l).ok()).unwrap_or_default()
+}
+
+/// A report as it is stored: what was found, and what was not read, within bounds.
+pub(super) fn stored(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    report.findings.truncate(FINDINGS);
+    report.coverage.parts.retain(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly));
+    report.coverage.parts.truncate(PARTS);
+    let mut texts: Vec<&mut String> = report.artifact.names.iter_mut().collect();
+    for f in &mut report.findings {
+        f.derived_from.truncate(64);
+        texts.extend([&mut f.rule, &mut f.capability, &mut f.part, &mut f.message]);
+        texts.extend(f.cwe.iter_mut().chain(&mut f.derived_from));
+    }
+    for part in &mut report.coverage.parts {
+        texts.extend([&mut part.path, &mut part.language]);
+        if let PartState::Skipped(why) = &mut part.state {
+            texts.push(why);
+        }
+    }
+    for text in texts {
+        text.truncate(text.floor_char_boundary(TEXT));
+    }
+    report.quarantine = None;
+    report
+}
+
+/// Whether a report has anything to be looked at.
+pub(super) fn is_serious(severity: Severity) -> bool {
+    severity > Severity::Note
+}
+
+/// A row of the table `quarantine_files`.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub part: String,
+    pub language: String,
+    pub sha256: String,
+    pub bytes: u64,
+    /// Why it is not kept.
+    pub why: Option<String>,
+}
+
+impl File {
+    /// What it is run as.
+    pub fn language(&self) -> Option<Language> {
+        serde_json::from_str(&self.language).ok()
+    }
+}
+
+/// The files of an item.
+pub(super) fn files(database: &Connection, item: i64) -> rusqlite::Result<Vec<File>> {
+    let mut statement = database.prepare(
+        "SELECT part, language, sha256, bytes, why FROM quarantine_files WHERE item = ?1 ORDER BY rowid",
+    )?;
+    let file = |row: &Columns<'_>| {
+        Ok(File {
+            part: row.get(0)?,
+            language: row.get(1)?,
+            sha256: row.get(2)?,
+            bytes: row.get(3)?,
+            why: row.get(4)?,
+        })
+    };
+    statement.query_map([item], file)?.collect()
+}
+
+/// Puts these in place of the files of an item.
+pub(super) fn replace_files(database: &Connection, item: i64, files: &[File]) -> rusqlite::Result<()> {
+    database.execute("DELETE FROM quarantine_files WHERE item = ?1", [item])?;
+    let mut insert = database.prepare(
+        "INSERT INTO quarantine_files (item, part, language, sha256, bytes, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for file in files {
+        insert.execute(params![item, file.part, file.language, file.sha256, file.bytes, file.why])?;
+    }
+    Ok(())
+}
+
+/// Remembers that an item came by a channel.
+pub(super) fn seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<()> {
+    let insert = "INSERT OR IGNORE INTO quarantine_seen (item, channel) VALUES (?1, ?2)";
+    database.execute(insert, params![item, channel]).map(drop)
+}
+
+/// Whether it did.
+pub(super) fn was_seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<bool> {
+    let query = "SELECT EXISTS (SELECT 1 FROM quarantine_seen WHERE item = ?1 AND channel = ?2)";
+    database.query_row(query, params![item, channel], |row| row.get(0))
+}
+
+/// Digests of all objects that files of items name.
+pub(super) fn objects(database: &Connection) -> rusqlite::Result<std::collections::HashSet<String>> {
+    let mut statement = database.prepare("SELECT DISTINCT sha256 FROM quarantine_files WHERE why IS NULL")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Bytes of those objects together.
+pub(super) fn kept_bytes(database: &Connection) -> rusqlite::Result<u64> {
+    let query = "SELECT coalesce(sum(bytes), 0) FROM
+                 (SELECT DISTINCT sha256, bytes FROM quarantine_files WHERE why IS NULL)";
+    database.query_row(query, [], |row| row.get(0))
+}
+
+/// Items that are not purged.
+pub(super) fn count(database: &Connection) -> rusqlite::Result<u64> {
+    database.query_row("SELECT count(*) FROM quarantine WHERE state <> 'purged'", [], |row| row.get(0))
+}
+
+/// Now, in microseconds since 1970.
+pub(super) fn now() -> i64 {
+    micros_since_1970(std::time::SystemTime::now())
+}

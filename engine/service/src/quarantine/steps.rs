@@ -1,0 +1,393 @@
+//! The steps of an item, each one transaction with its entry in the audit log.
+
+use std::io;
+use std::time::Duration;
+
+use hotcell_guard::Report;
+use hotcell_guard::quarantine::{Channel, Persons, Release, State, Step, next};
+use rusqlite::Connection;
+
+use super::error::{Done, MOST_ITEMS, QuarantineError, Terms, io};
+use super::identity::Identified;
+use super::item::{Item, Word};
+use super::objects::Objects;
+use super::rows::{self, File, Row};
+use super::store::Quarantine;
+use crate::actor::Actor;
+use crate::audit;
+use crate::time::rfc3339;
+
+/// Bytes of all files that are kept together.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// What became of something that was about to run.
+#[derive(Debug)]
+pub(crate) enum Judged {
+    /// A release lets it run, this once.
+    Released { item: Item, by: String },
+    /// It is held.
+    Held { item: Item, ended: Option<String> },
+}
+
+impl Quarantine {
+    /// Holds what was refused, or lets it run by a release, which has one use less then.
+    pub(crate) fn judge(
+        &self,
+        found: &Identified,
+        report: &Report,
+        actor: &Actor,
+        terms: &Terms,
+    ) -> Done<Judged> {
+        let objects = self.objects()?;
+        let language = rows::language_column(found.language);
+        let judged = self.change(|database| {
+            let mut ended = None;
+            let known = rows::by_digest(database, &found.sha256, &language)?;
+            if let Some(mut row) = known.clone().filter(|row| row.state == State::Released) {
+                ended = row.ended(terms);
+                if ended.is_none()
+                    && let Some(release) = &mut row.release
+                {
+                    release.uses -= 1;
+                    row.last_seen = terms.now_us;
+                    row.write(database)?;
+                    audit::append(database, terms.now_us, actor, "use", &row.sha256, &row.after(None))?;
+                    let by = row.decision.as_ref().map(|word| word.by.clone()).unwrap_or_default();
+                    let mut item = row.item(Vec::new(), terms);
+                    item.state = State::Released;
+                    return Ok(Judged::Released { item, by });
+                }
+            }
+            let row = self.hold(database, &objects, known, found, report, &language, actor, terms)?;
+            Ok(Judged::Held { item: row.item(rows::files(database, row.seq)?, terms), ended })
+        })?;
+        self.forget_expired(terms);
+        Ok(judged)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn hold(
+        &self,
+        database: &Connection,
+        objects: &Objects,
+        known: Option<Row>,
+        found: &Identified,
+        report: &Report,
+        language: &str,
+        actor: &Actor,
+        terms: &Terms,
+    ) -> Done<Row> {
+        let persons = |row: &Row| persons(row, actor, terms);
+        let names = &report.artifact.names;
+        let mut row = match known {
+            Some(row) if row.state != State::Purged => {
+                let mut row = self.lapsed(database, row, actor, terms)?;
+                row.seen += 1;
+                row.last_seen = terms.now_us;
+                row.two_persons |= terms.two_persons;
+                row.named(names);
+                if row.policy == terms.policy {
+                    row.write(database)?;
+                    rows::seen_by(database, row.seq, &actor.channel.to_string())?;
+                    return Ok(row);
+                }
+                row
+            }
+            known => {
+                if rows::count(database)? >= MOST_ITEMS {
+                    return Err(QuarantineError::Full);
+                }
+                let (seq, id, seen) = match &known {
+                    Some(row) => (row.seq, row.id.clone(), row.seen),
+                    None => (0, fresh_id(database)?, 0),
+                };
+                let mut row = Row {
+                    seq,
+                    id,
+                    sha256: found.sha256.clone(),
+                    language: language.to_owned(),
+                    state: State::Purged,
+                    policy: String::new(),
+                    report: rows::stored(report),
+                    names: Vec::new(),
+                    bytes: found.bytes,
+                    submitted: terms.now_us,
+                    last_seen: terms.now_us,
+                    seen: seen + 1,
+                    two_persons: terms.two_persons,
+                    unreleasable: None,
+                    left_out: 0,
+                    request: None,
+                    decision: None,
+                    release: None,
+                };
+                row.named(names);
+                row.state = step(&row, known.as_ref().map(|r| r.state), Step::Hold, actor, persons(&row))?;
+                row
+            }
+        };
+        // New, or read under other rules than before.
+        let action = if row.policy.is_empty() { "hold" } else { "reread" };
+        row.policy.clone_from(&terms.policy);
+        row.report = rows::stored(report);
+        row.unreleasable.clone_from(&found.unreleasable);
+        row.left_out = found.left_out;
+        row.write(database)?;
+        let files = keep(database, objects, found)?;
+        rows::replace_files(database, row.seq, &files)?;
+        rows::seen_by(database, row.seq, &actor.channel.to_string())?;
+        let verdict = row.report.verdict.name();
+        let after = row.after(Some(verdict));
+        audit::append(database, terms.now_us, actor, action, &row.sha256, &after)?;
+        Ok(row)
+    }
+
+    /// A release that counts no more ends, before anything else is done.
+    fn lapsed(&self, database: &Connection, mut row: Row, actor: &Actor, terms: &Terms) -> Done<Row> {
+        if row.state == State::Released
+            && let Some(why) = row.ended(terms)
+        {
+            let own = actor.by(Channel::Own);
+            row.state = step(&row, Some(row.state), Step::Lapse, &own, persons(&row, &own, terms))?;
+            row.release = None;
+            row.request = None;
+            row.write(database)?;
+            audit::append(database, terms.now_us, &own, "lapse", &row.sha256, &row.after(Some(&why)))?;
+        }
+        Ok(row)
+    }
+
+    /// Asks for a release. While it is asked for, who asked first stays the one who did.
+    ///
+    /// # Errors
+    /// [`QuarantineError`].
+    pub fn request(&self, id: &str, reason: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
+        let of = matches!(actor.channel, Channel::Model(_)).then_some(&actor.channel);
+        self.change(|database| {
+            let row = self.find(database, id, of)?;
+            let mut row = self.lapsed(database, row, actor, terms)?;
+            let before = row.state;
+            row.two_persons |= terms.two_persons;
+            row.state = step(&row, Some(before), Step::Request, actor, persons(&row, actor, terms))?;
+            if before == State::UnderReview && of.is_some() {
+                // A model that asks again has asked.
+                return Ok(row.item(rows::files(database, row.seq)?, terms));
+            }
+            if before != State::UnderReview {
+                row.request = Some(word(reason, actor, terms));
+            }
+            self.finish(database, row, Step::Request, Some(reason), actor, terms)
+        })
+    }
+
+    /// Lets it run: so often, until then, as it was read under the rules in force.
+    ///
+    /// # Errors
+    /// [`QuarantineError`].
+    pub fn release(
+        &self,
+        id: &str,
+        reason: &str,
+        (lasts, uses): (Duration, u32),
+        actor: &Actor,
+        terms: &Terms,
+    ) -> Done<Item> {
+        self.change(|database| {
+            let row = self.find(database, id, None)?;
+            let mut row = self.lapsed(database, row, actor, terms)?;
+            row.two_persons |= terms.two_persons;
+            row.state = step(&row, Some(row.state), Step::Release, actor, persons(&row, actor, terms))?;
+            if let Some(why) = row.unreleasable {
+                return Err(QuarantineError::Unreleasable { id: row.id, why });
+            }
+            let lasts = i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX);
+            row.decision = Some(word(reason, actor, terms));
+            row.release = Some(Release {
+                artifact: row.sha256.clone(),
+                policy: terms.policy.clone(),
+                expires_us: terms.now_us.saturating_add(lasts),
+                uses,
+            });
+            self.finish(database, row, Step::Release, Some(reason), actor, terms)
+        })
+    }
+
+    /// Says no. A release ends.
+    ///
+    /// # Errors
+    /// [`QuarantineError`].
+    pub fn reject(&self, id: &str, reason: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
+        self.change(|database| {
+            let row = self.find(database, id, None)?;
+            let mut row = self.lapsed(database, row, actor, terms)?;
+            row.state = step(&row, Some(row.state), Step::Reject, actor, persons(&row, actor, terms))?;
+            row.decision = Some(word(reason, actor, terms));
+            row.release = None;
+            self.finish(database, row, Step::Reject, Some(reason), actor, terms)
+        })
+    }
+
+    /// Takes the content of an item out; that it was here stays known.
+    ///
+    /// # Errors
+    /// [`QuarantineError`].
+    pub fn purge(&self, id: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
+        let item = self.change(|database| {
+            let row = self.find(database, id, None)?;
+            self.purge_row(database, row, "asked for", actor, terms)
+        })?;
+        self.sweep()?;
+        Ok(item)
+    }
+
+    /// The same with every item whose time is over.
+    ///
+    /// # Errors
+    /// [`QuarantineError`].
+    pub fn purge_expired(&self, actor: &Actor, terms: &Terms) -> Done<Vec<Item>> {
+        let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
+        let before = terms.now_us.saturating_sub(retention);
+        let purged = self.change(|database| {
+            let old = rows::all(database, None)?.into_iter().filter(|row| {
+                let counts = row.state == State::Released && row.ended(terms).is_none();
+                row.state != State::Purged && row.last_seen < before && !counts
+            });
+            old.map(|row| self.purge_row(database, row, "its time is over", actor, terms)).collect()
+        })?;
+        self.sweep()?;
+        Ok(purged)
+    }
+
+    /// What nobody cared for goes whenever something is held. It can wait: no error.
+    fn forget_expired(&self, terms: &Terms) {
+        let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
+        let old: rusqlite::Result<bool> = self.database.query_row(
+            "SELECT EXISTS (SELECT 1 FROM quarantine WHERE state <> 'purged' AND last_seen < ?1)",
+            [terms.now_us.saturating_sub(retention)],
+            |row| row.get(0),
+        );
+        if matches!(old, Ok(true))
+            && let Err(error) = self.purge_expired(&Actor::here(Channel::Own), terms)
+        {
+            tracing::warn!("the quarantine keeps what is older than its retention: {error}");
+        }
+    }
+
+    fn purge_row(
+        &self,
+        database: &Connection,
+        mut row: Row,
+        reason: &str,
+        actor: &Actor,
+        terms: &Terms,
+    ) -> Done<Item> {
+        row.state = step(&row, Some(row.state), Step::Purge, actor, persons(&row, actor, terms))?;
+        row.report.findings.clear();
+        row.report.coverage.parts.clear();
+        (row.release, row.request) = (None, None);
+        rows::replace_files(database, row.seq, &[])?;
+        self.finish(database, row, Step::Purge, Some(reason), actor, terms)
+    }
+
+    /// Takes out objects that nothing names any more.
+    fn sweep(&self) -> Done<()> {
+        let _turn = self.turn()?;
+        let known = rows::objects(&self.database)?;
+        self.objects()?.sweep(&known).map_err(io("what is kept no longer cannot be removed"))
+    }
+
+    fn finish(
+        &self,
+        database: &Connection,
+        mut row: Row,
+        step: Step,
+        reason: Option<&str>,
+        actor: &Actor,
+        terms: &Terms,
+    ) -> Done<Item> {
+        row.write(database)?;
+        audit::append(database, terms.now_us, actor, step.name(), &row.sha256, &row.after(reason))?;
+        Ok(row.item(rows::files(database, row.seq)?, terms))
+    }
+
+    /// Puts in a report of the kept files that was made under the rules in force. A release made under others ends.
+    pub(super) fn reread(&self, id: &str, report: &Report, actor: &Actor, terms: &Terms) -> Done<Item> {
+        self.change(|database| {
+            let row = self.find(database, id, None)?;
+            let mut row = self.lapsed(database, row, actor, terms)?;
+            row.policy.clone_from(&terms.policy);
+            let identity = std::mem::take(&mut row.report.artifact);
+            row.report = rows::stored(report);
+            row.report.artifact = identity;
+            row.write(database)?;
+            let verdict = row.report.verdict.name();
+            let own = actor.by(Channel::Own);
+            let after = row.after(Some(verdict));
+            audit::append(database, terms.now_us, &own, "reread", &row.sha256, &after)?;
+            Ok(row.item(rows::files(database, row.seq)?, terms))
+        })
+    }
+}
+
+fn persons(row: &Row, actor: &Actor, terms: &Terms) -> Persons {
+    Persons {
+        // Another configuration does not take back what stood when it was held or asked for.
+        two: row.two_persons || terms.two_persons,
+        requester: row.request.as_ref().map(|word| word.uid),
+        actor: actor.uid,
+    }
+}
+
+fn step(row: &Row, from: Option<State>, step: Step, actor: &Actor, persons: Persons) -> Done<State> {
+    next(from, step, &actor.channel, persons)
+        .map_err(|why| QuarantineError::Illegal { id: row.id.clone(), why })
+}
+
+fn word(reason: &str, actor: &Actor, terms: &Terms) -> Word {
+    Word {
+        by: actor.to_string(),
+        uid: actor.uid,
+        channel: actor.channel.to_string(),
+        reason: reason.to_owned(),
+        time: rfc3339(terms.now_us),
+    }
+}
+
+/// Keeps the files that asked for a look, as far as there is room.
+fn keep(database: &Connection, objects: &Objects, found: &Identified) -> Done<Vec<File>> {
+    // What a dead process left may be what the disk is full of.
+    objects.sweep_unfinished().map_err(io("a file cannot be kept"))?;
+    let mut kept = rows::kept_bytes(database)?;
+    let mut files = Vec::new();
+    for file in &found.files {
+        let why = match &file.bytes {
+            Err(why) => Some(why.clone()),
+            Ok(_) if kept + file.size > MOST_BYTES => {
+                Some(format!("the quarantine is full ({} MiB)", MOST_BYTES >> 20))
+            }
+            Ok(bytes) => {
+                objects.put(bytes).map_err(io("a file cannot be kept"))?;
+                kept += file.size;
+                None
+            }
+        };
+        files.push(File {
+            part: file.part.clone(),
+            language: rows::language_column(file.language),
+            sha256: file.sha256.clone(),
+            bytes: file.size,
+            why,
+        });
+    }
+    Ok(files)
+}
+
+fn fresh_id(database: &Connection) -> Done<String> {
+    loop {
+        let id = crate::live::random_hex(4)
+            .map_err(|e| io("an id cannot be made")(io::Error::other(e.to_string())))?;
+        if rows::by_id(database, &id)?.is_none() {
+            return Ok(id);
+        }
+    }
+}

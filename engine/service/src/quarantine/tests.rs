@@ -1,0 +1,302 @@
+//! The steps on a real state folder.
+
+use std::path::Path;
+
+use hotcell_guard::quarantine::{Illegal, State};
+use hotcell_guard::{Artifact, Language, Limits, Pack, scan};
+use rusqlite::Connection;
+
+use super::identity::identify;
+use super::steps::Judged;
+use super::*;
+use crate::actor::Actor;
+use crate::guard::Target;
+use crate::state::StateFolder;
+use hotcell_guard::quarantine::Channel;
+
+const HOSTILE: &str = "import shutil\nshutil.rmtree('/home')\n";
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn state(&self) -> std::path::PathBuf {
+        self.0.path().join("state")
+    }
+
+    fn open(&self) -> Quarantine {
+        Quarantine::open(StateFolder::open(&self.state()).unwrap()).unwrap()
+    }
+
+    fn sql(&self, text: &str) {
+        Connection::open(self.state().join("hotcell.db")).unwrap().execute_batch(text).unwrap();
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.open().verify(None).unwrap().problem
+    }
+}
+
+fn me() -> Actor {
+    Actor { uid: 1, name: "me".to_owned(), channel: Channel::Cli }
+}
+
+fn other() -> Actor {
+    Actor { uid: 2, name: "other".to_owned(), channel: Channel::Cli }
+}
+
+fn model() -> Actor {
+    Actor { uid: 1, name: "me".to_owned(), channel: Channel::Model("x".to_owned()) }
+}
+
+fn terms(now_us: i64) -> Terms {
+    Terms { two_persons: false, retention: RETENTION, policy: "p".to_owned(), now_us }
+}
+
+fn judge(quarantine: &Quarantine, text: &str, actor: &Actor, terms: &Terms) -> Judged {
+    let artifact = Artifact::new("x.py", text).run_as(Language::Python);
+    let report = scan(&Pack::builtin().unwrap(), &Limits::default(), &artifact);
+    let found = identify(&[Target::Source(artifact)], &report).unwrap();
+    quarantine.judge(&found, &report, actor, terms).unwrap()
+}
+
+fn hold(quarantine: &Quarantine, text: &str, actor: &Actor, terms: &Terms) -> Item {
+    match judge(quarantine, text, actor, terms) {
+        Judged::Held { item, .. } => item,
+        Judged::Released { item, .. } => panic!("released: {item:?}"),
+    }
+}
+
+fn runs(quarantine: &Quarantine, text: &str, terms: &Terms) -> bool {
+    matches!(judge(quarantine, text, &me(), terms), Judged::Released { .. })
+}
+
+#[test]
+fn an_artifact_is_one_item_however_often_it_is_refused() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let first = hold(&quarantine, HOSTILE, &me(), &terms(1));
+    assert_eq!((first.state, first.seen, first.id.len()), (State::Held, 1, 8));
+    assert_eq!(first.language.as_deref(), Some("python"));
+    assert_eq!(quarantine.content(&first.files[0].sha256).unwrap(), HOSTILE.as_bytes());
+    let again = hold(&quarantine, HOSTILE, &model(), &terms(2));
+    assert_eq!((&again.id, again.seen), (&first.id, 2));
+    assert_eq!(quarantine.audit(100).unwrap().total, 1, "nothing new was done");
+    let changed = hold(&quarantine, &format!("{HOSTILE} "), &me(), &terms(3));
+    assert_ne!(changed.id, first.id);
+    // A model sees what came by its channel.
+    let of = |actor: &Actor| quarantine.list(Some(&actor.channel), &terms(4)).unwrap().len();
+    assert_eq!((quarantine.list(None, &terms(4)).unwrap().len(), of(&model())), (2, 1));
+    assert!(quarantine.show(&changed.id, Some(&model().channel), &terms(4)).is_err());
+    assert_eq!(place.problem(), None);
+}
+
+#[test]
+fn a_release_is_of_one_artifact_one_policy_some_time_and_some_runs() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
+    let day = (RELEASE, 2);
+    quarantine.release(&id, "looked at it", day, &me(), &terms(10)).unwrap();
+    assert!(!runs(&quarantine, &format!("{HOSTILE}#"), &terms(11)), "one byte");
+    assert!(runs(&quarantine, HOSTILE, &terms(11)));
+    assert!(runs(&quarantine, HOSTILE, &terms(12)));
+    assert!(!runs(&quarantine, HOSTILE, &terms(13)), "used up");
+    quarantine.release(&id, "again", day, &me(), &terms(20)).unwrap();
+    let over = 20 + i64::try_from(RELEASE.as_micros()).unwrap();
+    assert_eq!(quarantine.show(&id, None, &terms(over - 1)).unwrap().state, State::Released);
+    let item = quarantine.show(&id, None, &terms(over)).unwrap();
+    assert_eq!((item.state, item.release.unwrap().ended.as_deref()), (State::Held, Some("it has expired")));
+    assert!(!runs(&quarantine, HOSTILE, &terms(over)), "expired");
+    quarantine.release(&id, "again", day, &me(), &terms(30)).unwrap();
+    assert!(!runs(&quarantine, HOSTILE, &Terms { policy: "q".to_owned(), ..terms(31) }), "other rules");
+    assert!(!runs(&quarantine, HOSTILE, &terms(32)), "and it is over then");
+    quarantine.release(&id, "again", day, &me(), &terms(40)).unwrap();
+    quarantine.reject(&id, "no", &me(), &terms(41)).unwrap();
+    assert!(!runs(&quarantine, HOSTILE, &terms(42)), "taken back");
+    assert_eq!(place.problem(), None);
+}
+
+#[test]
+fn the_same_bytes_in_another_language_are_another_item() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let of = |language| {
+        let artifact = Artifact::new("x", HOSTILE).run_as(language);
+        let report = scan(&Pack::builtin().unwrap(), &Limits::default(), &artifact);
+        let found = identify(&[Target::Source(artifact)], &report).unwrap();
+        quarantine.judge(&found, &report, &me(), &terms(1)).unwrap()
+    };
+    let Judged::Held { item, .. } = of(Language::Python) else { panic!() };
+    quarantine.release(&item.id, "as Python", (RELEASE, 1), &me(), &terms(2)).unwrap();
+    assert!(matches!(of(Language::Bash), Judged::Held { .. }));
+    assert!(matches!(of(Language::Python), Judged::Released { .. }));
+}
+
+#[test]
+fn who_may_do_what() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let id = hold(&quarantine, HOSTILE, &model(), &terms(1)).id;
+    let two = |now| Terms { two_persons: true, ..terms(now) };
+    let why = |done: Result<Item, QuarantineError>| match done {
+        Err(QuarantineError::Illegal { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    let release = |actor: &Actor, terms: &Terms| quarantine.release(&id, "r", (RELEASE, 1), actor, terms);
+    assert!(matches!(why(release(&model(), &terms(2))), Illegal::NotYours { .. }));
+    assert_eq!(why(release(&me(), &two(2))), Illegal::NotAsked);
+    // A model asks, for whom it works cannot answer, and asking again changes neither.
+    quarantine.request(&id, "please", &model(), &two(3)).unwrap();
+    quarantine.request(&id, "please please", &other(), &two(4)).unwrap();
+    assert_eq!(why(release(&me(), &two(5))), Illegal::SamePerson(1));
+    // Another configuration does not take it back.
+    assert_eq!(why(release(&me(), &terms(6))), Illegal::SamePerson(1));
+    assert_eq!(release(&other(), &two(7)).unwrap().state, State::Released);
+    quarantine.reject(&id, "after all not", &me(), &two(8)).unwrap();
+    assert!(matches!(why(quarantine.request(&id, "r", &model(), &two(9))), Illegal::NotFrom { .. }));
+    assert_eq!(place.problem(), None);
+}
+
+#[test]
+fn of_one_use_there_is_one() {
+    let place = Place::new();
+    let id = hold(&place.open(), HOSTILE, &me(), &terms(1)).id;
+    place.open().release(&id, "once", (RELEASE, 1), &me(), &terms(2)).unwrap();
+    let ran = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..6).map(|_| scope.spawn(|| runs(&place.open(), HOSTILE, &terms(3)))).collect();
+        all.into_iter().map(|run| run.join().unwrap()).filter(|ran| *ran).count()
+    });
+    assert_eq!(ran, 1);
+    assert_eq!(place.problem(), None);
+}
+
+#[test]
+fn what_nobody_cares_for_goes_and_leaves_a_trace() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let short = |now_us| Terms { retention: std::time::Duration::from_secs(1), ..terms(now_us) };
+    let old = hold(&quarantine, HOSTILE, &me(), &short(0));
+    let object = old.files[0].sha256.clone();
+    // The next one that is held takes it out.
+    let young = hold(&quarantine, &format!("{HOSTILE}#"), &me(), &short(2_000_000));
+    let item = quarantine.show(&old.id, None, &short(2_000_000)).unwrap();
+    assert_eq!((item.state, item.findings.len(), item.files.len()), (State::Purged, 0, 0));
+    assert!(quarantine.content(&object).is_err());
+    assert!(quarantine.content(&young.files[0].sha256).is_ok());
+    assert!(quarantine.release(&old.id, "r", (RELEASE, 1), &me(), &short(2_000_001)).is_err());
+    // Refused again, it is the same item.
+    let back = hold(&quarantine, HOSTILE, &me(), &short(2_000_002));
+    assert_eq!((back.id, back.state, back.seen), (old.id, State::Held, 2));
+    assert!(quarantine.content(&object).is_ok());
+    assert_eq!(place.problem(), None);
+}
+
+#[test]
+fn what_was_done_past_the_log_is_found() {
+    let begun = || {
+        let place = Place::new();
+        let quarantine = place.open();
+        let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
+        quarantine.request(&id, "please", &me(), &terms(2)).unwrap();
+        quarantine.release(&id, "yes", (RELEASE, 1), &me(), &terms(3)).unwrap();
+        assert_eq!(place.problem(), None);
+        place
+    };
+    let off = "DROP TRIGGER audit_no_update; DROP TRIGGER audit_no_delete;";
+    let on = "CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit BEGIN SELECT 1; END;
+              CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit BEGIN SELECT 1; END;";
+    for (sql, word) in [
+        ("UPDATE audit SET actor = '7 (nobody)' WHERE seq = 3", "entry 3 was changed"),
+        ("DELETE FROM audit WHERE seq = 2", "entry 2 is missing"),
+        ("DELETE FROM audit WHERE seq = 3", "was its end"),
+        ("UPDATE audit SET seq = 9 WHERE seq = 3", "entry 3 is missing"),
+        ("UPDATE quarantine SET release_uses = 1000", "changed past the log"),
+        ("UPDATE quarantine SET state = 'held', release_uses = NULL", "changed past the log"),
+        ("PRAGMA foreign_keys = OFF; DELETE FROM quarantine", "is gone"),
+    ] {
+        let place = begun();
+        place.sql(&format!("{off} {sql}; {on}"));
+        let problem = place.problem().unwrap_or_default();
+        assert!(problem.contains(word), "{sql}: {problem}");
+    }
+    let place = begun();
+    place.sql(off);
+    assert!(place.problem().unwrap().contains("triggers"));
+    for (file, word) in [(None, "is gone"), (Some("3 00ff\n"), "made anew"), (Some("x"), "cannot be read")] {
+        let place = begun();
+        let head = place.state().join("audit.head");
+        std::fs::remove_file(&head).unwrap();
+        if let Some(text) = file {
+            std::fs::write(&head, text).unwrap();
+        }
+        assert!(place.problem().unwrap().contains(word));
+    }
+    // A process that is killed between a step and the file leaves the file behind the log: no mistake.
+    let place = begun();
+    let before = std::fs::read(place.state().join("audit.head")).unwrap();
+    place.open().reject(&place.open().list(None, &terms(4)).unwrap()[0].id, "no", &me(), &terms(4)).unwrap();
+    std::fs::write(place.state().join("audit.head"), before).unwrap();
+    assert_eq!(place.problem(), None);
+    // Through SQL as it is, nothing can be changed.
+    let place = begun();
+    let database = Connection::open(place.state().join("hotcell.db")).unwrap();
+    for sql in ["UPDATE audit SET actor = ''", "DELETE FROM audit"] {
+        assert!(database.execute_batch(sql).unwrap_err().to_string().contains("only added to"));
+    }
+    // A log that was made anew is found by who noted its end.
+    let noted = place.open().verify(None).unwrap().head.unwrap().hash;
+    assert_eq!(place.open().verify(Some(&noted)).unwrap().problem, None);
+    assert!(begun().open().verify(Some(&noted)).unwrap().problem.is_some());
+}
+
+#[test]
+fn ids_are_short_and_mistakes_name_the_nearest() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let error = quarantine.show("ab", None, &terms(1)).unwrap_err().to_string();
+    assert!(error.contains("nothing is held"), "{error}");
+    let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
+    assert_eq!(quarantine.show(&id[..3], None, &terms(1)).unwrap().id, id);
+    assert_eq!(quarantine.show(&id.to_uppercase(), None, &terms(1)).unwrap().id, id);
+    let mut wrong = id.clone();
+    wrong.replace_range(7.., if id.ends_with('0') { "1" } else { "0" });
+    for wrong in [&wrong, "", "%", "'; --", &"é".repeat(2000)] {
+        let error = quarantine.show(wrong, None, &terms(1)).unwrap_err().to_string();
+        assert!(error.contains(&format!("did you mean {id}")), "{error}");
+    }
+}
+
+#[test]
+fn a_database_of_the_first_form_gets_the_tables() {
+    let place = Place::new();
+    let folder = StateFolder::open(&place.state()).unwrap();
+    let database = Connection::open(folder.database()).unwrap();
+    database.execute_batch(include_str!("../database/runs.sql")).unwrap();
+    database
+        .execute_batch("INSERT INTO runs VALUES (1, 'aa', 0, '[]', '\"exited\"', 0, '{}', '{}')")
+        .unwrap();
+    database.pragma_update(None, "user_version", 1).unwrap();
+    drop(database);
+    assert!(Quarantine::open_to_read(folder).unwrap().is_none());
+    assert!(Path::new(&place.state()).join("hotcell.db").exists());
+    hold(&place.open(), HOSTILE, &me(), &terms(1));
+    let history = crate::History::open(&StateFolder::open(&place.state()).unwrap()).unwrap();
+    assert_eq!(history.list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_disk_that_is_full_holds_nothing_half() {
+    // A file where the folder of objects should be is as good as a full disk, and needs no mount.
+    let place = Place::new();
+    let quarantine = place.open();
+    std::fs::write(place.state().join("objects"), "").unwrap();
+    let artifact = Artifact::new("x.py", HOSTILE);
+    let report = scan(&Pack::builtin().unwrap(), &Limits::default(), &artifact);
+    let found = identify(&[Target::Source(artifact)], &report).unwrap();
+    assert!(quarantine.judge(&found, &report, &me(), &terms(1)).is_err());
+    assert_eq!((quarantine.list(None, &terms(1)).unwrap().len(), place.problem()), (0, None));
+}
