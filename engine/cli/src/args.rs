@@ -417,6 +417,8 @@ pub struct TestArgs {
     #[arg(long)]
     pub github: bool,
     #[command(flatten)]
+    pub keep: KeepArgs,
+    #[command(flatten)]
     pub sandbox: SandboxArgs,
 }
 

@@ -63,7 +63,10 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             prepared.sign(&mut done.outcome);
             let (changed, outcome) = (done.changed.take(), &mut done.outcome);
             match (prepared.before, &mut kept) {
-                (Some(before), None) => runtime.block_on(before.collect(changed, outcome)),
+                (Some(before), None) => {
+                    let success = outcome.success();
+                    runtime.block_on(before.collect(changed, outcome, success));
+                }
                 (Some(before), Some(kept)) => {
                     if let Err(error) = runtime.block_on(before.collect_into(kept, changed, outcome)) {
                         notes::say(format!("the workspace is as it was before: {error}"));

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_service::changes::Keep;
 use hotcell_service::history::Stored;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
@@ -16,7 +17,8 @@ use crate::args::{Common, TestArgs};
 use crate::progress::Show;
 use crate::test_text::{Style, headline, page};
 use crate::{
-    configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text, state, usage,
+    changes_text, configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text,
+    state, usage,
 };
 
 /// Runs the command; its exit status.
@@ -37,10 +39,11 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         }
         Err(answered) => *answered,
     };
-    let code = answer(common, args, &report);
+    let mut code = answer(common, args, &report);
     // Who no longer reads the output has left: nothing more to say.
     if code != exit::UNHEARD {
         scan_text::frames_of(&report.outcome, &[&args.project], common);
+        code = changes_text::show(&report.outcome, common).unwrap_or(code);
         notes::after_run(&report.outcome, &stored.id, common);
     }
     run::remember_or_warn(&choice, &stored, &report.outcome);
@@ -67,12 +70,27 @@ fn begin(common: &Common, args: &TestArgs) -> Result<Begun, ErrorReport> {
         selection: Selection { filter: args.filter.clone(), fail_fast: args.fail_fast, jobs: None },
         repeat: args.repeat,
         settings: args.sandbox.settings(&cwd),
+        keep: keep(args)?,
     };
     match request.prepare(&configuration, Surroundings::of_this_process()) {
         Ok(prepared) => Ok((Ok(prepared), choice)),
         Err(Unready::Answered(report)) => Ok((Err(report), choice)),
         Err(Unready::Wrong(report)) => Err(report),
     }
+}
+
+/// What becomes of the changes: with several runs there is no one of them to take over.
+fn keep(args: &TestArgs) -> Result<Keep, ErrorReport> {
+    let keep = args.keep.keep(true)?;
+    if keep != Keep::default() && args.repeat > 1 {
+        return Err(ErrorReport::new(
+            Code::Usage,
+            "--diff and --commit are for one run, and --repeat asks for several",
+        )
+        .field("--repeat")
+        .hint("take one of them out"));
+    }
+    Ok(keep)
 }
 
 /// A file that cannot be written is found out before the tests run.

@@ -53,10 +53,10 @@ impl Before {
         Some(Self { original, layers: policy.job.layers.clone(), since, ignored, keep })
     }
 
-    /// Tells in the outcome what was changed, and does with it what was asked for. What fails is told there too.
-    pub async fn collect(self, changed: Option<Changed>, outcome: &mut Outcome) {
+    /// Tells in the outcome what was changed, and does with it what was asked for: a commit only after `success`. What
+    /// fails is told there too.
+    pub async fn collect(self, changed: Option<Changed>, outcome: &mut Outcome, success: bool) {
         let Some(mut changed) = changed else { return };
-        let success = outcome.success();
         let collected = match changed.settle().await {
             Ok(()) => tokio::task::spawn_blocking(move || self.read(&changed, success))
                 .await

@@ -10,7 +10,7 @@ use hotcell_testing::framework::{self, Command, Framework};
 use hotcell_testing::repeat::Repeats;
 use hotcell_testing::{Cancel, Progress, ProjectFolder, Selection, Session, TestReport, Verdict};
 
-use crate::changes::Keep;
+use crate::changes::{Before, Keep};
 use crate::config::{Configuration, Settings};
 use crate::guard::Passed;
 use crate::report::{Code, ErrorReport};
@@ -29,6 +29,8 @@ pub struct TestRequest {
     pub repeat: u32,
     /// Limits, profile and the like; they go before what is configured.
     pub settings: Settings,
+    /// What becomes of the changes in the project.
+    pub keep: Keep,
 }
 
 /// Why tests did not begin.
@@ -47,6 +49,7 @@ pub struct PreparedTest {
     command: Command,
     policy: Policy,
     repeat: u32,
+    before: Option<Before>,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<std::ffi::OsString>,
     /// What the guard says of the project; `None` when it was not asked.
@@ -88,7 +91,7 @@ impl TestRequest {
             .map_err(|e| Unready::Wrong(ErrorReport::new(Code::InvalidValue, e.to_string())))?;
         let request = RunRequest {
             layers: Vec::new(),
-            keep: Keep::default(),
+            keep: self.keep,
             what: What::Program(command.argv.clone()),
             workspace: Some(self.project.clone()),
             settings: self.settings.clone(),
@@ -100,11 +103,12 @@ impl TestRequest {
         let prepared = request
             .prepare(merged, around)
             .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
+        let before = prepared.before.clone();
         let (mut policy, unset, scan) = prepared.into_parts();
         if policy.shape.confinement == Confinement::LandlockOnly {
             seen_from_the_project(&mut policy);
         }
-        Ok(PreparedTest { framework, command, policy, repeat: self.repeat.max(1), unset, scan })
+        Ok(PreparedTest { framework, command, policy, repeat: self.repeat.max(1), before, unset, scan })
     }
 }
 
@@ -120,18 +124,23 @@ impl PreparedTest {
         let mut repeats = Repeats::default();
         for number in 1..=self.repeat {
             let session = Session::new(self.framework, self.command.clone(), self.policy.clone());
-            let mut report = match session {
+            let (mut report, changed) = match session {
                 Ok(session) => {
-                    session.cancelled_by(cancel).run(engine, &mut |what| progress(number, what)).await
+                    let progress = &mut |what: Progress<'_>| progress(number, what);
+                    session.cancelled_by(cancel).run_and_keep(engine, progress).await
                 }
                 Err(e) => {
                     let why = format!(
                         "hotcell's own files for the run cannot be written: {e}; make room in TMPDIR"
                     );
                     let outcome = Outcome::without_a_run(Cause::Refused, why);
-                    TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)
+                    (TestReport::without_a_run(self.framework.name(), Vec::new(), outcome), None)
                 }
             };
+            if let Some(before) = self.before.clone() {
+                let passed = report.verdict == Verdict::Passed;
+                before.collect(changed, &mut report.outcome, passed).await;
+            }
             crate::request::sign(self.scan.as_ref(), &mut report.outcome);
             // What could not begin will not begin the next time either.
             let last = report.verdict > Verdict::Limit;

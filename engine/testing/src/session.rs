@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hotcell_sandbox::home::{CollectError, Home};
 use hotcell_sandbox::outcome::LayerState;
 use hotcell_sandbox::running::Finished;
-use hotcell_sandbox::{Bytes, Cause, Chunk, Engine, Outcome, Policy, temporary};
+use hotcell_sandbox::{Bytes, Cause, Changed, Chunk, Engine, Outcome, Policy, temporary};
 use tokio::sync::Notify;
 
 use crate::case::ReportError;
@@ -94,9 +94,18 @@ impl Session {
 
     /// Runs it to its end. `progress` is called as things happen; it must not wait for anything.
     pub async fn run(self, engine: &Engine, progress: &mut (dyn FnMut(Progress<'_>) + Send)) -> TestReport {
+        self.run_and_keep(engine, progress).await.0
+    }
+
+    /// The same, and gives what the tests changed in the project.
+    pub async fn run_and_keep(
+        self,
+        engine: &Engine,
+        progress: &mut (dyn FnMut(Progress<'_>) + Send),
+    ) -> (TestReport, Option<Changed>) {
         let mut live = LiveLog::default();
         let finished = self.follow(engine, &mut live, progress).await;
-        let Finished { outcome, home, .. } = finished;
+        let Finished { outcome, home, changed } = finished;
         let report = home
             .as_ref()
             .map_or(Err(ReportError::Missing), |home| self.collect(home))
@@ -108,7 +117,7 @@ impl Session {
         let mut judged = judge(self.framework, asked, report, &live, &outcome);
         self.add_sources(&mut judged.cases);
         let runtime = live.runtime.unwrap_or_default();
-        TestReport {
+        let report = TestReport {
             schema: SCHEMA.to_owned(),
             framework: self.framework.name().to_owned(),
             framework_version: runtime.version,
@@ -126,7 +135,8 @@ impl Session {
             repeats: None,
             flaky: None,
             outcome,
-        }
+        };
+        (report, changed)
     }
 
     async fn follow(

@@ -336,3 +336,25 @@ fn what_a_run_left_in_a_workspace_is_read_before_the_next() {
         run("ls").code(0).prints("a.txt\nd\ngone\n");
     });
 }
+
+#[test]
+fn tests_that_pass_may_keep_what_they_wrote() {
+    everyone(|user| {
+        let folder = user.make_folder("work/q");
+        let case = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        \
+                    open('snapshot.txt', 'w').write('new\\n')\n        self.assertTrue(OK)\n";
+        let run = |ok: &str, options: &[&str]| {
+            user.write("work/q/test_it.py", case.replace("OK", ok));
+            user.hotcell(["test", "q", "--toolchain", "/usr", "--env", "PYTHONDONTWRITEBYTECODE=1"])
+                .words(options)
+                .end()
+        };
+        let diff = run("True", &["--diff"]);
+        assert!(diff.code(0).text().contains("+++ b/snapshot.txt"), "{diff:?}");
+        run("False", &["--commit"]).code(1);
+        assert!(!folder.join("snapshot.txt").exists());
+        run("True", &["--commit"]).code(0).says("taken over: 1 path");
+        assert_eq!(std::fs::read_to_string(folder.join("snapshot.txt")).expect("taken over"), "new\n");
+        run("True", &["--commit", "--repeat", "2"]).code(125).says_one_line("--repeat");
+    });
+}

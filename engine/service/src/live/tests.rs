@@ -58,6 +58,7 @@ impl TestsRequest {
             selection: Selection { filter: self.filter, ..Selection::default() },
             repeat: 1,
             settings: Settings { limits: self.limits.as_settings(live)?, ..Settings::default() },
+            keep: Keep::default(),
         };
         let prepared = request.prepare(&live.configuration_of(caller), surroundings(Some(&self.workspace)));
         let workspace = self.workspace;
