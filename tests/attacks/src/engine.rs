@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 pub use hotcell_sandbox::Layer;
 use hotcell_sandbox::danger::WeakensTheSandbox;
-use hotcell_sandbox::{Bytes, Cause, Confinement, Engine, Limits, Network, Outcome, Policy};
+use hotcell_sandbox::{Bytes, Cause, Confinement, Engine, Finished, Limits, Network, Outcome, Policy};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::run::{Ending, Run, Setting};
@@ -64,6 +64,19 @@ pub fn outcome(policy: &Policy) -> std::io::Result<Outcome> {
         Engine::shared().settle(TEARDOWN).await;
         outcome
     })
+}
+
+/// The same, with what the run left.
+///
+/// # Errors
+/// When no runtime can be made, or nothing began.
+pub fn finished(policy: &Policy) -> std::io::Result<Finished> {
+    block_on(async {
+        let running = hotcell_sandbox::spawn(policy).await.map_err(|e| std::io::Error::other(e.message))?;
+        let finished = running.finish().await;
+        Engine::shared().settle(TEARDOWN).await;
+        Ok(finished)
+    })?
 }
 
 /// Waits for something of the engine.

@@ -1,5 +1,6 @@
 //! Rows that no exit code can answer: they look at the outcome, or at the host, around one run or many.
 
+mod commits;
 mod deaths;
 mod leaks;
 mod memory;
@@ -64,9 +65,13 @@ pub const ALL: &[Special] = &[
     special("a010_parent_swapped_while_it_is_bound", sources::swapped),
     special("a012_nul_is_refused_and_never_cuts", sources::nul),
     special("a015_nothing_is_committed_to_a_workspace", workspaces::uncommitted),
+    special("a015_links_and_devices_committed", commits::planted),
     special("a016_links_and_pipes_of_a_workspace", workspaces::links_and_pipes),
+    special("a016_links_and_pipes_copied_out", commits::copied_out),
     special("a017_file_swapped_while_it_is_copied", workspaces::swapped_while_copied),
+    special("a017_folder_swapped_while_it_is_committed", commits::swapped_while_committed),
     special("a021_protected_names_made_later", workspaces::later_names),
+    special("a021_protected_names_committed", commits::names),
     special("a022_no_ghost_mountpoint_is_left", sources::ghosts),
     special("a023_folder_within_a_folder", workspaces::nested_grants),
     special("a029_owner_of_what_was_written", workspaces::owners),

@@ -1,5 +1,5 @@
-//! Workspaces and folders for writing: what hostile content does to the host, during a run and after it. Collecting and
-//! committing changes are to come; what a run leaves in place is looked at here.
+//! Workspaces and folders for writing: what hostile content does to the host, during a run and after it. What is taken over
+//! is in `commits.rs`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -16,9 +16,9 @@ use super::{Place, Said, check, good, io_error, printed, run, shell};
 use crate::decoys::SECRET;
 use crate::engine;
 
-const BOTH: [Confinement; 2] = [Confinement::Namespaces, Confinement::LandlockOnly];
+pub(super) const BOTH: [Confinement; 2] = [Confinement::Namespaces, Confinement::LandlockOnly];
 
-fn confined(mut policy: Policy, confinement: Confinement) -> Policy {
+pub(super) fn confined(mut policy: Policy, confinement: Confinement) -> Policy {
     policy.shape.confinement = confinement;
     policy
 }
@@ -43,10 +43,10 @@ fn snapshot(folder: &Path) -> Vec<(PathBuf, u32, u32, Vec<u8>)> {
 }
 
 /// What must not be carried out of a workspace.
-const PLANT: &str = "ln -s /etc/shadow link; ln -s / root; mkfifo pipe; cp /bin/sh suid; chmod 6777 suid; mknod device c 1 3; \
+pub(super) const PLANT: &str = "ln -s /etc/shadow link; ln -s / root; mkfifo pipe; cp /bin/sh suid; chmod 6777 suid; mknod device c 1 3; \
     echo changed > kept; ln kept hard; rm -r folder; ln -s ../.. folder; echo done";
 /// Names that a tool of the host would follow, made where they did not exist.
-const NAMES: &str = "mkdir -p .git/hooks .vscode; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; \
+pub(super) const NAMES: &str = "mkdir -p .git/hooks .vscode; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; \
     echo evil > .mcp.json; echo evil > .vscode/tasks.json; echo evil > .envrc; echo done";
 
 pub(super) fn uncommitted(place: &Place<'_>) -> Result<Said, String> {
