@@ -17,6 +17,7 @@ mod stats;
 mod steps;
 mod suite;
 mod throughput;
+mod workspace;
 
 use std::path::PathBuf;
 
@@ -64,6 +65,8 @@ enum Part {
     Suite,
     /// The guard's reading, by itself and beside Bandit.
     Guard,
+    /// Copy-on-write workspaces.
+    Workspace,
     /// Calls through the MCP server.
     Mcp,
     /// Where the time of a start goes.
@@ -101,6 +104,9 @@ async fn main() -> Result<()> {
     if wanted(Part::Guard) {
         guard::measure(&options, &mut report)?;
         bandit::measure(&options, &mut report)?;
+    }
+    if wanted(Part::Workspace) {
+        workspace::measure(&options, &mut report).await?;
     }
     if wanted(Part::Mcp) {
         mcp::measure(&options, &mut report).await?;
