@@ -354,16 +354,15 @@ pub struct RunArgs {
 
 /// What becomes of the changes in a workspace.
 #[derive(Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "What it changed")]
 pub struct KeepArgs {
     /// Print what it changed in the workspace
-    #[arg(long)]
+    #[arg(long, help_heading = "What it changed")]
     pub diff: bool,
     /// Take the changes over into DIR when it ends with 0
-    #[arg(long)]
+    #[arg(long, help_heading = "What it changed")]
     pub commit: bool,
-    /// With --commit: also files that your other tools run or believe (.git/hooks, .vscode …)
-    #[arg(long)]
+    /// With --commit: also what other tools run (.git/hooks, .vscode …)
+    #[arg(long, help_heading = "What it changed")]
     pub allow_protected: bool,
 }
 
@@ -624,9 +623,19 @@ mod tests {
     fn help_fits_a_screen() {
         let mut command = Cli::command();
         command.build();
-        for name in
-            ["run", "test", "scan", "quarantine", "audit", "mcp", "doctor", "runs", "schema", "completions"]
-        {
+        for name in [
+            "run",
+            "test",
+            "scan",
+            "workspace",
+            "quarantine",
+            "audit",
+            "mcp",
+            "doctor",
+            "runs",
+            "schema",
+            "completions",
+        ] {
             let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");
