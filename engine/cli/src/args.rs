@@ -94,7 +94,7 @@ pub enum Command {
     },
     /// Print the JSON Schema of an output
     Schema {
-        /// outcome, test_report, scan, quarantine, audit, runs, workspace, workspaces, doctor or error
+        /// Its name: outcome, test_report, scan … (a wrong one lists them)
         name: String,
     },
     /// Let agents save, run and test code here: an MCP server
@@ -356,13 +356,13 @@ pub struct RunArgs {
 #[derive(Args, Clone, Copy, Debug)]
 pub struct KeepArgs {
     /// Print what it changed in the workspace
-    #[arg(long, help_heading = "What it changed")]
+    #[arg(long)]
     pub diff: bool,
-    /// Take the changes over into DIR when it ends with 0
-    #[arg(long, help_heading = "What it changed")]
+    /// Take it over into DIR when it ends with 0 (--allow-protected: all of it)
+    #[arg(long)]
     pub commit: bool,
     /// With --commit: also what other tools run (.git/hooks, .vscode …)
-    #[arg(long, help_heading = "What it changed")]
+    #[arg(long, hide = true)]
     pub allow_protected: bool,
 }
 
@@ -390,8 +390,7 @@ impl KeepArgs {
 /// `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit status: 0 all passed; 1 some failed; 2 no tests, or the report is missing or contradicts the\n\
-                  exit code; 3 quarantined; 124 a limit ended it; 125 refused, or no framework; 130 interrupted."
+    after_help = "Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
 )]
 pub struct TestArgs {
     /// The project; it is mounted copy-on-write and never written
