@@ -517,6 +517,7 @@ impl SandboxArgs {
             toolchains: self.toolchain.iter().map(|t| cwd.join(t)).collect(),
             guard: self.guard,
             rules: self.rules.as_ref().map(|r| cwd.join(r)),
+            rules_digest: None,
             quarantine: QuarantineSettings::default(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hotcell_guard::{Artifact, Held, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
-use hotcell_service::guard::Target;
+use hotcell_service::guard::{RulesDigest, Target};
 use hotcell_service::quarantine::Office;
 use hotcell_service::reader::Rules;
 use hotcell_service::reading::{Reading, Scan};
@@ -66,6 +66,9 @@ fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorRep
 fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     let office = office(common, args)?;
     let reading = if args.no_cache { Reading::default() } else { configuration(common, None)?.reading };
+    if !office.rules().is_empty() {
+        tracing::info!("rules_digest of the rules of your own: {}", RulesDigest::of(office.rules()));
+    }
     let confinements = [Confinement::Namespaces, Confinement::LandlockOnly];
     let mut scan = reading.begin(office.rules().clone(), &confinements);
     let limits = Limits::default();

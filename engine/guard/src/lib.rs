@@ -30,6 +30,7 @@ mod score;
 mod shell;
 mod spelled;
 mod sql;
+mod structure;
 mod transforms;
 mod tree;
 mod value;

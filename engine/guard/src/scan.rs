@@ -295,14 +295,25 @@ impl<'p> Cx<'p> {
 
     fn read(&mut self, language: Language, text: &str) -> PartState {
         crate::hidden::read(self, language, text);
-        match language {
+        let state = match language {
             Language::Python => crate::python::read(self, text),
             Language::Bash => crate::shell::read(self, text),
             Language::JavaScript | Language::TypeScript => crate::javascript::read(self, language, text),
             Language::Sql => crate::sql::read(self, text),
             Language::Text => crate::hidden::prose(self, text),
             _ => crate::tree::read(self, language, text),
-        }
+        };
+        crate::structure::read(self, language, text, state)
+    }
+
+    /// The path of the part that is being read.
+    pub(crate) fn path(&self) -> String {
+        self.parts.get(self.place.part).map(|part| part.path.clone()).unwrap_or_default()
+    }
+
+    /// Tells of a match on the tree.
+    pub(crate) fn structural(&mut self, rule: usize, span: (usize, usize)) {
+        self.hit(rule, span, &[]);
     }
 
     /// Records a part that is not read as a program.

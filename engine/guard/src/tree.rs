@@ -10,6 +10,7 @@ use crate::rules::{Call, Language, TextKind};
 use crate::scan::Cx;
 use crate::value::{Origin, Value, concat};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser};
@@ -33,13 +34,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         Language::PowerShell => tree_sitter_powershell::LANGUAGE,
         _ => return PartState::BytesOnly,
     };
-    // What a compiler does before it reads words.
-    let spliced = match language {
-        Language::C | Language::Cpp if source.contains("\\\n") => Some(source.replace("\\\n", "")),
-        Language::Java if source.contains("\\u00") => Some(unicode_escapes(source)),
-        _ => None,
-    };
-    let text = spliced.as_deref().unwrap_or(source);
+    let text = &*as_compiled(language, source);
     let mut parser = Parser::new();
     let parsed = parser.set_language(&grammar.into()).ok().and_then(|()| parsed(cx, &mut parser, text));
     let Some(parsed) = parsed else {
@@ -61,6 +56,15 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         return PartState::Recovered;
     }
     PartState::Parsed
+}
+
+/// What a compiler does before it reads words.
+pub(crate) fn as_compiled(language: Language, source: &str) -> Cow<'_, str> {
+    match language {
+        Language::C | Language::Cpp if source.contains("\\\n") => source.replace("\\\n", "").into(),
+        Language::Java if source.contains("\\u00") => unicode_escapes(source).into(),
+        _ => source.into(),
+    }
 }
 
 /// Parses until the time is over: some texts cost a parser that tries several readings at once far more than their length.

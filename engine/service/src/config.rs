@@ -21,7 +21,7 @@ use hotcell_sandbox::profile::{
 use hotcell_sandbox::{Layer, Limits};
 use serde::Deserialize;
 
-use crate::guard::{Guard, Mode};
+use crate::guard::{Guard, Mode, RulesDigest};
 use crate::quarantine::{Keep, RETENTION};
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
@@ -64,6 +64,8 @@ pub struct Settings {
     pub guard: Option<Mode>,
     /// A folder with rules of the user's own.
     pub rules: Option<PathBuf>,
+    /// The digest that the rules of the user's own have to have.
+    pub rules_digest: Option<RulesDigest>,
     /// How what is refused is held.
     pub quarantine: QuarantineSettings,
 }
@@ -106,6 +108,7 @@ struct Written {
     toolchains: Vec<PathBuf>,
     guard: Option<Mode>,
     rules: Option<PathBuf>,
+    rules_digest: Option<RulesDigest>,
     quarantine: QuarantineSettings,
 }
 
@@ -123,6 +126,7 @@ const KEYS: &[Key] = &[
     Key::value("toolchains"),
     Key::value("guard"),
     Key::value("rules"),
+    Key::value("rules_digest"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
 ];
 
@@ -157,6 +161,7 @@ impl Settings {
             toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
             guard: written.guard,
             rules: written.rules.map(|p| base.join(p)),
+            rules_digest: written.rules_digest,
             quarantine: written.quarantine,
         })
     }
@@ -215,6 +220,7 @@ impl Settings {
                 "CPUS" => parsed!(limits.cpus),
                 "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
                 "RULES" => settings.rules = Some(cwd.join(&value)),
+                "RULES_DIGEST" => settings.rules_digest = Some(text()?.parse().map_err(bad)?),
                 _ => {
                     let near = nearest(key, VARIABLES).unwrap_or("PROFILE");
                     return Err(ErrorReport::new(
@@ -231,7 +237,7 @@ impl Settings {
 }
 
 /// The variables that are read, without their prefix.
-const VARIABLES: [&str; 17] = [
+const VARIABLES: [&str; 18] = [
     "PROFILE",
     "STATE",
     "CONFIG",
@@ -249,6 +255,7 @@ const VARIABLES: [&str; 17] = [
     "CPUS",
     "GUARD",
     "RULES",
+    "RULES_DIGEST",
 ];
 
 fn network_name(text: &str) -> Option<NetworkName> {
@@ -464,6 +471,7 @@ pub fn merge(
     let guard = Guard {
         mode: trusted.iter().find_map(|s| s.guard).unwrap_or_default(),
         rules: trusted.iter().find_map(|s| s.rules.clone()),
+        digest: trusted.iter().find_map(|s| s.rules_digest.clone()),
         keep: None,
         reading: Reading::default(),
     };
@@ -505,6 +513,9 @@ fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) 
     }
     if let Some(rules) = &settings.rules {
         return Err(never("rules", rules.display().to_string()));
+    }
+    if let Some(digest) = &settings.rules_digest {
+        return Err(never("rules_digest", digest.to_string()));
     }
     if let Some(retention) = settings.quarantine.retention {
         return Err(never("quarantine.retention", hotcell_sandbox::units::format_duration(retention)));
@@ -705,6 +716,15 @@ mod tests {
             ("proc = \"own_processes\"", "proc = \"masked\"", "proc"),
             ("", "profile = \"landlock-only\"", "profile"),
             ("", "state = \"/tmp\"", "state"),
+            ("", "rules = \"/tmp\"", "rules"),
+            (
+                "",
+                concat!(
+                    "rules_digest = \"0123456789abcdef0123456789abcdef",
+                    "0123456789abcdef0123456789abcdef\""
+                ),
+                "rules_digest",
+            ),
             ("", "[quarantine]\nretention = \"1h\"", "quarantine.retention"),
             (
                 "[quarantine]\ntwo_persons = true",
@@ -766,6 +786,7 @@ mod tests {
             ("HOTCELL_REQUIRE", "landlok", "landlock"),
             ("HOTCELL_NETWORK", "all", "none or off"),
             ("HOTCELL_PROCESSES", "-1", "HOTCELL_PROCESSES"),
+            ("HOTCELL_RULES_DIGEST", "beef", "64 hexadecimal digits"),
         ] {
             let report = read(name, value).unwrap_err();
             assert_eq!((report.code, report.field.as_deref()), (Code::Configuration, Some(name)));

@@ -3,6 +3,7 @@
 //! The guard is triage: the sandbox is what holds. It refuses what is dangerous on the face of it, and what could not
 //! be read, and leaves the report in the outcome.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -11,6 +12,7 @@ use hotcell_sandbox::Confinement;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use crate::quarantine::Keep;
 use crate::reader::Rules;
@@ -64,6 +66,8 @@ pub struct Guard {
     pub mode: Mode,
     /// A folder with rules of the user's own.
     pub rules: Option<PathBuf>,
+    /// The digest that these have to have.
+    pub digest: Option<RulesDigest>,
     /// Where what is refused is held. Without it, it is only refused.
     pub keep: Option<Keep>,
     /// What is kept between readings.
@@ -112,7 +116,8 @@ impl Guard {
             return Ok(None);
         }
         let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
-        let rules = rules(self.rules.as_deref()).map_err(|report| refused(report.message))?;
+        let rules = rules(self.rules.as_deref(), self.digest.as_ref())
+            .map_err(|report| refused(report.to_string()))?;
         let mut scan = self.reading.begin(rules, &[confinement]);
         let limits = Limits::default();
         let mut reports = Vec::new();
@@ -138,12 +143,72 @@ impl Guard {
     }
 }
 
+/// What a folder of rules is pinned by: sha256 over the names and texts of its rule files in the order of their names, each
+/// preceded by its length in bytes (64 bits, the lowest byte first); in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesDigest(String);
+
+impl RulesDigest {
+    /// Of these rules. Where their folder lies does not count.
+    #[must_use]
+    pub fn of(rules: &Rules) -> Self {
+        let mut hash = Sha256::new();
+        for field in rules.iter().flat_map(|(name, text)| [name.rsplit('/').next().unwrap_or(name), text]) {
+            hash.update((field.len() as u64).to_le_bytes());
+            hash.update(field);
+        }
+        Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+impl fmt::Display for RulesDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for RulesDigest {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Ok(Self(text.to_ascii_lowercase()));
+        }
+        Err(format!(
+            "{text:?} is not a digest, which is 64 hexadecimal digits; hotcell scan -v --rules DIR says it"
+        ))
+    }
+}
+
+impl<'de> Deserialize<'de> for RulesDigest {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// The rules of a folder, for a reader; none where none is named, which stands for those that come with hotcell.
 ///
 /// # Errors
-/// A folder that cannot be read, or without rules.
-pub fn rules(folder: Option<&Path>) -> Result<Rules, ErrorReport> {
-    let Some(folder) = folder else { return Ok(Rules::new()) };
+/// A folder that cannot be read, or without rules; rules that are not those of the digest, or a digest without a folder.
+pub fn rules(folder: Option<&Path>, pinned: Option<&RulesDigest>) -> Result<Rules, ErrorReport> {
+    let files = folder.map_or_else(|| Ok(Rules::new()), rules_in)?;
+    let Some(pinned) = pinned else { return Ok(files) };
+    let changed = |why: String| ErrorReport::new(Code::InvalidValue, why).field("rules_digest");
+    let Some(folder) = folder else {
+        return Err(changed(format!("the rules are pinned to {pinned}, and no folder of rules is named"))
+            .hint("set rules to their folder, or take rules_digest out of the configuration and HOTCELL_RULES_DIGEST"));
+    };
+    let found = RulesDigest::of(&files);
+    if found == *pinned {
+        return Ok(files);
+    }
+    Err(changed(format!(
+        "the rules in {} are not the pinned ones: their digest is {found}, and rules_digest is {pinned}",
+        folder.display()
+    ))
+    .hint("look at what changed in them; if it is meant, set rules_digest (or HOTCELL_RULES_DIGEST) to the first"))
+}
+
+fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--rules");
     let unreadable =
         |e: std::io::Error| bad(format!("the rules in {} cannot be read: {e}", folder.display()));
@@ -261,6 +326,46 @@ mod tests {
         let told = serde_json::to_string(&outcome).unwrap();
         assert!(told.contains("x.py:2") && !told.contains(message.trim_end_matches('.')), "{told}");
         assert_eq!(outcome.scan.unwrap()["findings"][0]["line"], 2);
+    }
+
+    #[test]
+    fn rules_that_changed_since_they_were_pinned_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("b.yml", "b");
+        write("a.yaml", "a");
+        write("README.md", "not a rule");
+        let path = Some(folder.path());
+        let pinned = RulesDigest::of(&rules(path, None).unwrap());
+        assert_eq!(rules(path, Some(&pinned)).unwrap().len(), 2);
+        assert_eq!(
+            pinned.to_string().to_uppercase().parse(),
+            Ok(pinned.clone()),
+            "upper case is the same digest"
+        );
+        let elsewhere = |folder: &str, first: &str| {
+            let file = |name: &str, text: &str| (format!("{folder}/{name}"), text.to_owned());
+            RulesDigest::of(&vec![file("a.yaml", first), file("b.yml", "b")])
+        };
+        assert_eq!(elsewhere("/x", "a"), pinned, "the folder does not count");
+        assert_ne!(elsewhere("/x", "ab"), pinned);
+        write("README.md", "changed");
+        assert!(rules(path, Some(&pinned)).is_ok());
+        for (name, text) in [("b.yml", "c"), ("c.yml", "b")] {
+            write(name, text);
+            let why = rules(path, Some(&pinned)).unwrap_err().to_string();
+            let found = RulesDigest::of(&rules(path, None).unwrap()).to_string();
+            assert!(
+                why.contains(&found) && why.contains(&pinned.to_string()) && why.contains("rules_digest"),
+                "{why}"
+            );
+        }
+        assert!(rules(None, Some(&pinned)).unwrap_err().to_string().contains("no folder of rules is named"));
+        let guard = Guard { rules: Some(folder.path().into()), digest: Some(pinned), ..Guard::default() };
+        let outcome =
+            guard.check(&[Target::Source(Artifact::new("x.py", "1"))], Confinement::Namespaces).unwrap_err();
+        assert_eq!(outcome.cause, Cause::Refused);
+        assert!(outcome.reason.unwrap_or_default().contains("not the pinned ones"));
     }
 
     #[test]

@@ -207,6 +207,23 @@ fn rules_of_one_s_own_have_to_prove_themselves() {
     let report = scan(&user, &["--json", "--rules", "rules", "x.py"]).code(3).json();
     assert_eq!(rules(&report), ["own.zz"]);
     user.hotcell(["run", "--rules", "rules", "--lang", "python", "x.py"]).end().code(125).says("own.zz");
+    // Pinned: as they were, and not otherwise.
+    let told = scan(&user, &["-v", "--rules", "rules", "x.py"]);
+    told.code(3);
+    let digest =
+        told.stderr.lines().find_map(|l| Some(l.split_once("rules_digest of the rules of your own: ")?.1));
+    let digest = digest.expect("-v names the digest").to_owned();
+    let pinned = |args: &[&str]| user.hotcell(args).env("HOTCELL_RULES_DIGEST", &digest).end();
+    pinned(&["scan", "--rules", "rules", "x.py"]).code(3);
+    pinned(&["scan", "x.py"]).code(125).says_one_line("no folder of rules is named");
+    let tree = "id: own.tree\nlanguage: python\nseverity: warning\nmessage: m\nrule: { pattern: $A.run() }\nmetadata:\n  capability: c\n  positive: [b.run(), c.run()]\n  benign: [b.run(1), run()]\n";
+    user.write("work/rules/tree.yml", tree);
+    pinned(&["scan", "--rules", "rules", "x.py"]).code(125).says_one_line("rules_digest").says(&digest);
+    pinned(&["run", "--rules", "rules", "--lang", "python", "x.py"]).code(125).says("not the pinned ones");
+    assert_eq!(
+        rules(&scan(&user, &["--json", "--rules", "rules", "x.py"]).code(3).json()),
+        ["own.zz", "own.tree"]
+    );
     user.write("work/rules/own.yml", rule("\"import zz\\nzz.run()\""));
     scan(&user, &["--rules", "rules", "x.py"]).code(125).says("own.zz").says("benign");
     user.write("work/rules/own.yml", "id: [");

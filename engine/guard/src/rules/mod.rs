@@ -1,7 +1,8 @@
 //! Rule packs: files of YAML, one rule a document.
 //!
-//! The form is ast-grep's (`id`, `language`, `severity`, `message`, our fields under `metadata:`), with `match:` in the
-//! place of `rule:`: it asks what name resolution and evaluation found. Every rule proves itself when its pack loads.
+//! The form is ast-grep's (`id`, `language`, `severity`, `message`, our fields under `metadata:`). A rule has ast-grep's
+//! `rule:`, which is matched on the tree, or `match:`, which asks what name resolution and evaluation found. Every rule
+//! proves itself when its pack loads.
 
 mod class;
 mod matching;
@@ -9,6 +10,7 @@ mod pack;
 mod path;
 mod pattern;
 mod schema;
+mod structure;
 mod when;
 
 pub use pack::{Pack, PackError};
@@ -17,4 +19,5 @@ pub use schema::{Language, Match, Metadata, Rule, When};
 pub(crate) use class::{is_secret, is_shell};
 pub(crate) use matching::{Call, Spot, TextKind};
 pub(crate) use path::{basename, is_home_whole, is_root_like};
+pub(crate) use structure::{Grammar, found};
 pub(crate) use when::authorises;

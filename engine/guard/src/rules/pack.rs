@@ -3,6 +3,7 @@
 use super::TextKind;
 use super::pattern::{Filter, Pattern};
 use super::schema::{Language, Level, Rule};
+use super::structure::{self, Structure};
 use super::when::Condition;
 use crate::report::Severity;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -61,6 +62,8 @@ pub struct Pack {
     pub digest: String,
     files: Vec<String>,
     pub(super) compiled: Vec<Compiled>,
+    /// The rules in ast-grep's form.
+    pub(crate) structures: Vec<Structure>,
     pub(super) indexes: FxHashMap<Language, Index>,
     strings: Texts,
     comments: Texts,
@@ -95,6 +98,7 @@ struct Loading {
     rules: Vec<Rule>,
     /// The file of each rule.
     files: Vec<String>,
+    structures: Vec<Structure>,
     /// How many come with the crate: their patterns are compiled when they are needed.
     own: usize,
     hash: Sha256,
@@ -181,7 +185,13 @@ impl Loading {
             number: 1,
             error: error.to_string(),
         })?;
-        let mut loading = Loading { rules: Vec::new(), files: Vec::new(), own: 0, hash: Sha256::new() };
+        let mut loading = Loading {
+            rules: Vec::new(),
+            files: Vec::new(),
+            structures: Vec::new(),
+            own: 0,
+            hash: Sha256::new(),
+        };
         for (file, digest, rules) in builtin {
             loading.hashed(&file, &digest);
             loading.files.extend(rules.iter().map(|_| file.clone()));
@@ -199,12 +209,24 @@ impl Loading {
 
     fn add(&mut self, file: &str, text: &str) -> Result<(), PackError> {
         self.hashed(file, &Sha256::digest(text));
-        for (number, document) in serde_yaml_ng::Deserializer::from_str(text).enumerate() {
-            let rule = Rule::deserialize(document).map_err(|error| PackError::Syntax {
+        let documents = || serde_yaml_ng::Deserializer::from_str(text);
+        for (number, (document, again)) in documents().zip(documents()).enumerate() {
+            let syntax = |error: serde_yaml_ng::Error| PackError::Syntax {
                 file: file.to_owned(),
                 number: number + 1,
                 error: error.to_string(),
-            })?;
+            };
+            let value = serde_json::Value::deserialize(document).map_err(syntax)?;
+            let rule = if value.get("rule").is_some() {
+                let id =
+                    value.get("id").and_then(serde_json::Value::as_str).unwrap_or("without an id").to_owned();
+                let (rule, structure) = structure::read(value, self.rules.len())
+                    .map_err(|problem| PackError::Rule { file: file.to_owned(), id, problem })?;
+                self.structures.push(structure);
+                rule
+            } else {
+                Rule::deserialize(again).map_err(syntax)?
+            };
             if self.rules.iter().any(|other| other.id == rule.id) {
                 return Err(bad(file, &rule, "another rule has this id"));
             }
@@ -218,7 +240,7 @@ impl Loading {
     }
 
     fn index(self) -> Result<Pack, PackError> {
-        let Loading { rules, files, own, hash } = self;
+        let Loading { rules, files, structures, own, hash } = self;
         let digest = crate::scan::hex(&hash.finalize());
         let mut indexes: FxHashMap<Language, Index> = FxHashMap::default();
         let mut compiled = Vec::new();
@@ -260,7 +282,7 @@ impl Loading {
             Ok(Texts { filter: Filter::of(&each), each, rules: at })
         };
         let (strings, comments) = (texts(strings)?, texts(comments)?);
-        Ok(Pack { digest, files, compiled, indexes, strings, comments, combinations, rules })
+        Ok(Pack { digest, files, structures, compiled, indexes, strings, comments, combinations, rules })
     }
 }
 

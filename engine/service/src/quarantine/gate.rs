@@ -92,7 +92,8 @@ impl Guard {
     fn judge(&self, report: &mut Report, targets: &[Target]) -> Option<Result<Judged, String>> {
         let keep = self.keep.as_ref()?;
         let judged = (|| {
-            let rules = rules(self.rules.as_deref()).map_err(|report| report.message)?;
+            let rules =
+                rules(self.rules.as_deref(), self.digest.as_ref()).map_err(|report| report.message)?;
             let found = identify(targets, report).map_err(|e| format!("it cannot be read again: {e}"))?;
             (report.artifact.sha256, report.artifact.bytes) = (found.sha256.clone(), found.bytes);
             let quarantine = keep.open().map_err(|e| e.to_string())?;

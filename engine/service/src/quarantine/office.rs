@@ -59,7 +59,8 @@ impl Office {
     pub fn of(configuration: &Configuration, rules: Option<&Path>) -> Done<Self> {
         let configured =
             || configuration.environment.rules.as_deref().or(configuration.user.rules.as_deref());
-        let rules = crate::guard::rules(rules.or_else(configured))?;
+        let pinned = [&configuration.environment, &configuration.user].map(|s| s.rules_digest.as_ref());
+        let rules = crate::guard::rules(rules.or_else(configured), pinned.into_iter().flatten().next())?;
         let keep = configuration.keep();
         let keep = keep.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the quarantine"))?;
         Ok(Self::new(keep, rules, configuration.reading.clone()))
