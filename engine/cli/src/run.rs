@@ -65,7 +65,10 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             match (prepared.before, &mut kept) {
                 (Some(before), None) => {
                     let success = outcome.success();
-                    runtime.block_on(before.collect(changed, outcome, success));
+                    if let Err(error) = runtime.block_on(before.collect(changed, outcome, success)) {
+                        notes::say(format!("what it changed in the workspace cannot be told: {error}"));
+                        done.code = Some(exit::REFUSED);
+                    }
                 }
                 (Some(before), Some(kept)) => {
                     if let Err(error) = runtime.block_on(before.collect_into(kept, changed, outcome)) {

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
@@ -44,7 +46,7 @@ pub struct Finished {
     pub outcome: Outcome,
     /// The files that it left in its home folder; none where nothing ran.
     pub home: Option<Home>,
-    /// What it changed in its workspace; none without a workspace, and where nothing ran.
+    /// What it changed in its workspace; none without a workspace, where nothing ran, and where it cannot be opened.
     pub changed: Option<Changed>,
 }
 
@@ -223,10 +225,23 @@ fn changed(outcome: &Outcome, top: Option<&File>, home: Option<&Home>) -> Option
     let mount = outcome.mounts.iter().find(|m| m.inside == PROJECT && is_workspace(&m.kind))?;
     let folder = match top {
         // The workspace is the first of a job's mounts.
-        Some(top) => home::open(top, Path::new("up0"), OFlag::O_DIRECTORY).ok()?,
+        Some(top) => upper(top).ok()?,
         None => home?.open(Path::new(PROJECT_NAME), OFlag::O_DIRECTORY).ok()?,
     };
     Some((folder, mount.kind == "copy"))
+}
+
+/// A workspace's upper layer. The program may have taken the right to enter it away; whoever owns it gives it back.
+fn upper(top: &File) -> nix::Result<OwnedFd> {
+    let name = Path::new("up0");
+    home::open(top, name, OFlag::O_DIRECTORY).or_else(|errno| {
+        if errno != Errno::EACCES {
+            return Err(errno);
+        }
+        // Only init could put something else in its place.
+        fchmodat(top, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink)?;
+        home::open(top, name, OFlag::O_DIRECTORY)
+    })
 }
 
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.

@@ -52,6 +52,9 @@ impl AuditLog {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct After {
     pub id: String,
+    /// What it is run as, as its row has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub language: String,
     pub state: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -65,8 +68,8 @@ pub(crate) struct After {
 
 impl After {
     /// What has to be the same in the item's row.
-    fn stands(&self) -> (&str, Option<&str>, Option<i64>, Option<u32>) {
-        (&self.state, self.policy.as_deref(), self.expires_us, self.uses)
+    fn stands(&self) -> (&str, &str, Option<&str>, Option<i64>, Option<u32>) {
+        (&self.language, &self.state, self.policy.as_deref(), self.expires_us, self.uses)
     }
 }
 
@@ -194,7 +197,7 @@ fn problem(
     let entries = statement.query_map([], entry)?.map_while(|entry| match entry {
         Ok(entry) => {
             if let Ok(after) = serde_json::from_str::<After>(&entry.detail) {
-                last_of.insert(after.id.clone(), after);
+                last_of.insert(after.id.clone(), (entry.subject.clone(), after));
             }
             seen |= noted.is_some_and(|noted| noted.eq_ignore_ascii_case(&entry.hash));
             Some(entry)
@@ -217,20 +220,23 @@ fn problem(
 }
 
 /// Every item is where its last entry left it.
-fn agree(database: &Connection, last_of: &HashMap<String, After>) -> Result<(), Problem> {
+fn agree(database: &Connection, last_of: &HashMap<String, (String, After)>) -> Result<(), Problem> {
     let mut items = database.prepare(
-        "SELECT id, state, release_policy, release_expires, release_uses FROM quarantine ORDER BY seq",
+        "SELECT id, sha256, language, state, release_policy, release_expires, release_uses FROM quarantine
+         ORDER BY seq",
     )?;
     let rows = items.query_map([], |row| {
-        let (id, state) = (row.get(0)?, row.get(1)?);
-        let (policy, expires_us, uses) = (row.get(2)?, row.get(3)?, row.get(4)?);
-        Ok(After { id, state, reason: None, policy, expires_us, uses })
+        let (id, language, state) = (row.get(0)?, row.get(2)?, row.get(3)?);
+        let (policy, expires_us, uses) = (row.get(4)?, row.get(5)?, row.get(6)?);
+        let after = After { id, language, state, reason: None, policy, expires_us, uses };
+        Ok((row.get::<_, String>(1)?, after))
     })?;
     let mut items = 0;
     for row in rows {
-        let row = row?;
+        let (subject, row) = row?;
         items += 1;
-        if last_of.get(&row.id).is_none_or(|last| last.stands() != row.stands()) {
+        let same = |(of, last): &(String, After)| *of == subject && last.stands() == row.stands();
+        if !last_of.get(&row.id).is_some_and(same) {
             let why = "was changed past the log: it does not stand as its last entry says";
             return Err(Problem(format!("the item {} {why}", row.id)));
         }

@@ -35,6 +35,8 @@ pub struct Before {
     since: (i64, i64),
     ignored: Vec<PathBuf>,
     keep: Keep,
+    /// The most that the program may write.
+    most: u64,
 }
 
 impl Before {
@@ -50,20 +52,45 @@ impl Before {
         let original = policy.job.workspace.clone()?;
         let binds = policy.job.binds.iter().map(|b| &b.inside).chain(&policy.job.toolchains);
         let ignored = binds.filter_map(|p| p.strip_prefix(PROJECT).ok()).map(Path::to_owned).collect();
-        Some(Self { original, layers: policy.job.layers.clone(), since, ignored, keep })
+        let most = policy.job.limits.disk.0;
+        Some(Self { original, layers: policy.job.layers.clone(), since, ignored, keep, most })
     }
 
-    /// Tells in the outcome what was changed, and does with it what was asked for: a commit only after `success`. What
-    /// fails is told there too.
-    pub async fn collect(self, changed: Option<Changed>, outcome: &mut Outcome, success: bool) {
-        let Some(mut changed) = changed else { return };
-        let collected = match changed.settle().await {
-            Ok(()) => tokio::task::spawn_blocking(move || self.read(&changed, success))
+    /// Tells in the outcome what was changed, and does with it what was asked for: a commit only after
+    /// `success`. One that fails is told there too.
+    ///
+    /// # Errors
+    /// What was changed cannot be read, and somebody asked for it.
+    pub async fn collect(
+        self,
+        changed: Option<Changed>,
+        outcome: &mut Outcome,
+        success: bool,
+    ) -> io::Result<()> {
+        if changed.is_none() && outcome.usage.wall_us.is_none() {
+            return Ok(()); // nothing ran
+        }
+        let keep = self.keep;
+        let collected = match settled(changed).await {
+            Ok(changed) => tokio::task::spawn_blocking(move || self.read(&changed, success))
                 .await
                 .unwrap_or_else(|e| Err(io::Error::other(e))),
             Err(error) => Err(error),
         };
-        tell(collected, outcome);
+        match collected {
+            Err(error) if keep.diff || keep.commit => {
+                if keep.commit && success {
+                    let error =
+                        Some(format!("what was changed cannot be read: {error}; nothing was taken over"));
+                    outcome.commit = Some(Commit { error, ..Commit::default() });
+                }
+                Err(error)
+            }
+            collected => {
+                tell(collected, outcome);
+                Ok(())
+            }
+        }
     }
 
     /// The same, and adds the changes to the workspace that the run was in; they are kept however it ended.
@@ -76,8 +103,10 @@ impl Before {
         changed: Option<Changed>,
         outcome: &mut Outcome,
     ) -> Result<(), StoreError> {
-        let Some(mut changed) = changed else { return Ok(()) };
-        changed.settle().await?;
+        if changed.is_none() && outcome.usage.wall_us.is_none() {
+            return Ok(()); // nothing ran
+        }
+        let changed = settled(changed).await?;
         let (ignored, keep, success) = (self.ignored.clone(), self.keep, outcome.success());
         let shown = Self { keep: Keep { commit: false, ..keep }, ..self };
         tell(shown.read(&changed, success), outcome);
@@ -96,7 +125,7 @@ impl Before {
 
     fn read(self, changed: &Changed, success: bool) -> io::Result<Collected> {
         let original = Folder::open(&self.original)?;
-        let layers = self.layers.iter().map(|l| Folder::open(l)).collect::<io::Result<Vec<_>>>()?;
+        let layers = self.layers.iter().map(|l| Folder::ours(l)).collect::<io::Result<Vec<_>>>()?;
         let before = Stack::new(layers.iter().map(Layer::over), &original);
         let whole = changed.whole;
         let upper = Folder::from_fd(changed.folder.try_clone()?);
@@ -107,11 +136,19 @@ impl Before {
         let diff = if self.keep.diff { Some(diff(&before, &after, &all, LONGEST_DIFF)?) } else { None };
         let commit = (self.keep.commit && success).then(|| {
             let owner = original.node(Path::new("")).ok().flatten().map(|node| node.owner);
-            let terms = Terms { since: self.since, allow_protected: self.keep.allow_protected, owner };
+            let (since, allow_protected) = (self.since, self.keep.allow_protected);
+            let terms = Terms { since, allow_protected, owner, most: self.most };
             told(commit(&after, &original, &all, &terms))
         });
         Ok(Collected { rows, diff, commit })
     }
+}
+
+/// The changes of a run that took place, when nothing of it is alive any more.
+async fn settled(changed: Option<Changed>) -> io::Result<Changed> {
+    let mut changed = changed.ok_or_else(|| io::Error::other("the workspace cannot be opened any more"))?;
+    changed.settle().await?;
+    Ok(changed)
 }
 
 fn tell(collected: io::Result<Collected>, outcome: &mut Outcome) {

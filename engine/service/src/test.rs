@@ -139,7 +139,9 @@ impl PreparedTest {
             };
             if let Some(before) = self.before.clone() {
                 let passed = report.verdict == Verdict::Passed;
-                before.collect(changed, &mut report.outcome, passed).await;
+                if let Err(error) = before.collect(changed, &mut report.outcome, passed).await {
+                    tracing::warn!("what the tests changed in the workspace cannot be told: {error}");
+                }
             }
             crate::request::sign(self.scan.as_ref(), &mut report.outcome);
             // What could not begin will not begin the next time either.

@@ -22,7 +22,7 @@ pub fn read(
     scan: &mut dyn FnMut(&Artifact) -> Report,
 ) -> io::Result<Report> {
     let folder = Folder::open(base)?;
-    let open = layers.iter().map(|l| Folder::open(l)).collect::<io::Result<Vec<_>>>()?;
+    let open = layers.iter().map(|l| Folder::ours(l)).collect::<io::Result<Vec<_>>>()?;
     let all: Vec<_> = open.iter().map(Layer::over).collect();
     let changed = changes(&Stack::new([], &folder), &all, &[], MOST)?;
     let view = Stack::new(all, &folder);
@@ -30,7 +30,8 @@ pub fn read(
     let hidden: HashSet<String> = changed.iter().map(|c| c.path.to_string_lossy().into_owned()).collect();
     let walk = Walk { gitignore: false, packages: false };
     let mut unless_changed = |file: &Artifact| {
-        if hidden.contains(&file.name) {
+        // A name that is no text may be another's.
+        if hidden.contains(&file.name) && !file.name.contains('\u{fffd}') {
             return unread(&file.name, PartState::Inert, Verdict::Allow);
         }
         scan(file)
@@ -73,6 +74,25 @@ mod tests {
     use crate::reading::Reading;
     use hotcell_sandbox::Confinement;
     use hotcell_workspace::store::{NewFile, Quota, Source, Store};
+
+    #[test]
+    fn a_name_that_is_no_text_hides_no_other() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        let name = |byte: u8| std::path::PathBuf::from(OsStr::from_bytes(&[byte, b'.', b'p', b'y']));
+        std::fs::write(project.join(name(0xff)), "import shutil\nshutil.rmtree('/home')\n").unwrap();
+        let store = Store::open(&dir.path().join("state"), Quota::default(), None).unwrap();
+        let mut workspace = store.create(Source::Folder(project)).unwrap();
+        workspace.write(&[NewFile { path: name(0xfe), bytes: b"1\n".into(), executable: false }]).unwrap();
+        let (base, layers) = workspace.mount();
+        let mut scan = Reading::default().begin(Vec::new(), &[Confinement::Namespaces]);
+        let report = read(&Limits::default(), &base, &layers, &mut |file| scan.read(file)).unwrap();
+        scan.end().unwrap();
+        assert_eq!(report.verdict, Verdict::Quarantine, "{report:?}");
+    }
 
     #[test]
     fn a_workspace_is_read_as_it_is_now() {

@@ -101,7 +101,11 @@ fn change(before: &Stack<'_>, after: &Stack<'_>, path: PathBuf) -> io::Result<Op
                 && match old.kind {
                     Kind::File => {
                         old.bytes == new.bytes
-                            && same_bytes(from.folder.file(&path)?, to.folder.file(&path)?)?
+                            && match from.folder.file(&path) {
+                                // What the program could not read either, it has not copied.
+                                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => false,
+                                was => same_bytes(was?, to.folder.file(&path)?)?,
+                            }
                     }
                     Kind::Link => from.folder.link(&path)? == to.folder.link(&path)?,
                     _ => true,

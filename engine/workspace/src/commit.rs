@@ -3,6 +3,7 @@
 //! New bytes are written beside the original first, so that a full disk is met before anything is replaced; then each
 //! file is replaced at once by a rename. Only regular files and folders are taken over.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub struct Terms {
     pub allow_protected: bool,
     /// Whom new files belong to, where root commits; without, whoever commits.
     pub owner: Option<(u32, u32)>,
+    /// Bytes of all new files together: what one file with many names, or a file full of holes, comes to on a disk.
+    pub most: u64,
 }
 
 /// A moment on the clock of file times that lies between what was changed before this call and what is changed after it.
@@ -55,6 +58,10 @@ pub enum Left {
     Protected(&'static str),
     /// It is a link, a device, a pipe or a socket.
     NoFile(Kind),
+    /// It lies in something that is left out.
+    Below,
+    /// It is a file in place of a folder in which something stays.
+    NotEmpty,
 }
 
 impl std::fmt::Display for Left {
@@ -63,6 +70,8 @@ impl std::fmt::Display for Left {
             Self::Protected(name) => write!(f, "{name} is protected: others' programs run or believe it"),
             Self::NoFile(Kind::Link) => f.write_str("symbolic links are not taken over"),
             Self::NoFile(_) => f.write_str("devices, pipes and sockets are not taken over"),
+            Self::Below => f.write_str("it lies in something that is left out"),
+            Self::NotEmpty => f.write_str("in the folder that is there, something protected stays"),
         }
     }
 }
@@ -127,7 +136,7 @@ pub fn admit(change: &Change, allow_protected: bool) -> Option<Left> {
         return None;
     }
     // A file of that name says where a repository, and with it its settings and hooks, is.
-    let repository = change.path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
+    let repository = is_named(&change.path, ".git");
     let is_folder = |node: Option<Node>| node.is_none_or(|node| node.kind == Kind::Folder);
     if repository && !(is_folder(change.before) && is_folder(change.after)) {
         return Some(Left::Protected(".git"));
@@ -147,6 +156,48 @@ pub fn conflicts(change: &Change, original: Option<&Node>, since: (i64, i64)) ->
     }
 }
 
+/// Whether somebody changed it after the first look, and not this commit, which took other names of the same file away.
+fn changed_now(change: &Change, now: Option<&Node>, since: (i64, i64)) -> bool {
+    let was_linked = change.before.is_some_and(|was| was.names > 1);
+    match now {
+        Some(now) if was_linked => {
+            change.before.is_none_or(|was| was.kind != now.kind || was.bytes != now.bytes)
+        }
+        now => conflicts(change, now, since),
+    }
+}
+
+/// What makes a folder of any name a repository whose settings git believes. `gitrepository-layout(5)`
+const REPOSITORY: [&str; 7] = ["HEAD", "commondir", "config", "config.worktree", "hooks", "objects", "refs"];
+
+/// Whether a change makes a repository of a folder, or changes the settings of one that is not called `.git`.
+fn makes_repository(change: &Change, before: &Stack<'_>, after: &Stack<'_>) -> io::Result<bool> {
+    // The folder itself, or what is below `hooks`.
+    for (inner, folder) in change.path.ancestors().zip(change.path.ancestors().skip(1)) {
+        let Some(name) = inner.file_name().and_then(|name| REPOSITORY.iter().find(|n| name == **n)) else {
+            continue;
+        };
+        if is_named(folder, ".git") || !is_repository(after, folder)? {
+            continue;
+        }
+        if inner == change.path && !is_repository(before, folder)?
+            || !matches!(*name, "HEAD" | "objects" | "refs")
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_named(path: &Path, wanted: &str) -> bool {
+    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+}
+
+fn is_repository(stack: &Stack<'_>, folder: &Path) -> io::Result<bool> {
+    let has = |name| Ok::<_, io::Error>(stack.node(&folder.join(name))?.is_some());
+    Ok(has("HEAD")? && (has("commondir")? || has("objects")? && has("refs")?))
+}
+
 fn is_folder(node: Option<Node>) -> bool {
     node.is_some_and(|node| node.kind == Kind::Folder)
 }
@@ -164,8 +215,15 @@ pub fn commit(
     let mut committed = Committed::default();
     let mut wanted: Vec<&Change> = Vec::new();
     let mut conflicting = Vec::new();
+    let before = Stack::new([], original);
     for change in changes {
-        if let Some(why) = admit(change, terms.allow_protected) {
+        let mut why = admit(change, terms.allow_protected);
+        if why.is_none() && !terms.allow_protected && change.after.is_some() {
+            let repository =
+                makes_repository(change, &before, after).map_err(|error| unread(change, error))?;
+            why = repository.then_some(Left::Protected("a git repository"));
+        }
+        if let Some(why) = why {
             committed.left.push((change.path.clone(), why));
             continue;
         }
@@ -175,12 +233,13 @@ pub fn commit(
         }
         wanted.push(change);
     }
+    let changed: HashSet<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
     // What a deleted folder still has, the program never saw.
     for change in wanted.iter().filter(|c| is_folder(c.before) && !is_folder(c.after)) {
         if is_folder(original.node(&change.path).map_err(|error| unread(change, error))?) {
             for name in original.names(&change.path).map_err(|error| unread(change, error))? {
                 let path = change.path.join(name);
-                if !changes.iter().any(|c| c.path == path) {
+                if !changed.contains(path.as_path()) {
                     conflicting.push(path);
                 }
             }
@@ -189,18 +248,32 @@ pub fn commit(
     if !conflicting.is_empty() {
         return Err(CommitError::Conflict(conflicting));
     }
-    // Nothing can be put below what is left out.
-    let (kept, below): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|change| {
-        !ancestors(&change.path).iter().any(|folder| {
-            committed.left.iter().any(|(path, _)| path == folder)
-                && original.node(folder).is_ok_and(|node| !is_folder(node))
-        })
+    // A folder in which something stays cannot become a file.
+    let full: HashSet<PathBuf> = committed.left.iter().flat_map(|(path, _)| ancestors(path)).collect();
+    let (stays, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|change| {
+        change.what == What::TypeChanged && is_folder(change.before) && full.contains(&change.path)
     });
-    for change in below {
-        committed.left.push((change.path.clone(), Left::NoFile(Kind::Link)));
-    }
+    // Nothing can be put below what is left out.
+    let no_folder: HashSet<&PathBuf> = committed
+        .left
+        .iter()
+        .map(|(path, _)| path)
+        .filter(|path| original.node(path).is_ok_and(|node| !is_folder(node)))
+        .collect();
+    let (below, kept): (Vec<_>, Vec<_>) = wanted
+        .into_iter()
+        .partition(|change| ancestors(&change.path).iter().any(|folder| no_folder.contains(folder)));
+    committed.left.extend(stays.iter().map(|change| (change.path.clone(), Left::NotEmpty)));
+    committed.left.extend(below.iter().map(|change| (change.path.clone(), Left::Below)));
     if kept.is_empty() {
         return Ok(committed);
+    }
+    let bytes = kept.iter().filter_map(|c| c.after).fold(0, |sum: u64, node| sum.saturating_add(node.bytes));
+    if bytes > terms.most {
+        let path =
+            kept.iter().max_by_key(|c| c.after.map_or(0, |node| node.bytes)).unwrap_or(&kept[0]).path.clone();
+        let why = format!("all new files come to {bytes} bytes, and {} are allowed", terms.most);
+        return Err(CommitError::NotStored { path, error: io::Error::other(why) });
     }
     let waiting = Waiting::make(original, &kept[0].path)?;
     for (number, change) in kept.iter().enumerate() {
@@ -210,24 +283,42 @@ pub fn commit(
                 .map_err(|error| CommitError::NotStored { path: change.path.clone(), error })?;
         }
     }
-    let stored = original.sync();
+    let stores = kept.iter().any(|change| change.after.is_some_and(|node| node.kind == Kind::File));
+    let stored = if stores { original.sync() } else { Ok(()) };
     stored.map_err(|error| CommitError::NotStored { path: kept[0].path.clone(), error })?;
     let all = kept.len();
     let mut done = Vec::new();
-    // What goes, the innermost first; then what comes, the outermost first.
+    let stopped =
+        |change: &Change, error, done| CommitError::Stopped { path: change.path.clone(), error, done, all };
+    // What goes, the innermost first; then what comes, the outermost first. Folders get their modes last, for into some
+    // of them nobody may write then.
+    let folders = |c: &&&Change| is_folder(c.after);
+    // A folder that somebody else made meanwhile keeps its own.
+    let theirs = |c: &&Change| c.what == What::Added && !matches!(original.node(&c.path), Ok(None));
+    let modes: Vec<&Change> = kept.iter().filter(folders).copied().filter(|c| !theirs(c)).collect();
+    for change in modes.iter().filter(|c| is_folder(c.before)) {
+        if let Err(error) = waiting.original.set_mode(&change.path, mode(change) | 0o700) {
+            return Err(stopped(change, error, done));
+        }
+    }
     let goes = |c: &&(usize, &Change)| c.1.what == What::Deleted || c.1.what == What::TypeChanged;
     let numbered: Vec<_> = kept.iter().copied().enumerate().collect();
     for (_, change) in numbered.iter().rev().filter(goes) {
-        match remove(original, change, &committed.left) {
+        match remove(original, change, &committed.left, terms.since) {
             Ok(()) if change.what == What::Deleted => done.push(change.path.clone()),
             Ok(()) => {}
-            Err(error) => return Err(CommitError::Stopped { path: change.path.clone(), error, done, all }),
+            Err(error) => return Err(stopped(change, error, done)),
         }
     }
     for (number, change) in numbered.iter().filter(|(_, c)| c.what != What::Deleted) {
         match waiting.put(*number, change, original, terms) {
             Ok(()) => done.push(change.path.clone()),
-            Err(error) => return Err(CommitError::Stopped { path: change.path.clone(), error, done, all }),
+            Err(error) => return Err(stopped(change, error, done)),
+        }
+    }
+    for change in modes.iter().rev() {
+        if let Err(error) = original.set_mode(&change.path, mode(change)) {
+            return Err(stopped(change, error, done));
         }
     }
     done.sort();
@@ -239,8 +330,11 @@ fn unread(change: &Change, error: io::Error) -> CommitError {
     CommitError::Unread { path: change.path.clone(), error }
 }
 
-fn remove(original: &Folder, change: &Change, left: &[(PathBuf, Left)]) -> io::Result<()> {
+fn remove(original: &Folder, change: &Change, left: &[(PathBuf, Left)], since: (i64, i64)) -> io::Result<()> {
     let Some(now) = original.node(&change.path)? else { return Ok(()) };
+    if changed_now(change, Some(&now), since) {
+        return Err(io::Error::other("somebody else changed it in this moment"));
+    }
     if now.kind != Kind::Folder {
         return original.remove_file(&change.path);
     }
@@ -298,16 +392,19 @@ impl<'a> Waiting<'a> {
         let now = original.node(&change.path)?;
         if after.kind == Kind::Folder {
             if now.is_none() {
-                original.make(&change.path, mode(change))?;
+                original.make(&change.path, 0o700)?;
                 if let Some(owner) = terms.owner.filter(|_| is_root()) {
                     original.own(&change.path, owner)?;
                 }
-            } else if change.what == What::Modified {
-                original.set_mode(&change.path, mode(change))?;
             }
             return Ok(());
         }
-        if change.what != What::TypeChanged && conflicts(change, now.as_ref(), terms.since) {
+        // What was of another kind is gone since just now.
+        let other = match change.what {
+            What::TypeChanged => now.is_some(),
+            _ => changed_now(change, now.as_ref(), terms.since),
+        };
+        if other {
             return Err(io::Error::other("somebody else changed it in this moment"));
         }
         original.take(&change.path, &self.folder, Path::new(&number.to_string()))
@@ -336,195 +433,4 @@ fn mode(change: &Change) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::changes::changes;
-    use crate::stack::Layer;
-
-    fn node(kind: Kind, changed: i64) -> Node {
-        Node { kind, mode: 0o644, bytes: 0, changed: (changed, 0), owner: (0, 0) }
-    }
-
-    fn change(path: &str, what: What, before: Option<Kind>, after: Option<Kind>) -> Change {
-        let node = |kind: Kind| node(kind, 1);
-        Change { path: path.into(), what, before: before.map(node), after: after.map(node) }
-    }
-
-    #[test]
-    fn what_may_be_taken_over() {
-        let file = |path: &str| change(path, What::Added, None, Some(Kind::File));
-        let made = |kind| change("x", What::Added, None, Some(kind));
-        assert_eq!(admit(&file("a.py"), false), None);
-        assert_eq!(admit(&file(".mcp.json"), false), Some(Left::Protected(".mcp.json")));
-        assert_eq!(admit(&file(".mcp.json"), true), None);
-        assert_eq!(admit(&made(Kind::Link), true), Some(Left::NoFile(Kind::Link)));
-        assert_eq!(admit(&made(Kind::Special), true), Some(Left::NoFile(Kind::Special)));
-        assert_eq!(admit(&file("sub/.git"), false), Some(Left::Protected(".git")));
-        assert_eq!(admit(&change(".git", What::Added, None, Some(Kind::Folder)), false), None);
-    }
-
-    #[test]
-    fn what_somebody_else_changed_is_a_conflict() {
-        use Kind::{File, Folder};
-        let since = (10, 0);
-        for (change, now, conflict) in [
-            (change("x", What::Modified, Some(File), Some(File)), Some(node(File, 9)), false),
-            (change("x", What::Modified, Some(File), Some(File)), Some(node(File, 10)), true),
-            (change("x", What::Modified, Some(File), Some(File)), Some(node(Folder, 1)), true),
-            (change("x", What::Modified, Some(File), Some(File)), None, true),
-            (change("x", What::Deleted, Some(File), None), Some(node(File, 9)), false),
-            (change("x", What::Deleted, Some(File), None), Some(node(File, 11)), true),
-            (change("x", What::Deleted, Some(File), None), None, false),
-            (change("x", What::Added, None, Some(File)), None, false),
-            (change("x", What::Added, None, Some(File)), Some(node(File, 1)), true),
-            (change("x", What::Added, None, Some(Folder)), Some(node(Folder, 11)), false),
-            (change("x", What::Modified, Some(Folder), Some(Folder)), Some(node(Folder, 11)), false),
-        ] {
-            assert_eq!(conflicts(&change, now.as_ref(), since), conflict, "{change:?} {now:?}");
-        }
-    }
-
-    struct Case {
-        _dirs: [tempfile::TempDir; 2],
-        original: Folder,
-        upper: Folder,
-    }
-
-    fn case(original: &[&str], upper: impl FnOnce(&Path, &Folder)) -> Case {
-        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        for file in original {
-            let path = dirs[0].path().join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "original").unwrap();
-        }
-        let [original, folder] = [0, 1].map(|n: usize| Folder::open(dirs[n].path()).unwrap());
-        upper(dirs[1].path(), &folder);
-        Case { _dirs: dirs, original, upper: folder }
-    }
-
-    impl Case {
-        fn commit(&self, terms: &Terms) -> Result<Committed, CommitError> {
-            let before = Stack::new([], &self.original);
-            let layer = Layer::over(&self.upper);
-            let found = changes(&before, &[layer], &[], 999).unwrap();
-            commit(&before.with(layer), &self.original, &found, terms)
-        }
-        fn shown(&self) -> Vec<(String, String)> {
-            let stack = Stack::new([], &self.original);
-            let text = |path: &Path, node: &Node| match node.kind {
-                Kind::File => io::read_to_string(stack.file(path).unwrap()).unwrap(),
-                kind => format!("{kind:?}"),
-            };
-            let all = stack.walk(Path::new(""), 999).unwrap();
-            all.iter().map(|(p, n)| (p.to_string_lossy().into_owned(), text(p, n))).collect()
-        }
-    }
-
-    fn later() -> Terms {
-        Terms { since: (i64::MAX, 0), allow_protected: false, owner: None }
-    }
-
-    fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
-        rows.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
-    }
-
-    #[test]
-    fn changes_are_taken_over() {
-        let case = case(&["a", "b", "d/x", "d/y", "f/z", "t"], |path, upper| {
-            std::fs::write(path.join("a"), "new").unwrap();
-            upper.whiteout(Path::new("b")).unwrap();
-            upper.make_all(Path::new("d")).unwrap();
-            upper.set_opaque(Path::new("d")).unwrap();
-            std::fs::write(path.join("d/y"), "new").unwrap();
-            upper.whiteout(Path::new("f")).unwrap();
-            upper.make_all(Path::new("n/m")).unwrap();
-            std::fs::write(path.join("n/m/new"), "new").unwrap();
-            upper.make_all(Path::new("t")).unwrap();
-            std::fs::write(path.join("t/in"), "new").unwrap();
-        });
-        let committed = case.commit(&later()).unwrap();
-        assert_eq!(committed.left, []);
-        let want = [
-            ("a", "new"),
-            ("d", "Folder"),
-            ("d/y", "new"),
-            ("n", "Folder"),
-            ("n/m", "Folder"),
-            ("n/m/new", "new"),
-            ("t", "Folder"),
-            ("t/in", "new"),
-        ];
-        assert_eq!(case.shown(), rows(&want));
-    }
-
-    #[test]
-    fn protected_names_links_and_setuid_bits_stay_out() {
-        use std::os::unix::fs::PermissionsExt;
-        let case = case(&[".git/hooks/keep", "a"], |path, upper| {
-            upper.make_all(Path::new(".git/hooks")).unwrap();
-            std::fs::write(path.join(".git/hooks/pre-commit"), "evil").unwrap();
-            std::fs::write(path.join(".git/index"), "fine").unwrap();
-            upper.make_link(Path::new("link"), Path::new("/etc/passwd")).unwrap();
-            std::fs::write(path.join("suid"), "x").unwrap();
-            std::fs::set_permissions(path.join("suid"), PermissionsExt::from_mode(0o6777)).unwrap();
-        });
-        let committed = case.commit(&later()).unwrap();
-        assert_eq!(committed.left.len(), 2, "{committed:?}");
-        let shown: Vec<_> = case.shown().into_iter().map(|(path, _)| path).collect();
-        assert_eq!(shown, [".git", ".git/hooks", ".git/hooks/keep", ".git/index", "a", "suid"]);
-        assert_eq!(case.original.node(Path::new("suid")).unwrap().unwrap().mode, 0o755);
-        let allowed = case.commit(&Terms { allow_protected: true, ..later() }).unwrap();
-        assert!(allowed.done.contains(&".git/hooks/pre-commit".into()) && allowed.left.len() == 1);
-    }
-
-    #[test]
-    fn a_conflict_takes_nothing_over() {
-        let case = case(&["a", "b"], |path, _| {
-            std::fs::write(path.join("a"), "new").unwrap();
-            std::fs::write(path.join("c"), "new").unwrap();
-        });
-        let before = case.shown();
-        let error = case.commit(&Terms { since: (0, 0), ..later() }).unwrap_err();
-        assert!(matches!(&error, CommitError::Conflict(paths) if paths == &[PathBuf::from("a")]), "{error}");
-        assert_eq!(case.shown(), before);
-    }
-
-    #[test]
-    fn a_file_put_into_a_deleted_folder_meanwhile_is_a_conflict() {
-        let case = case(&["d/x"], |_, upper| upper.whiteout(Path::new("d")).unwrap());
-        let before = Stack::new([], &case.original);
-        let layer = Layer::over(&case.upper);
-        let found = changes(&before, &[layer], &[], 999).unwrap();
-        drop(case.original.create(Path::new("d/new")).unwrap());
-        let error = commit(&before.with(layer), &case.original, &found, &later()).unwrap_err();
-        assert!(
-            matches!(&error, CommitError::Conflict(paths) if paths == &[PathBuf::from("d/new")]),
-            "{error}"
-        );
-        assert!(case.original.node(Path::new("d/x")).unwrap().is_some());
-    }
-
-    #[test]
-    fn a_link_put_into_the_original_meanwhile_is_not_followed() {
-        let outside = tempfile::tempdir().unwrap();
-        let case = case(&["d/x"], |path, upper| {
-            upper.make_all(Path::new("d")).unwrap();
-            std::fs::write(path.join("d/new"), "new").unwrap();
-        });
-        let before = Stack::new([], &case.original);
-        let layer = Layer::over(&case.upper);
-        let found = changes(&before, &[layer], &[], 999).unwrap();
-        case.original.remove_all(Path::new("d")).unwrap();
-        case.original.make_link(Path::new("d"), outside.path()).unwrap();
-        assert!(commit(&before.with(layer), &case.original, &found, &later()).is_err());
-        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn what_a_killed_commit_left_goes_with_the_next() {
-        let case = case(&["a"], |path, _| std::fs::write(path.join("a"), "new").unwrap());
-        case.original.make_all(Path::new(".hotcell-commit-dead/x")).unwrap();
-        case.commit(&later()).unwrap();
-        assert_eq!(case.shown(), rows(&[("a", "new")]));
-    }
-}
+mod tests;

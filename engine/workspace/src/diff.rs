@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -63,7 +64,11 @@ fn side(stack: &Stack<'_>, path: &Path, node: Option<Node>) -> io::Result<Side> 
         Some(node) if node.kind == Kind::File && node.bytes > LONGEST => Side::Binary,
         Some(node) if node.kind == Kind::File => {
             let mut bytes = Vec::new();
-            stack.file(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+            match stack.file(path) {
+                // The original's owner has taken the right to read it away.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(Side::Binary),
+                file => file?.take(LONGEST).read_to_end(&mut bytes)?,
+            };
             match String::from_utf8(bytes) {
                 Ok(text) if !text.contains('\0') => Side::Text(text),
                 _ => Side::Binary,
@@ -112,33 +117,79 @@ fn section(text: &mut String, path: &Path, (was, old): Half, (is, new): Half) {
             let (old, new) = (words(old), words(new));
             if old != new {
                 let mut config = TextDiff::configure();
-                let compared = config.timeout(PATIENCE).diff_lines(&old, &new);
-                text.push_str(&compared.unified_diff().context_radius(3).header(&a, &b).to_string());
+                let lines = [&old, &new].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
+                let compared = config.timeout(PATIENCE).diff_slices(&lines[0], &lines[1]);
+                text.push_str(&format!("--- {a}\n+++ {b}\n"));
+                for hunk in compared.unified_diff().context_radius(3).iter_hunks() {
+                    text.push_str(&format!("{}\n", hunk.header()));
+                    for change in hunk.iter_changes() {
+                        text.push_str(&format!("{}{}", change.tag(), change.value()));
+                        // Only this ends a line for git, whatever else does elsewhere.
+                        if !change.value().ends_with('\n') {
+                            text.push_str("\n\\ No newline at end of file\n");
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-/// A name as git writes it: quoted when it has control characters, quotes or backslashes.
+/// A name as git writes it: quoted when it has control characters, quotes, backslashes, or is no text.
 fn quoted(side: &str, path: &Path) -> String {
-    let name = format!("{side}/{}", path.to_string_lossy());
-    if !name.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-        return name;
+    let name = path.as_os_str().as_bytes();
+    if let Ok(name) = std::str::from_utf8(name)
+        && !name.chars().any(|c| c.is_control() || c == '"' || c == '\\')
+    {
+        return format!("{side}/{name}");
     }
-    let mut quoted = String::from('"');
-    for c in name.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => {
-                for byte in c.to_string().bytes() {
-                    quoted.push_str(&format!("\\{byte:03o}"));
-                }
-            }
-            c => quoted.push(c),
+    let mut quoted = format!("\"{side}/");
+    for byte in name {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
+            b'\n' => quoted.push_str("\\n"),
+            b'\t' => quoted.push_str("\\t"),
+            b' '..=b'~' => quoted.push(char::from(*byte)),
+            byte => quoted.push_str(&format!("\\{byte:03o}")),
         }
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::changes;
+    use crate::folder::Folder;
+    use crate::stack::Layer;
+    use std::ffi::OsStr;
+
+    fn shown(old: &[(&[u8], &str)], new: &[(&[u8], &str)]) -> String {
+        let dirs = [old, new].map(|files| {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                std::fs::write(dir.path().join(OsStr::from_bytes(name)), text).unwrap();
+            }
+            dir
+        });
+        let [base, upper] = dirs.each_ref().map(|dir| Folder::open(dir.path()).unwrap());
+        let (before, layer) = (Stack::new([], &base), Layer::over(&upper));
+        let found = changes(&before, &[layer], &[], 99).unwrap();
+        diff(&before, &before.with(layer), &found, 1 << 20).unwrap()
+    }
+
+    #[test]
+    fn a_line_ends_with_a_newline_and_nothing_else() {
+        let text = shown(&[(b"a", "1\n2\n")], &[(b"a", "1\r3\n2\r"), (b"b", "x")]);
+        let want = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n-1\n-2\n+1\r3\n+2\r\n\\ No newline at end of file\n\
+            diff --git a/b b/b\nnew file mode 100644\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n";
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn a_name_is_its_bytes() {
+        let text = shown(&[], &[(b"\xff\n\"", "1\n")]);
+        assert!(text.contains("+++ \"b/\\377\\n\\\"\"\n"), "{text}");
+    }
 }

@@ -43,6 +43,8 @@ pub struct Node {
     pub changed: (i64, i64),
     /// Owner and group.
     pub owner: (u32, u32),
+    /// How many names it has.
+    pub names: u64,
 }
 
 impl Node {
@@ -60,13 +62,18 @@ impl Node {
             bytes: if kind == Kind::File { stat.st_size.unsigned_abs() } else { 0 },
             changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
             owner: (stat.st_uid, stat.st_gid),
+            names: stat.st_nlink,
         }
     }
 }
 
 /// A folder that is held open.
 #[derive(Debug)]
-pub struct Folder(OwnedFd);
+pub struct Folder {
+    fd: OwnedFd,
+    /// What is in it is a program's or our own: what cannot be read is made readable.
+    ours: bool,
+}
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -76,13 +83,21 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?))
+        Ok(Self { fd: fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?, ours: false })
     }
 
-    /// A folder that is open already.
+    /// The same, of our own making: what a program took the right to read away from is made readable again.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ours(path: &Path) -> io::Result<Self> {
+        Ok(Self { ours: true, ..Self::open(path)? })
+    }
+
+    /// A folder that a program made for us, open already; its unreadable files are made readable too.
     #[must_use]
     pub const fn from_fd(fd: OwnedFd) -> Self {
-        Self(fd)
+        Self { fd, ours: true }
     }
 
     fn at(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
@@ -95,7 +110,7 @@ impl Folder {
         let quiet = OFlags::NOCTTY | OFlags::NONBLOCK;
         let quiet = if flags.contains(OFlags::PATH) { OFlags::empty() } else { quiet };
         let flags = flags | OFlags::CLOEXEC | quiet;
-        Ok(fs::openat2(&self.0, path, flags, Mode::empty(), resolve)?)
+        Ok(fs::openat2(&self.fd, path, flags, Mode::empty(), resolve)?)
     }
 
     /// The folder below.
@@ -103,7 +118,8 @@ impl Folder {
     /// # Errors
     /// When it is not there, is none, or lies behind a link or a mount.
     pub fn folder(&self, path: &Path) -> io::Result<Self> {
-        self.at(path, FOLDER).or_else(|e| self.after_permission(e, path, FOLDER)).map(Self)
+        let fd = self.at(path, FOLDER).or_else(|e| self.after_permission(e, path, FOLDER))?;
+        Ok(Self { fd, ours: self.ours })
     }
 
     /// A regular file, for reading.
@@ -124,13 +140,13 @@ impl Folder {
 
     /// A program may take the right to read its own files away; whoever owns them gives it back.
     fn after_permission(&self, error: io::Error, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        if error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) {
+        if !self.ours || error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) {
             return Err(error);
         }
         let (parent, name) = self.parent(path)?;
         // Without following a link. `fchmodat2(2)`, `proc_pid_fd(5)`
         let held =
-            fs::openat(&parent.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            fs::openat(&parent.fd, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let stat = fs::fstat(&held)?;
         if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Directory) {
             return Err(error);
@@ -160,7 +176,7 @@ impl Folder {
 
     fn node_of_link(&self, path: &Path) -> io::Result<Option<Node>> {
         let Ok((parent, name)) = self.parent(path) else { return Ok(None) };
-        match fs::statat(&parent.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match fs::statat(&parent.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(Node::of(&stat))),
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
@@ -172,7 +188,8 @@ impl Folder {
         let name = path
             .file_name()
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no name below the folder"))?;
-        Ok((Self(self.at(path.parent().unwrap_or(Path::new("")), FOLDER)?), name))
+        let fd = self.at(path.parent().unwrap_or(Path::new("")), FOLDER)?;
+        Ok((Self { fd, ours: self.ours }, name))
     }
 
     /// What a link says.
@@ -181,7 +198,7 @@ impl Folder {
     /// When it is none.
     pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
         let (parent, name) = self.parent(path)?;
-        let says = fs::readlinkat(&parent.0, name, Vec::new())?;
+        let says = fs::readlinkat(&parent.fd, name, Vec::new())?;
         Ok(OsString::from_vec(says.into_bytes()).into())
     }
 
@@ -191,7 +208,7 @@ impl Folder {
     /// When it is none.
     pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in fs::Dir::read_from(self.folder(path)?.0)? {
+        for entry in fs::Dir::read_from(self.folder(path)?.fd)? {
             let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
             if name != "." && name != ".." {
                 names.push(name);
@@ -208,7 +225,7 @@ impl Folder {
     pub fn opaque(&self, path: &Path) -> io::Result<bool> {
         let folder = self.folder(path)?;
         let mut value = [0u8; 8];
-        match fs::fgetxattr(&folder.0, OPAQUE, &mut value[..]) {
+        match fs::fgetxattr(&folder.fd, OPAQUE, &mut value[..]) {
             Ok(len) => Ok(&value[..len] == b"y"),
             Err(_) => Ok(false),
         }
@@ -219,7 +236,7 @@ impl Folder {
     /// # Errors
     /// Where the file system has no such attributes.
     pub fn set_opaque(&self, path: &Path) -> io::Result<()> {
-        Ok(fs::fsetxattr(&self.folder(path)?.0, OPAQUE, b"y", fs::XattrFlags::empty())?)
+        Ok(fs::fsetxattr(&self.folder(path)?.fd, OPAQUE, b"y", fs::XattrFlags::empty())?)
     }
 
     /// Makes a folder with this mode.
@@ -228,7 +245,7 @@ impl Folder {
     /// When it is there already, or its parent is not.
     pub fn make(&self, path: &Path, mode: u32) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o700))?;
+        fs::mkdirat(&parent.fd, name, Mode::from_raw_mode(0o700))?;
         self.set_mode(path, mode)
     }
 
@@ -252,7 +269,7 @@ impl Folder {
     /// When something is there already.
     pub fn whiteout(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::mknodat(&parent.0, name, FileType::CharacterDevice, Mode::empty(), 0)?)
+        Ok(fs::mknodat(&parent.fd, name, FileType::CharacterDevice, Mode::empty(), 0)?)
     }
 
     /// Makes a link.
@@ -261,7 +278,7 @@ impl Folder {
     /// When something is there already.
     pub fn make_link(&self, path: &Path, says: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::symlinkat(says, &parent.0, name)?)
+        Ok(fs::symlinkat(says, &parent.fd, name)?)
     }
 
     /// Makes another name for a file of another folder on the same file system.
@@ -270,7 +287,7 @@ impl Folder {
     /// When something is there already.
     pub fn hard_link(&self, path: &Path, other: &Self, of: &Path) -> io::Result<()> {
         let ((theirs, their_name), (ours, our_name)) = (other.parent(of)?, self.parent(path)?);
-        Ok(fs::linkat(&theirs.0, their_name, &ours.0, our_name, AtFlags::empty())?)
+        Ok(fs::linkat(&theirs.fd, their_name, &ours.fd, our_name, AtFlags::empty())?)
     }
 
     /// A new file with mode 0600, for writing.
@@ -280,7 +297,7 @@ impl Folder {
     pub fn create(&self, path: &Path) -> io::Result<File> {
         let (parent, name) = self.parent(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(fs::openat(&parent.0, name, flags, Mode::from_raw_mode(0o600))?.into())
+        Ok(fs::openat(&parent.fd, name, flags, Mode::from_raw_mode(0o600))?.into())
     }
 
     /// Sets the nine permission bits.
@@ -299,10 +316,10 @@ impl Folder {
     pub fn own(&self, path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
         let (uid, gid) = (fs::Uid::from_raw(uid), fs::Gid::from_raw(gid));
         if path.as_os_str().is_empty() {
-            return Ok(fs::fchown(&self.0, Some(uid), Some(gid))?);
+            return Ok(fs::fchown(&self.fd, Some(uid), Some(gid))?);
         }
         let (parent, name) = self.parent(path)?;
-        Ok(fs::chownat(&parent.0, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(fs::chownat(&parent.fd, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Moves something of a folder on the same file system here; what was there is replaced at once.
@@ -311,7 +328,7 @@ impl Folder {
     /// What the system says.
     pub fn take(&self, path: &Path, other: &Self, from: &Path) -> io::Result<()> {
         let ((theirs, their_name), (ours, our_name)) = (other.parent(from)?, self.parent(path)?);
-        Ok(fs::renameat(&theirs.0, their_name, &ours.0, our_name)?)
+        Ok(fs::renameat(&theirs.fd, their_name, &ours.fd, our_name)?)
     }
 
     /// Removes a file, a link or whatever is no folder.
@@ -320,7 +337,7 @@ impl Folder {
     /// When it is a folder, or not there.
     pub fn remove_file(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::unlinkat(&parent.0, name, AtFlags::empty())?)
+        Ok(fs::unlinkat(&parent.fd, name, AtFlags::empty())?)
     }
 
     /// Removes an empty folder.
@@ -329,10 +346,10 @@ impl Folder {
     /// When it is not empty, or not there.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::unlinkat(&parent.0, name, AtFlags::REMOVEDIR)?)
+        Ok(fs::unlinkat(&parent.fd, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes something with all that is in it.
+    /// Removes something with all that is in it, for what is ours.
     ///
     /// # Errors
     /// What the system says.
@@ -340,6 +357,10 @@ impl Folder {
         let Some(node) = self.node(path)? else { return Ok(()) };
         if node.kind != Kind::Folder {
             return self.remove_file(path);
+        }
+        let folder = self.folder(path)?;
+        if node.mode & 0o700 != 0o700 {
+            fs::fchmod(&folder.fd, Mode::RWXU)?;
         }
         for name in self.names(path)? {
             self.remove_all(&path.join(name))?;
@@ -352,13 +373,13 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(fs::syncfs(&self.0)?)
+        Ok(fs::syncfs(&self.fd)?)
     }
 }
 
 impl AsFd for Folder {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
@@ -398,4 +419,26 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// For an ordinary user: root may read everything.
+    #[test]
+    fn only_what_is_ours_is_made_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o0)).unwrap();
+        let root = rustix::process::geteuid().is_root();
+        let theirs = Folder::open(dir.path()).unwrap();
+        assert_eq!(theirs.file(Path::new("file")).is_ok(), root);
+        assert_eq!(mode(), 0);
+        let ours = Folder::ours(dir.path()).unwrap();
+        assert!(ours.file(Path::new("file")).is_ok());
+    }
 }

@@ -1,6 +1,6 @@
 //! Writes layers: a view's changes in the form that the kernel's overlay reads, made by us and by nobody else.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,20 @@ pub struct Held {
     pub files: u64,
 }
 
+impl Held {
+    /// Both together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { bytes: self.bytes.saturating_add(other.bytes), files: self.files.saturating_add(other.files) }
+    }
+}
+
 /// What changes come to as a layer.
 #[must_use]
 pub fn held(changes: &[Change]) -> Held {
-    let bytes = changes.iter().filter_map(|c| c.after).map(|node| node.bytes).sum();
-    Held { bytes, files: changes.len() as u64 }
+    // A program can give a file any size.
+    let sizes = changes.iter().filter_map(|c| c.after).map(|node| node.bytes);
+    Held { bytes: sizes.fold(0, u64::saturating_add), files: changes.len() as u64 }
 }
 
 /// How bytes come into a layer.
@@ -46,23 +55,21 @@ pub fn write(
     bytes: Bytes,
     owner: Option<(u32, u32)>,
 ) -> io::Result<()> {
-    let mut folders = BTreeSet::new();
-    let mut gone: Vec<&Path> = Vec::new();
+    let mut folders = BTreeMap::new();
     for change in changes {
         let path = change.path.as_path();
         around(before, after, path, to, &mut folders, owner)?;
         let Some(node) = change.after else {
             // What was in it goes with it.
-            if !gone.iter().any(|folder| path.starts_with(folder)) && !hidden(to, path)? {
+            if !hidden(to, path)? {
                 to.whiteout(path)?;
-                gone.push(path);
             }
             continue;
         };
         match node.kind {
             Kind::Folder => {
-                if folders.insert(path.to_owned()) {
-                    to.make(path, node.mode)?;
+                if folders.insert(path.to_owned(), node.mode).is_none() {
+                    to.make(path, 0o700)?;
                 }
                 if change.before.is_some_and(|was| was.kind != Kind::Folder) {
                     to.set_opaque(path)?;
@@ -76,20 +83,21 @@ pub fn write(
             to.own(path, owner)?;
         }
     }
-    Ok(())
+    // Last, and the innermost first: into some of them nobody may write.
+    folders.iter().rev().try_for_each(|(folder, mode)| to.set_mode(folder, *mode))
 }
 
-/// Makes the folders around a path with the modes that they have.
+/// Makes the folders around a path, and notes the modes that they have.
 fn around(
     before: &Stack<'_>,
     after: &Stack<'_>,
     path: &Path,
     to: &Folder,
-    made: &mut BTreeSet<PathBuf>,
+    made: &mut BTreeMap<PathBuf, u32>,
     owner: Option<(u32, u32)>,
 ) -> io::Result<()> {
     for folder in ancestors(path.parent().unwrap_or(Path::new(""))) {
-        if made.contains(&folder) {
+        if made.contains_key(&folder) {
             continue;
         }
         let node = match after.node(&folder)? {
@@ -100,11 +108,11 @@ fn around(
         if to.node(&folder)?.is_some() || hidden(to, &folder)? {
             return Ok(());
         }
-        to.make(&folder, node.map_or(0o755, |n| n.mode))?;
+        to.make(&folder, 0o700)?;
         if let Some(owner) = owner {
             to.own(&folder, owner)?;
         }
-        made.insert(folder);
+        made.insert(folder, node.map_or(0o755, |n| n.mode));
     }
     Ok(())
 }

@@ -170,6 +170,14 @@ fn seen(layer: &Layer<'_>, path: &Path) -> io::Result<Seen> {
     Ok(if hides(layer, path.parent().unwrap_or(Path::new("")))? { Seen::Hidden } else { Seen::Below })
 }
 
+/// Whether a layer decides what is at a path.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn speaks(layer: &Layer<'_>, path: &Path) -> io::Result<bool> {
+    Ok(!matches!(seen(layer, path)?, Seen::Below))
+}
+
 /// Whether a layer hides what further layers have in a folder: by a mark on it or around it, or by something that is no
 /// folder.
 fn hides(layer: &Layer<'_>, folder: &Path) -> io::Result<bool> {

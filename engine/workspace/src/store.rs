@@ -3,6 +3,7 @@
 //! A change is a new layer and a new list of layers, which replaces the old one by a rename: whoever is killed leaves the
 //! one or the other. Snapshots and forks are lists of the same layers.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -13,11 +14,11 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::changes::{Change, changes};
-use crate::commit::{CommitError, Committed, Terms, commit, moment};
+use crate::commit::{CommitError, Committed, Terms, admit, commit, conflicts, moment};
 use crate::folder::Folder;
 use crate::layer::{self, Bytes, Held};
 use crate::random_hex;
-use crate::stack::{Layer, Stack};
+use crate::stack::{Layer, Stack, speaks};
 
 /// An overlay has at most so many layers over its folder here; more are merged into one.
 const MOST_LAYERS: usize = 8;
@@ -58,6 +59,9 @@ impl Default for Quota {
 struct Listed {
     name: String,
     held: Held,
+    /// When the view of the source began that it changes.
+    #[serde(default)]
+    since: (i64, i64),
 }
 
 /// A state that can be gone back to.
@@ -74,7 +78,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     source: Source,
-    /// When its view of the source began, on the clock of file times.
+    /// When its view of the source began, on the clock of file times; layers that are older have their own.
     since: (i64, i64),
     created: u64,
     /// The topmost first.
@@ -150,7 +154,7 @@ impl Store {
         for inner in [LAYERS, "empty"] {
             std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path.join(inner))?;
         }
-        let store = Self { folder: Folder::open(path)?, path: path.canonicalize()?, quota, owner };
+        let store = Self { folder: Folder::ours(path)?, path: path.canonicalize()?, quota, owner };
         if let Some(owner) = owner {
             store.folder.own(Path::new("empty"), owner)?;
         }
@@ -293,9 +297,19 @@ impl Store {
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(());
         }
-        let mut used = std::collections::BTreeSet::new();
+        let mut used = BTreeSet::new();
         for id in self.ids()? {
-            let record = self.read(&id)?;
+            let record = match self.read(&id) {
+                Ok(record) => record,
+                // It was removed in this moment.
+                Err(StoreError::Unknown(_)) => continue,
+                Err(error) => {
+                    tracing::warn!(
+                        "layers that nobody needs stay, because the workspace {id} cannot be read: {error}"
+                    );
+                    return Ok(());
+                }
+            };
             let snapshots = record.snapshots.into_iter().flat_map(|s| s.layers);
             used.extend(record.layers.into_iter().chain(snapshots).map(|l| l.name));
         }
@@ -337,10 +351,12 @@ fn summary(id: &str, record: &Record) -> Summary {
 }
 
 fn total(layers: &[Listed]) -> Held {
-    layers.iter().fold(Held::default(), |sum, layer| Held {
-        bytes: sum.bytes.saturating_add(layer.held.bytes),
-        files: sum.files.saturating_add(layer.held.files),
-    })
+    layers.iter().fold(Held::default(), |sum, layer| sum.and(layer.held))
+}
+
+/// When the view of the oldest layer began.
+fn oldest(layers: &[Listed]) -> (i64, i64) {
+    layers.iter().map(|layer| layer.since).min().unwrap_or_default()
 }
 
 fn seconds() -> u64 {
@@ -422,7 +438,7 @@ impl Workspace<'_> {
         let (base, layers) = self.mount();
         Ok(Open {
             base: Folder::open(&base).map_err(|error| StoreError::Source { path: base, error })?,
-            layers: layers.iter().map(|l| Folder::open(l)).collect::<io::Result<_>>()?,
+            layers: layers.iter().map(|l| Folder::ours(l)).collect::<io::Result<_>>()?,
         })
     }
 
@@ -453,7 +469,7 @@ impl Workspace<'_> {
         let before = open.view();
         let layer = Layer { folder: upper, whole };
         let found = changes(&before, &[layer], ignored, MOST_PATHS)?;
-        self.add(&before, &before.with(layer), &found)?;
+        self.add(&open, layer, &found)?;
         Ok(found)
     }
 
@@ -503,37 +519,40 @@ impl Workspace<'_> {
         filled
     }
 
-    fn add(&mut self, before: &Stack<'_>, after: &Stack<'_>, found: &[Change]) -> Result<()> {
+    fn add(&mut self, open: &Open, layer: Layer<'_>, found: &[Change]) -> Result<()> {
         if found.is_empty() {
             return Ok(());
         }
         let held = layer::held(found);
-        let sum = total(&self.record.layers);
-        let would =
-            Held { bytes: sum.bytes.saturating_add(held.bytes), files: sum.files.saturating_add(held.files) };
         let most = self.store.quota;
-        if would.bytes > most.bytes || would.files > most.files {
-            return Err(StoreError::Quota { held: would, most });
+        let fits = |held: Held| held.bytes <= most.bytes && held.files <= most.files;
+        let full = !fits(total(&self.record.layers).and(held));
+        if full {
+            // What layers say twice counts once, and is merged.
+            let all: Vec<_> = [layer].into_iter().chain(open.layers()).collect();
+            let merged = layer::held(&changes(&open.base(), &all, &[], MOST_PATHS)?);
+            if !fits(merged) {
+                return Err(StoreError::Quota { held: merged, most });
+            }
         }
-        let owner = self.store.owner;
+        let (before, owner) = (open.view(), self.store.owner);
+        let after = before.with(layer);
         self.replace(|this| {
-            let name =
-                this.store.write_layer(|to| layer::write(before, after, found, to, Bytes::Copied, owner))?;
-            let mut layers = vec![Listed { name, held }];
+            let name = this
+                .store
+                .write_layer(|to| layer::write(&before, &after, found, to, Bytes::Copied, owner))?;
+            let mut layers = vec![Listed { name, held, since: this.record.since }];
             layers.extend(this.record.layers.iter().cloned());
-            this.merged(layers)
+            if full || layers.len() > MOST_LAYERS { this.merged(&layers) } else { Ok(layers) }
         })
     }
 
-    /// The same view in at most as many layers as an overlay takes.
-    fn merged(&self, layers: Vec<Listed>) -> Result<Vec<Listed>> {
-        if layers.len() <= MOST_LAYERS {
-            return Ok(layers);
-        }
+    /// The same view in one layer.
+    fn merged(&self, layers: &[Listed]) -> Result<Vec<Listed>> {
         let base = Folder::open(&self.base())?;
         let open = layers
             .iter()
-            .map(|l| Folder::open(&self.store.layer_path(&l.name)))
+            .map(|l| Folder::ours(&self.store.layer_path(&l.name)))
             .collect::<io::Result<Vec<_>>>()?;
         let bottom = Stack::new([], &base);
         let all: Vec<_> = open.iter().map(Layer::over).collect();
@@ -542,7 +561,7 @@ impl Workspace<'_> {
         let owner = self.store.owner;
         let name =
             self.store.write_layer(|to| layer::write(&bottom, &after, &found, to, Bytes::Shared, owner))?;
-        Ok(vec![Listed { name, held: layer::held(&found) }])
+        Ok(vec![Listed { name, held: layer::held(&found), since: oldest(layers) }])
     }
 
     /// Gives the workspace another list of layers; layers that nobody has any more go.
@@ -610,10 +629,18 @@ impl Workspace<'_> {
         }
         let open = self.open()?;
         let found = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
-        let terms = Terms { since: self.record.since, allow_protected, owner };
+        let conflicting = self.old_conflicts(&open, &found, allow_protected)?;
+        if !conflicting.is_empty() {
+            return Err(CommitError::Conflict(conflicting).into());
+        }
+        let most = self.store.quota.bytes;
+        let terms = Terms { since: self.record.since, allow_protected, owner, most };
         let committed = commit(&open.view(), &open.base, &found, &terms)?;
-        // What was left out is a change still; the rest is the source's.
-        let rest = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
+        // What was left out is a change still; the rest is the source's, and whoever changes it there now is right.
+        let left: BTreeSet<&Path> = committed.left.iter().map(|(path, _)| path.as_path()).collect();
+        let mut rest = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
+        rest.retain(|change| left.contains(change.path.as_path()));
+        let since = oldest(&self.record.layers);
         self.record.since = moment();
         let owner = self.store.owner;
         self.replace(|this| {
@@ -623,9 +650,32 @@ impl Workspace<'_> {
             let (base, view) = (open.base(), open.view());
             let name =
                 this.store.write_layer(|to| layer::write(&base, &view, &rest, to, Bytes::Shared, owner))?;
-            Ok(vec![Listed { name, held: layer::held(&rest) }])
+            Ok(vec![Listed { name, held: layer::held(&rest), since }])
         })?;
         Ok(committed)
+    }
+
+    /// What somebody changed since layers began that are older than the view: a snapshot's, or what a commit left out.
+    fn old_conflicts(
+        &self,
+        open: &Open,
+        found: &[Change],
+        allow_protected: bool,
+    ) -> io::Result<Vec<PathBuf>> {
+        let mut all = BTreeSet::new();
+        for (listed, folder) in self.record.layers.iter().zip(&open.layers) {
+            if listed.since >= self.record.since {
+                continue;
+            }
+            for change in found.iter().filter(|change| admit(change, allow_protected).is_none()) {
+                if speaks(&Layer::over(folder), &change.path)?
+                    && conflicts(change, open.base.node(&change.path)?.as_ref(), listed.since)
+                {
+                    all.insert(change.path.clone());
+                }
+            }
+        }
+        Ok(all.into_iter().collect())
     }
 
     /// Writes the view as a tar archive: files, folders, and links as links.
@@ -672,153 +722,4 @@ fn checked(path: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::changes::What;
-
-    fn new(path: &str, text: &str) -> NewFile {
-        NewFile { path: path.into(), bytes: text.into(), executable: false }
-    }
-
-    fn store() -> (tempfile::TempDir, Store, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let original = dir.path().join("original");
-        std::fs::create_dir_all(original.join("d")).unwrap();
-        std::fs::write(original.join("a"), "original").unwrap();
-        std::fs::write(original.join("d/x"), "original").unwrap();
-        let store = Store::open(&dir.path().join("state"), Quota::default(), None).unwrap();
-        (dir, store, original)
-    }
-
-    fn names(workspace: &Workspace<'_>) -> Vec<String> {
-        let all = workspace.with_view(|_, view| view.walk(Path::new(""), 999)).unwrap();
-        all.into_iter().map(|(path, _)| path.display().to_string()).collect()
-    }
-
-    fn layers_on_disk(store: &Store) -> usize {
-        store.folder.names(Path::new(LAYERS)).unwrap().len()
-    }
-
-    #[test]
-    fn files_are_written_deleted_snapshotted_and_discarded() {
-        let (_dir, store, original) = store();
-        let mut w = store.create(Source::Folder(original.clone())).unwrap();
-        w.write(&[new("n/f", "1"), new("a", "2")]).unwrap();
-        w.snapshot("one").unwrap();
-        w.delete(Path::new("d")).unwrap();
-        assert_eq!(names(&w), ["a", "n", "n/f"]);
-        let what: Vec<_> = w.changes().unwrap().into_iter().map(|c| (c.path, c.what)).collect();
-        let want = [
-            ("a", What::Modified),
-            ("d", What::Deleted),
-            ("d/x", What::Deleted),
-            ("n", What::Added),
-            ("n/f", What::Added),
-        ];
-        assert_eq!(what, want.map(|(path, what)| (PathBuf::from(path), what)));
-        assert!(matches!(w.snapshot("one"), Err(StoreError::SnapshotTaken(_))));
-        w.discard(Some("one")).unwrap();
-        assert_eq!(names(&w), ["a", "d", "d/x", "n", "n/f"]);
-        w.discard(None).unwrap();
-        assert_eq!(names(&w), ["a", "d", "d/x"]);
-        assert!(matches!(w.discard(Some("two")), Err(StoreError::NoSnapshot(_))));
-        assert_eq!(std::fs::read_to_string(original.join("a")).unwrap(), "original");
-        let id = w.id().to_owned();
-        drop(w);
-        store.remove(&id).unwrap();
-        assert_eq!((layers_on_disk(&store), store.ids().unwrap().len()), (0, 0));
-    }
-
-    #[test]
-    fn a_fork_goes_its_own_way() {
-        let (_dir, store, original) = store();
-        let mut one = store.create(Source::Folder(original)).unwrap();
-        one.write(&[new("f", "1")]).unwrap();
-        let mut two = one.fork().unwrap();
-        two.write(&[new("g", "2")]).unwrap();
-        one.delete(Path::new("f")).unwrap();
-        assert_eq!(
-            (names(&one), names(&two)),
-            (
-                vec!["a".to_owned(), "d".into(), "d/x".into()],
-                vec!["a".to_owned(), "d".into(), "d/x".into(), "f".into(), "g".into()],
-            )
-        );
-    }
-
-    #[test]
-    fn many_changes_are_merged() {
-        let (_dir, store, original) = store();
-        let mut w = store.create(Source::Folder(original)).unwrap();
-        for n in 0..20 {
-            w.write(&[new(&format!("f{n:02}"), "x"), new("same", &n.to_string())]).unwrap();
-        }
-        w.delete(Path::new("f00")).unwrap();
-        assert!(w.mount().1.len() <= MOST_LAYERS && layers_on_disk(&store) <= MOST_LAYERS);
-        assert_eq!(names(&w).len(), 3 + 19 + 1);
-    }
-
-    #[test]
-    fn a_commit_leaves_what_is_protected_in_the_workspace() {
-        let (_dir, store, original) = store();
-        let mut w = store.create(Source::Folder(original.clone())).unwrap();
-        w.write(&[new("a", "2"), new(".mcp.json", "{}")]).unwrap();
-        let committed = w.commit(false, None).unwrap();
-        assert_eq!((committed.done.len(), committed.left.len()), (1, 1));
-        assert_eq!(std::fs::read_to_string(original.join("a")).unwrap(), "2");
-        let left: Vec<_> = w.changes().unwrap().into_iter().map(|c| c.path).collect();
-        assert_eq!(left, [PathBuf::from(".mcp.json")]);
-        w.commit(true, None).unwrap();
-        assert!(original.join(".mcp.json").exists() && w.changes().unwrap().is_empty());
-        let mut empty = store.create(Source::Empty).unwrap();
-        assert!(matches!(empty.commit(false, None), Err(StoreError::NoOriginal)));
-        assert!(empty.write(&[new("x", "1")]).is_ok() && empty.changes().unwrap().len() == 1);
-    }
-
-    #[test]
-    fn what_is_in_use_or_unknown_or_too_much_is_refused() {
-        let (dir, store, original) = store();
-        let held = store.create(Source::Folder(original)).unwrap();
-        let id = held.id().to_owned();
-        assert!(matches!(store.take(&id), Err(StoreError::InUse(_))));
-        assert!(matches!(store.remove(&id), Err(StoreError::InUse(_))));
-        assert_eq!(store.look(&id).unwrap().held, Held::default());
-        drop(held);
-        for unknown in ["ws_0", "../x", "ws_../../etc", ""] {
-            assert!(matches!(store.take(unknown), Err(StoreError::Unknown(_))), "{unknown}");
-        }
-        let small = Store::open(&dir.path().join("small"), Quota { bytes: 10, files: 3 }, None).unwrap();
-        let mut w = small.create(Source::Empty).unwrap();
-        for files in [vec![new("a", "12345678901")], vec![new("a/b/c/d", "")]] {
-            assert!(matches!(w.write(&files), Err(StoreError::Quota { .. })));
-        }
-        for path in ["../x", "/x", "", "a/../../x"] {
-            assert!(matches!(w.write(&[new(path, "")]), Err(StoreError::Path(_))), "{path}");
-        }
-        assert_eq!((names(&w).len(), layers_on_disk(&small)), (0, 0));
-    }
-
-    #[test]
-    fn what_a_killed_writer_left_goes() {
-        let (_dir, store, _) = store();
-        std::fs::create_dir_all(store.layer_path("unfinished-999999999-x/y")).unwrap();
-        std::fs::create_dir_all(store.layer_path("nobodys")).unwrap();
-        store.create(Source::Empty).unwrap().write(&[new("a", "")]).unwrap();
-        assert_eq!(layers_on_disk(&store), 1);
-    }
-
-    #[test]
-    fn an_export_unpacks_to_the_view() {
-        let (dir, store, original) = store();
-        let mut w = store.create(Source::Folder(original)).unwrap();
-        w.write(&[NewFile { executable: true, ..new("d/run", "#!/bin/sh\n") }]).unwrap();
-        let mut bytes = Vec::new();
-        w.export(&mut bytes).unwrap();
-        let to = dir.path().join("unpacked");
-        tar::Archive::new(&bytes[..]).unpack(&to).unwrap();
-        let folder = Folder::open(&to).unwrap();
-        let all = Stack::new([], &folder).walk(Path::new(""), 99).unwrap();
-        let shown: Vec<_> = all.iter().map(|(p, n)| (p.to_str().unwrap(), n.mode & 0o100)).collect();
-        assert_eq!(shown, [("a", 0), ("d", 0o100), ("d/run", 0o100), ("d/x", 0)]);
-    }
-}
+mod tests;

@@ -187,6 +187,59 @@ fn what_somebody_else_changed_meanwhile_is_a_conflict() {
 }
 
 #[test]
+fn what_cannot_be_told_or_stored_is_no_success() {
+    everyone(|user| {
+        let folder = project(user);
+        user.write("work/p/key", "secret");
+        std::fs::set_permissions(folder.join("key"), PermissionsExt::from_mode(0o0)).expect("changed");
+        let before = tree(&folder);
+        // Longer paths than the kernel takes at once.
+        let long = format!("d={}; for n in $(seq 40); do mkdir $d; cd -P $d; done", "d".repeat(200));
+        user.shell(["--guard", "off", "--workspace", "p", "--diff"], &long)
+            .end()
+            .code(125)
+            .says("cannot be told");
+        user.shell(["--guard", "off", "--workspace", "p", "--commit"], &long)
+            .end()
+            .code(125)
+            .says("nothing was taken over");
+        // More bytes than --disk, which cost none in scratch.
+        for script in
+            ["truncate -s 1T big", "head -c 9M /dev/zero > a0; for n in $(seq 50); do ln a0 a$n; done"]
+        {
+            let ended = user.shell(["--guard", "off", "--workspace", "p", "--commit"], script).end();
+            ended.code(125).says("cannot be stored").says("nothing was taken over");
+        }
+        assert_eq!(tree(&folder), before);
+        let closed = ["--guard", "off", "--json", "--workspace", "p"];
+        let told = user.shell(closed, "echo new > n; chmod 0 .").end().code(0).json();
+        assert_eq!(told["changes"][0]["path"], "n", "{}", told["changes"]);
+        assert_eq!(tree(&folder), before);
+        // What its owner cannot read stays so.
+        user.shell(["--guard", "off", "--workspace", "p", "--diff"], "chmod 600 key").end().code(0);
+        assert_eq!(folder.join("key").metadata().expect("there").permissions().mode() & 0o777, 0);
+    });
+}
+
+#[test]
+fn a_commit_makes_no_repository_whose_settings_git_believes() {
+    everyone(|user| {
+        let folder = project(user);
+        for inner in [".git", ".git/objects", ".git/refs"] {
+            user.make_folder(&format!("work/p/{inner}"));
+        }
+        let script = "printf ../evil > .git/commondir; mkdir -p evil/objects evil/refs bare/objects bare/refs; \
+                      echo x > evil/config; echo x > bare/config; echo x > bare/HEAD; echo x > bare/file; \
+                      mkdir .husky; echo x > .husky/pre-commit";
+        user.shell(["--workspace", "p", "--commit"], script).end().code(0);
+        for out in [".git/commondir", "bare/HEAD", "bare/config", "bare/objects", ".husky"] {
+            assert!(!folder.join(out).exists(), "{out}");
+        }
+        assert!(folder.join("bare/file").exists());
+    });
+}
+
+#[test]
 fn a_full_disk_leaves_the_original_as_it_was() {
     if !is_root() {
         println!("skipped: no root to mount a small file system");

@@ -88,6 +88,11 @@ pub fn identify(targets: &[Target], report: &Report) -> io::Result<Identified> {
         (_, last) => merge("run", reports.into_iter().chain(last)),
     };
     for part in &whole.coverage.parts {
+        // Other bytes of a name would come to the same digest.
+        if part.path.contains('\u{fffd}') && found.unreleasable.is_none() {
+            found.unreleasable =
+                Some(format!("a release is for names as well, and {} is not UTF-8", part.path));
+        }
         if let PartState::Skipped(why) = &part.state
             && part.language != "packages"
             && found.unreleasable.is_none()
@@ -173,6 +178,7 @@ fn flagged(report: &Report) -> HashSet<&str> {
 mod tests {
     use super::*;
     use hotcell_guard::{Pack, scan};
+    use std::os::unix::ffi::OsStrExt;
 
     fn digest(dir: &std::path::Path) -> Identified {
         let report = unread("x", PartState::Inert, Verdict::Quarantine);
@@ -203,6 +209,10 @@ mod tests {
         std::os::unix::fs::symlink("d.py", dir.path().join("c.py")).unwrap();
         all.push(digest(dir.path()).sha256);
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+        let name = std::ffi::OsStr::from_bytes(b"\xff.py");
+        std::fs::write(dir.path().join(name), "print(4)\n").unwrap();
+        assert!(digest(dir.path()).unreleasable.unwrap().contains("UTF-8"));
+        std::fs::remove_file(dir.path().join(name)).unwrap();
         nix::unistd::mkfifo(&dir.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(digest(dir.path()).unreleasable.unwrap().contains("fifo"));
     }

@@ -180,6 +180,7 @@ impl Row {
         let release = self.release.as_ref();
         After {
             id: self.id.clone(),
+            language: self.language.clone(),
             state: self.state.name().to_owned(),
             reason: reason.map(str::to_owned),
             policy: release.map(|r| r.policy.clone()),

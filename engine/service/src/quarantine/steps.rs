@@ -44,7 +44,7 @@ impl Quarantine {
             let mut ended = None;
             let known = rows::by_digest(database, &found.sha256, &language)?;
             if let Some(mut row) = known.clone().filter(|row| row.state == State::Released) {
-                ended = row.ended(terms);
+                ended = row.ended(terms).or_else(|| found.unreleasable.clone());
                 if ended.is_none()
                     && let Some(release) = &mut row.release
                 {
@@ -114,7 +114,7 @@ impl Quarantine {
                     submitted: terms.now_us,
                     last_seen: terms.now_us,
                     seen: seen + 1,
-                    two_persons: terms.two_persons,
+                    two_persons: terms.two_persons || known.as_ref().is_some_and(|row| row.two_persons),
                     unreleasable: None,
                     left_out: 0,
                     request: None,

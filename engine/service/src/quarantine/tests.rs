@@ -137,6 +137,22 @@ fn the_same_bytes_in_another_language_are_another_item() {
 }
 
 #[test]
+fn what_cannot_be_released_does_not_run_by_a_release() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
+    quarantine.release(&id, "looked at it", (RELEASE, 1), &me(), &terms(2)).unwrap();
+    let artifact = Artifact::new("x.py", HOSTILE).run_as(Language::Python);
+    let report = scan(&Pack::builtin().unwrap(), &Limits::default(), &artifact);
+    let mut found = identify(&[Target::Source(artifact)], &report).unwrap();
+    found.unreleasable = Some("a part of it has no digest".to_owned());
+    let judged = quarantine.judge(&found, &report, &me(), &terms(3)).unwrap();
+    let Judged::Held { ended, .. } = judged else { panic!("it ran") };
+    assert_eq!(ended.as_deref(), Some("a part of it has no digest"));
+    assert!(runs(&quarantine, HOSTILE, &terms(4)), "the use is not taken");
+}
+
+#[test]
 fn who_may_do_what() {
     let place = Place::new();
     let quarantine = place.open();
@@ -158,6 +174,10 @@ fn who_may_do_what() {
     assert_eq!(release(&other(), &two(7)).unwrap().state, State::Released);
     quarantine.reject(&id, "after all not", &me(), &two(8)).unwrap();
     assert!(matches!(why(quarantine.request(&id, "r", &model(), &two(9))), Illegal::NotFrom { .. }));
+    // Nor does taking it out and having it refused again.
+    quarantine.purge(&id, &me(), &terms(10)).unwrap();
+    hold(&quarantine, HOSTILE, &me(), &terms(11));
+    assert_eq!(why(release(&me(), &terms(12))), Illegal::NotAsked);
     assert_eq!(place.problem(), None);
 }
 
@@ -216,6 +236,8 @@ fn what_was_done_past_the_log_is_found() {
         ("UPDATE audit SET seq = 9 WHERE seq = 3", "entry 3 is missing"),
         ("UPDATE quarantine SET release_uses = 1000", "changed past the log"),
         ("UPDATE quarantine SET state = 'held', release_uses = NULL", "changed past the log"),
+        ("UPDATE quarantine SET sha256 = 'another'", "changed past the log"),
+        ("UPDATE quarantine SET language = '\"bash\"'", "changed past the log"),
         ("PRAGMA foreign_keys = OFF; DELETE FROM quarantine", "is gone"),
     ] {
         let place = begun();

@@ -41,7 +41,12 @@ fn take_over(
     let before = Stack::new([], &original);
     let layer = Layer { folder: &upper, whole: changed.whole };
     let found = changes(&before, &[layer], &[], MOST).map_err(io_error)?;
-    Ok(commit(&before.with(layer), &original, &found, &Terms { since, allow_protected, owner: None }))
+    Ok(commit(
+        &before.with(layer),
+        &original,
+        &found,
+        &Terms { since, allow_protected, owner: None, most: 1 << 30 },
+    ))
 }
 
 /// A collector that trusts: what `cp -a` makes of the same folder.

@@ -1,0 +1,295 @@
+//! Of the module above.
+
+use super::*;
+use crate::changes::changes;
+use crate::stack::Layer;
+
+fn node(kind: Kind, changed: i64) -> Node {
+    Node { kind, mode: 0o644, bytes: 0, names: 1, changed: (changed, 0), owner: (0, 0) }
+}
+
+fn change(path: &str, what: What, before: Option<Kind>, after: Option<Kind>) -> Change {
+    let node = |kind: Kind| node(kind, 1);
+    Change { path: path.into(), what, before: before.map(node), after: after.map(node) }
+}
+
+#[test]
+fn what_may_be_taken_over() {
+    let file = |path: &str| change(path, What::Added, None, Some(Kind::File));
+    let made = |kind| change("x", What::Added, None, Some(kind));
+    assert_eq!(admit(&file("a.py"), false), None);
+    assert_eq!(admit(&file(".mcp.json"), false), Some(Left::Protected(".mcp.json")));
+    assert_eq!(admit(&file(".mcp.json"), true), None);
+    assert_eq!(admit(&made(Kind::Link), true), Some(Left::NoFile(Kind::Link)));
+    assert_eq!(admit(&made(Kind::Special), true), Some(Left::NoFile(Kind::Special)));
+    assert_eq!(admit(&file("sub/.git"), false), Some(Left::Protected(".git")));
+    assert_eq!(admit(&change(".git", What::Added, None, Some(Kind::Folder)), false), None);
+}
+
+#[test]
+fn what_somebody_else_changed_is_a_conflict() {
+    use Kind::{File, Folder};
+    let since = (10, 0);
+    for (change, now, conflict) in [
+        (change("x", What::Modified, Some(File), Some(File)), Some(node(File, 9)), false),
+        (change("x", What::Modified, Some(File), Some(File)), Some(node(File, 10)), true),
+        (change("x", What::Modified, Some(File), Some(File)), Some(node(Folder, 1)), true),
+        (change("x", What::Modified, Some(File), Some(File)), None, true),
+        (change("x", What::Deleted, Some(File), None), Some(node(File, 9)), false),
+        (change("x", What::Deleted, Some(File), None), Some(node(File, 11)), true),
+        (change("x", What::Deleted, Some(File), None), None, false),
+        (change("x", What::Added, None, Some(File)), None, false),
+        (change("x", What::Added, None, Some(File)), Some(node(File, 1)), true),
+        (change("x", What::Added, None, Some(Folder)), Some(node(Folder, 11)), false),
+        (change("x", What::Modified, Some(Folder), Some(Folder)), Some(node(Folder, 11)), false),
+    ] {
+        assert_eq!(conflicts(&change, now.as_ref(), since), conflict, "{change:?} {now:?}");
+    }
+}
+
+struct Case {
+    _dirs: [tempfile::TempDir; 2],
+    original: Folder,
+    upper: Folder,
+}
+
+fn case(original: &[&str], upper: impl FnOnce(&Path, &Folder)) -> Case {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for file in original {
+        let path = dirs[0].path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "original").unwrap();
+    }
+    let [original, folder] = [0, 1].map(|n: usize| Folder::open(dirs[n].path()).unwrap());
+    upper(dirs[1].path(), &folder);
+    Case { _dirs: dirs, original, upper: folder }
+}
+
+impl Case {
+    fn commit(&self, terms: &Terms) -> Result<Committed, CommitError> {
+        let before = Stack::new([], &self.original);
+        let layer = Layer::over(&self.upper);
+        let found = changes(&before, &[layer], &[], 999).unwrap();
+        commit(&before.with(layer), &self.original, &found, terms)
+    }
+    fn shown(&self) -> Vec<(String, String)> {
+        let stack = Stack::new([], &self.original);
+        let text = |path: &Path, node: &Node| match node.kind {
+            Kind::File => io::read_to_string(stack.file(path).unwrap()).unwrap(),
+            kind => format!("{kind:?}"),
+        };
+        let all = stack.walk(Path::new(""), 999).unwrap();
+        all.iter().map(|(p, n)| (p.to_string_lossy().into_owned(), text(p, n))).collect()
+    }
+}
+
+fn later() -> Terms {
+    Terms { since: (i64::MAX, 0), allow_protected: false, owner: None, most: 1 << 30 }
+}
+
+fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
+    rows.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+}
+
+#[test]
+fn changes_are_taken_over() {
+    let case = case(&["a", "b", "d/x", "d/y", "f/z", "t"], |path, upper| {
+        std::fs::write(path.join("a"), "new").unwrap();
+        upper.whiteout(Path::new("b")).unwrap();
+        upper.make_all(Path::new("d")).unwrap();
+        upper.set_opaque(Path::new("d")).unwrap();
+        std::fs::write(path.join("d/y"), "new").unwrap();
+        upper.whiteout(Path::new("f")).unwrap();
+        upper.make_all(Path::new("n/m")).unwrap();
+        std::fs::write(path.join("n/m/new"), "new").unwrap();
+        upper.make_all(Path::new("t")).unwrap();
+        std::fs::write(path.join("t/in"), "new").unwrap();
+    });
+    let committed = case.commit(&later()).unwrap();
+    assert_eq!(committed.left, []);
+    let want = [
+        ("a", "new"),
+        ("d", "Folder"),
+        ("d/y", "new"),
+        ("n", "Folder"),
+        ("n/m", "Folder"),
+        ("n/m/new", "new"),
+        ("t", "Folder"),
+        ("t/in", "new"),
+    ];
+    assert_eq!(case.shown(), rows(&want));
+}
+
+#[test]
+fn protected_names_links_and_setuid_bits_stay_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let case = case(&[".git/hooks/keep", "a"], |path, upper| {
+        upper.make_all(Path::new(".git/hooks")).unwrap();
+        std::fs::write(path.join(".git/hooks/pre-commit"), "evil").unwrap();
+        std::fs::write(path.join(".git/index"), "fine").unwrap();
+        upper.make_link(Path::new("link"), Path::new("/etc/passwd")).unwrap();
+        std::fs::write(path.join("suid"), "x").unwrap();
+        std::fs::set_permissions(path.join("suid"), PermissionsExt::from_mode(0o6777)).unwrap();
+    });
+    let committed = case.commit(&later()).unwrap();
+    assert_eq!(committed.left.len(), 2, "{committed:?}");
+    let shown: Vec<_> = case.shown().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(shown, [".git", ".git/hooks", ".git/hooks/keep", ".git/index", "a", "suid"]);
+    assert_eq!(case.original.node(Path::new("suid")).unwrap().unwrap().mode, 0o755);
+    let allowed = case.commit(&Terms { allow_protected: true, ..later() }).unwrap();
+    assert!(allowed.done.contains(&".git/hooks/pre-commit".into()) && allowed.left.len() == 1);
+}
+
+#[test]
+fn a_bare_repository_is_one_more_place_for_settings() {
+    for (already, new, left) in [
+        (&["x"][..], &["b/HEAD", "b/config", "b/objects/aa/1", "b/refs/x", "b/README"][..], 4),
+        (&["b/HEAD", "b/objects/x", "b/refs/x"], &["b/config", "b/hooks/update", "b/objects/aa/1"], 2),
+        (&["b/HEAD", "b/config"], &["b/objects/aa/1", "b/refs/x"], 2),
+        (&["b/config"], &["b/HEAD", "b/commondir"], 2),
+        (&[], &["HEAD", "config", "objects/aa/1", "refs/x"], 4),
+        (&[], &["b/HEAD", "b/config", "b/objects/x"], 0),
+    ] {
+        let case = case(already, |path, _| {
+            for file in new {
+                std::fs::create_dir_all(path.join(file).parent().unwrap()).unwrap();
+                std::fs::write(path.join(file), "new").unwrap();
+            }
+        });
+        let committed = case.commit(&later()).unwrap();
+        let files = committed.left.iter().filter(|(p, _)| new.contains(&p.to_str().unwrap())).count();
+        assert_eq!(files, left, "{already:?} {new:?}: {committed:?}");
+    }
+}
+
+#[test]
+fn a_file_in_place_of_a_folder_with_something_protected_stays_out() {
+    let case = case(&["d/.mcp.json", "d/x", "e"], |path, upper| {
+        std::fs::write(path.join("d"), "new").unwrap();
+        std::fs::write(path.join("e"), "new").unwrap();
+        upper.whiteout(Path::new("none")).unwrap();
+    });
+    let committed = case.commit(&later()).unwrap();
+    let left: Vec<_> = committed.left.iter().map(|(path, _)| path.to_str().unwrap()).collect();
+    assert_eq!(left, ["d/.mcp.json", "d"]);
+    assert_eq!(case.shown(), rows(&[("d", "Folder"), ("d/.mcp.json", "original"), ("e", "new")]));
+}
+
+#[test]
+fn more_bytes_than_the_run_may_write_are_not_stored() {
+    let case = case(&["a"], |path, _| {
+        std::fs::write(path.join("a"), "new").unwrap();
+        // No bytes in scratch, and 8 EiB where they are copied to; twice, so that a sum would come to nothing.
+        for name in ["b", "c"] {
+            std::fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap();
+        }
+    });
+    let error = case.commit(&Terms { most: 1 << 20, ..later() }).unwrap_err();
+    assert!(matches!(&error, CommitError::NotStored { .. }), "{error}");
+    assert_eq!(case.shown(), rows(&[("a", "original")]));
+}
+
+#[test]
+fn names_of_one_file_are_replaced_and_removed_together() {
+    let case = case(&["a"], |path, upper| {
+        for name in ["a", "b"] {
+            std::fs::write(path.join(name), "new").unwrap();
+        }
+        for name in ["c", "d"] {
+            upper.whiteout(Path::new(name)).unwrap();
+        }
+    });
+    for name in ["b", "c", "d"] {
+        case.original.hard_link(Path::new(name), &case.original, Path::new("a")).unwrap();
+    }
+    // From now on every change is somebody else's.
+    let since = moment();
+    case.commit(&Terms { since, ..later() }).unwrap();
+    assert_eq!(case.shown(), rows(&[("a", "new"), ("b", "new")]));
+}
+
+#[test]
+fn what_was_changed_since_the_first_look_is_not_removed() {
+    let case = case(&["a"], |_, upper| upper.whiteout(Path::new("a")).unwrap());
+    let gone = change("a", What::Deleted, Some(Kind::File), None);
+    assert!(remove(&case.original, &gone, &[], (0, 0)).is_err());
+    assert!(remove(&case.original, &gone, &[], (i64::MAX, 0)).is_ok());
+}
+
+/// For an ordinary user: root may write into everything.
+#[test]
+fn folders_that_nobody_may_write_to_are_taken_over() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let case = case(&["old/x"], |path, _| {
+        for folder in ["new/in", "old"] {
+            std::fs::create_dir_all(path.join(folder)).unwrap();
+            std::fs::write(path.join(folder).join("file"), "new").unwrap();
+        }
+        for folder in ["new/in", "new", "old"] {
+            mode(&path.join(folder), 0o555);
+        }
+    });
+    let committed = case.commit(&later());
+    let modes: Vec<_> = ["new/in", "new", "old"]
+        .iter()
+        .map(|folder| case.original.node(Path::new(folder)).unwrap().map(|node| node.mode))
+        .collect();
+    for dir in &case._dirs {
+        for folder in ["new", "new/in", "old"] {
+            if dir.path().join(folder).exists() {
+                mode(&dir.path().join(folder), 0o755);
+            }
+        }
+    }
+    assert_eq!(committed.unwrap().done.len(), 5);
+    assert_eq!(modes, [Some(0o555); 3]);
+}
+
+#[test]
+fn a_conflict_takes_nothing_over() {
+    let case = case(&["a", "b"], |path, _| {
+        std::fs::write(path.join("a"), "new").unwrap();
+        std::fs::write(path.join("c"), "new").unwrap();
+    });
+    let before = case.shown();
+    let error = case.commit(&Terms { since: (0, 0), ..later() }).unwrap_err();
+    assert!(matches!(&error, CommitError::Conflict(paths) if paths == &[PathBuf::from("a")]), "{error}");
+    assert_eq!(case.shown(), before);
+}
+
+#[test]
+fn a_file_put_into_a_deleted_folder_meanwhile_is_a_conflict() {
+    let case = case(&["d/x"], |_, upper| upper.whiteout(Path::new("d")).unwrap());
+    let before = Stack::new([], &case.original);
+    let layer = Layer::over(&case.upper);
+    let found = changes(&before, &[layer], &[], 999).unwrap();
+    drop(case.original.create(Path::new("d/new")).unwrap());
+    let error = commit(&before.with(layer), &case.original, &found, &later()).unwrap_err();
+    assert!(matches!(&error, CommitError::Conflict(paths) if paths == &[PathBuf::from("d/new")]), "{error}");
+    assert!(case.original.node(Path::new("d/x")).unwrap().is_some());
+}
+
+#[test]
+fn a_link_put_into_the_original_meanwhile_is_not_followed() {
+    let outside = tempfile::tempdir().unwrap();
+    let case = case(&["d/x"], |path, upper| {
+        upper.make_all(Path::new("d")).unwrap();
+        std::fs::write(path.join("d/new"), "new").unwrap();
+    });
+    let before = Stack::new([], &case.original);
+    let layer = Layer::over(&case.upper);
+    let found = changes(&before, &[layer], &[], 999).unwrap();
+    case.original.remove_all(Path::new("d")).unwrap();
+    case.original.make_link(Path::new("d"), outside.path()).unwrap();
+    assert!(commit(&before.with(layer), &case.original, &found, &later()).is_err());
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_killed_commit_left_goes_with_the_next() {
+    let case = case(&["a"], |path, _| std::fs::write(path.join("a"), "new").unwrap());
+    case.original.make_all(Path::new(".hotcell-commit-dead/x")).unwrap();
+    case.commit(&later()).unwrap();
+    assert_eq!(case.shown(), rows(&[("a", "new")]));
+}

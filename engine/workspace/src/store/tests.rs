@@ -1,0 +1,249 @@
+//! Of the module above.
+
+use super::*;
+use crate::changes::What;
+
+fn new(path: &str, text: &str) -> NewFile {
+    NewFile { path: path.into(), bytes: text.into(), executable: false }
+}
+
+fn store() -> (tempfile::TempDir, Store, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let original = dir.path().join("original");
+    std::fs::create_dir_all(original.join("d")).unwrap();
+    std::fs::write(original.join("a"), "original").unwrap();
+    std::fs::write(original.join("d/x"), "original").unwrap();
+    let store = Store::open(&dir.path().join("state"), Quota::default(), None).unwrap();
+    (dir, store, original)
+}
+
+fn names(workspace: &Workspace<'_>) -> Vec<String> {
+    let all = workspace.with_view(|_, view| view.walk(Path::new(""), 999)).unwrap();
+    all.into_iter().map(|(path, _)| path.display().to_string()).collect()
+}
+
+fn layers_on_disk(store: &Store) -> usize {
+    store.folder.names(Path::new(LAYERS)).unwrap().len()
+}
+
+#[test]
+fn files_are_written_deleted_snapshotted_and_discarded() {
+    let (_dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original.clone())).unwrap();
+    w.write(&[new("n/f", "1"), new("a", "2")]).unwrap();
+    w.snapshot("one").unwrap();
+    w.delete(Path::new("d")).unwrap();
+    assert_eq!(names(&w), ["a", "n", "n/f"]);
+    let what: Vec<_> = w.changes().unwrap().into_iter().map(|c| (c.path, c.what)).collect();
+    let want = [
+        ("a", What::Modified),
+        ("d", What::Deleted),
+        ("d/x", What::Deleted),
+        ("n", What::Added),
+        ("n/f", What::Added),
+    ];
+    assert_eq!(what, want.map(|(path, what)| (PathBuf::from(path), what)));
+    assert!(matches!(w.snapshot("one"), Err(StoreError::SnapshotTaken(_))));
+    w.discard(Some("one")).unwrap();
+    assert_eq!(names(&w), ["a", "d", "d/x", "n", "n/f"]);
+    w.discard(None).unwrap();
+    assert_eq!(names(&w), ["a", "d", "d/x"]);
+    assert!(matches!(w.discard(Some("two")), Err(StoreError::NoSnapshot(_))));
+    assert_eq!(std::fs::read_to_string(original.join("a")).unwrap(), "original");
+    let id = w.id().to_owned();
+    drop(w);
+    store.remove(&id).unwrap();
+    assert_eq!((layers_on_disk(&store), store.ids().unwrap().len()), (0, 0));
+}
+
+#[test]
+fn a_fork_goes_its_own_way() {
+    let (_dir, store, original) = store();
+    let mut one = store.create(Source::Folder(original)).unwrap();
+    one.write(&[new("f", "1")]).unwrap();
+    let mut two = one.fork().unwrap();
+    two.write(&[new("g", "2")]).unwrap();
+    one.delete(Path::new("f")).unwrap();
+    assert_eq!(
+        (names(&one), names(&two)),
+        (
+            vec!["a".to_owned(), "d".into(), "d/x".into()],
+            vec!["a".to_owned(), "d".into(), "d/x".into(), "f".into(), "g".into()],
+        )
+    );
+}
+
+#[test]
+fn many_changes_are_merged() {
+    let (_dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original)).unwrap();
+    for n in 0..20 {
+        w.write(&[new(&format!("f{n:02}"), "x"), new("same", &n.to_string())]).unwrap();
+    }
+    w.delete(Path::new("f00")).unwrap();
+    assert!(w.mount().1.len() <= MOST_LAYERS && layers_on_disk(&store) <= MOST_LAYERS);
+    assert_eq!(names(&w).len(), 3 + 19 + 1);
+}
+
+#[test]
+fn a_commit_leaves_what_is_protected_in_the_workspace() {
+    let (_dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original.clone())).unwrap();
+    w.write(&[new("a", "2"), new(".mcp.json", "{}")]).unwrap();
+    let committed = w.commit(false, None).unwrap();
+    assert_eq!((committed.done.len(), committed.left.len()), (1, 1));
+    assert_eq!(std::fs::read_to_string(original.join("a")).unwrap(), "2");
+    let left: Vec<_> = w.changes().unwrap().into_iter().map(|c| c.path).collect();
+    assert_eq!(left, [PathBuf::from(".mcp.json")]);
+    w.commit(true, None).unwrap();
+    assert!(original.join(".mcp.json").exists() && w.changes().unwrap().is_empty());
+    let mut empty = store.create(Source::Empty).unwrap();
+    assert!(matches!(empty.commit(false, None), Err(StoreError::NoOriginal)));
+    assert!(empty.write(&[new("x", "1")]).is_ok() && empty.changes().unwrap().len() == 1);
+}
+
+#[test]
+fn what_somebody_changed_stays_a_conflict_after_going_back_and_committing() {
+    let (_dir, store, original) = store();
+    let conflict = |w: &mut Workspace<'_>, allow: bool| {
+        matches!(w.commit(allow, None), Err(StoreError::Commit(CommitError::Conflict(_))))
+    };
+    // Back to a snapshot, over the source as it is now.
+    let mut w = store.create(Source::Folder(original.clone())).unwrap();
+    w.write(&[new("a", "2")]).unwrap();
+    w.snapshot("one").unwrap();
+    std::fs::write(original.join("a"), "somebody's").unwrap();
+    w.discard(None).unwrap();
+    w.discard(Some("one")).unwrap();
+    assert!(conflict(&mut w, false));
+    // What a first commit left out.
+    let mut w = store.create(Source::Folder(original.clone())).unwrap();
+    w.write(&[new("new", "2"), new(".mcp.json", "{}")]).unwrap();
+    std::fs::write(original.join(".mcp.json"), "somebody's").unwrap();
+    w.commit(false, None).unwrap();
+    assert!(conflict(&mut w, true));
+    assert_eq!(std::fs::read_to_string(original.join(".mcp.json")).unwrap(), "somebody's");
+}
+
+#[test]
+fn what_was_committed_can_be_changed_and_committed_again() {
+    let (_dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original.clone())).unwrap();
+    w.write(&[new("a", "2"), new(".mcp.json", "{}")]).unwrap();
+    w.commit(false, None).unwrap();
+    w.write(&[new("a", "3")]).unwrap();
+    w.commit(false, None).unwrap();
+    assert_eq!(std::fs::read_to_string(original.join("a")).unwrap(), "3");
+}
+
+#[test]
+fn sizes_that_no_disk_has_are_over_the_quota() {
+    let (dir, store, _) = store();
+    let mut w = store.create(Source::Empty).unwrap();
+    let upper = dir.path().join("upper");
+    std::fs::create_dir(&upper).unwrap();
+    let found = |bytes: u64| Change {
+        path: "a".into(),
+        what: What::Added,
+        before: None,
+        after: Some(crate::folder::Node {
+            kind: crate::folder::Kind::File,
+            mode: 0o644,
+            bytes,
+            changed: (0, 0),
+            owner: (0, 0),
+            names: 1,
+        }),
+    };
+    let huge = layer::held(&[found(1 << 63), found(1 << 63), found(5)]);
+    assert_eq!(huge.bytes, u64::MAX);
+    std::fs::File::create(upper.join("a")).unwrap().set_len(1 << 40).unwrap();
+    let absorbed = w.absorb(&Folder::open(&upper).unwrap(), false, &[]);
+    assert!(matches!(absorbed, Err(StoreError::Quota { .. })));
+}
+
+/// For an ordinary user: root may write into everything.
+#[test]
+fn folders_that_nobody_may_write_to_are_kept_and_removed() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original)).unwrap();
+    let upper = dir.path().join("upper");
+    std::fs::create_dir_all(upper.join("module/in")).unwrap();
+    std::fs::write(upper.join("module/in/file"), "x").unwrap();
+    for (folder, mode) in [("module/in", 0o555), ("module", 0o500)] {
+        std::fs::set_permissions(upper.join(folder), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let absorbed = w.absorb(&Folder::ours(&upper).unwrap(), false, &[]).map(|found| found.len());
+    for folder in ["module", "module/in"] {
+        std::fs::set_permissions(upper.join(folder), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    assert_eq!(absorbed.unwrap(), 3);
+    let node = w.with_view(|_, view| view.node(Path::new("module/in"))).unwrap().unwrap();
+    assert_eq!(node.mode, 0o555);
+    w.discard(None).unwrap();
+    assert_eq!(layers_on_disk(&store), 0);
+}
+
+#[test]
+fn a_damaged_record_harms_only_itself() {
+    let (_dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original)).unwrap();
+    std::fs::write(store.path.join("ws_00.json"), "{").unwrap();
+    w.write(&[new("a", "2")]).unwrap();
+    w.write(&[new("b", "2")]).unwrap();
+    assert_eq!(names(&w), ["a", "b", "d", "d/x"]);
+    assert!(store.take("ws_00").is_err());
+}
+
+#[test]
+fn what_is_in_use_or_unknown_or_too_much_is_refused() {
+    let (dir, store, original) = store();
+    let held = store.create(Source::Folder(original)).unwrap();
+    let id = held.id().to_owned();
+    assert!(matches!(store.take(&id), Err(StoreError::InUse(_))));
+    assert!(matches!(store.remove(&id), Err(StoreError::InUse(_))));
+    assert_eq!(store.look(&id).unwrap().held, Held::default());
+    drop(held);
+    for unknown in ["ws_0", "../x", "ws_../../etc", ""] {
+        assert!(matches!(store.take(unknown), Err(StoreError::Unknown(_))), "{unknown}");
+    }
+    let small = Store::open(&dir.path().join("small"), Quota { bytes: 10, files: 3 }, None).unwrap();
+    let mut w = small.create(Source::Empty).unwrap();
+    for files in [vec![new("a", "12345678901")], vec![new("a/b/c/d", "")]] {
+        assert!(matches!(w.write(&files), Err(StoreError::Quota { .. })));
+    }
+    // What is written again and again counts once.
+    for text in ["12345678", "87654321", "11111111"] {
+        w.write(&[new("a", text)]).unwrap();
+    }
+    w.discard(None).unwrap();
+    for path in ["../x", "/x", "", "a/../../x"] {
+        assert!(matches!(w.write(&[new(path, "")]), Err(StoreError::Path(_))), "{path}");
+    }
+    assert_eq!((names(&w).len(), layers_on_disk(&small)), (0, 0));
+}
+
+#[test]
+fn what_a_killed_writer_left_goes() {
+    let (_dir, store, _) = store();
+    std::fs::create_dir_all(store.layer_path("unfinished-999999999-x/y")).unwrap();
+    std::fs::create_dir_all(store.layer_path("nobodys")).unwrap();
+    store.create(Source::Empty).unwrap().write(&[new("a", "")]).unwrap();
+    assert_eq!(layers_on_disk(&store), 1);
+}
+
+#[test]
+fn an_export_unpacks_to_the_view() {
+    let (dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original)).unwrap();
+    w.write(&[NewFile { executable: true, ..new("d/run", "#!/bin/sh\n") }]).unwrap();
+    let mut bytes = Vec::new();
+    w.export(&mut bytes).unwrap();
+    let to = dir.path().join("unpacked");
+    tar::Archive::new(&bytes[..]).unpack(&to).unwrap();
+    let folder = Folder::open(&to).unwrap();
+    let all = Stack::new([], &folder).walk(Path::new(""), 99).unwrap();
+    let shown: Vec<_> = all.iter().map(|(p, n)| (p.to_str().unwrap(), n.mode & 0o100)).collect();
+    assert_eq!(shown, [("a", 0), ("d", 0o100), ("d/run", 0o100), ("d/x", 0)]);
+}
