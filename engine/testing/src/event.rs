@@ -146,6 +146,7 @@ pub(crate) struct Line {
     pub stopped: Option<String>,
     pub what: Option<String>,
     pub version: Option<String>,
+    #[serde(alias = "interpreter")]
     pub python: Option<String>,
     pub left_out: Option<u64>,
     pub hides: Option<u64>,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::case::{FinalReport, ReportError};
 use crate::event::EventReader;
+use crate::jest;
 use crate::live::LiveLog;
 use crate::project::Project;
 use crate::{pytest, unittest};
@@ -154,7 +155,7 @@ pub trait Framework: Debug + Sync {
 /// Every framework, the one that goes first among equals first.
 #[must_use]
 pub fn frameworks() -> &'static [&'static dyn Framework] {
-    &[&pytest::Pytest, &unittest::Unittest]
+    &[&pytest::Pytest, &unittest::Unittest, &jest::Jest]
 }
 
 /// The framework of this name.

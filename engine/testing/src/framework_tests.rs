@@ -61,6 +61,17 @@ fn a_project_is_taken_for() {
         (&[("test_a.py", CASES), ("test_b.py", "def test_b(): pass\n")], Some(("pytest", Used))),
         (&[("test_a.py", CASES), ("test_b.py", "class TestB:\n")], Some(("pytest", Used))),
         (&[("test_a.py", "x = 1\n")], Some(("pytest", Shaped))),
+        (&[("jest.config.ts", "")], Some(("jest", Configured))),
+        (&[("package.json", r#"{"jest":{}}"#)], Some(("jest", Configured))),
+        (&[("package.json", r#"{"scripts":{"test":"CI=1 jest --ci"}}"#)], Some(("jest", Configured))),
+        (
+            &[("package.json", r#"{"scripts":{"test":"node node_modules/jest/bin/jest.js"}}"#)],
+            Some(("jest", Configured)),
+        ),
+        (&[("package.json", r#"{"devDependencies":{"jest":"30.5.2"}}"#)], Some(("jest", Used))),
+        (&[("a.test.ts", "import { test } from '@jest/globals'")], Some(("jest", Used))),
+        (&[("package.json", r#"{"scripts":{"test":"vitest"}}"#), ("a.test.ts", "")], None),
+        (&[("package.json", "[[[[")], None),
     ];
     for (files, want) in table {
         let found = detect(&Files::new(files));
@@ -85,6 +96,24 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
         let command = framework(name).unwrap().command(&selection, &project).unwrap();
         assert_eq!(command.argv.last().unwrap(), want);
         assert_eq!(command.argv[0], "python3");
+    }
+    let scripts = r#"{"scripts":{"test":"NODE_OPTIONS=--experimental-vm-modules jest --config unit.json"}}"#;
+    let scripts = Files::new(&[("package.json", scripts), ("a.test.js", ""), ("-x.test.js", "")]);
+    for (filter, want) in [
+        (None, &["--config=unit.json"][..]),
+        (Some("a.test.js"), &["--runTestsByPath=true", "./a.test.js"]),
+        (Some("-x.test.js"), &["--runTestsByPath=true", "./-x.test.js"]),
+        (
+            Some("a.test.js::Cart::adds (1)"),
+            &[r"--testNamePattern=^Cart(?:::| )adds \(1\)$", "--runTestsByPath=true", "./a.test.js"],
+        ),
+        (Some("--watch"), &["--testNamePattern=--watch"]),
+    ] {
+        let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
+        let command = framework("jest").unwrap().command(&selection, &scripts).unwrap();
+        let want: Vec<_> = want.iter().map(std::ffi::OsString::from).collect();
+        assert!(command.argv.ends_with(&want), "{:?}", command.argv);
+        assert_eq!(command.argv[1], "--experimental-vm-modules");
     }
     let below = Files::new(&[("tests/test_b.py", CASES)]);
     for (filter, want) in [

@@ -392,7 +392,13 @@ fn case(framework: &dyn Framework, seen: Option<&Seen>, entry: Option<Entry>) ->
     let written = entry.as_ref().and_then(|e| Some((e.file.clone()?, e.line)));
     let (file, line) = match crash {
         Some((file, line)) => (Some(file), Some(line)),
-        None => begin.or(written).map_or((None, None), |(file, line)| (Some(file), line)),
+        // What starts may not know its line.
+        None => begin
+            .clone()
+            .filter(|(_, line)| line.is_some())
+            .or(written)
+            .or(begin)
+            .map_or((None, None), |(file, line)| (Some(file), line)),
     };
     let duration = entry.as_ref().map_or_else(|| seen.map_or(0.0, |s| s.duration_ms), |e| e.duration_ms);
     let (message, details, stdout, stderr) =

@@ -22,6 +22,7 @@
 //! | --- | --- |
 //! | [`mod@framework`] | what is known about one framework: [`pytest`], [`unittest`] |
 //! | [`project`], [`python`] | reading a hostile project to find it |
+//! | [`javascript`], [`jest`], [`jest_report`] | the same for JavaScript; jest and its report |
 //! | [`event`], [`live`] | what is seen while tests run |
 //! | [`case`], [`junit`] | what final reports say |
 //! | [`judge`] | three witnesses -> one verdict |
@@ -36,6 +37,9 @@ pub mod case;
 pub mod event;
 pub mod framework;
 pub mod github;
+pub mod javascript;
+pub mod jest;
+pub mod jest_report;
 pub mod judge;
 pub mod junit;
 pub mod junit_out;

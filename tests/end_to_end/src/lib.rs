@@ -5,6 +5,7 @@
 //! ordinary user, with a copy of the binary in a place that everybody can read.
 
 pub mod mcp;
+mod node_modules;
 pub mod sarif;
 mod venv;
 
@@ -18,6 +19,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+pub use node_modules::node_modules;
 pub use venv::venv;
 
 /// The ordinary user's id, when the tests run as root.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hotcell_end_to_end::{Ended, User, everyone, venv};
+use hotcell_end_to_end::{Ended, User, everyone, node_modules, venv};
 use serde_json::Value;
 
 /// Every user, with pytest first on `PATH`.
@@ -370,5 +370,58 @@ fn unittest_needs_nothing_installed() {
                 assert_eq!(results(&ended.code(1).json()), results(&report), "{profile}");
             }
         }
+    });
+}
+
+/// The example in JavaScript and TypeScript, with its packages; `None` without them.
+fn postage(user: &User) -> Option<PathBuf> {
+    let modules = node_modules()?;
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/postage");
+    let folder = user.make_folder("postage");
+    for from in [example.as_path(), modules] {
+        let copied = std::process::Command::new("cp").arg("-rT").arg(from).arg(&folder).status();
+        assert!(copied.expect("cp").success(), "{} cannot be copied", from.display());
+    }
+    Some(folder)
+}
+
+#[test]
+fn jest_and_typescript_as_a_user_types_it() {
+    everyone(|user| {
+        let Some(folder) = postage(user) else { return };
+        let path = "/usr/bin:/bin";
+        let before = contents(&folder.join("tests"));
+        // One test goes on for ever: what is known until then stands.
+        let ended = test(user, path, &folder, &["--json", "--timeout", "30s"]);
+        let report = ended.code(124).json();
+        let all = results(&report);
+        assert_eq!(all["tests/slow/tracking.test.js::and arrives"], "not_finished", "{report:#}");
+        assert_eq!(all["tests/slow/tracking.test.js::a parcel is on its way"], "passed", "{report:#}");
+        assert_eq!((&report["framework"], &report["framework_version"]), (&"jest".into(), &"30.5.2".into()));
+        let scan = &report["outcome"]["scan"]["verdict"];
+        assert_eq!(scan, "review", "packages are nothing to refuse: {report:#}");
+
+        let ended = test(user, path, &folder, &["--json", "--filter", "tests/parcel.test.js"]);
+        let report = ended.code(1).json();
+        assert_eq!((&report["complete"], &report["consistent"]), (&true.into(), &true.into()), "{report:#}");
+        let totals =
+            ["passed", "failed", "errored", "skipped"].map(|t| report["totals"][t].as_u64().unwrap());
+        assert_eq!(totals, [3, 2, 0, 2], "{report:#}");
+        let bad = report["cases"].as_array().unwrap().iter().find(|case| case["status"] == "failed").unwrap();
+        assert_eq!(bad["id"], "tests/parcel.test.js::postage::500 g are within their step");
+        assert_eq!((&bad["file"], &bad["line"]), (&"tests/parcel.test.js".into(), &10.into()), "{report:#}");
+        assert_eq!(bad["source"], "expect(postage(grams)).toBe(cents);");
+        let again = test(user, path, &folder, &["--json", "--filter", bad["id"].as_str().unwrap()]);
+        assert_eq!(results(&again.code(1).json()).len(), 1, "{again:#?}");
+
+        for (filter, code, word) in [
+            ("tests/label.test.ts", 0, "passed: 2 passed"),
+            ("tests/tariff.test.js", 1, "1 with errors"),
+            ("abroad", 1, "1 with errors"),
+        ] {
+            let ended = test(user, path, &folder, &["--filter", filter]);
+            assert!(ended.code(code).text().contains(word), "{filter}: {ended:#?}");
+        }
+        assert_eq!(contents(&folder.join("tests")), before, "the project is as it was");
     });
 }

@@ -174,7 +174,7 @@ pub struct RunTests {
     /// The project's files, for one call.
     #[serde(default)]
     pub files: Vec<File>,
-    /// pytest or unittest; else what the project looks like.
+    /// pytest, unittest, jest, cargo or go; else what the project looks like.
     #[serde(default)]
     pub framework: Option<String>,
     /// Which tests: an id from an earlier report, a path or an expression, as the framework reads it.

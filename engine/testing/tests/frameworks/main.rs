@@ -4,6 +4,7 @@
 //! name. No test here may end with a wrong "passed".
 
 mod hostile;
+mod jest;
 mod plain;
 mod unittest;
 
@@ -140,6 +141,18 @@ fn limits() -> Limits {
 
 /// A session that is ready.
 fn session(name: &str, prefix: &Path, folder: &Path, selection: &Selection, limits: Limits) -> Session {
+    session_with(name, prefix, folder, selection, limits, |policy| policy)
+}
+
+/// The same, with a policy that shows more.
+fn session_with(
+    name: &str,
+    prefix: &Path,
+    folder: &Path,
+    selection: &Selection,
+    limits: Limits,
+    more: impl FnOnce(Policy) -> Policy,
+) -> Session {
     let framework = framework(name).unwrap();
     let command = framework.command(selection, &ProjectFolder::open(folder).unwrap()).unwrap();
     let path = [prefix.join("bin").as_os_str(), OsStr::new(":/usr/bin:/bin")].concat_all();
@@ -149,7 +162,7 @@ fn session(name: &str, prefix: &Path, folder: &Path, selection: &Selection, limi
     policy.job.toolchains = found.prefixes;
     policy.job.env = found.env;
     policy.job.env.push(("PATH".into(), path));
-    Session::new(framework, command, policy).unwrap()
+    Session::new(framework, command, more(policy)).unwrap()
 }
 
 trait ConcatAll {

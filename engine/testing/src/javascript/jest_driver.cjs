@@ -1,0 +1,156 @@
+// Starts the project's own jest, and is one of its reporters: jest loads this very module once more.
+
+const WORDS = { passed: 'passed', failed: 'failed', pending: 'skipped', skipped: 'skipped', todo: 'skipped', disabled: 'skipped' };
+
+const state = { complete: false, files: 0 };
+
+class Reporter {
+  constructor(globalConfig) {
+    const pattern = globalConfig.testNamePattern;
+    this.pattern = pattern ? new RegExp(pattern, 'i') : null;
+    this.bail = globalConfig.bail;
+    this.outputFile = globalConfig.outputFile;
+    this.open = new Map(); // ids that run, and how often
+    this.ended = new Map(); // of the file that runs: how often each id has ended
+    this.started = 0;
+    this.repeating = new Map(); // by file
+  }
+
+  id(file, test) {
+    return clip([file, ...(test.ancestorTitles ?? []), test.title].join('::'), 7000);
+  }
+
+  start(id, file, line) {
+    this.started += 1;
+    this.open.set(id, (this.open.get(id) ?? 0) + 1);
+    emit('start', { id, file: clip(file, 4000), line });
+  }
+
+  end(id, test) {
+    const left = this.open.get(id) ?? 0;
+    if (left > 1) this.open.set(id, left - 1);
+    else this.open.delete(id);
+    this.ended.set(id, (this.ended.get(id) ?? 0) + 1);
+    const status = WORDS[test.status] ?? 'errored';
+    const wrong = status === 'passed' || status === 'skipped' ? {} : crash((test.failureMessages ?? []).join('\n'));
+    emit('end', { id, status, ms: test.duration ?? 0, ...wrong });
+  }
+
+  /** Whether a file may repeat its tests: what it comes to is known when all of it has ended. */
+  repeats(test) {
+    if (this.repeating.has(test.path)) return this.repeating.get(test.path);
+    const { setupFiles = [], setupFilesAfterEnv = [] } = test.context?.config ?? {};
+    const may = [test.path, ...setupFiles, ...setupFilesAfterEnv].some((file) => {
+      try {
+        return fs.readFileSync(file, 'utf8').includes('retryTimes');
+      } catch {
+        return false;
+      }
+    });
+    this.repeating.set(test.path, may);
+    return may;
+  }
+
+  onTestCaseStart(test, info) {
+    const file = named(test.path);
+    const id = this.id(file, info);
+    // A repetition is not another test.
+    if (!(this.open.has(id) && this.repeats(test))) this.start(id, file);
+  }
+
+  onTestCaseResult(test, result) {
+    const id = this.id(named(test.path), result);
+    if (this.open.has(id) && !this.repeats(test)) this.end(id, result);
+  }
+
+  onTestFileResult(test, result) {
+    const file = named(test.path);
+    state.files += 1;
+    let failed = false;
+    for (const one of result.testResults ?? []) {
+      const id = this.id(file, one);
+      failed ||= one.status === 'failed';
+      const told = this.ended.get(id) ?? 0;
+      if (told > 0) {
+        this.ended.set(id, told - 1);
+        continue;
+      }
+      // What nobody asked for is in jest's own report as left out.
+      const wanted = this.pattern === null || this.pattern.test(one.fullName ?? '');
+      if (!this.open.has(id)) {
+        if (!wanted && one.status === 'pending') continue;
+        this.start(id, file, one.location?.line);
+      }
+      this.end(id, one);
+      this.ended.set(id, this.ended.get(id) - 1);
+    }
+    for (const [id, left] of this.ended) if (left <= 0) this.ended.delete(id);
+    // The file itself is broken, or something that belongs to none of its tests.
+    if ((result.testExecError || result.failureMessage) && !failed) {
+      const text = result.failureMessage || result.testExecError.message || result.testExecError;
+      const { message, ...at } = crash(text);
+      const clean = message.replace(/^\s*● .*\n+/, '').trim();
+      emit('group', { id: clip(file, 7000), status: 'errored', ms: 0, message: clean, file: clip(file, 4000), ...at });
+    }
+  }
+
+  onRunComplete(contexts, results) {
+    state.complete = true;
+    if (this.started > 0) emit('collected', { count: this.started });
+    if (this.bail && results.numFailedTests >= this.bail) {
+      // jest ends then and writes no report; and it begins with more files until it has ended.
+      if (state.files < results.numTotalTestSuites) state.stopped = 'stopped after the first file with a failure';
+      try {
+        const jest = ['@jest/core', '@jest/test-result'].reduce(
+          (from, name) => require('node:module').createRequire(from).resolve(name),
+          state.jest,
+        );
+        const { formatTestResults } = require(jest);
+        fs.writeFileSync(this.outputFile, JSON.stringify(formatTestResults(results)));
+      } catch {
+        // No report, and that is said outside.
+      }
+      process.exit(1);
+    }
+  }
+}
+
+function main() {
+  const [output] = process.argv.splice(2, 1);
+  const resolve = require('node:module').createRequire(path.join(TOP, 'package.json')).resolve;
+  let manifest;
+  for (const name of ['jest', 'jest-cli']) {
+    try {
+      manifest ??= resolve(`${name}/package.json`);
+    } catch {
+      // The other one, perhaps.
+    }
+  }
+  if (manifest === undefined) {
+    emit('missing', { what: 'jest', ...runtime });
+    process.stderr.write('jest is not installed in the project\n');
+    process.exit(MISSING);
+  }
+  const { version, bin } = JSON.parse(fs.readFileSync(manifest, 'utf8'));
+  emit('session', { tool: 'jest', version, ...runtime });
+  // The last word on the exit code comes after everybody's else.
+  const tell = process.emit;
+  process.emit = function (name, ...rest) {
+    const told = Reflect.apply(tell, this, [name, ...rest]);
+    if (name === 'exit' && state.complete) {
+      emit('finish', { exit: Number(process.exitCode ?? rest[0] ?? 0), stopped: state.stopped });
+    }
+    return told;
+  };
+  fs.mkdirSync(path.dirname(output), { recursive: true });
+  const program = path.join(path.dirname(manifest), typeof bin === 'string' ? bin : Object.values(bin)[0]);
+  state.jest = program;
+  process.argv.splice(2, 0, `--outputFile=${output}`, '--reporters=default', `--reporters=${__filename}`);
+  process.argv[1] = program;
+  require(program);
+}
+
+if (require.main === module) {
+  module.exports = Reporter;
+  main();
+}

@@ -1,0 +1,386 @@
+//! jest's JSON report, read within limits. It is written by hostile programs.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::case::{ALL_TEXT, DETAILS, Entry, MESSAGE, MOST_CASES, NAME, ReportError, Status};
+use crate::text::{Budget, clip};
+use hotcell_sandbox::policy::PROJECT;
+
+/// The most titles above a test.
+const DEEPEST: usize = 200;
+/// How deep values may lie in each other: an honest report has what tests compared.
+const DEPTH: usize = 1_000;
+/// The most failures of one test.
+const MOST_FAILURES: usize = 1_000;
+
+/// Reads a whole report. `seen` are the files of which something was seen: the report names them from the root.
+///
+/// # Errors
+/// [`ReportError::Broken`] for what is not one whole report within the limits.
+pub fn parse(bytes: &[u8], seen: &HashSet<&str>) -> Result<Vec<Entry>, ReportError> {
+    let mut read = Read { entries: Vec::new(), room: Budget::new(ALL_TEXT), there: false, seen };
+    if depth(bytes) > DEPTH {
+        return Err(ReportError::Broken("its values are too deep".to_owned()));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    Top(&mut read)
+        .deserialize(&mut json)
+        .and_then(|()| json.end())
+        .map_err(|e| ReportError::Broken(clip(&e.to_string(), 200)))?;
+    if read.there { Ok(read.entries) } else { Err(ReportError::Broken("it has no testResults".to_owned())) }
+}
+
+/// How deep brackets are open at most. What is skipped has no limit of its own.
+fn depth(bytes: &[u8]) -> usize {
+    let (mut open, mut most, mut text) = (0_usize, 0, false);
+    let mut bytes = bytes.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => text = !text,
+            b'\\' if text => {
+                bytes.next();
+            }
+            b'[' | b'{' if !text => {
+                open += 1;
+                most = most.max(open);
+            }
+            b']' | b'}' if !text => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+struct Read<'a> {
+    entries: Vec<Entry>,
+    room: Budget,
+    there: bool,
+    seen: &'a HashSet<&'a str>,
+}
+
+/// One test file of the report.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Suite {
+    name: String,
+    status: String,
+    #[serde(default)]
+    message: Option<String>,
+    assertion_results: Few<Assertion, MOST_CASES>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Assertion {
+    #[serde(default)]
+    ancestor_titles: Few<String, DEEPEST>,
+    title: String,
+    status: String,
+    #[serde(default)]
+    duration: Option<f64>,
+    #[serde(default)]
+    failure_messages: Few<Option<String>, MOST_FAILURES>,
+    #[serde(default)]
+    location: Option<Location>,
+}
+
+#[derive(Deserialize)]
+struct Location {
+    line: Option<u32>,
+}
+
+impl Read<'_> {
+    fn take(&mut self, suite: Suite) -> Result<(), &'static str> {
+        let file = relative(&suite.name, self.seen).to_owned();
+        let mut failed = false;
+        for test in suite.assertion_results.0 {
+            let status = match test.status.as_str() {
+                "passed" => Status::Passed,
+                "failed" => Status::Failed,
+                "pending" | "skipped" | "todo" | "disabled" => Status::Skipped,
+                _ => return Err("a test came to something that is not known"),
+            };
+            failed |= status == Status::Failed;
+            let titles = test.ancestor_titles.0.iter().chain([&test.title]);
+            let id = titles.fold(file.clone(), |id, title| format!("{id}::{title}"));
+            let failures: Vec<String> = test.failure_messages.0.iter().flatten().map(|m| plain(m)).collect();
+            let reason = (test.status == "todo").then(|| "todo".to_owned());
+            let message = failures.first().map(|text| head(text).to_owned()).or(reason);
+            self.add(id, status, &file, message, &failures.join("\n\n"))?;
+            if let Some(entry) = self.entries.last_mut() {
+                entry.duration_ms = test.duration.filter(|ms| (0.0..1e12).contains(ms)).unwrap_or(0.0);
+                entry.line = test.location.and_then(|at| at.line);
+            }
+        }
+        // The file itself is broken, or something that belongs to none of its tests: as the reporter has it.
+        let text = plain(suite.message.as_deref().unwrap_or_default());
+        if !failed && (suite.status == "failed" || !text.is_empty()) {
+            let first = text.trim_start();
+            let rest =
+                if first.starts_with('●') { first.split_once('\n').map_or("", |(_, r)| r) } else { first };
+            let message = head(rest.trim()).to_owned();
+            self.add(file.clone(), Status::Errored, &file, Some(message), &text)?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        id: String,
+        status: Status,
+        file: &str,
+        message: Option<String>,
+        details: &str,
+    ) -> Result<(), &'static str> {
+        if self.entries.len() >= MOST_CASES {
+            return Err("it has more cases than are read");
+        }
+        // As long as the reporter makes it.
+        if id.len() > NAME || !self.room.take(id.len() + file.len()) {
+            return Err("its names are too long");
+        }
+        self.entries.push(Entry {
+            id,
+            status,
+            duration_ms: 0.0,
+            file: Some(file.to_owned()),
+            line: None,
+            message: message.and_then(|m| self.room.keep(&m, MESSAGE)),
+            details: self.room.keep(details, DETAILS),
+            stdout: None,
+            stderr: None,
+        });
+        Ok(())
+    }
+}
+
+/// A file's name from the project on. Without a mount namespace the project lies elsewhere.
+fn relative<'a>(name: &'a str, seen: &HashSet<&str>) -> &'a str {
+    if let Some(rest) = name.strip_prefix(PROJECT).and_then(|rest| rest.strip_prefix('/')) {
+        return rest;
+    }
+    let mut ends = name.match_indices('/').map(|(at, _)| &name[at + 1..]).take(64);
+    ends.find(|end| seen.contains(end)).unwrap_or(name)
+}
+
+/// A message without the stack below it.
+fn head(text: &str) -> &str {
+    let stack = text.match_indices('\n').find(|(at, _)| text[*at..].trim_start().starts_with("at "));
+    text[..stack.map_or(text.len(), |(at, _)| at)].trim()
+}
+
+/// Text without colours and what else a terminal would obey.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\u{1b}' {
+            out.push(c);
+            continue;
+        }
+        // To its last letter; others have one letter only.
+        if chars.next() == Some('[') {
+            let _ = chars.find(|c| ('@'..='~').contains(c));
+        }
+    }
+    out
+}
+
+/// The whole report.
+struct Top<'r, 'a>(&'r mut Read<'a>);
+
+impl<'de> DeserializeSeed<'de> for Top<'_, '_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Top<'_, '_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a report of jest")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Key>()? {
+            match key {
+                Key::TestResults if self.0.there => return Err(A::Error::custom("testResults come twice")),
+                Key::TestResults => {
+                    self.0.there = true;
+                    map.next_value_seed(Suites(self.0))?;
+                }
+                Key::Other => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Key {
+    TestResults,
+    #[serde(other)]
+    Other,
+}
+
+/// Its files, one after the other.
+struct Suites<'r, 'a>(&'r mut Read<'a>);
+
+impl<'de> DeserializeSeed<'de> for Suites<'_, '_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Suites<'_, '_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of test files")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(suite) = list.next_element::<Suite>()? {
+            self.0.take(suite).map_err(A::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+/// A list of at most so many values.
+struct Few<T, const MOST: usize>(Vec<T>);
+
+impl<T, const MOST: usize> Default for Few<T, MOST> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reading<T, const MOST: usize>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Reading<T, MOST> {
+            type Value = Few<T, MOST>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = list.next_element()? {
+                    if all.len() >= MOST {
+                        return Err(A::Error::custom(format_args!("a list has more than {MOST} values")));
+                    }
+                    all.push(one);
+                }
+                Ok(Few(all))
+            }
+        }
+        from.deserialize_seq(Reading::<T, MOST>(PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Result<Vec<Entry>, ReportError> {
+        parse(text.as_bytes(), &HashSet::from(["src/a.test.js"]))
+    }
+
+    const WHOLE: &str = r#"{"numTotalTests":4,"success":false,"snapshot":{"added":0},"testResults":[
+        {"name":"/home/sandbox/project/a.test.js","status":"failed","message":"\u001b[1m● x\u001b[22m","assertionResults":[
+            {"ancestorTitles":["Cart","big"],"title":"adds","status":"passed","duration":3.5,"failureMessages":[],"location":{"column":1,"line":7},"fullName":"x"},
+            {"ancestorTitles":[],"title":"fails","status":"failed","duration":null,"failureMessages":["Error: \u001b[31mexpected\u001b[39m 1\n\nReceived: 2\n    at Object.<anonymous> (/a:1:2)","second"],"location":null},
+            {"ancestorTitles":[],"title":"left","status":"pending"},
+            {"ancestorTitles":[],"title":"later","status":"todo"}]},
+        {"name":"/elsewhere/src/a.test.js","status":"failed","message":"  ● Test suite failed to run\n\n    Cannot find module 'x'\n\n      at Object.require (a:1:1)","assertionResults":[]},
+        {"name":"/b.js","status":"passed","message":"","assertionResults":[]}]}"#;
+
+    #[test]
+    fn a_whole_report() {
+        let entries = read(WHOLE).unwrap();
+        let got: Vec<_> =
+            entries.iter().map(|e| (e.id.as_str(), e.status, e.line, e.message.as_deref())).collect();
+        let want = [
+            ("a.test.js::Cart::big::adds", Status::Passed, Some(7), None),
+            ("a.test.js::fails", Status::Failed, None, Some("Error: expected 1\n\nReceived: 2")),
+            ("a.test.js::left", Status::Skipped, None, None),
+            ("a.test.js::later", Status::Skipped, None, Some("todo")),
+            ("src/a.test.js", Status::Errored, None, Some("Cannot find module 'x'")),
+        ];
+        assert_eq!(got, want);
+        assert_eq!(entries[0].duration_ms, 3.5);
+        assert!(entries[1].details.as_deref().unwrap().ends_with("(/a:1:2)\n\nsecond"));
+        assert_eq!(entries[1].file.as_deref(), Some("a.test.js"));
+    }
+
+    #[test]
+    fn what_is_not_a_whole_report() {
+        let suite = |tests: &str| {
+            format!(r#"{{"testResults":[{{"name":"a","status":"passed","assertionResults":[{tests}]}}]}}"#)
+        };
+        let test = |more: &str| suite(&format!(r#"{{"title":"t","status":"passed"{more}}}"#));
+        assert_eq!(read(&test("")).unwrap().len(), 1);
+        let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        let many = vec!["\"\""; DEEPEST + 1].join(",");
+        for text in [
+            String::new(),
+            "null".to_owned(),
+            "[]".to_owned(),
+            "{}".to_owned(),
+            r#"{"testResults":{}}"#.to_owned(),
+            r#"{"testResults":[{}]}"#.to_owned(),
+            r#"{"testResults":[],"testResults":[]}"#.to_owned(),
+            format!("{} x", test("")),
+            suite(r#"{"title":"t","status":"great"}"#),
+            suite(r#"{"title":7,"status":"passed"}"#),
+            test(&format!(r#","extra":{}"#, deep(10_000))),
+            format!(r#"{{"snapshot":{},"testResults":[]}}"#, deep(10_000)),
+            test(&format!(r#","ancestorTitles":[{many}]"#)),
+            suite(&format!(r#"{{"title":"{}","status":"passed"}}"#, "x".repeat(NAME))),
+            suite(&vec![r#"{"title":"t","status":"passed"}"#; MOST_CASES + 1].join(",")),
+        ] {
+            assert!(read(&text).is_err(), "{}", clip(&text, 200));
+        }
+    }
+
+    #[test]
+    fn brackets_in_texts_are_not_deep() {
+        for (text, want) in [("", 0), ("[]{}", 1), ("[{", 2), (r#"["[[\"[","]"]"#, 1), ("]]]", 0)] {
+            assert_eq!(depth(text.as_bytes()), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn colours_go() {
+        for (text, want) in [
+            ("a\u{1b}[31;1mb\u{1b}[0mc", "abc"),
+            ("\u{1b}", ""),
+            ("\u{1b}[", ""),
+            ("\u{1b}cx", "x"),
+            ("ä\u{1b}[2Kö", "äö"),
+        ] {
+            assert_eq!(plain(text), want);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes, &HashSet::new());
+        }
+
+        #[test]
+        fn no_beginning_is_whole(at in 0usize..WHOLE.len()) {
+            prop_assert!(parse(&WHOLE.as_bytes()[..at], &HashSet::new()).is_err());
+        }
+    }
+}
