@@ -20,6 +20,7 @@ has() {
     python3) [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -I -c 'import ctypes, mmap, json, ssl' 2>/dev/null ;;
     python3-venv) [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -I -c 'import ensurepip, venv' 2>/dev/null ;;
     nodejs) [[ -x /usr/bin/node ]] ;;
+    golang-go) command -v go >/dev/null ;;
     npm) command -v npm >/dev/null ;;
     bubblewrap) command -v bwrap >/dev/null ;;
     util-linux) command -v setpriv >/dev/null && command -v unshare >/dev/null ;;

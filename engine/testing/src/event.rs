@@ -55,6 +55,10 @@ pub enum Event {
     Started(String, Option<String>, Option<u32>),
     /// A test ended.
     Ended(Ended),
+    /// What a test printed, or a compiler said: its id and the text.
+    Said(String, String),
+    /// A program that runs tests, and what it is called in their ids.
+    Named(String, String),
     /// The framework is done and will end with this code; why it stopped early, if it did.
     Finished(i64, Option<String>),
     /// Something that is not an event.
@@ -65,6 +69,10 @@ pub enum Event {
 pub trait EventReader: Send {
     /// Takes the next bytes.
     fn push(&mut self, bytes: &[u8]) -> Vec<Event>;
+    /// Takes the next bytes of standard error, where events come on standard output.
+    fn push_stderr(&mut self, _bytes: &[u8]) -> Vec<Event> {
+        Vec::new()
+    }
     /// There are no more.
     fn end(&mut self) -> Vec<Event>;
 }

@@ -9,6 +9,7 @@ use crate::event::EventReader;
 use crate::jest;
 use crate::live::LiveLog;
 use crate::project::Project;
+use crate::{cargo, golang};
 use crate::{pytest, unittest};
 
 /// The folder inside that holds our reporters, below the home folder.
@@ -147,6 +148,26 @@ pub trait Framework: Debug + Sync {
     /// The beginnings of an id that may name its file, as a path or with dots; none where ids do not tell.
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str>;
 
+    /// Whether a report that was not written is no reason for doubt: nothing could be built, and that was seen.
+    fn builds_nothing(&self, _live: &LiveLog) -> bool {
+        false
+    }
+
+    /// What the end of its standard error means, where people need more than its last lines.
+    fn explain(&self, _stderr: &str) -> Option<String> {
+        None
+    }
+
+    /// Folders of this host with what the project depends on, to be shown read-only, and where below the home folder inside.
+    /// `variable` is this process's environment.
+    fn stores(
+        &self,
+        _project: &dyn Project,
+        _variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Vec<(PathBuf, PathBuf)> {
+        Vec::new()
+    }
+
     /// What to do when `what` is not installed for this interpreter; none for what is not a part of the framework:
     /// `what` is the program's word.
     fn install(&self, what: &str, interpreter: &str) -> Option<String>;
@@ -155,7 +176,7 @@ pub trait Framework: Debug + Sync {
 /// Every framework, the one that goes first among equals first.
 #[must_use]
 pub fn frameworks() -> &'static [&'static dyn Framework] {
-    &[&pytest::Pytest, &unittest::Unittest, &jest::Jest]
+    &[&pytest::Pytest, &unittest::Unittest, &jest::Jest, &cargo::Cargo, &golang::Go]
 }
 
 /// The framework of this name.

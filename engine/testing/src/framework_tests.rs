@@ -72,6 +72,13 @@ fn a_project_is_taken_for() {
         (&[("a.test.ts", "import { test } from '@jest/globals'")], Some(("jest", Used))),
         (&[("package.json", r#"{"scripts":{"test":"vitest"}}"#), ("a.test.ts", "")], None),
         (&[("package.json", "[[[[")], None),
+        (&[("Cargo.toml", "[package]")], Some(("cargo", Shaped))),
+        (&[("Cargo.toml", ""), ("src/lib.rs", "  #[tokio::test]\nasync fn a() {}")], Some(("cargo", Used))),
+        (&[("src/lib.rs", "#[test]\nfn a() {}")], None),
+        (&[("Cargo.toml", ""), ("src/lib.rs", ""), ("pytest.ini", "")], Some(("pytest", Configured))),
+        (&[("go.mod", "module a"), ("a_test.go", "package a")], Some(("go", Used))),
+        (&[("go.work", "use a"), ("a/a.go", "package a")], Some(("go", Shaped))),
+        (&[("a_test.go", "package a")], None),
     ];
     for (files, want) in table {
         let found = detect(&Files::new(files));
@@ -130,8 +137,44 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
         Files::new(&[("docs/test_x.py", CASES), ("tests/__init__.py", ""), ("tests/test_y.py", CASES)]);
     let command = framework("unittest").unwrap().command(&Selection::default(), &both).unwrap();
     assert_eq!(command.argv.len(), 3, "from the project's folder: {:?}", command.argv);
+    compiled();
     let jobs = Selection { jobs: Some(2), ..Selection::default() };
     let refused = framework("unittest").unwrap().command(&jobs, &project);
     assert!(matches!(refused, Err(CommandError::Unsupported { option: "--jobs", .. })));
     assert!(framework("nothing").is_none());
+}
+
+/// The words that follow what is always there.
+fn compiled() {
+    let project = Files::new(&[
+        ("Cargo.toml", ""),
+        ("Cargo.lock", ""),
+        ("crates/a/tests/b.rs", "#[test]"),
+        ("go.mod", ""),
+        ("sub/a_test.go", ""),
+    ]);
+    for (name, filter, want) in [
+        ("cargo", None, &["--workspace"][..]),
+        ("cargo", Some("part"), &["--workspace", "--", "part"]),
+        ("cargo", Some("--ignored"), &["--workspace", "--", "ignored"]),
+        ("cargo", Some("crates/a/tests/b.rs"), &["--manifest-path=crates/a/Cargo.toml", "--test", "b"]),
+        (
+            "cargo",
+            Some("crates/a/tests/b.rs::m::c"),
+            &["--manifest-path=crates/a/Cargo.toml", "--test", "b", "--", "--exact", "m::c"],
+        ),
+        ("go", None, &["./..."]),
+        ("go", Some("Add|Sub"), &["-run=Add|Sub", "./..."]),
+        ("go", Some("sub/a_test.go"), &["./sub"]),
+        ("go", Some("example.com/a::TestA/b.c"), &["-run=^TestA$/^b\\.c$", "example.com/a"]),
+    ] {
+        let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
+        let command = framework(name).unwrap().command(&selection, &project).unwrap();
+        let words: Vec<_> = command.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+        assert_eq!(&words[words.len() - want.len()..], want, "{name} {filter:?}: {words:?}");
+        assert_eq!(words[1], "test");
+        let locked =
+            words.iter().filter(|w| ["--offline", "--locked", "--no-fail-fast"].contains(&w.as_str()));
+        assert_eq!(locked.count(), if name == "cargo" { 3 } else { 0 });
+    }
 }

@@ -168,7 +168,7 @@ pub fn judge(
     }
     // A conftest.py or settings that keep the framework from beginning are in no report.
     let silent = missing && cases.is_empty() && exit != Some(ExitMeaning::NotInstalled);
-    let printed = (silent && verdict == Verdict::Unusable).then(|| last_words(outcome)).flatten();
+    let printed = (silent && verdict == Verdict::Unusable).then(|| last_words(framework, outcome)).flatten();
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
     let ran = !matches!(verdict, Verdict::NotInstalled | Verdict::Refused | Verdict::Quarantined);
     let reasons: Vec<String> = note
@@ -188,8 +188,11 @@ pub fn judge(
 }
 
 /// The last that the program printed for people.
-fn last_words(outcome: &Outcome) -> Option<String> {
+fn last_words(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
     let text = outcome.stderr.text.as_deref()?;
+    if let Some(known) = framework.explain(text) {
+        return Some(known);
+    }
     let mut lines: Vec<_> = text.lines().rev().map(str::trim).filter(|l| !l.is_empty()).take(3).collect();
     lines.reverse();
     (!lines.is_empty()).then(|| format!("it printed last: {}", clip(&lines.join(" / "), 400)))
@@ -413,7 +416,7 @@ fn case(framework: &dyn Framework, seen: Option<&Seen>, entry: Option<Entry>) ->
             u64::try_from((d + std::time::Duration::from_micros(500)).as_millis()).unwrap_or(0)
         }),
         message: message.or_else(|| seen.and_then(|s| s.message.clone())),
-        details,
+        details: details.or_else(|| seen.and_then(|s| s.details.clone())),
         stdout,
         stderr,
         source: None,

@@ -21,6 +21,7 @@
 //! | module | idea |
 //! | --- | --- |
 //! | [`mod@framework`] | what is known about one framework: [`pytest`], [`unittest`] |
+//! | [`mod@cargo`], [`libtest`], [`golang`], [`runner`] | Rust and Go: compiled, each test program started through a script of ours |
 //! | [`project`], [`python`] | reading a hostile project to find it |
 //! | [`javascript`], [`jest`], [`jest_report`] | the same for JavaScript; jest and its report |
 //! | [`event`], [`live`] | what is seen while tests run |
@@ -33,22 +34,27 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cargo;
 pub mod case;
 pub mod event;
 pub mod framework;
 pub mod github;
+pub mod golang;
 pub mod javascript;
 pub mod jest;
 pub mod jest_report;
 pub mod judge;
 pub mod junit;
 pub mod junit_out;
+pub mod libtest;
+pub mod lines;
 pub mod live;
 pub mod project;
 pub mod pytest;
 pub mod python;
 pub mod repeat;
 pub mod report;
+pub mod runner;
 pub mod session;
 pub mod text;
 pub mod unittest;

@@ -31,6 +31,8 @@ pub struct Seen {
     pub message: Option<String>,
     /// Where it went wrong.
     pub at: Option<(String, u32)>,
+    /// What it printed, where that is seen live.
+    pub details: Option<String>,
 }
 
 /// All that was seen.
@@ -39,6 +41,8 @@ pub struct LiveLog {
     seen: Vec<Seen>,
     index: HashMap<Arc<str>, usize>,
     room: Budget,
+    /// Programs that run tests, and what they are called in ids.
+    pub names: HashMap<String, String>,
     /// The interpreter and the framework.
     pub runtime: Option<Runtime>,
     /// What is not installed.
@@ -63,6 +67,7 @@ impl Default for LiveLog {
             seen: Vec::new(),
             index: HashMap::new(),
             room: Budget::new(ALL_TEXT),
+            names: HashMap::new(),
             runtime: None,
             missing: None,
             collected: None,
@@ -115,6 +120,20 @@ impl LiveLog {
                     self.end(at, ended);
                 }
             }
+            Event::Said(id, text) => {
+                if let Some(&at) = self.index.get(id.as_str())
+                    && self.seen[at].details.is_none()
+                {
+                    self.seen[at].details = self.room.keep(text, crate::case::DETAILS);
+                }
+            }
+            // One name is one program's.
+            Event::Named(program, name) => {
+                if self.names.len() < MOST_CASES && self.room.take(program.len() + name.len()) {
+                    let known = self.names.entry(program.clone()).or_insert_with(|| name.clone());
+                    self.faults += u64::from(known != name);
+                }
+            }
             Event::Finished(code, stopped) => self.finished = Some((*code, stopped.clone())),
             Event::Fault => self.faults += 1,
         }
@@ -158,6 +177,7 @@ impl LiveLog {
             duration_ms: 0.0,
             message: None,
             at: None,
+            details: None,
         };
         self.seen.push(seen);
         self.index.insert(id, self.seen.len() - 1);
@@ -167,7 +187,9 @@ impl LiveLog {
     fn end(&mut self, at: usize, ended: &Ended) {
         let seen = &mut self.seen[at];
         seen.duration_ms += ended.duration_ms;
-        if Some(ended.status) > seen.status {
+        // What was wrong may be said later than that something was.
+        let more = Some(ended.status) == seen.status && seen.message.is_none();
+        if Some(ended.status) > seen.status || more {
             seen.status = Some(ended.status);
             seen.message = ended.message.as_deref().and_then(|m| self.room.keep(m, crate::case::MESSAGE));
             seen.at = ended.at.clone().filter(|(file, _)| self.room.take(file.len()));

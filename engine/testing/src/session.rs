@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hotcell_sandbox::home::{CollectError, Home};
 use hotcell_sandbox::outcome::LayerState;
+use hotcell_sandbox::policy::HOME;
 use hotcell_sandbox::running::Finished;
 use hotcell_sandbox::{Bytes, Cause, Changed, Chunk, Engine, Outcome, Policy, temporary};
 use tokio::sync::Notify;
@@ -74,6 +75,11 @@ impl Session {
             let host = temporary::file(&folder, reporter.name, reporter.text.as_bytes())?;
             policy = policy.read_only(host, Path::new(REPORTERS).join(reporter.name));
         }
+        if let Some(Ok(project)) = policy.job.workspace.as_deref().map(ProjectFolder::open) {
+            for (host, inside) in framework.stores(&project, &|name| std::env::var_os(name)) {
+                policy = policy.read_only(host, Path::new(HOME).join(inside));
+            }
+        }
         policy.job.env.extend(command.env.iter().cloned());
         policy.job.events = command.live == LiveSource::Descriptor;
         Ok(Self { framework, command, policy, cancel: Cancel::default(), _reporters: folder })
@@ -109,6 +115,7 @@ impl Session {
         let report = home
             .as_ref()
             .map_or(Err(ReportError::Missing), |home| self.collect(home))
+            .or_else(|error| if self.framework.builds_nothing(&live) { Ok(Vec::new()) } else { Err(error) })
             .and_then(|files| self.framework.report(&files, &live));
         // Its memory is the run's scratch.
         drop(home);
@@ -191,6 +198,9 @@ impl Session {
                     Some(chunk) => {
                         if let (LiveSource::Stdout, Chunk::Stdout(bytes)) = (self.command.live, &chunk) {
                             see(reader.push(bytes), progress);
+                        }
+                        if let (LiveSource::Stdout, Chunk::Stderr(bytes)) = (self.command.live, &chunk) {
+                            see(reader.push_stderr(bytes), progress);
                         }
                         progress(Progress::Output(&chunk));
                     }

@@ -6,6 +6,7 @@
 
 pub mod mcp;
 mod node_modules;
+mod rust;
 pub mod sarif;
 mod venv;
 
@@ -20,6 +21,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 pub use node_modules::node_modules;
+pub use rust::rust;
 pub use venv::venv;
 
 /// The ordinary user's id, when the tests run as root.

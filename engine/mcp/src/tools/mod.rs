@@ -172,8 +172,8 @@ pub fn all() -> &'static [Tool] {
                 "run_tests",
                 "Run tests",
                 "Runs a project's tests in a fresh sandbox without network, and says test by test what happened: which \
-                 failed, where, and why. The project is a workspace, or files given here. pytest, unittest, jest, cargo test and go test are \
-                 known; the framework is found by what the project looks like.",
+                 failed, where, and why. The project is a workspace, or files given here. pytest, unittest, jest, \
+                 cargo and go are known; the framework is found by what the project looks like.",
                 output::tests(),
                 Effect::Adds,
             ),

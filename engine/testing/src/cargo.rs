@@ -1,0 +1,300 @@
+//! `cargo test`, followed by what test programs print, with a report by a script of ours that starts each of them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use hotcell_sandbox::policy::{HOME, PROJECT};
+
+use crate::case::{Entry, FinalReport, ReportError, Status};
+use crate::event::EventReader;
+use crate::framework::{
+    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
+    Selection, Strength,
+};
+use crate::live::LiveLog;
+use crate::project::Project;
+use crate::runner::{self, Ran};
+
+mod events;
+
+const RUNNER: &str = "hotcell_cargo.sh";
+const REPORT: &str = "cargo.txt";
+/// Where cargo builds, below the home folder: the project's own `target` would be copied with every run.
+const TARGET: &str = ".hotcell-target";
+/// The most source files that are looked into.
+const MOST_READ: usize = 300;
+
+/// The framework.
+#[derive(Debug)]
+pub struct Cargo;
+
+/// Whether a source file has tests.
+fn has_tests(project: &dyn Project, file: &str) -> bool {
+    // `#[tokio::test]`, `#[test]`, `#[test_case(…)]`, in any spelling.
+    let text = project.read(file).unwrap_or_default();
+    text.split(|b| *b == b'\n').any(|line| {
+        let line = line.trim_ascii();
+        line.starts_with(b"#[") && line.windows(4).any(|w| w == b"test")
+    })
+}
+
+/// Files of integration tests: each is a program of its own.
+fn programs(project: &dyn Project) -> impl Iterator<Item = &String> {
+    project.files().iter().filter(|file| {
+        let Some((folder, name)) = file.rsplit_once('/') else { return false };
+        let package = folder.strip_suffix("tests").map(|p| p.trim_end_matches('/'));
+        let beside = |p: &str| if p.is_empty() { "Cargo.toml".to_owned() } else { format!("{p}/Cargo.toml") };
+        name.ends_with(".rs") && package.is_some_and(|p| project.has(&beside(p)))
+    })
+}
+
+/// The options with which cargo builds only the program of this source file, and the package's manifest.
+fn chosen(file: &str) -> Option<(Vec<OsString>, String)> {
+    let (package, rest) = ["src/", "tests/", "examples/", "benches/"].iter().find_map(|kind| {
+        let at = if file.starts_with(kind) { 0 } else { file.find(&format!("/{kind}"))? + 1 };
+        Some(file.split_at(at))
+    })?;
+    let name = |folder: &str| {
+        let name = rest.strip_prefix(folder)?.strip_suffix(".rs")?;
+        Some(OsString::from(name.strip_suffix("/main").unwrap_or(name)))
+    };
+    let options = if let Some(test) = name("tests/") {
+        vec!["--test".into(), test]
+    } else if let Some(example) = name("examples/") {
+        vec!["--example".into(), example]
+    } else if let Some(bin) = name("src/bin/") {
+        vec!["--bin".into(), bin]
+    } else if rest == "src/main.rs" {
+        vec!["--bins".into()]
+    } else {
+        vec!["--lib".into()]
+    };
+    Some((options, format!("{package}Cargo.toml")))
+}
+
+impl Framework for Cargo {
+    fn name(&self) -> &'static str {
+        "cargo"
+    }
+
+    fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        if !project.has("Cargo.toml") {
+            return None;
+        }
+        let mut sources = project.files().iter().filter(|f| f.ends_with(".rs")).take(MOST_READ);
+        let (strength, reason) = match sources.find(|file| has_tests(project, file)) {
+            Some(file) => (Strength::Used, format!("there is Cargo.toml, and {file} has tests")),
+            None => (Strength::Shaped, "there is Cargo.toml".to_owned()),
+        };
+        Some(Evidence { strength, reason })
+    }
+
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
+        let mut argv: Vec<OsString> = vec!["cargo".into(), "test".into(), "--offline".into()];
+        argv.extend(project.has("Cargo.lock").then(|| "--locked".into()));
+        argv.extend((!selection.fail_fast).then(|| "--no-fail-fast".into()));
+        argv.push("--message-format=json".into());
+        // Before whatever the project or the environment say, and for whichever of these the host is.
+        for libc in ["gnu", "musl"] {
+            let arch = std::env::consts::ARCH;
+            let runner = [
+                "/bin/sh".to_owned(),
+                format!("{REPORTERS}/{RUNNER}"),
+                format!("{HOME}/{REPORTS}/{REPORT}"),
+                format!("{HOME}/{TARGET}"),
+            ];
+            argv.push(format!("--config=target.{arch}-unknown-linux-{libc}.runner={runner:?}").into());
+        }
+        argv.extend(selection.jobs.map(|n| format!("--jobs={n}").into()));
+        match selection.filter.as_deref() {
+            // An id of the report, or the file of a program.
+            Some(id)
+                if id.split("::").next().is_some_and(|file| file.ends_with(".rs") && project.has(file)) =>
+            {
+                let (file, name) = id.split_once("::").unwrap_or((id, ""));
+                if let Some((options, manifest)) = chosen(file) {
+                    argv.push(format!("--manifest-path={manifest}").into());
+                    argv.extend(options);
+                }
+                argv.extend(
+                    (!name.is_empty())
+                        .then(|| ["--", "--exact", name].map(OsString::from))
+                        .into_iter()
+                        .flatten(),
+                );
+            }
+            Some(part) => {
+                argv.extend(["--workspace".into(), "--".into()]);
+                argv.push(part.trim_start_matches('-').into());
+            }
+            None => argv.push("--workspace".into()),
+        }
+        let env = [
+            ("CARGO_TARGET_DIR", format!("{HOME}/{TARGET}")),
+            ("CARGO_HOME", format!("{HOME}/.cargo")),
+            ("CARGO_TERM_COLOR", "never".to_owned()),
+            ("CARGO_INCREMENTAL", "0".to_owned()),
+            // Places in backtraces, at a third of the size.
+            ("CARGO_PROFILE_DEV_DEBUG", "line-tables-only".to_owned()),
+        ];
+        let files = if selection.filter.is_none() {
+            programs(project).take(MOST_READ)
+        } else {
+            programs(project).take(0)
+        };
+        Ok(Command {
+            argv,
+            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/cargo.sh") }],
+            reports: vec![Path::new(REPORTS).join(REPORT)],
+            live: LiveSource::Stdout,
+            files: files.filter(|file| has_tests(project, file)).cloned().collect(),
+        })
+    }
+
+    fn events(&self) -> Box<dyn EventReader> {
+        Box::new(events::CargoEvents::new(PROJECT))
+    }
+
+    fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
+        let programs = files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))?;
+        let mut entries: Vec<Entry> = programs.iter().flat_map(|ran| of_program(ran, live)).collect();
+        // Examples in documentation are started by rustdoc, and files that do not compile by nobody: what was seen is
+        // all there is. cargo's exit code speaks of both.
+        for seen in live.seen().iter().filter(|s| is_example(&s.id) || !s.started) {
+            entries.extend(seen.status.map(|status| entry(&seen.id, status, seen.duration_ms)));
+        }
+        Ok(FinalReport { entries })
+    }
+
+    fn exit(&self, code: i32) -> ExitMeaning {
+        match code {
+            0 => ExitMeaning::AllPassed,
+            101 => ExitMeaning::SomeFailed,
+            _ => ExitMeaning::Broken("cargo has no such exit code"),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> String {
+        id.rsplit("::").next().unwrap_or(id).to_owned()
+    }
+
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.split("::").take(1).collect()
+    }
+
+    fn builds_nothing(&self, live: &LiveLog) -> bool {
+        live.started() == 0 && live.seen().iter().any(|s| s.status == Some(Status::Errored))
+    }
+
+    fn explain(&self, stderr: &str) -> Option<String> {
+        let absent = [
+            "no matching package named",
+            "failed to download",
+            "failed to load source",
+            "unable to update registry",
+        ];
+        let line = stderr.lines().map(str::trim).find(|l| absent.iter().any(|what| l.contains(what)))?;
+        Some(format!(
+            "a dependency is not there ({}), and nothing is fetched: run `cargo fetch` outside, or `cargo vendor` in the project",
+            crate::text::clip(line.trim_start_matches("error: "), 200)
+        ))
+    }
+
+    fn stores(
+        &self,
+        project: &dyn Project,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Vec<(PathBuf, PathBuf)> {
+        let lock = project.read("Cargo.lock").unwrap_or_default();
+        if !lock.windows(19).any(|w| w == b"source = \"registry+") {
+            return Vec::new();
+        }
+        let home = variable("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cargo")));
+        // Not the folder above: credentials lie there.
+        let registry = home.map(|home| home.join("registry")).filter(|r| r.is_absolute() && r.is_dir());
+        registry.map(|host| (host, PathBuf::from(".cargo/registry"))).into_iter().collect()
+    }
+
+    fn install(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Whether this is the id of an example in documentation: `src/lib.rs - add (line 5)`.
+fn is_example(id: &str) -> bool {
+    id.contains(" - ") && id.ends_with(')')
+}
+
+fn entry(id: &str, status: Status, duration_ms: f64) -> Entry {
+    Entry {
+        id: id.to_owned(),
+        status,
+        duration_ms,
+        file: None,
+        line: None,
+        message: None,
+        details: None,
+        stdout: None,
+        stderr: None,
+    }
+}
+
+/// What the report says of one program: its own log says what came of each test; without one, only the exit code.
+fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
+    let Some(file) = live.names.get(&ran.program) else {
+        let id = format!("the program {}", ran.program);
+        return vec![entry(&id, Status::Errored, 0.0)];
+    };
+    let id = |name: &str| format!("{file}::{name}");
+    let seen = |id: &str| live.position(id).map(|at| &live.seen()[at]);
+    let time = |id: &str| seen(id).map_or(0.0, |s| s.duration_ms);
+    let code = ran.end.as_ref().map(|(code, _)| *code);
+    let mut entries = Vec::new();
+    match (&ran.log, code) {
+        (Some(log), _) => {
+            for line in log {
+                let Some((word, rest)) = line.split_once(' ') else { continue };
+                let status = match word {
+                    "ok" | "test" | "bench" => Status::Passed,
+                    "failed" => Status::Failed,
+                    // The reason stands before the name.
+                    "ignored" | "ignored:" => Status::Skipped,
+                    _ => continue,
+                };
+                let name = match word {
+                    "ignored:" => {
+                        ran.tests.iter().filter(|name| rest.ends_with(name.as_str())).max_by_key(|n| n.len())
+                    }
+                    _ => ran.tests.iter().find(|name| *name == rest),
+                };
+                if let Some(name) = name {
+                    entries.push(entry(&id(name), status, time(&id(name))));
+                }
+            }
+        }
+        (None, Some(code)) => {
+            for name in &ran.tests {
+                let seen = seen(&id(name)).and_then(|s| s.status);
+                let status = match seen {
+                    Some(Status::Skipped) => Status::Skipped,
+                    _ if code == 0 => Status::Passed,
+                    Some(status) => status,
+                    None => continue,
+                };
+                entries.push(entry(&id(name), status, time(&id(name))));
+            }
+        }
+        (None, None) => {}
+    }
+    // A program that is one test, or that ended as no test does.
+    if let (Some(code), Some(whole)) = (code, seen(file)) {
+        let failed = if whole.started { Status::Failed } else { Status::Errored };
+        entries.push(entry(file, if code == 0 { Status::Passed } else { failed }, whole.duration_ms));
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests;

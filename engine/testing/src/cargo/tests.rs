@@ -1,0 +1,256 @@
+//! What cargo and test programs print, in the order in which they do, and what hostile ones add.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::event::Event;
+use proptest::prelude::*;
+
+/// A line of cargo's for a test program of this file.
+fn built(file: &str, program: &str) -> String {
+    format!(
+        "{{\"reason\":\"compiler-artifact\",\"target\":{{\"src_path\":\"{PROJECT}/{file}\"}},\"profile\":{{\"test\":true}},\"executable\":\"{program}\"}}\n"
+    )
+}
+
+const BUILT: &str = "{\"reason\":\"build-finished\",\"success\":true}\n";
+
+/// What the script says before a program with these tests.
+fn begun(program: &str, tests: &[&str], threads: u32) -> String {
+    let tests: String = tests.iter().map(|t| format!("@hotcell\ttest\t{program}\t{t}\n")).collect();
+    format!("@hotcell\tprogram\t{program}\n{tests}@hotcell\tstart\t{program}\t{threads}\n")
+}
+
+fn over(program: &str, code: i32) -> String {
+    format!("\n@hotcell\tend\t{program}\t{code}\n")
+}
+
+fn followed(text: &str) -> LiveLog {
+    let mut reader = Cargo.events();
+    let mut live = LiveLog::default();
+    for event in reader.push(text.as_bytes()).into_iter().chain(reader.end()) {
+        live.apply(&event);
+    }
+    live
+}
+
+fn statuses(live: &LiveLog) -> BTreeMap<&str, (Option<Status>, u32)> {
+    live.seen().iter().map(|s| (&*s.id, (s.status, s.open))).collect()
+}
+
+#[test]
+fn a_run_is_followed() {
+    let text = [
+        &built("src/lib.rs", "/t/a"),
+        BUILT,
+        &begun("/t/a", &["t::a", "t::b", "t::c"], 2),
+        "\nrunning 3 tests\ntest t::a ... ok\ntest t::c ... ignored, slow\ntest t::b ... FAILED\n\nfailures:\n\n---- t::b stdout ----\nsaid\n\nthread 't::b' (7) panicked at src/lib.rs:14:44:\nit is 3\nnote: run\n\n\nfailures:\n    t::b\n\ntest result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.14s\n",
+        &over("/t/a", 101),
+        "\nrunning 1 test\ntest src/lib.rs - add (line 5) ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\nall doctests ran\n",
+    ]
+    .concat();
+    let live = followed(&text);
+    assert_eq!(
+        statuses(&live),
+        [
+            ("src/lib.rs - add (line 5)", (Some(Status::Passed), 0)),
+            ("src/lib.rs::t::a", (Some(Status::Passed), 0)),
+            ("src/lib.rs::t::b", (Some(Status::Failed), 0)),
+            ("src/lib.rs::t::c", (Some(Status::Skipped), 0)),
+        ]
+        .into()
+    );
+    let failed = &live.seen()[live.position("src/lib.rs::t::b").unwrap()];
+    assert_eq!(
+        (failed.message.as_deref(), &failed.at),
+        (Some("it is 3"), &Some(("src/lib.rs".to_owned(), 14)))
+    );
+    assert!(failed.details.as_ref().unwrap().starts_with("said\n"));
+    assert_eq!((live.finished.as_ref(), live.faults, live.collected), (Some(&(101, None)), 0, Some(4)));
+}
+
+#[test]
+fn the_first_that_have_not_ended_are_running() {
+    let tests = ["a", "b", "c", "d", "e"];
+    for (printed, running) in [
+        ("", &["a", "b"][..]),
+        ("test b ... ok\n", &["a", "c"]),
+        ("test b ... ok\ntest c ... ok\ntest d ... ok\n", &["a", "e"]),
+        ("test b ... ok\ntest c ... ok\ntest d ... ok\ntest e ... ok\n", &["a"]),
+    ] {
+        let text = [&built("src/lib.rs", "p"), BUILT, &begun("p", &tests, 2), printed].concat();
+        let live = followed(&text);
+        let open: Vec<_> =
+            live.seen().iter().filter(|s| s.open > 0).map(|s| s.id.rsplit(':').next().unwrap()).collect();
+        assert_eq!(open, running, "{printed}");
+        assert_eq!(live.finished, None);
+    }
+}
+
+/// What a test program prints and its exit code, and whether it can still have passed.
+type Row = (&'static str, i32, bool);
+
+#[test]
+fn what_does_not_hold_together_has_not_passed() {
+    let sum = |passed: u32| {
+        format!("test result: ok. {passed} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n")
+    };
+    let good = format!("test a ... ok\ntest b ... ok\n{}", sum(2));
+    let rows: &[Row] = &[
+        ("GOOD", 0, true),
+        ("noise test c ... ok\nGOODmore noise", 0, true),
+        ("GOOD", 101, false),
+        ("test a ... ok\ntest b ... ok\n", 0, false),
+        ("test a ... ok\nSUM", 0, false),
+        ("test a ... ok\ntest a ... ok\ntest b ... ok\nSUM", 0, false),
+        ("GOODSUM", 0, false),
+        ("test a ... ok\ntest b ... FAILED\nSUM", 0, false),
+        ("GOOD\n@hotcell\tend\tp\t0\n", 0, false),
+        ("GOOD\n@hotcell\tend\tp\t0\n@hotcell\tprogram\tp\n@hotcell\tstart\tp\t1\n", 0, false),
+        ("@hotcell\tprogram\tq\nGOOD", 0, false),
+        ("", 0, false),
+        ("", 139, false),
+    ];
+    for (printed, code, may_pass) in rows {
+        let printed = printed.replace("GOOD", &good).replace("SUM", &sum(2));
+        let text =
+            [&built("src/lib.rs", "p"), BUILT, &begun("p", &["a", "b"], 2), &printed, &over("p", *code)]
+                .concat();
+        let live = followed(&text);
+        let all = live.seen().iter().all(|s| s.open == 0 && s.status.is_some_and(Status::is_good));
+        let passes = all && live.faults == 0 && live.finished == Some((0, None));
+        assert_eq!(passes, *may_pass, "{printed}: {live:#?}");
+    }
+    // A program that was built and never started.
+    let text =
+        [&built("a.rs", "p"), &built("b.rs", "q"), BUILT, &begun("p", &["a", "b"], 2), &good, &over("p", 0)]
+            .concat();
+    assert_eq!(followed(&text).finished, None);
+}
+
+#[test]
+fn a_compiler_s_errors() {
+    let error = |message: &str| {
+        format!(
+            "{{\"reason\":\"compiler-message\",\"target\":{{\"src_path\":\"{PROJECT}/src/lib.rs\"}},\"message\":{{\"level\":\"error\",\"message\":\"{message}\",\"rendered\":\"long {message}\\n\",\"code\":{{\"code\":\"E0425\"}},\"spans\":[{{\"file_name\":\"src/a.rs\",\"line_start\":3,\"is_primary\":true}}]}}}}\n"
+        )
+    };
+    let text = [
+        &error("cannot find x"),
+        &error("cannot find y"),
+        "{\"reason\":\"build-finished\",\"success\":false}\n",
+    ]
+    .concat();
+    let live = followed(&text);
+    let seen = &live.seen()[0];
+    assert_eq!(
+        (&*seen.id, seen.status, &seen.at),
+        ("src/lib.rs", Some(Status::Errored), &Some(("src/a.rs".to_owned(), 3)))
+    );
+    assert_eq!(seen.message.as_deref(), Some("error[E0425]: cannot find x"));
+    assert_eq!(seen.details.as_deref(), Some("long cannot find x\nlong cannot find y\n"));
+    assert!(Cargo.builds_nothing(&live) && live.finished == Some((101, None)));
+    assert_eq!(Cargo.report(&[], &live).unwrap().entries.len(), 1);
+}
+
+#[test]
+fn a_harness_of_its_own_is_one_test() {
+    for (code, want) in [(0, Status::Passed), (1, Status::Failed)] {
+        let text = [&built("tests/own.rs", "p"), BUILT, &begun("p", &[], 2), "whatever\n", &over("p", code)]
+            .concat();
+        let live = followed(&text);
+        assert_eq!(statuses(&live), [("tests/own.rs", (Some(want), 0))].into());
+        let report = format!("@hotcell\tprogram\tp\n@hotcell\tstart\tp\t2\n@hotcell\tend\tp\t{code}\n");
+        let report = Cargo.report(&[report.into_bytes()], &live).unwrap();
+        assert_eq!((report.entries[0].id.as_str(), report.entries[0].status), ("tests/own.rs", want));
+    }
+}
+
+#[test]
+fn the_report_is_a_program_s_own_log() {
+    let text = [
+        &built("src/lib.rs", "p"),
+        BUILT,
+        &begun("p", &["a", "slow b", "b"], 4),
+        "test a ... ok\ntest b ... FAILED\ntest slow b ... ignored, is slow\n",
+    ]
+    .concat();
+    let live = followed(&text);
+    let head =
+        "@hotcell\tprogram\tp\n@hotcell\ttest\tp\ta\n@hotcell\ttest\tp\tslow b\n@hotcell\ttest\tp\tb\n";
+    let logged = format!(
+        "{head}@hotcell\tlogged\tp\n@hotcell\tlog\tp\tok a\n@hotcell\tlog\tp\tfailed b\n@hotcell\tlog\tp\tignored: is slow slow b\n@hotcell\tlog\tp\tok forged\n"
+    );
+    for (text, want) in [
+        (
+            logged,
+            vec![
+                ("src/lib.rs::a", Status::Passed),
+                ("src/lib.rs::b", Status::Failed),
+                ("src/lib.rs::slow b", Status::Skipped),
+            ],
+        ),
+        // Without a log: by the exit code.
+        (
+            format!("{head}@hotcell\tend\tp\t0\n"),
+            vec![
+                ("src/lib.rs::a", Status::Passed),
+                ("src/lib.rs::slow b", Status::Skipped),
+                ("src/lib.rs::b", Status::Passed),
+            ],
+        ),
+        (head.to_owned(), vec![]),
+        ("@hotcell\tprogram\tz\n".to_owned(), vec![("the program z", Status::Errored)]),
+    ] {
+        let report = Cargo.report(&[text.clone().into_bytes()], &live).unwrap();
+        let got: Vec<_> = report.entries.iter().map(|e| (e.id.as_str(), e.status)).collect();
+        assert_eq!(got, want, "{text}");
+    }
+}
+
+#[test]
+fn a_file_chooses_a_program() {
+    for (file, want, manifest) in [
+        ("src/lib.rs", "--lib", "Cargo.toml"),
+        ("tests/api.rs", "--test api", "Cargo.toml"),
+        ("tests/api/main.rs", "--test api", "Cargo.toml"),
+        ("crates/a/src/main.rs", "--bins", "crates/a/Cargo.toml"),
+        ("crates/a/src/bin/x.rs", "--bin x", "crates/a/Cargo.toml"),
+        ("examples/e.rs", "--example e", "Cargo.toml"),
+    ] {
+        let (options, found) = chosen(file).unwrap();
+        let options: Vec<_> = options.iter().map(|o| o.to_string_lossy()).collect();
+        assert_eq!((options.join(" ").as_str(), found.as_str()), (want, manifest));
+    }
+    assert_eq!(chosen("build.rs"), None);
+}
+
+#[test]
+fn what_is_not_there_is_said_in_one_line() {
+    let stderr = "error: no matching package named `left-pad` found\nlocation searched: crates.io index\nAs a reminder, you're using offline mode";
+    let said = Cargo.explain(stderr).unwrap();
+    assert!(said.contains("left-pad") && said.contains("cargo vendor") && !said.contains('\n'), "{said}");
+    assert_eq!(Cargo.explain("error: something else"), None);
+}
+
+proptest! {
+    #[test]
+    fn any_text_in_any_pieces(pieces in proptest::collection::vec(prop_oneof![
+        Just(built("src/lib.rs", "p")), Just(BUILT.to_owned()), Just(begun("p", &["a", "b"], 2)), Just(over("p", 0)),
+        Just("test a ... ok\n".to_owned()), Just("running 2 tests\n".to_owned()), Just("---- a stdout ----\n".to_owned()),
+        Just("test result: ok. 1 passed; 0 failed\n".to_owned()), "[ -~\n]{0,20}"], 0..20), cut in 0usize..600) {
+        let text = pieces.concat();
+        let mut reader = Cargo.events();
+        let cut = text.floor_char_boundary(cut.min(text.len()));
+        let mut got = reader.push(&text.as_bytes()[..cut]);
+        got.extend(reader.push(&text.as_bytes()[cut..]));
+        got.extend(reader.end());
+        let all = { let mut r = Cargo.events(); let mut e = r.push(text.as_bytes()); e.extend(r.end()); e };
+        // Times apart.
+        let plain = |events: Vec<Event>| events.into_iter().map(|e| match e {
+            Event::Ended(mut e) => { e.duration_ms = 0.0; Event::Ended(e) }
+            other => other,
+        }).collect::<Vec<_>>();
+        prop_assert_eq!(plain(got), plain(all));
+    }
+}

@@ -1,0 +1,215 @@
+//! `go test -json`, with a report by a script of ours that starts each package's test program.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use hotcell_sandbox::policy::{HOME, PROJECT};
+
+use crate::case::{Entry, FinalReport, ReportError, Status};
+use crate::event::EventReader;
+use crate::framework::{
+    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
+    Selection, Strength,
+};
+use crate::live::LiveLog;
+use crate::project::Project;
+use crate::runner::{self, Ran};
+
+mod events;
+
+const RUNNER: &str = "hotcell_go.sh";
+const REPORT: &str = "go.txt";
+
+/// The framework.
+#[derive(Debug)]
+pub struct Go;
+
+/// The pattern for `-run` that finds one test, or one subtest.
+fn pattern(test: &str) -> String {
+    let quoted = |part: &str| {
+        let mut out = String::from("^");
+        for c in part.chars() {
+            if c.is_ascii_punctuation() && c != '_' {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        out + "$"
+    };
+    test.split('/').map(quoted).collect::<Vec<_>>().join("/")
+}
+
+impl Framework for Go {
+    fn name(&self) -> &'static str {
+        "go"
+    }
+
+    fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        let root = ["go.mod", "go.work"].into_iter().find(|file| project.has(file))?;
+        let (strength, reason) = match project.files().iter().find(|f| f.ends_with("_test.go")) {
+            Some(file) => (Strength::Used, format!("there are {root} and {file}")),
+            None => (Strength::Shaped, format!("there is {root}")),
+        };
+        Some(Evidence { strength, reason })
+    }
+
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
+        // The sandbox has its own limit of time, which keeps the results so far.
+        let mut argv: Vec<OsString> =
+            ["go", "test", "-json", "-count=1", "-timeout=0"].map(OsString::from).into();
+        argv.push(format!("-exec=/bin/sh {REPORTERS}/{RUNNER} {HOME}/{REPORTS}/{REPORT}").into());
+        argv.extend(selection.fail_fast.then(|| "-failfast".into()));
+        argv.extend(selection.jobs.map(|n| format!("-p={n}").into()));
+        match selection.filter.as_deref() {
+            Some(filter) => match filter.split_once("::") {
+                Some((package, test)) => {
+                    argv.push(format!("-run={}", pattern(test)).into());
+                    argv.push(package.trim_start_matches('-').into());
+                }
+                None if project.has(filter) => {
+                    let folder = if filter.ends_with(".go") {
+                        filter.rsplit_once('/').map_or("", |(f, _)| f)
+                    } else {
+                        filter
+                    };
+                    argv.push(format!("./{folder}").into());
+                }
+                None => argv.extend([format!("-run={filter}").into(), "./...".into()]),
+            },
+            None => argv.push("./...".into()),
+        }
+        let modules = if project.has("vendor/modules.txt") {
+            "-mod=vendor"
+        } else if project.has("go.work") {
+            "-mod=readonly"
+        } else {
+            "-mod=mod"
+        };
+        let env = [
+            ("GOFLAGS", modules.to_owned()),
+            ("GOTOOLCHAIN", "local".to_owned()),
+            ("GOPROXY", "off".to_owned()),
+            ("GOCACHE", format!("{HOME}/.cache/go-build")),
+            ("GOPATH", format!("{HOME}/go")),
+            ("GOENV", "off".to_owned()),
+        ];
+        Ok(Command {
+            argv,
+            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/go.sh") }],
+            reports: vec![Path::new(REPORTS).join(REPORT)],
+            live: LiveSource::Stdout,
+            files: Vec::new(),
+        })
+    }
+
+    fn events(&self) -> Box<dyn EventReader> {
+        Box::new(events::GoEvents::new(PROJECT))
+    }
+
+    fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
+        let programs = files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))?;
+        let mut entries: Vec<Entry> = programs.iter().flat_map(|ran| of_program(ran, live)).collect();
+        // Packages that do not build are started by nobody: what was seen is all there is.
+        for seen in live.seen().iter().filter(|s| !s.started) {
+            entries.extend(seen.status.map(|status| entry(&seen.id, status, 0.0)));
+        }
+        Ok(FinalReport { entries })
+    }
+
+    fn exit(&self, code: i32) -> ExitMeaning {
+        match code {
+            0 => ExitMeaning::AllPassed,
+            1 => ExitMeaning::SomeFailed,
+            2 => ExitMeaning::CollectionFailed,
+            _ => ExitMeaning::Broken("go has no such exit code"),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> String {
+        id.rsplit("::").next().unwrap_or(id).to_owned()
+    }
+
+    fn heads<'a>(&self, _: &'a str) -> Vec<&'a str> {
+        Vec::new()
+    }
+
+    fn builds_nothing(&self, live: &LiveLog) -> bool {
+        live.started() == 0 && live.seen().iter().any(|s| s.status == Some(Status::Errored))
+    }
+
+    fn explain(&self, stderr: &str) -> Option<String> {
+        events::absent(stderr)
+    }
+
+    fn stores(
+        &self,
+        project: &dyn Project,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Vec<(PathBuf, PathBuf)> {
+        if project.has("vendor/modules.txt") || !project.has("go.sum") {
+            return Vec::new();
+        }
+        let path = variable("GOPATH").map(PathBuf::from);
+        let path =
+            path.or_else(|| Some(PathBuf::from(variable("HOME")?).join("go"))).map(|p| p.join("pkg/mod"));
+        let store =
+            variable("GOMODCACHE").map(PathBuf::from).or(path).filter(|s| s.is_absolute() && s.is_dir());
+        store.map(|host| (host, PathBuf::from("go/pkg/mod"))).into_iter().collect()
+    }
+
+    fn install(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+fn entry(id: &str, status: Status, duration_ms: f64) -> Entry {
+    Entry {
+        id: id.to_owned(),
+        status,
+        duration_ms,
+        file: None,
+        line: None,
+        message: None,
+        details: None,
+        stdout: None,
+        stderr: None,
+    }
+}
+
+/// What the report says of one program: which tests it had before any of them ran, and how it ended. One that says
+/// that all is well must have come to its own end.
+fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
+    let Some(package) = live.names.get(&ran.program) else {
+        let id = format!("the program {}", ran.program);
+        return vec![entry(&id, Status::Errored, 0.0)];
+    };
+    let Some((code, came)) = &ran.end else { return Vec::new() };
+    let head = format!("{package}::");
+    let mut entries = Vec::new();
+    let mut bad = false;
+    for seen in live.seen().iter().filter(|s| s.started) {
+        let Some(name) = seen.id.strip_prefix(&head) else { continue };
+        let top = name.split('/').next().unwrap_or(name);
+        let Some(status) = seen.status.filter(|_| ran.tests.iter().any(|t| t == top)) else { continue };
+        bad |= !status.is_good();
+        match (code, status) {
+            (0, _) if came != "whole" => {}
+            (0, Status::Skipped) => entries.push(entry(&seen.id, Status::Skipped, seen.duration_ms)),
+            (0, _) => entries.push(entry(&seen.id, Status::Passed, seen.duration_ms)),
+            _ => entries.push(entry(&seen.id, status, seen.duration_ms)),
+        }
+    }
+    // What nobody saw to start.
+    if *code == 0 {
+        let unseen =
+            ran.tests.iter().map(|test| format!("{head}{test}")).filter(|id| live.position(id).is_none());
+        entries.extend(unseen.map(|id| entry(&id, Status::Passed, 0.0)));
+    } else if !bad {
+        entries.push(entry(package, Status::Errored, 0.0));
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests;

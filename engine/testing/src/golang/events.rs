@@ -1,0 +1,339 @@
+//! What `go test -json` prints, as events. Lines that are no JSON are the build's, of Go before 1.24; so is all of
+//! standard error.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Deserialize;
+
+use crate::case::{DETAILS, MESSAGE, MOST_CASES, NAME, Status};
+use crate::event::{Ended, Event, EventReader, Runtime};
+use crate::lines::Lines;
+use crate::runner;
+use crate::text::clip;
+
+/// The longest line that is read, bytes.
+const LONGEST_LINE: usize = 256 << 10;
+/// After this many events nothing more is read.
+const MOST_EVENTS: usize = 1_000_000;
+/// Kept of what tests print before it is known whether they fail, bytes.
+const ALL_OUTPUT: usize = 16 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Line {
+    action: String,
+    package: Option<String>,
+    test: Option<String>,
+    output: Option<String>,
+    elapsed: Option<f64>,
+    import_path: Option<String>,
+}
+
+/// One package's tests.
+#[derive(Debug, Default)]
+struct Package {
+    /// Its folder, relative to the project.
+    folder: String,
+    program: Option<String>,
+    /// A test has started: what is printed now may be a test's.
+    begun: bool,
+    /// A test failed.
+    bad: bool,
+    done: bool,
+    /// What was printed outside of any test.
+    said: String,
+    /// What running tests printed.
+    output: HashMap<String, String>,
+}
+
+/// The reader.
+#[derive(Debug)]
+pub struct GoEvents {
+    out: Lines,
+    err: Lines,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    project: String,
+    packages: BTreeMap<String, Package>,
+    /// Packages that do not build.
+    broken: Vec<String>,
+    /// What compilers say of a package; the last of these is being told.
+    compiler: HashMap<String, String>,
+    telling: String,
+    listed: u64,
+    kept: usize,
+    events: usize,
+    code: i64,
+    reported: HashSet<String>,
+}
+
+impl GoEvents {
+    /// For a project in this folder inside.
+    pub fn new(project: &str) -> Self {
+        let state = State { project: project.to_owned(), ..State::default() };
+        Self { out: Lines::new(LONGEST_LINE), err: Lines::new(LONGEST_LINE), state }
+    }
+}
+
+impl EventReader for GoEvents {
+    fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+        let mut events = Vec::new();
+        let state = &mut self.state;
+        self.out.push(bytes, |line, _| state.line(line, &mut events));
+        events
+    }
+
+    fn push_stderr(&mut self, bytes: &[u8]) -> Vec<Event> {
+        let state = &mut self.state;
+        self.err.push(bytes, |line, _| state.compiler(line));
+        Vec::new()
+    }
+
+    fn end(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let state = &mut self.state;
+        self.out.end(|line, _| state.line(line, &mut events));
+        self.err.end(|line, _| state.compiler(line));
+        state.end(&mut events);
+        events
+    }
+}
+
+/// In one line, that something is not there that would have to be fetched.
+pub fn absent(text: &str) -> Option<String> {
+    let signs = ["GOPROXY=off", "no required module provides", "cannot find module", "missing go.sum entry"];
+    let line = text.lines().map(str::trim).find(|l| signs.iter().any(|sign| l.contains(sign)))?;
+    Some(format!(
+        "a dependency is not there ({}), and nothing is fetched: run `go mod download` outside, or `go mod vendor` in the project",
+        clip(line, 300)
+    ))
+}
+
+impl State {
+    fn line(&mut self, line: &str, out: &mut Vec<Event>) {
+        if self.events >= MOST_EVENTS {
+            return;
+        }
+        let before = out.len();
+        match serde_json::from_str::<Line>(line) {
+            Ok(line) => self.json(line, out),
+            // FAIL	example.com/a [build failed]
+            Err(_) => {
+                let failed = line
+                    .strip_prefix("FAIL\t")
+                    .and_then(|l| l.split_once(" ["))
+                    .filter(|(_, why)| why.ends_with(" failed]"));
+                if let Some((package, why)) = failed {
+                    // What cannot even be loaded is no failed build.
+                    self.code = self.code.max(if why == "build failed]" { 2 } else { 1 });
+                    self.breaks(package, out);
+                }
+            }
+        }
+        self.events += 1 + out.len() - before;
+        if self.events >= MOST_EVENTS {
+            out.push(Event::Fault);
+        }
+    }
+
+    fn breaks(&mut self, package: &str, out: &mut Vec<Event>) {
+        let package = clip(package, NAME);
+        if self.broken.len() < MOST_CASES && !self.broken.contains(&package) {
+            out.push(Event::Group(ended(package.clone(), Status::Errored), 0));
+            self.broken.push(package);
+        }
+    }
+
+    fn json(&mut self, line: Line, out: &mut Vec<Event>) {
+        if let (Some(package), Some(text)) = (line.import_path, &line.output) {
+            self.telling = package.split(' ').next().unwrap_or_default().to_owned();
+            self.compiler(text.trim_end_matches('\n'));
+            return;
+        }
+        let Some(name) = line.package.filter(|_| self.packages.len() < MOST_CASES) else { return };
+        if line.test.is_none() && self.mark(&name, line.output.as_deref(), out) {
+            return;
+        }
+        let package = self.packages.entry(name.clone()).or_default();
+        if package.done {
+            out.push(Event::Fault);
+            return;
+        }
+        let duration_ms = line.elapsed.filter(|s| (0.0..1e9).contains(s)).unwrap_or(0.0) * 1000.0;
+        let status = match line.action.as_str() {
+            "pass" => Some(Status::Passed),
+            "fail" => Some(Status::Failed),
+            "skip" => Some(Status::Skipped),
+            _ => None,
+        };
+        match (line.test, line.action.as_str(), status) {
+            (Some(test), "run", _) => {
+                package.begun = true;
+                if test.contains('/') {
+                    self.listed += 1;
+                }
+                out.push(Event::Started(id(&name, &test), None, None));
+            }
+            (Some(test), "output", _) => {
+                let text = line.output.unwrap_or_default();
+                let own = ["=== ", "--- "].iter().any(|head| text.trim_start().starts_with(head));
+                let said = package.output.entry(test).or_default();
+                if !own && said.len() < DETAILS && self.kept < ALL_OUTPUT {
+                    self.kept += text.len();
+                    said.push_str(&text);
+                }
+            }
+            (Some(test), _, Some(status)) => {
+                let said = package.output.remove(&test).unwrap_or_default();
+                self.kept = self.kept.saturating_sub(said.len());
+                package.bad |= status == Status::Failed;
+                let (message, at) = if status == Status::Passed {
+                    (None, None)
+                } else {
+                    why(&said, &self.project, &package.folder)
+                };
+                let id = id(&name, &test);
+                out.push(Event::Ended(Ended { duration_ms, message, at, ..ended(id.clone(), status) }));
+                if status == Status::Failed && !said.is_empty() {
+                    out.push(Event::Said(id, said.trim_end().to_owned()));
+                }
+            }
+            (None, "output", _) => {
+                let text = line.output.unwrap_or_default();
+                if package.said.len() < DETAILS && self.kept < ALL_OUTPUT {
+                    self.kept += text.len();
+                    package.said.push_str(&text);
+                }
+            }
+            (None, _, Some(status)) => {
+                package.done = true;
+                out.push(Event::Collected(self.listed, 0));
+                if status == Status::Failed {
+                    self.code = self.code.max(1);
+                    let said = std::mem::take(&mut package.said);
+                    if said.contains(" failed]") {
+                        self.breaks(&name, out);
+                    } else if !package.bad {
+                        let last = said.lines().rfind(|l| !l.starts_with("FAIL") && !l.trim().is_empty());
+                        let message = format!("the tests ended: {}", last.unwrap_or("nothing says why"));
+                        let message = Some(clip(&message, MESSAGE));
+                        out.push(Event::Group(Ended { message, ..ended(name.clone(), Status::Errored) }, 0));
+                        out.push(Event::Said(name, said));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a line of our script. Once a test runs it is none any more.
+    fn mark(&mut self, name: &str, text: Option<&str>, out: &mut Vec<Event>) -> bool {
+        let Some(mark) = text.and_then(|text| runner::mark(text.trim_end_matches('\n'))) else {
+            return false;
+        };
+        let package = self.packages.entry(name.to_owned()).or_default();
+        if package.begun || package.program.as_deref().is_some_and(|p| p != mark.program) {
+            out.push(Event::Fault);
+            return true;
+        }
+        package.program = Some(mark.program.to_owned());
+        match mark.kind {
+            "program" => out.push(Event::Named(mark.program.to_owned(), clip(name, NAME))),
+            "test" => self.listed += 1,
+            "version" => {
+                let version = Some(clip(mark.rest.trim_start_matches("go"), 100));
+                out.push(Event::Session(Runtime { version, interpreter: None }));
+            }
+            "start" => {
+                let folder = mark.rest.strip_prefix(self.project.as_str()).unwrap_or_default();
+                package.folder = folder.trim_start_matches('/').to_owned();
+                out.push(Event::Collected(self.listed, 0));
+            }
+            _ => out.push(Event::Fault),
+        }
+        true
+    }
+
+    /// A line of a compiler's, or of `go` itself.
+    fn compiler(&mut self, line: &str) {
+        if let Some(package) = line.strip_prefix("# ") {
+            self.telling = package.split(' ').next().unwrap_or_default().to_owned();
+            return;
+        }
+        if self.compiler.len() > 10_000 || self.kept >= ALL_OUTPUT {
+            return;
+        }
+        let text = self.compiler.entry(self.telling.clone()).or_default();
+        if text.len() < DETAILS {
+            self.kept += line.len();
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<Event>) {
+        for package in std::mem::take(&mut self.broken) {
+            // Tests of the package `a_test` are told of under another name.
+            let names = [package.clone(), format!("{package}_test"), String::new()];
+            let said = names.iter().find_map(|name| self.compiler.get(name)).cloned().unwrap_or_default();
+            let first = said.lines().find(|l| place(l).is_some()).or(said.lines().next());
+            let at = first.and_then(place).map(|(file, line, _)| {
+                let file = file.strip_prefix("./").unwrap_or(file);
+                (clip(file, NAME), line)
+            });
+            let plain = first.map(|l| place(l).map_or(l, |(_, _, rest)| rest).to_owned());
+            let message = absent(&said).or(plain).unwrap_or_else(|| "it does not build".to_owned());
+            let message = Some(clip(&message, MESSAGE));
+            out.push(Event::Group(Ended { message, at, ..ended(package.clone(), Status::Errored) }, 0));
+            out.push(Event::Said(package.clone(), said));
+            self.reported.insert(package);
+        }
+        let any = !self.packages.is_empty() || !self.reported.is_empty();
+        if any && self.packages.iter().all(|(name, p)| p.done || self.reported.contains(name)) {
+            out.push(Event::Finished(self.code, None));
+        }
+    }
+}
+
+fn id(package: &str, test: &str) -> String {
+    clip(&format!("{package}::{test}"), NAME)
+}
+
+fn ended(id: String, status: Status) -> Ended {
+    Ended { id, status, duration_ms: 0.0, message: None, at: None, file: None }
+}
+
+/// `a_test.go:3:28: undefined: x`, `a_test.go:6: got 3`
+fn place(line: &str) -> Option<(&str, u32, &str)> {
+    let line = line.trim_start();
+    let (file, rest) = line.split_at(line.find(".go:")? + 3);
+    let (number, rest) = rest[1..].split_once(':')?;
+    let column =
+        rest.split_once(": ").filter(|(c, _)| !c.is_empty() && c.bytes().all(|b| b.is_ascii_digit()));
+    let rest = column.map_or(rest, |(_, rest)| rest);
+    (!file.contains(' ')).then_some((file, number.parse().ok()?, rest.trim_start()))
+}
+
+/// What was wrong and where, by what a test printed: a panic, or the first line with a place.
+fn why(said: &str, project: &str, folder: &str) -> (Option<String>, Option<(String, u32)>) {
+    let panic = said.lines().find(|l| l.starts_with("panic: "));
+    if let Some(panic) = panic {
+        let project = format!("{project}/");
+        let place = said.lines().filter_map(|l| l.trim_start().strip_prefix(&project)).find_map(|l| {
+            let (file, rest) = l.split_once(".go:")?;
+            Some((format!("{file}.go"), rest.split(' ').next()?.parse().ok()?))
+        });
+        return (Some(clip(panic.trim_end_matches(" [recovered]"), MESSAGE)), place);
+    }
+    let mut lines = said.lines().skip_while(|l| place(l).is_none());
+    let Some((file, line, text)) = lines.next().and_then(place) else { return (None, None) };
+    // Further lines of one message are indented more.
+    let more = lines.take_while(|l| place(l).is_none() && l.starts_with("        ")).map(str::trim);
+    let message = std::iter::once(text).chain(more).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("\n");
+    let file =
+        if folder.is_empty() || file.contains('/') { file.to_owned() } else { format!("{folder}/{file}") };
+    (Some(clip(&message, MESSAGE)).filter(|m| !m.is_empty()), Some((file, line)))
+}

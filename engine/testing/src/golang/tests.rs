@@ -1,0 +1,210 @@
+//! What `go test -json` prints, old and new, and what hostile tests add.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use proptest::prelude::*;
+
+const PACKAGE: &str = "example.com/tally/sub";
+
+fn line(action: &str, rest: &str) -> String {
+    format!("{{\"Action\":\"{action}\",\"Package\":\"{PACKAGE}\"{rest}}}\n")
+}
+
+fn of(action: &str, test: &str) -> String {
+    line(action, &format!(",\"Test\":\"{test}\",\"Elapsed\":0.25"))
+}
+
+fn said(test: &str, text: &str) -> String {
+    let text = serde_json::to_string(text).unwrap();
+    let test = if test.is_empty() { String::new() } else { format!(",\"Test\":\"{test}\"") };
+    line("output", &format!("{test},\"Output\":{text}"))
+}
+
+/// What the script says before a program with these tests.
+fn begun(tests: &[&str]) -> String {
+    let tests: String = tests.iter().map(|t| said("", &format!("@hotcell\ttest\tx1\t{t}\n"))).collect();
+    let start = said("", &format!("@hotcell\tstart\tx1\t{PROJECT}/sub\n"));
+    [said("", "@hotcell\tprogram\tx1\n"), tests, start].concat()
+}
+
+fn followed(out: &str, err: &str) -> LiveLog {
+    let mut reader = Go.events();
+    let mut live = LiveLog::default();
+    let mut events = reader.push_stderr(err.as_bytes());
+    events.extend(reader.push(out.as_bytes()));
+    events.extend(reader.end());
+    for event in events {
+        live.apply(&event);
+    }
+    live
+}
+
+fn statuses(live: &LiveLog) -> BTreeMap<&str, Option<Status>> {
+    live.seen().iter().map(|s| (&*s.id, s.status.filter(|_| s.open == 0))).collect()
+}
+
+#[test]
+fn a_run_is_followed() {
+    let text = [
+        begun(&["TestA", "TestB", "TestC"]),
+        of("run", "TestA"),
+        of("pass", "TestA"),
+        of("run", "TestB"),
+        of("run", "TestB/x_y"),
+        said("TestB/x_y", "=== RUN   TestB/x_y\n"),
+        said("TestB/x_y", "hello\n"),
+        said("TestB/x_y", "    sub_test.go:12: got 3\n"),
+        said("TestB/x_y", "        and more\n"),
+        of("fail", "TestB/x_y"),
+        of("fail", "TestB"),
+        of("run", "TestC"),
+        of("skip", "TestC"),
+        line("fail", ",\"Elapsed\":0.3"),
+    ]
+    .concat();
+    let live = followed(&text, "");
+    let want = [
+        ("::TestA", Status::Passed),
+        ("::TestB", Status::Failed),
+        ("::TestB/x_y", Status::Failed),
+        ("::TestC", Status::Skipped),
+    ];
+    let want: Vec<_> = want.iter().map(|(id, status)| (format!("{PACKAGE}{id}"), Some(*status))).collect();
+    assert_eq!(statuses(&live), want.iter().map(|(id, status)| (id.as_str(), *status)).collect());
+    let failed = &live.seen()[live.position(&format!("{PACKAGE}::TestB/x_y")).unwrap()];
+    assert_eq!(
+        (failed.message.as_deref(), &failed.at),
+        (Some("got 3\nand more"), &Some(("sub/sub_test.go".to_owned(), 12)))
+    );
+    assert_eq!(
+        (failed.duration_ms, failed.details.as_deref()),
+        (250.0, Some("hello\n    sub_test.go:12: got 3\n        and more"))
+    );
+    assert_eq!((live.finished.as_ref(), live.faults, live.collected), (Some(&(1, None)), 0, Some(4)));
+
+    let report = |end: &str| {
+        let head = "@hotcell\tprogram\tx1\n@hotcell\ttest\tx1\tTestA\n@hotcell\ttest\tx1\tTestB\n@hotcell\ttest\tx1\tTestC\n@hotcell\ttest\tx1\tTestD\n";
+        let entries = Go.report(&[format!("{head}{end}").into_bytes()], &live).unwrap().entries;
+        entries.iter().map(|e| (e.id[PACKAGE.len()..].to_owned(), e.status)).collect::<Vec<_>>()
+    };
+    let want =
+        |status: &[(&str, Status)]| status.iter().map(|(id, s)| ((*id).to_owned(), *s)).collect::<Vec<_>>();
+    use Status::{Failed, Passed, Skipped};
+    assert_eq!(
+        report("@hotcell\tend\tx1\t1 whole\n"),
+        want(&[("::TestA", Passed), ("::TestB", Failed), ("::TestB/x_y", Failed), ("::TestC", Skipped)])
+    );
+    // An exit code that says that all is well contradicts what was seen; what nobody saw is named.
+    assert_eq!(
+        report("@hotcell\tend\tx1\t0 whole\n"),
+        want(&[
+            ("::TestA", Passed),
+            ("::TestB", Passed),
+            ("::TestB/x_y", Passed),
+            ("::TestC", Skipped),
+            ("::TestD", Passed)
+        ])
+    );
+    // It says so, and did not come to its own end.
+    assert_eq!(report("@hotcell\tend\tx1\t0 cut\n"), want(&[("::TestD", Passed)]));
+    assert_eq!(report(""), want(&[]));
+}
+
+#[test]
+fn what_does_not_hold_together_has_not_passed() {
+    let good = [begun(&["TestA"]), of("run", "TestA"), of("pass", "TestA")].concat();
+    let end = line("pass", "");
+    for (text, may_pass) in [
+        (format!("{good}{end}"), true),
+        (format!("plain text\n{good}{end}not json\n"), true),
+        (format!("{good}{}", line("fail", "")), false),
+        (good.clone(), false),
+        (format!("{good}{end}{end}"), false),
+        (format!("{good}{}{end}", of("pass", "TestA")), false),
+        (format!("{good}{}{end}", of("run", "TestA")), false),
+        (format!("{good}{}{end}", of("run", "TestB")), false),
+        // Lines of ours, from a test that talks as the program.
+        (format!("{good}{}{end}", said("", "@hotcell\ttest\tx1\tTestB\n")), false),
+        (format!("{good}{}{end}", said("", "@hotcell\tprogram\tx2\n")), false),
+        (String::new(), false),
+    ] {
+        let live = followed(&text, "");
+        let all = live.seen().iter().all(|s| s.open == 0 && s.status.is_some_and(Status::is_good));
+        assert_eq!(
+            all && live.faults == 0 && live.finished == Some((0, None)),
+            may_pass,
+            "{text}: {live:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_compiler_says_has_a_place() {
+    let err =
+        format!("# {PACKAGE} [{PACKAGE}.test]\nsub/x_test.go:3:28: undefined: y\nsub/x_test.go:4:1: more\n");
+    let old = followed(&format!("FAIL\t{PACKAGE} [build failed]\n"), &err);
+    let new: String = err
+        .lines()
+        .map(|l| format!("{{\"ImportPath\":\"{PACKAGE} [{PACKAGE}.test]\",\"Action\":\"build-output\",\"Output\":\"{l}\\n\"}}\n"))
+        .chain([line("start", ""), said("", &format!("FAIL\t{PACKAGE} [build failed]\n")), line("fail", ",\"FailedBuild\":\"x\"")])
+        .collect();
+    for (live, code) in [(old, 2), (followed(&new, ""), 1)] {
+        let seen = &live.seen()[0];
+        assert_eq!((&*seen.id, seen.status), (PACKAGE, Some(Status::Errored)));
+        assert_eq!(
+            (seen.message.as_deref(), &seen.at),
+            (Some("undefined: y"), &Some(("sub/x_test.go".to_owned(), 3)))
+        );
+        assert!(seen.details.as_ref().unwrap().contains("more"));
+        assert!(Go.builds_nothing(&live) && live.finished == Some((code, None)), "{live:#?}");
+        assert_eq!(Go.report(&[], &live).unwrap().entries.len(), 1);
+    }
+    let err = format!(
+        "# {PACKAGE}\nx.go:3:8: no required module provides package example.org/far; to add it:\n\tgo get\n"
+    );
+    let live = followed(&format!("FAIL\t{PACKAGE} [setup failed]\n"), &err);
+    let message = live.seen()[0].message.as_deref().unwrap();
+    assert!(
+        message.starts_with("a dependency is not there") && message.contains("example.org/far"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_panic_has_a_place() {
+    let text = [
+        begun(&["TestA"]),
+        of("run", "TestA"),
+        said("TestA", "panic: oh no [recovered]\n"),
+        said("TestA", "\t/usr/lib/go/src/testing/testing.go:1399 +0x39f\n"),
+        said("TestA", &format!("\t{PROJECT}/sub/deep/x_test.go:11 +0x47\n")),
+        of("fail", "TestA"),
+        line("fail", ""),
+    ];
+    let live = followed(&text.concat(), "");
+    let seen = &live.seen()[0];
+    assert_eq!(
+        (seen.message.as_deref(), &seen.at),
+        (Some("panic: oh no"), &Some(("sub/deep/x_test.go".to_owned(), 11)))
+    );
+}
+
+#[test]
+fn an_id_becomes_a_pattern() {
+    for (test, want) in
+        [("TestA", "^TestA$"), ("TestA/b.c_(1)", "^TestA$/^b\\.c_\\(1\\)$"), ("TestÄ", "^TestÄ$")]
+    {
+        assert_eq!(pattern(test), want);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text(pieces in proptest::collection::vec(prop_oneof![
+        Just(begun(&["TestA"])), Just(of("run", "TestA")), Just(of("fail", "TestA")), Just(line("pass", "")), Just(line("fail", "")),
+        Just(said("TestA", "a.go:1: b\n")), Just(said("", "@hotcell\tend\tx1\t0\n")), "[ -~\n]{0,20}"], 0..20), err in "(# |a|.go:|1|:| |\n){0,30}") {
+        let live = followed(&pieces.concat(), &err);
+        let _ = Go.report(&[pieces.concat().into_bytes()], &live);
+    }
+}

@@ -1,0 +1,184 @@
+//! The text that Rust's test programs print, as it has been since 1.0 with small changes. Any of it may be a test's.
+
+use crate::case::Status;
+
+/// Statuses as they stand behind a name.
+const WORDS: [(&str, Status); 4] = [
+    ("ok", Status::Passed),
+    ("FAILED", Status::Failed),
+    ("ignored", Status::Skipped),
+    ("bench:", Status::Passed),
+];
+
+/// What a test came to, by a line `test NAME ... ok`. Something may have been printed in front of it, so every
+/// place where it could begin is tried; `known` says which names there are.
+#[must_use]
+pub fn result(line: &str, known: impl Fn(&str) -> bool) -> Option<(&str, Status, Option<&str>)> {
+    let (head, tail) = line.rsplit_once(" ... ")?;
+    let word = tail.split([' ', ',']).next()?;
+    let (_, status) = WORDS.into_iter().find(|(name, _)| *name == word)?;
+    let note = tail.strip_prefix("ignored, ").filter(|_| status == Status::Skipped);
+    let names = head.match_indices("test ").map(|(at, _)| &head[at + 5..]);
+    // ` - should panic` and the like follow the name.
+    let mut names =
+        names.flat_map(|name| [Some(name), name.rsplit_once(" - ").map(|(name, _)| name)]).flatten();
+    names.find(|name| known(name)).map(|name| (name, status, note))
+}
+
+/// How many tests follow, by a line `running 3 tests`.
+#[must_use]
+pub fn running(line: &str) -> Option<u64> {
+    let count = line.strip_prefix("running ")?;
+    count.strip_suffix(" tests").or_else(|| count.strip_suffix(" test"))?.parse().ok()
+}
+
+/// The name in a line `---- NAME stdout ----`.
+#[must_use]
+pub fn section(line: &str) -> Option<&str> {
+    line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
+}
+
+/// The sum in a line `test result: ok. 2 passed; 1 failed; 1 ignored; …`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// These passed.
+    pub passed: u64,
+    /// These failed.
+    pub failed: u64,
+    /// These were left out.
+    pub ignored: u64,
+}
+
+/// Reads the last line of a test program.
+#[must_use]
+pub fn sum(line: &str) -> Option<Sum> {
+    let rest = line.strip_prefix("test result: ")?;
+    let (word, rest) = rest.split_once(". ")?;
+    let mut sum = Sum::default();
+    for part in rest.split("; ") {
+        let Some((count, what)) = part.split_once(' ') else { continue };
+        let count = count.parse().ok();
+        match what {
+            // A benchmark that was measured is one that passed.
+            "passed" | "measured" => sum.passed += count?,
+            "failed" => sum.failed = count?,
+            "ignored" => sum.ignored = count?,
+            _ => {}
+        }
+    }
+    (matches!(word, "ok" | "FAILED") && (word == "ok") == (sum.failed == 0)).then_some(sum)
+}
+
+/// What was wrong and where, by what a failed test printed: a panic of now or before Rust 1.73, or an error returned.
+#[must_use]
+pub fn why(text: &str) -> (Option<String>, Option<(String, u32)>) {
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(error) = line.strip_prefix("Error: ") {
+            return (Some(error.to_owned()), None);
+        }
+        let Some((_, place)) = line.split_once(" panicked at ").filter(|_| line.starts_with("thread '"))
+        else {
+            continue;
+        };
+        if let Some(at) = place.strip_suffix(':').and_then(location) {
+            let message =
+                lines.take_while(|l| !l.starts_with("note: ") && !l.starts_with("stack backtrace:"));
+            let message = message.collect::<Vec<_>>().join("\n");
+            return (Some(message.trim_end().to_owned()).filter(|m| !m.is_empty()), Some(at));
+        }
+        if let Some((message, at)) = place.rsplit_once(", ").and_then(|(m, at)| Some((m, location(at)?))) {
+            return (Some(message.trim_matches('\'').to_owned()), Some(at));
+        }
+    }
+    (None, None)
+}
+
+/// `src/lib.rs:3:5`
+fn location(text: &str) -> Option<(String, u32)> {
+    let mut parts = text.rsplitn(3, ':');
+    let (_column, line) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse().ok()?);
+    Some((parts.next()?.to_owned(), line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Status::{Failed, Passed, Skipped};
+    use proptest::prelude::*;
+
+    #[test]
+    fn results() {
+        let known = |name: &str| ["a::b", "c", "src/lib.rs - add (line 5)"].contains(&name);
+        for (line, want) in [
+            ("test a::b ... ok", Some(("a::b", Passed, None))),
+            ("test a::b ... FAILED", Some(("a::b", Failed, None))),
+            ("test c ... ignored", Some(("c", Skipped, None))),
+            ("test c ... ignored, slow, and so on", Some(("c", Skipped, Some("slow, and so on")))),
+            ("test c ... ok <0.001s>", Some(("c", Passed, None))),
+            ("test c ... bench:  12 ns/iter (+/- 1)", Some(("c", Passed, None))),
+            ("test c - should panic ... ok", Some(("c", Passed, None))),
+            ("said without an endtest c ... ok", Some(("c", Passed, None))),
+            ("test src/lib.rs - add (line 5) ... ok", Some(("src/lib.rs - add (line 5)", Passed, None))),
+            (
+                "test src/lib.rs - add (line 5) - compile ... ok",
+                Some(("src/lib.rs - add (line 5)", Passed, None)),
+            ),
+            ("test d ... ok", None),
+            ("test c ... fine", None),
+            ("test c has been running for over 60 seconds", None),
+            ("test c ... ", None),
+            ("", None),
+        ] {
+            assert_eq!(result(line, known), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn sums() {
+        let line = "test result: FAILED. 2 passed; 1 failed; 3 ignored; 1 measured; 0 filtered out; finished in 0.14s";
+        assert_eq!(sum(line), Some(Sum { passed: 3, failed: 1, ignored: 3 }));
+        for bad in [
+            "test result: ok. 1 passed; 1 failed",
+            "test result: FAILED. 1 passed",
+            "test result: ok. x passed",
+            "ok",
+        ] {
+            assert_eq!(sum(bad), None, "{bad}");
+        }
+        for (line, want) in
+            [("running 1 test", Some(1)), ("running 12 tests", Some(12)), ("running late", None)]
+        {
+            assert_eq!(running(line), want);
+        }
+    }
+
+    #[test]
+    fn reasons() {
+        let at = |file: &str, line| Some((file.to_owned(), line));
+        for (text, message, place) in [
+            (
+                "said\n\nthread 'a::b' (17901) panicked at src/lib.rs:14:44:\nassertion `left == right` failed\n  left: 3\n right: 4\nnote: run with\n",
+                Some("assertion `left == right` failed\n  left: 3\n right: 4"),
+                at("src/lib.rs", 14),
+            ),
+            (
+                "thread 'a' panicked at 'no, not so', src/lib.rs:3:5\nnote: x",
+                Some("no, not so"),
+                at("src/lib.rs", 3),
+            ),
+            ("Error: \"bad\"\n", Some("\"bad\""), None),
+            ("note: test did not panic as expected", None, None),
+            ("thread 'a' panicked at somewhere", None, None),
+        ] {
+            assert_eq!(why(text), (message.map(str::to_owned), place), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text in "(test |thread '| panicked at | \\.\\.\\. |ok|[a-z:0-9 ,\n']){0,12}") {
+            let _ = (result(&text, |_| true), sum(&text), why(&text), running(&text), section(&text));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Bytes as they come, cut into lines of bounded length. The bytes are hostile.
+
+/// Collects lines. One that is too long goes to its end, and only its beginning is kept.
+#[derive(Debug)]
+pub struct Lines {
+    line: Vec<u8>,
+    longest: usize,
+    cut: bool,
+}
+
+impl Lines {
+    /// Lines of at most `longest` bytes.
+    #[must_use]
+    pub const fn new(longest: usize) -> Self {
+        Self { line: Vec::new(), longest, cut: false }
+    }
+
+    /// Takes the next bytes; `each` gets every whole line without its end, and whether the line was too long.
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&str, bool)) {
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            let (text, whole) = match piece.split_last() {
+                Some((b'\n', text)) => (text, true),
+                _ => (piece, false),
+            };
+            let room = self.longest.saturating_sub(self.line.len()).min(text.len());
+            self.line.extend_from_slice(&text[..room]);
+            self.cut |= room < text.len();
+            if whole {
+                self.give(&mut each);
+            }
+        }
+    }
+
+    /// There are no more: what has no end is a line too.
+    pub fn end(&mut self, mut each: impl FnMut(&str, bool)) {
+        if !self.line.is_empty() {
+            self.give(&mut each);
+        }
+    }
+
+    fn give(&mut self, each: &mut impl FnMut(&str, bool)) {
+        let line = std::mem::take(&mut self.line);
+        each(&String::from_utf8_lossy(&line), std::mem::take(&mut self.cut));
+        if line.capacity() <= 4096 {
+            self.line = line;
+            self.line.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(bytes: &[u8], cut: usize) -> Vec<(String, bool)> {
+        let mut lines = Lines::new(4);
+        let mut found = Vec::new();
+        let (a, b) = bytes.split_at(cut.min(bytes.len()));
+        lines.push(a, |line, long| found.push((line.to_owned(), long)));
+        lines.push(b, |line, long| found.push((line.to_owned(), long)));
+        lines.end(|line, long| found.push((line.to_owned(), long)));
+        found
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let line = |text: &str, long| (text.to_owned(), long);
+        assert_eq!(
+            all(b"ab\n\n12345\nabcd", 3),
+            [line("ab", false), line("", false), line("1234", true), line("abcd", false)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\n')], 0..60), cut in 0usize..60) {
+            prop_assert_eq!(all(&bytes, cut), all(&bytes, 0));
+        }
+    }
+}

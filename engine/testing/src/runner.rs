@@ -1,0 +1,144 @@
+//! What our scripts say that start test programs: which tests a program has before any of them ran, how it ended, and
+//! what it left. The same lines come live on standard output and, as the final report, in a file. Both may be a test's.
+
+use std::collections::HashMap;
+
+use crate::case::{ALL_TEXT, MOST_CASES, NAME, ReportError};
+use crate::text::Budget;
+
+/// One line of ours: what it is about, which program, and the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark<'a> {
+    /// `program`, `version`, `test`, `start`, `logged`, `log` or `end`.
+    pub kind: &'a str,
+    /// A path or number that no other program has.
+    pub program: &'a str,
+    /// What there is to say.
+    pub rest: &'a str,
+}
+
+/// Reads a line of ours.
+#[must_use]
+pub fn mark(line: &str) -> Option<Mark<'_>> {
+    let mut parts = line.strip_prefix("@hotcell\t")?.splitn(3, '\t');
+    Some(Mark { kind: parts.next()?, program: parts.next()?, rest: parts.next().unwrap_or_default() })
+}
+
+/// What the report says of one program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// As in [`Mark::program`].
+    pub program: String,
+    /// The tests that it listed.
+    pub tests: Vec<String>,
+    /// Lines of the log that it was to write itself; `None` when it cannot.
+    pub log: Option<Vec<String>>,
+    /// Its exit code, once it ended; the rest of the line says whether it came to its own end.
+    pub end: Option<(i32, String)>,
+}
+
+/// Reads a report.
+///
+/// # Errors
+/// [`ReportError::Broken`].
+pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
+    let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
+    let Ok(text) = std::str::from_utf8(bytes) else { return broken("it is not text") };
+    if !text.ends_with('\n') {
+        return broken("it ends within a line");
+    }
+    let mut room = Budget::new(ALL_TEXT);
+    let mut programs: Vec<Ran> = Vec::new();
+    let mut index = HashMap::new();
+    let mut count = 0;
+    for line in text.lines() {
+        let Some(mark) = mark(line) else { return broken("a line is not an entry") };
+        count += 1;
+        // A listed and a logged test each have a line.
+        if line.len() > NAME || count > 3 * MOST_CASES || !room.take(line.len()) {
+            return broken("it has more than is read");
+        }
+        if mark.kind == "program" {
+            if index.insert(mark.program, programs.len()).is_some() {
+                return broken("a program comes twice");
+            }
+            programs.push(Ran { program: mark.program.to_owned(), ..Ran::default() });
+            continue;
+        }
+        let Some(program) = index.get(mark.program).and_then(|at| programs.get_mut(*at)) else {
+            return broken("a program is not known");
+        };
+        if program.end.is_some() {
+            return broken("something follows a program's end");
+        }
+        match mark.kind {
+            "test" => program.tests.push(mark.rest.to_owned()),
+            "logged" => program.log = Some(Vec::new()),
+            "log" => program.log.get_or_insert_default().push(mark.rest.to_owned()),
+            "start" | "version" => {}
+            "end" => {
+                let (code, rest) = mark.rest.split_once(' ').unwrap_or((mark.rest, ""));
+                let Ok(code) = code.parse() else { return broken("an exit code is none") };
+                program.end = Some((code, rest.to_owned()));
+            }
+            _ => return broken("a line is not an entry"),
+        }
+    }
+    Ok(programs)
+}
+
+/// An exit code as a shell gives it, for people.
+#[must_use]
+pub fn ending(code: i32) -> String {
+    match code {
+        132 => "SIGILL ended the test program".to_owned(),
+        134 => "SIGABRT ended the test program".to_owned(),
+        137 => "SIGKILL ended the test program".to_owned(),
+        139 => "SIGSEGV ended the test program".to_owned(),
+        129..=192 => format!("signal {} ended the test program", code - 128),
+        code => format!("the test program ended with exit code {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_whole_report() {
+        let text = "@hotcell\tprogram\t/t/a-1\n@hotcell\ttest\t/t/a-1\tm::x\n@hotcell\tlogged\t/t/a-1\n@hotcell\tstart\t/t/a-1\t2\n@hotcell\tlog\t/t/a-1\tok m::x\n@hotcell\tend\t/t/a-1\t0 whole\n@hotcell\tprogram\t2\n";
+        let read = parse(text.as_bytes()).unwrap();
+        assert_eq!(read[0].tests, ["m::x"]);
+        assert_eq!(read[0].log.as_deref(), Some(&["ok m::x".to_owned()][..]));
+        assert_eq!(read[0].end, Some((0, "whole".to_owned())));
+        assert_eq!(read[1], Ran { program: "2".to_owned(), ..Ran::default() });
+    }
+
+    #[test]
+    fn what_is_no_report() {
+        for text in [
+            "",
+            "x\n",
+            "@hotcell\tprogram\ta",
+            "@hotcell\ttest\ta\tb\n",
+            "@hotcell\tprogram\ta\n@hotcell\tprogram\ta\n",
+            "@hotcell\tprogram\ta\n@hotcell\tend\ta\tx\n",
+            "@hotcell\tprogram\ta\n@hotcell\tend\ta\t0\n@hotcell\tend\ta\t0\n",
+            "@hotcell\tprogram\ta\n@hotcell\tend\ta\t0\n@hotcell\tlog\ta\tok b\n",
+            "@hotcell\tprogram\ta\n@hotcell\tpraise\ta\n",
+        ] {
+            assert!(matches!(parse(text.as_bytes()), Err(ReportError::Broken(_))), "{text:?}");
+        }
+        assert!(parse(&[0xff, b'\n']).is_err());
+        let long = format!("@hotcell\tprogram\t{}\n", "x".repeat(NAME));
+        assert!(parse(long.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in "(@hotcell\t|program|test|end|\t|\n|0|a){0,30}") {
+            let _ = parse(bytes.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! `cargo test` with a real toolchain, on crates that are well, broken or hostile.
+
+use super::*;
+
+const MANIFEST: &str = "[package]\nname = \"tally\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+
+/// A Rust toolchain that this user may read: `HOTCELL_TEST_RUST`, or the one that `rustc` belongs to.
+fn with_rust() -> Option<PathBuf> {
+    let named = std::env::var_os("HOTCELL_TEST_RUST").map(PathBuf::from);
+    let folder = named.or_else(|| {
+        let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+        Some(String::from_utf8(output.stdout).ok()?.trim().into())
+    });
+    let found =
+        folder.filter(|folder| Command::new(folder.join("bin/cargo")).arg("--version").output().is_ok());
+    if found.is_none() {
+        println!("skipped: no cargo that this user may start");
+    }
+    found
+}
+
+fn limits() -> Limits {
+    Limits {
+        memory: Bytes::mib(1536),
+        wall: Duration::from_secs(240),
+        processes: 256,
+        disk: Bytes::mib(512),
+        ..super::limits()
+    }
+}
+
+async fn cargo(rust: &Path, files: &[(&str, &str)], selection: Selection, limits: Limits) -> Ran {
+    let files = [&[("Cargo.toml", MANIFEST)], files].concat();
+    run_with("cargo", rust, &files, selection, limits).await
+}
+
+async fn plain(rust: &Path, files: &[(&str, &str)]) -> Ran {
+    cargo(rust, files, Selection::default(), limits()).await
+}
+
+const LIB: &str = r#"//! Adds.
+
+/// Adds.
+///
+/// ```
+/// assert_eq!(tally::add(1, 2), 3);
+/// ```
+pub fn add(a: u32, b: u32) -> u32 {
+    a + b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adds() {
+        assert_eq!(add(1, 2), 3);
+    }
+
+    #[test]
+    fn fails() {
+        println!("said");
+        assert_eq!(add(1, 2), 4);
+    }
+
+    #[test]
+    #[should_panic]
+    fn panics() {
+        panic!("as it should");
+    }
+
+    #[test]
+    #[ignore = "slow"]
+    fn slow() {}
+}
+"#;
+const API: &str =
+    "#[test]\nfn whole() {}\n\n#[test]\nfn err() -> Result<(), String> {\n    Err(\"bad\".into())\n}\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crate_test_by_test() {
+    let Some(rust) = with_rust() else { return };
+    let files = [("src/lib.rs", LIB), ("tests/api.rs", API)];
+    let ran = plain(&rust, &files).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [4, 2, 0, 1, 0], "{}", ran.told());
+    let failed = ran.case("src/lib.rs::tests::fails");
+    assert_eq!(
+        (failed.file.as_deref(), failed.line, failed.status),
+        (Some("src/lib.rs"), Some(24), Status::Failed)
+    );
+    assert_eq!(failed.source.as_deref(), Some("assert_eq!(add(1, 2), 4);"));
+    assert!(failed.message.as_ref().unwrap().contains("left: 3"), "{}", ran.told());
+    assert!(failed.details.as_ref().unwrap().starts_with("said\n"), "{}", ran.told());
+    assert_eq!(ran.case("tests::slow").message.as_deref(), Some("slow"));
+    assert_eq!(ran.case("tests/api.rs::err").message.as_deref(), Some("\"bad\""));
+    assert_eq!(ran.case("src/lib.rs - add (line 5)").status, Status::Passed);
+    assert!(ran.report.framework_version.as_ref().unwrap().starts_with("1."), "{}", ran.told());
+
+    for (filter, want) in [
+        ("src/lib.rs::tests::fails", &["src/lib.rs::tests::fails"][..]),
+        ("tests/api.rs", &["tests/api.rs::err", "tests/api.rs::whole"]),
+        ("hole", &["tests/api.rs::whole"]),
+    ] {
+        let ran = cargo(&rust, &files, filtered(filter), limits()).await;
+        let ids: Vec<_> = ran.report.cases.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, want, "{}", ran.told());
+        assert!(ran.report.complete && ran.report.consistent, "{}", ran.told());
+    }
+    // The first program with a failure is the last.
+    let fast = Selection { fail_fast: true, ..Selection::default() };
+    let ran = cargo(&rust, &files, fast, limits()).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [2, 1, 0, 1, 0], "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_compile_has_a_place() {
+    let Some(rust) = with_rust() else { return };
+    let ran = plain(&rust, &[("src/lib.rs", "#[test]\nfn a() {\n    let x: u32 = y;\n}\n")]).await;
+    ran.assert(Verdict::Failed, true, true);
+    let case = ran.case("src/lib.rs");
+    assert_eq!((case.status, case.line), (Status::Errored, Some(3)), "{}", ran.told());
+    assert_eq!(case.message.as_deref(), Some("error[E0425]: cannot find value `y` in this scope"));
+    assert!(case.details.as_ref().unwrap().contains("-->"), "{}", ran.told());
+
+    let manifest = format!("{MANIFEST}[dependencies]\nthere-is-no-such-crate = \"1\"\n");
+    let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", LIB)];
+    let ran = run_with("cargo", &rust, &files, Selection::default(), limits()).await;
+    assert_eq!((ran.report.verdict, ran.report.cases.len()), (Verdict::Unusable, 0), "{}", ran.told());
+    let why = ran.report.reason.as_deref().unwrap();
+    assert!(why.contains("a dependency is not there") && why.contains("there-is-no-such-crate"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_ends_a_program_leaves_what_was_seen() {
+    let Some(rust) = with_rust() else { return };
+    let before = "#[test]\nfn a() {}\n#[test]\nfn b() {\n    std::thread::sleep(std::time::Duration::from_secs(2));\n    ";
+    let short = Limits { wall: Duration::from_secs(30), ..limits() };
+    let tight = Limits { memory: Bytes::mib(700), ..limits() };
+    for (end, limits, verdict) in [
+        ("std::process::abort();", limits(), Verdict::Unusable),
+        ("std::process::exit(0);", limits(), Verdict::Unusable),
+        ("loop { std::thread::park(); }", short, Verdict::Limit),
+        ("let mut v = Vec::new();\n    loop { v.push(vec![1u8; 1 << 20]); }", tight, Verdict::Limit),
+    ] {
+        let ran = cargo(
+            &rust,
+            &[("tests/t.rs", &format!("{before}{end}\n}}\n")), ("src/lib.rs", "")],
+            Selection::default(),
+            limits,
+        )
+        .await;
+        assert_eq!(ran.report.verdict, verdict, "{end}: {}", ran.told());
+        assert_eq!(ran.case("tests/t.rs::a").status, Status::Passed, "{end}: {}", ran.told());
+        assert_eq!(ran.case("tests/t.rs::b").status, Status::NotFinished, "{end}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_without_libtest_is_one_test() {
+    let Some(rust) = with_rust() else { return };
+    let manifest = format!(
+        "{MANIFEST}[[test]]\nname = \"good\"\nharness = false\n[[test]]\nname = \"bad\"\nharness = false\n"
+    );
+    let files = [
+        ("Cargo.toml", manifest.as_str()),
+        ("src/lib.rs", ""),
+        ("tests/good.rs", "fn main() { println!(\"all is well\"); }\n"),
+        ("tests/bad.rs", "fn main() { std::process::exit(3); }\n"),
+    ];
+    let ran = run_with("cargo", &rust, &files, Selection::default(), limits()).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [1, 1, 0, 0, 0], "{}", ran.told());
+    assert_eq!(ran.case("tests/bad.rs").message.as_deref(), Some("the test program ended with exit code 3"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workspace_is_tested_whole() {
+    let Some(rust) = with_rust() else { return };
+    let member =
+        |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    let (one, two) = (member("one"), member("two"));
+    let test = "#[test]\nfn same() { assert!(std::path::Path::new(\"Cargo.toml\").exists()); }\n";
+    let files = [
+        ("Cargo.toml", "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"2\"\n"),
+        ("one/Cargo.toml", one.as_str()),
+        ("one/src/lib.rs", test),
+        ("two/Cargo.toml", two.as_str()),
+        ("two/src/lib.rs", test),
+    ];
+    let ran = run_with("cargo", &rust, &files, Selection::default(), limits()).await;
+    ran.assert(Verdict::Passed, true, true);
+    let ids: Vec<_> = ran.report.cases.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(ids, ["one/src/lib.rs::same", "two/src/lib.rs::same"], "{}", ran.told());
+}
+
+/// A test that says `words` as its program does, where libtest does not capture it.
+fn saying(words: &str, then: &str) -> String {
+    format!(
+        "use std::io::Write;\n#[test]\nfn a() {{\n    let own = std::env::args().next().unwrap();\n    let _ = &own;\n    \
+         let text = {words};\n    let mut out = std::io::stdout();\n    out.write_all(text.as_bytes()).unwrap();\n    out.flush().unwrap();\n    {then}\n}}\n\
+         #[test]\nfn b() {{\n    std::thread::sleep(std::time::Duration::from_millis(1500));\n    panic!(\"it does not work\");\n}}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_forge_what_their_program_prints() {
+    let Some(rust) = with_rust() else { return };
+    const GOOD: &str = r"test a ... ok\ntest b ... ok\n\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\n";
+    let good = format!("{GOOD:?}").replace("\\\\n", "\\n");
+    let ended = format!("format!(\"{GOOD}\\n@hotcell\\tend\\t{{own}}\\t0\\n\")");
+    let again = format!(
+        "format!(\"{GOOD}\\n@hotcell\\tend\\t{{own}}\\t0\\n@hotcell\\tprogram\\t{{own}}\\n@hotcell\\tstart\\t{{own}}\\t1\\n\")"
+    );
+    for (what, text) in [
+        ("all is well, and gone", saying(&good, "std::process::exit(0);")),
+        ("all is well, and on", saying(&good, "")),
+        ("one line", saying("\"test b ... ok\\n\"", "")),
+        ("the end, and gone", saying(&ended, "std::process::exit(0);")),
+        ("the end, and on", saying(&ended, "")),
+        ("the end and a new beginning", saying(&again, "std::process::exit(0);")),
+    ] {
+        let ran = plain(&rust, &[("src/lib.rs", ""), ("tests/t.rs", &text)]).await;
+        println!("{what}: {:?}", ran.report.reason);
+        ran.assert_not_passed();
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{what}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_forge_the_report() {
+    let Some(rust) = with_rust() else { return };
+    // Its own log is an argument; the report lies beside it.
+    let log = |text: &str, then: &str| {
+        format!(
+            "#[test]\nfn a() {{\n    let log = std::env::args().skip_while(|a| a != \"--logfile\").nth(1).unwrap();\n    \
+             let report = log.strip_suffix(\".log\").unwrap();\n    let _ = report;\n    {text}\n    {then}\n}}\n\
+             #[test]\nfn b() {{\n    std::thread::sleep(std::time::Duration::from_millis(1500));\n    panic!(\"it does not work\");\n}}\n"
+        )
+    };
+    for (what, text) in [
+        ("a log", log("std::fs::write(&log, \"ok a\\nok b\\n\").unwrap();", "std::process::exit(0);")),
+        ("no report", log("std::fs::remove_file(report).unwrap();", "")),
+        ("a report of nothing", log("std::fs::write(report, \"\").unwrap();", "std::process::exit(0);")),
+        (
+            "a link",
+            log(
+                "std::fs::remove_file(report).unwrap(); std::os::unix::fs::symlink(\"/dev/zero\", report).unwrap();",
+                "std::process::exit(0);",
+            ),
+        ),
+    ] {
+        let ran = plain(&rust, &[("src/lib.rs", ""), ("tests/t.rs", &text)]).await;
+        println!("{what}: {:?}", ran.report.reason);
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{what}: {}", ran.told());
+    }
+}

@@ -1,0 +1,206 @@
+//! `go test` with a real toolchain, on modules that are well, broken or hostile.
+
+use super::*;
+
+const MODULE: &str = "module example.com/tally\n\ngo 1.19\n";
+
+/// The folder above `bin/go`.
+fn with_go() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).chain(["/usr/bin".into()]).find(|folder| folder.join("go").is_file());
+    let found = found.and_then(|bin| bin.parent().map(Path::to_path_buf));
+    if found.is_none() {
+        println!("skipped: no go (on Debian: apt-get install golang-go)");
+    }
+    found
+}
+
+fn limits() -> Limits {
+    Limits {
+        memory: Bytes::mib(1536),
+        wall: Duration::from_secs(240),
+        processes: 256,
+        disk: Bytes::mib(512),
+        ..super::limits()
+    }
+}
+
+async fn go(go: &Path, files: &[(&str, &str)], selection: Selection, limits: Limits) -> Ran {
+    let files = [&[("go.mod", MODULE)], files].concat();
+    run_with("go", go, &files, selection, limits).await
+}
+
+async fn plain(prefix: &Path, files: &[(&str, &str)]) -> Ran {
+    go(prefix, files, Selection::default(), limits()).await
+}
+
+/// A test file with these imports and functions.
+fn tests(imports: &[&str], functions: &str) -> String {
+    let imports: String = imports.iter().map(|i| format!("\t\"{i}\"\n")).collect();
+    format!("package tally\n\nimport (\n{imports}\t\"testing\"\n)\n\n{functions}\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_module_test_by_test() {
+    let Some(prefix) = with_go() else { return };
+    let tally = "package tally\n\nfunc Add(a, b int) int { return a + b }\n";
+    let text = tests(
+        &["fmt"],
+        "func TestAdds(t *testing.T) { t.Log(Add(1, 2)) }\nfunc TestFails(t *testing.T) {\n\tfmt.Println(\"said\")\n\t\
+         t.Run(\"a b\", func(t *testing.T) {\n\t\tt.Errorf(\"got %d\", Add(1, 2))\n\t})\n\tt.Run(\"fine\", func(t *testing.T) { t.Parallel() })\n}\n\
+         func TestSkips(t *testing.T) { t.Skip(\"slow\") }\nfunc ExampleAdd() {\n\tfmt.Println(Add(1, 2))\n\t// Output: 3\n}\n",
+    );
+    let panics =
+        "package deep\n\nimport \"testing\"\n\nfunc TestPanics(t *testing.T) {\n\tpanic(\"oh no\")\n}\n";
+    let broken = "package broken\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) { undefined() }\n";
+    let files = [
+        ("tally.go", tally),
+        ("tally_test.go", text.as_str()),
+        ("deep/d_test.go", panics),
+        ("broken/b_test.go", broken),
+        ("none/n.go", "package none\n"),
+    ];
+    let ran = plain(&prefix, &files).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [3, 3, 1, 1, 0], "{}", ran.told());
+    let failed = ran.case("tally::TestFails/a_b");
+    assert_eq!(
+        (failed.file.as_deref(), failed.line, failed.message.as_deref()),
+        (Some("tally_test.go"), Some(12), Some("got 3"))
+    );
+    assert_eq!(failed.source.as_deref(), Some("t.Errorf(\"got %d\", Add(1, 2))"));
+    assert_eq!(ran.case("TestSkips").message.as_deref(), Some("slow"));
+    let panicked = ran.case("deep::TestPanics");
+    assert_eq!(
+        (panicked.message.as_deref(), panicked.line),
+        (Some("panic: oh no"), Some(6)),
+        "{}",
+        ran.told()
+    );
+    let built = ran.case("tally/broken");
+    assert_eq!((built.file.as_deref(), built.line), (Some("broken/b_test.go"), Some(5)), "{}", ran.told());
+    assert!(ran.report.framework_version.as_ref().unwrap().starts_with("1."), "{}", ran.told());
+
+    for (filter, want) in [
+        (
+            "example.com/tally::TestFails/a_b",
+            &["example.com/tally::TestFails", "example.com/tally::TestFails/a_b"][..],
+        ),
+        ("deep", &["example.com/tally/deep::TestPanics"]),
+    ] {
+        let ran = go(&prefix, &files, filtered(filter), limits()).await;
+        let ids: Vec<_> = ran.report.cases.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, want, "{}", ran.told());
+        ran.assert(Verdict::Failed, true, true);
+    }
+    let good =
+        &[files[0], ("a_test.go", "package tally\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")];
+    plain(&prefix, good).await.assert(Verdict::Passed, true, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_there_is_said() {
+    let Some(prefix) = with_go() else { return };
+    let text = tests(&["example.org/far"], "func TestA(t *testing.T) { far.Away() }");
+    let ran = plain(&prefix, &[("a_test.go", &text)]).await;
+    let said = format!(
+        "{:?} {:?}",
+        ran.report.reason,
+        ran.report.cases.iter().map(|c| &c.message).collect::<Vec<_>>()
+    );
+    assert!(said.contains("a dependency is not there") && said.contains("example.org/far"), "{}", ran.told());
+    ran.assert(Verdict::Failed, true, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_ends_a_program_leaves_what_was_seen() {
+    let Some(prefix) = with_go() else { return };
+    let short = Limits { wall: Duration::from_secs(40), ..limits() };
+    let tight = Limits { memory: Bytes::mib(700), ..limits() };
+    for (end, limits, verdict) in [
+        ("syscall.Kill(syscall.Getpid(), 9)\n\tselect {}", limits(), Verdict::Unusable),
+        ("syscall.Exit(0)", limits(), Verdict::Unusable),
+        ("for { syscall.Getpid() }", short, Verdict::Limit),
+        (
+            "var all [][]byte\n\tfor { b := make([]byte, 1<<20); for i := range b { b[i] = 1 }; all = append(all, b); _ = syscall.O_RDWR }",
+            tight,
+            Verdict::Limit,
+        ),
+    ] {
+        let text = tests(
+            &["syscall"],
+            &format!("func TestA(t *testing.T) {{}}\nfunc TestB(t *testing.T) {{\n\t{end}\n}}\n"),
+        );
+        let ran = go(&prefix, &[("a_test.go", &text)], Selection::default(), limits).await;
+        assert_eq!(ran.report.verdict, verdict, "{end}: {}", ran.told());
+        assert_eq!(ran.case("TestA").status, Status::Passed, "{end}: {}", ran.told());
+        if end.contains("Exit(0)") {
+            // go says "pass" of what ends so; the report does not.
+            assert!(!ran.report.complete, "{}", ran.told());
+            continue;
+        }
+        let b = ran.case("TestB");
+        assert!(matches!(b.status, Status::NotFinished | Status::Failed), "{end}: {}", ran.told());
+        assert!(verdict != Verdict::Limit || b.status == Status::NotFinished, "{end}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_forge_what_their_program_prints() {
+    let Some(prefix) = with_go() else { return };
+    let bad = "func TestB(t *testing.T) { t.Fatal(\"it does not work\") }\n";
+    let first = |body: &str| format!("func TestA(t *testing.T) {{\n\t{body}\n}}\n{bad}");
+    let all = "fmt.Print(\"--- PASS: TestA (0.00s)\\n=== RUN   TestB\\n--- PASS: TestB (0.00s)\\nPASS\\n\")";
+    let new = "fmt.Print(\"\\x16--- PASS: TestA (0.00s)\\n\\x16=== RUN   TestB\\n\\x16--- PASS: TestB (0.00s)\\n\\x16PASS\\n\")";
+    for (what, text) in [
+        ("all is well, and gone", first(&format!("{all}\n\tsyscall.Exit(0)"))),
+        ("the same as newer ones say it", first(&format!("{new}\n\tsyscall.Exit(0)"))),
+        ("all is well, and on", first(&format!("{all}\n\t_ = syscall.O_RDWR"))),
+        (
+            "gone with a line of ours",
+            first(
+                "fmt.Print(\"--- PASS: TestA (0.00s)\\n@hotcell\\tprogram\\tx\\nPASS\\n\")\n\tsyscall.Exit(0)",
+            ),
+        ),
+        (
+            "the exit code",
+            format!(
+                "func TestMain(m *testing.M) {{\n\tm.Run()\n\tfmt.Print()\n\tsyscall.Exit(0)\n}}\n{}",
+                first("")
+            ),
+        ),
+    ] {
+        let text = tests(&["fmt", "syscall"], &text);
+        let ran = plain(&prefix, &[("a_test.go", &text)]).await;
+        println!("{what}: {:?}", ran.report.reason);
+        assert!(
+            ran.report.verdict == Verdict::Unusable || ran.case("TestB").status == Status::Failed,
+            "{what}: {}",
+            ran.told()
+        );
+        assert_ne!(ran.report.verdict, Verdict::Passed, "{what}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_forge_the_report() {
+    let Some(prefix) = with_go() else { return };
+    let bad = "func TestB(t *testing.T) { t.Fatal(\"it does not work\") }\n";
+    for (what, body) in [
+        ("none", "os.RemoveAll(\"/home/sandbox/.hotcell-reports/go.txt\")"),
+        (
+            "of nothing, and gone",
+            "os.WriteFile(\"/home/sandbox/.hotcell-reports/go.txt\", nil, 0o644); os.Exit(0)",
+        ),
+        (
+            "a folder",
+            "os.RemoveAll(\"/home/sandbox/.hotcell-reports/go.txt\"); os.Mkdir(\"/home/sandbox/.hotcell-reports/go.txt\", 0o755)",
+        ),
+    ] {
+        let text = tests(&["os"], &format!("func TestA(t *testing.T) {{ {body} }}\n{bad}"));
+        let ran = plain(&prefix, &[("a_test.go", &text)]).await;
+        println!("{what}: {:?}", ran.report.reason);
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{what}: {}", ran.told());
+    }
+}
