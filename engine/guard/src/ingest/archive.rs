@@ -1,5 +1,6 @@
 //! Archives: each entry is a part of its own, and a bad one never hides the others.
 
+mod sevenz;
 pub(super) mod zip;
 mod zstd;
 
@@ -36,6 +37,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, kind: &str, bytes: &[u8], depth:
                 cx.note_part(name, "lzma", PartState::Skipped(format!("cannot be read: {error}")));
             }
         },
+        "7z" => sevenz::read(cx, name, bytes, depth),
         "zstd" => stream(cx, name, zstd::Frames::of(bytes), bytes.len(), depth),
         other => cx.note_part(name, "archive", PartState::Skipped(format!("{other} is not unpacked here"))),
     }

@@ -102,6 +102,8 @@ pub(super) fn languages(name: &str, text: &str) -> Vec<Language> {
     let extension = base.rsplit_once('.').map_or("", |(_, e)| e);
     // A name that says nothing, or says data: what it looks like decides.
     if out.is_empty()
+        // A package's own description, whose first line is a program of neither language.
+        && !text.starts_with("Metadata-Version: ")
         && !matches!(
             extension,
             "md" | "rst" | "html" | "htm" | "csv" | "tsv" | "svg" | "css" | "xml" | "po" | "lock" | "map"

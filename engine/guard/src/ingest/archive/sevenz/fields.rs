@@ -1,0 +1,85 @@
+//! The numbers and lists of a 7z header, none of which is longer than what is there.
+
+/// Folders, packed streams, files: more than are read of any archive.
+pub(super) const THINGS: u64 = 1 << 16;
+/// Coders of a folder, and streams of a coder.
+const CODERS: usize = 32;
+
+pub(super) type Told<T> = Result<T, String>;
+
+/// What is not read yet.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn bytes(&mut self, size: usize) -> Told<&'a [u8]> {
+        let (own, rest) = self.0.split_at_checked(size).ok_or("its header ends early")?;
+        self.0 = rest;
+        Ok(own)
+    }
+
+    pub(super) fn byte(&mut self) -> Told<u8> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    pub(super) fn fixed(&mut self, width: usize) -> Told<u64> {
+        Ok(self.bytes(width)?.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    }
+
+    /// A number of one to nine bytes: as many follow the first as it has ones in front; its rest is the number's top.
+    pub(super) fn number(&mut self) -> Told<u64> {
+        let first = self.byte()?;
+        let follow = first.leading_ones();
+        let low = self.fixed(follow as usize)?;
+        let top = u64::from(first) & (0x7f >> follow);
+        Ok(low | top.checked_shl(8 * follow).unwrap_or(0))
+    }
+
+    /// A number of bytes that follow.
+    pub(super) fn size(&mut self) -> Told<usize> {
+        let number = self.number()?;
+        let size = usize::try_from(number).ok().filter(|size| *size <= self.0.len());
+        size.ok_or_else(|| format!("its header names {number} bytes, and ends before"))
+    }
+
+    /// A number of things.
+    pub(super) fn count(&mut self) -> Told<usize> {
+        let number = self.number()?;
+        let count = usize::try_from(number).ok().filter(|_| number <= THINGS);
+        count.ok_or_else(|| format!("its header names {number} things, at most {THINGS} are read"))
+    }
+
+    pub(super) fn small(&mut self) -> Told<usize> {
+        let number = self.number()?;
+        let small = usize::try_from(number).ok().filter(|number| *number <= CODERS);
+        small.ok_or_else(|| format!("its header has {number} coders or streams, at most {CODERS} are read"))
+    }
+
+    pub(super) fn bits(&mut self, count: usize) -> Told<Vec<bool>> {
+        let bytes = self.bytes(count.div_ceil(8))?;
+        Ok((0..count).map(|at| bytes[at / 8] & (0x80 >> (at % 8)) != 0).collect())
+    }
+
+    /// For which of so many things something follows.
+    pub(super) fn defined(&mut self, count: usize) -> Told<Vec<bool>> {
+        if self.byte()? == 0 { self.bits(count) } else { Ok(vec![true; count]) }
+    }
+
+    pub(super) fn sums(&mut self, count: usize) -> Told<Vec<Option<u32>>> {
+        let defined = self.defined(count)?;
+        let sum = |there: bool| if there { Ok(u32::try_from(self.fixed(4)?).ok()) } else { Ok(None) };
+        defined.into_iter().map(sum).collect()
+    }
+
+    pub(super) fn inside(&mut self) -> Told<()> {
+        if self.byte()? == 0 { Ok(()) } else { Err("parts of its header lie elsewhere".to_owned()) }
+    }
+
+    pub(super) fn expect(&mut self, section: u64) -> Told<()> {
+        let found = self.number()?;
+        if found == section {
+            Ok(())
+        } else {
+            Err(format!("its header has section {found} where {section} belongs"))
+        }
+    }
+}
