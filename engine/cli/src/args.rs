@@ -396,7 +396,7 @@ pub struct TestArgs {
     /// The project; it is mounted copy-on-write and never written
     #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub project: PathBuf,
-    /// pytest, unittest, jest, cargo or go [default: what the project looks like]
+    /// pytest, unittest, jest, cargo, go [default: what it looks like]
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
     /// Only these: an id of the report, a path, or what the framework takes (-k)

@@ -33,20 +33,23 @@ pub struct Terms {
 }
 
 /// A moment on the clock of file times that lies between what was changed before this call and what is changed after it.
-/// That clock stands still for some milliseconds at a time, so this waits for its next step.
+/// That clock stands still for some milliseconds at a time, except where a file was looked at just before (multigrain
+/// timestamps, Linux 6.13), so this waits until it has gone past the present. `clock_gettime(2)`
 #[must_use]
 pub fn moment() -> (i64, i64) {
-    let read = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    use rustix::time::{ClockId, clock_gettime};
+    let read = |clock| {
+        let now = clock_gettime(clock);
         (now.tv_sec, now.tv_nsec)
     };
-    let before = read();
+    let mut present = read(ClockId::Realtime);
     loop {
-        let now = read();
-        // A clock that was set back has taken a step as well.
-        if now != before {
-            return now;
+        let coarse = read(ClockId::RealtimeCoarse);
+        if coarse > present {
+            return coarse;
         }
+        // Somebody set the clock back.
+        present = present.min(read(ClockId::Realtime));
         std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
