@@ -1,7 +1,9 @@
 //! Of the module above.
 
 use super::*;
-use crate::changes::What;
+use crate::changes::{Change, What};
+use crate::layer;
+use crate::stack::Stack;
 
 fn new(path: &str, text: &str) -> NewFile {
     NewFile { path: path.into(), bytes: text.into(), executable: false }
