@@ -43,7 +43,7 @@ pub fn measure(options: &Options, report: &mut Report) -> Result<()> {
             &["-q", "-r", "-f", "json", "-o", "/dev/null"],
             &folder,
         )?);
-        whole.push(on_one_processor(&hotcell, &["scan", "--json"], &folder)?);
+        whole.push(on_one_processor(&hotcell, &["scan", "--json", "--no-cache"], &folder)?);
         library.push(in_this_process(&files)?);
     }
     let mut row = |variant: &str, times: &Samples| {
