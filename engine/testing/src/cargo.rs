@@ -162,7 +162,7 @@ impl Framework for Cargo {
         // Examples in documentation are started by rustdoc, and files that do not compile by nobody: what was seen is
         // all there is. cargo's exit code speaks of both.
         for seen in live.seen().iter().filter(|s| is_example(&s.id) || !s.started) {
-            entries.extend(seen.status.map(|status| entry(&seen.id, status, seen.duration_ms)));
+            entries.extend(seen.status.map(|status| Entry::bare(&seen.id, status, seen.duration_ms)));
         }
         Ok(FinalReport { entries })
     }
@@ -227,25 +227,11 @@ fn is_example(id: &str) -> bool {
     id.contains(" - ") && id.ends_with(')')
 }
 
-fn entry(id: &str, status: Status, duration_ms: f64) -> Entry {
-    Entry {
-        id: id.to_owned(),
-        status,
-        duration_ms,
-        file: None,
-        line: None,
-        message: None,
-        details: None,
-        stdout: None,
-        stderr: None,
-    }
-}
-
 /// What the report says of one program: its own log says what came of each test; without one, only the exit code.
 fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
     let Some(file) = live.names.get(&ran.program) else {
         let id = format!("the program {}", ran.program);
-        return vec![entry(&id, Status::Errored, 0.0)];
+        return vec![Entry::bare(&id, Status::Errored, 0.0)];
     };
     let id = |name: &str| format!("{file}::{name}");
     let seen = |id: &str| live.position(id).map(|at| &live.seen()[at]);
@@ -270,7 +256,7 @@ fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
                     _ => ran.tests.iter().find(|name| *name == rest),
                 };
                 if let Some(name) = name {
-                    entries.push(entry(&id(name), status, time(&id(name))));
+                    entries.push(Entry::bare(&id(name), status, time(&id(name))));
                 }
             }
         }
@@ -283,7 +269,7 @@ fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
                     Some(status) => status,
                     None => continue,
                 };
-                entries.push(entry(&id(name), status, time(&id(name))));
+                entries.push(Entry::bare(&id(name), status, time(&id(name))));
             }
         }
         (None, None) => {}
@@ -291,7 +277,7 @@ fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
     // A program that is one test, or that ended as no test does.
     if let (Some(code), Some(whole)) = (code, seen(file)) {
         let failed = if whole.started { Status::Failed } else { Status::Errored };
-        entries.push(entry(file, if code == 0 { Status::Passed } else { failed }, whole.duration_ms));
+        entries.push(Entry::bare(file, if code == 0 { Status::Passed } else { failed }, whole.duration_ms));
     }
     entries
 }

@@ -100,6 +100,24 @@ pub struct Entry {
     pub stderr: Option<String>,
 }
 
+impl Entry {
+    /// A status and nothing more.
+    #[must_use]
+    pub fn bare(id: &str, status: Status, duration_ms: f64) -> Self {
+        Self {
+            id: id.to_owned(),
+            status,
+            duration_ms,
+            file: None,
+            line: None,
+            message: None,
+            details: None,
+            stdout: None,
+            stderr: None,
+        }
+    }
+}
+
 /// A final report that was read to its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FinalReport {

@@ -112,7 +112,7 @@ impl Framework for Go {
         let mut entries: Vec<Entry> = programs.iter().flat_map(|ran| of_program(ran, live)).collect();
         // Packages that do not build are started by nobody: what was seen is all there is.
         for seen in live.seen().iter().filter(|s| !s.started) {
-            entries.extend(seen.status.map(|status| entry(&seen.id, status, 0.0)));
+            entries.extend(seen.status.map(|status| Entry::bare(&seen.id, status, 0.0)));
         }
         Ok(FinalReport { entries })
     }
@@ -163,26 +163,12 @@ impl Framework for Go {
     }
 }
 
-fn entry(id: &str, status: Status, duration_ms: f64) -> Entry {
-    Entry {
-        id: id.to_owned(),
-        status,
-        duration_ms,
-        file: None,
-        line: None,
-        message: None,
-        details: None,
-        stdout: None,
-        stderr: None,
-    }
-}
-
 /// What the report says of one program: which tests it had before any of them ran, and how it ended. One that says
 /// that all is well must have come to its own end.
 fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
     let Some(package) = live.names.get(&ran.program) else {
         let id = format!("the program {}", ran.program);
-        return vec![entry(&id, Status::Errored, 0.0)];
+        return vec![Entry::bare(&id, Status::Errored, 0.0)];
     };
     let Some((code, came)) = &ran.end else { return Vec::new() };
     let head = format!("{package}::");
@@ -195,18 +181,18 @@ fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
         bad |= !status.is_good();
         match (code, status) {
             (0, _) if came != "whole" => {}
-            (0, Status::Skipped) => entries.push(entry(&seen.id, Status::Skipped, seen.duration_ms)),
-            (0, _) => entries.push(entry(&seen.id, Status::Passed, seen.duration_ms)),
-            _ => entries.push(entry(&seen.id, status, seen.duration_ms)),
+            (0, Status::Skipped) => entries.push(Entry::bare(&seen.id, Status::Skipped, seen.duration_ms)),
+            (0, _) => entries.push(Entry::bare(&seen.id, Status::Passed, seen.duration_ms)),
+            _ => entries.push(Entry::bare(&seen.id, status, seen.duration_ms)),
         }
     }
     // What nobody saw to start.
     if *code == 0 {
         let unseen =
             ran.tests.iter().map(|test| format!("{head}{test}")).filter(|id| live.position(id).is_none());
-        entries.extend(unseen.map(|id| entry(&id, Status::Passed, 0.0)));
+        entries.extend(unseen.map(|id| Entry::bare(&id, Status::Passed, 0.0)));
     } else if !bad {
-        entries.push(entry(package, Status::Errored, 0.0));
+        entries.push(Entry::bare(package, Status::Errored, 0.0));
     }
     entries
 }
