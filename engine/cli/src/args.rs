@@ -327,11 +327,12 @@ pub enum RunsCommand {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
-    after_help = "Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
+    after_help = "Languages: python bash javascript typescript go rust c cpp java sql\n\
+                  Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
                   127 not found; 128+N killed by signal N; 130 interrupted."
 )]
 pub struct RunArgs {
-    /// Run a source FILE (- for stdin): python, bash
+    /// Compile and run a source FILE (- for stdin)
     #[arg(long, value_name = "LANG", value_parser = language(), hide_possible_values = true)]
     pub lang: Option<Language>,
     /// Start in a copy-on-write view of DIR; the original is never written
@@ -528,9 +529,14 @@ fn language() -> impl TypedValueParser<Value = Language> {
     struct Named(Language, &'static str);
     impl ValueEnum for Named {
         fn value_variants<'a>() -> &'a [Self] {
-            static ALL: [Named; 2] = {
-                let [a, b] = Language::ALL;
-                [Named(a.1, a.0), Named(b.1, b.0)]
+            static ALL: [Named; Language::ALL.len()] = {
+                let mut all = [Named(Language::Python, ""); Language::ALL.len()];
+                let mut at = 0;
+                while at < all.len() {
+                    all[at] = Named(Language::ALL[at].1, Language::ALL[at].0);
+                    at += 1;
+                }
+                all
             };
             &ALL
         }

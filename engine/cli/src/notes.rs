@@ -68,7 +68,8 @@ fn ran(outcome: &Outcome) -> bool {
 fn ending(outcome: &Outcome) -> Option<String> {
     let reason = outcome.reason.clone().unwrap_or_default();
     Some(match outcome.cause {
-        Cause::Exited => return None,
+        // Only a compiler that made nothing has a reason.
+        Cause::Exited if reason.is_empty() => return None,
         Cause::Signaled => format!("killed by {}", outcome.signal.as_deref().unwrap_or("a signal")),
         Cause::Refused => format!("refused: {reason}"),
         Cause::NotFound => format!("not found: {reason}"),

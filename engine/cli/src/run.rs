@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,11 @@ use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running};
+use hotcell_service::compile::Built;
 use hotcell_service::config::Merged;
 use hotcell_service::history::{History, HistoryError, Stored};
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::request::{LONGEST_SOURCE, Language, Prepared, RunRequest, Source, What};
+use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::request::{LONGEST_SOURCE, Prepared, RunRequest, Source, What};
 use hotcell_service::state::{StateChoice, StateFolder};
 use hotcell_service::workspaces;
 use hotcell_workspace::store::Workspace;
@@ -161,9 +162,13 @@ fn what(args: &RunArgs) -> Result<What, ErrorReport> {
 
 /// The command as it was typed, for the history.
 fn typed(args: &RunArgs) -> Vec<String> {
-    let language = Language::ALL.iter().find(|(_, l)| Some(*l) == args.lang).map(|(name, _)| *name);
     let words = args.file.iter().chain(&args.program).map(|w| w.to_string_lossy().into_owned());
-    language.map(|name| ["--lang".to_owned(), name.to_owned()]).into_iter().flatten().chain(words).collect()
+    args.lang
+        .map(|language| ["--lang".to_owned(), language.name().to_owned()])
+        .into_iter()
+        .flatten()
+        .chain(words)
+        .collect()
 }
 
 /// A source from standard input.
@@ -219,6 +224,23 @@ fn refused(reason: String) -> Box<Outcome> {
 /// Runs it, with the program's streams going through.
 async fn execute(engine: Engine, prepared: &Prepared, input: Option<File>, captured: bool) -> Done {
     let mut interrupt = std::pin::pin!(interrupted());
+    let mut compiled = None;
+    if let Some(build) = &prepared.build {
+        let (printed, ready) = match build.run(&engine, interrupt.as_mut()).await {
+            Built::Ready(printed, compile) => (printed, Ok(compile)),
+            Built::Failed(outcome) => (outcome.stderr.text.clone().unwrap_or_default(), Err(outcome)),
+        };
+        // As the compiler would have, had it been called directly.
+        if !captured {
+            let _ = io::stderr().write_all(printable_lines(&printed).as_bytes());
+        }
+        match ready {
+            Ok(compile) => compiled = Some(compile),
+            Err(outcome) => {
+                return Done { outcome: *outcome, changed: None, code: None, engine: Some(engine) };
+            }
+        }
+    }
     let started = tokio::select! {
         biased;
         () = &mut interrupt => {
@@ -227,17 +249,11 @@ async fn execute(engine: Engine, prepared: &Prepared, input: Option<File>, captu
         }
         started = engine.spawn(&prepared.policy) => started,
     };
-    let (Finished { outcome, changed, .. }, code) = match started {
-        Err(refusal) => {
-            let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
-            if let Some(layer) = refusal.layer {
-                let state = hotcell_sandbox::outcome::LayerState::Unavailable(refusal.message);
-                outcome.layers.states.insert(layer, state);
-            }
-            (Finished { outcome, home: None, changed: None }, None)
-        }
+    let (Finished { mut outcome, changed, .. }, code) = match started {
+        Err(refusal) => (Finished { outcome: refusal.into(), home: None, changed: None }, None),
         Ok(running) => follow(running, input, captured, interrupt.as_mut()).await,
     };
+    outcome.compile = compiled;
     Done { outcome, changed, code, engine: Some(engine) }
 }
 
@@ -270,6 +286,11 @@ async fn follow(
         () = tokio::time::sleep(SETTLE), if cancelled => Ok(()),
     };
     (finished, written.err().map(|e| exit::of_write_error(&e)))
+}
+
+/// What a compiler printed, quoting what it read: its lines and tabs, and nothing else that moves a cursor.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| line.split('\t').map(printable).collect::<Vec<_>>().join("\t") + "\n").collect()
 }
 
 /// Gives the answer; then remembers the run while the rest of the sandbox goes away.

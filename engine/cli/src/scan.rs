@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hotcell_guard::{Artifact, Held, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
+use hotcell_service::Language;
 use hotcell_service::guard::{RulesDigest, Target};
 use hotcell_service::quarantine::Office;
 use hotcell_service::reader::Rules;
@@ -131,16 +132,14 @@ fn hold(office: &Office, report: &Report, target: Target, asked: bool) -> Result
 /// A source file is held as what `run --lang` would run it as, so that its release is one of that.
 fn as_it_runs(target: Target) -> Target {
     let Target::Path(path) = target else { return target };
-    let language = match path.extension().and_then(|end| end.to_str()) {
-        Some("py") => hotcell_guard::Language::Python,
-        Some("sh" | "bash") => hotcell_guard::Language::Bash,
-        _ => return Target::Path(path),
+    let Some(language) = path.extension().and_then(|end| Language::of_ending(end.to_str()?)) else {
+        return Target::Path(path);
     };
     let mut bytes = Vec::new();
     let most = Limits::default().file_bytes as u64 + 1;
     let read = std::fs::File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     match read {
-        Ok(_) => Target::Source(Artifact::new(path.to_string_lossy(), bytes).run_as(language)),
+        Ok(_) => Target::Source(Artifact::new(path.to_string_lossy(), bytes).run_as(language.as_read())),
         // A folder of that name, or a file that is gone.
         Err(_) => Target::Path(path),
     }

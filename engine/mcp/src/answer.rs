@@ -138,6 +138,8 @@ fn finished(run: &Run, outcome: &Outcome, fields: &mut Map<String, Value>) -> (S
 /// One line: how it ended, after how long, which limits it hit and what it was denied.
 pub(crate) fn summary(outcome: &Outcome) -> String {
     let mut words = match (outcome.cause, outcome.exit_code, &outcome.signal, &outcome.reason) {
+        // A compiler that made no program.
+        (Cause::Exited, Some(_), _, Some(reason)) => printable(reason),
         (Cause::Exited, Some(code), _, _) => format!("exited with code {code}"),
         (Cause::Signaled, _, Some(signal), _) => format!("ended by {signal}"),
         (_, _, _, Some(reason)) => printable(reason),

@@ -14,7 +14,7 @@ use crate::plan::{self, Refusal};
 use crate::policy::{Policy, Shape};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
-use crate::shared::{Shared, out_of_descriptors, refusal_of, refused};
+use crate::shared::{Shared, out_of_descriptors, refusal_of};
 use crate::{BoxFuture, plain, socket, sources, temporary};
 
 /// Makes sandboxes. Cheap to clone; all clones share one launcher, which ends with the last of them.
@@ -134,7 +134,7 @@ impl Engine {
         Box::pin(async move {
             match self.spawn(policy).await {
                 Ok(running) => running.wait().await,
-                Err(refusal) => refused(&refusal),
+                Err(refusal) => refusal.into(),
             }
         })
     }

@@ -5,7 +5,7 @@
 //! the program's, whole or not.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,16 @@ impl Home {
     /// # Errors
     /// [`CollectError`]; what is larger than `most` is not read at all.
     pub fn read(&self, path: &Path, most: Bytes) -> Result<Vec<u8>, CollectError> {
+        let mut bytes = Vec::new();
+        self.copy(path, most, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same into a writer, piece by piece; the bytes that were written.
+    ///
+    /// # Errors
+    /// [`CollectError`]; of what grew past `most` meanwhile, a part has been written.
+    pub fn copy(&self, path: &Path, most: Bytes, to: &mut impl io::Write) -> Result<u64, CollectError> {
         let fail = |error: io::Error| CollectError::Io { path: path.to_owned(), error };
         let too_large = |bytes| CollectError::TooLarge { path: path.to_owned(), bytes, most };
         let file = File::from(self.open(path, OFlag::empty())?);
@@ -85,10 +95,9 @@ impl Home {
         if about.size() > most.0 {
             return Err(too_large(about.size()));
         }
-        let mut bytes = Vec::new();
         // It may still grow.
-        file.take(most.0.saturating_add(1)).read_to_end(&mut bytes).map_err(fail)?;
-        if bytes.len() as u64 > most.0 { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
+        let bytes = io::copy(&mut file.take(most.0.saturating_add(1)), to).map_err(fail)?;
+        if bytes > most.0 { Err(too_large(bytes)) } else { Ok(bytes) }
     }
 
     /// The regular files of one folder with their sizes, at most `most` of them, in no order. `folder` is relative to
@@ -108,6 +117,39 @@ impl Home {
                     break;
                 }
                 files.push((folder.join(entry.file_name()), Bytes(about.size())));
+            }
+        }
+        Ok(files)
+    }
+
+    /// The same of a folder and all that lie in it, at most `most` entries of any kind, and `deep` folders below.
+    ///
+    /// # Errors
+    /// [`CollectError`] when a folder cannot be read, or there is more.
+    pub fn tree(
+        &self,
+        folder: &Path,
+        most: usize,
+        deep: usize,
+    ) -> Result<Vec<(PathBuf, Bytes)>, CollectError> {
+        let fail = |error: io::Error| CollectError::Io { path: folder.to_owned(), error };
+        let too_many = || fail(io::Error::other(format!("has more than {most} entries, or {deep} levels")));
+        let (mut files, mut entries) = (Vec::new(), 0);
+        let mut folders = vec![(folder.to_owned(), 0)];
+        while let Some((at, level)) = folders.pop() {
+            let dir = Dir::from_std_file(File::from(self.open(&at, OFlag::O_DIRECTORY)?));
+            for entry in dir.entries().map_err(fail)? {
+                let entry = entry.map_err(fail)?;
+                entries += 1;
+                if entries > most || level > deep {
+                    return Err(too_many());
+                }
+                let Ok(about) = entry.metadata() else { continue };
+                if about.is_dir() {
+                    folders.push((at.join(entry.file_name()), level + 1));
+                } else if about.is_file() {
+                    files.push((at.join(entry.file_name()), Bytes(about.size())));
+                }
             }
         }
         Ok(files)

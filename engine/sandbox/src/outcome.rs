@@ -318,6 +318,49 @@ pub struct LeftOut {
     pub why: String,
 }
 
+/// How the source was compiled before it ran, or did not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Compile {
+    /// The compiler and its arguments, as inside.
+    pub command: Vec<String>,
+    /// Whether it made a program. `false` is the reason why nothing else ran: the rest of the outcome is the
+    /// compiler's then.
+    pub done: bool,
+    /// How long it took, in microseconds.
+    pub wall_us: Option<u64>,
+    /// What it said, the first 1,000 rows.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// One thing that a compiler said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Diagnostic {
+    /// The file, below the workspace or by its own name; `null` for what a linker says.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The column, from 1, where the compiler tells.
+    pub column: Option<u32>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The compiler's own name for it, such as `E0308` or `-Wunused-variable`.
+    pub code: Option<String>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// How bad a diagnostic is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// There is no program.
+    Error,
+    /// There is one, and it may not be what was meant.
+    Warning,
+    /// More about the one before.
+    Note,
+}
+
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
@@ -355,6 +398,9 @@ pub struct Outcome {
     pub diff: Option<String>,
     /// What became of the changes that were to be taken over into the original; `null` where nobody asked.
     pub commit: Option<Commit>,
+    /// How the source was compiled; `null` where nothing had to be.
+    #[serde(default)]
+    pub compile: Option<Compile>,
     /// The guard's report; `null` where nothing was scanned.
     pub scan: Option<serde_json::Value>,
 }
@@ -381,6 +427,7 @@ impl Outcome {
             changes: None,
             diff: None,
             commit: None,
+            compile: None,
             scan: None,
         }
     }

@@ -18,7 +18,7 @@ use crate::failure::LACKS;
 use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
-use crate::outcome::{Cause, LayerState, Layers, Mount};
+use crate::outcome::{Cause, LayerState, Layers, Mount, Outcome};
 use crate::policy::{Confinement, HOME, Limits, Network, ProcView, Shape};
 use crate::root::{Place, TERMINAL};
 use crate::seccomp::{self, Arch};
@@ -44,6 +44,15 @@ impl Refusal {
     /// A failure of hotcell itself.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { cause: Cause::Internal, layer: None, message: message.into() }
+    }
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        let Refusal { cause, layer, message } = refusal;
+        let mut outcome = Self::without_a_run(cause, message.clone());
+        outcome.layers.states.extend(layer.map(|layer| (layer, LayerState::Unavailable(message))));
+        outcome
     }
 }
 

@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::plain::Scratch;
 use crate::plan::Refusal;
 use crate::policy::{PROJECT, PROJECT_NAME};
-use crate::shared::{Cleaning, Shared, Slot, refused};
+use crate::shared::{Cleaning, Shared, Slot};
 use crate::supervise::{Chunk, Ends, Remains, Stop, Task, supervise};
 use crate::{BoxFuture, root, sys};
 
@@ -130,11 +130,8 @@ impl Running {
         Box::pin(async move {
             (self.stdin, self.events) = (None, None);
             let guard = StopOnDrop(Some(Arc::clone(&self.stop)));
-            let nothing = |why: String| Finished {
-                outcome: refused(&Refusal::internal(why)),
-                home: None,
-                changed: None,
-            };
+            let nothing =
+                |why: String| Finished { outcome: Refusal::internal(why).into(), home: None, changed: None };
             let finished = match self.handle.take() {
                 Some(handle) => {
                     handle.await.unwrap_or_else(|e| nothing(format!("following the run failed: {e}")))

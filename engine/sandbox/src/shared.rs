@@ -16,7 +16,6 @@ use crate::host::Host;
 use crate::ids::Mapping;
 use crate::launcher::{Launcher, Trouble};
 use crate::layer::Layer;
-use crate::outcome::{LayerState, Outcome};
 use crate::plan::{Refusal, ShapePlan, Source, SourceKind};
 use crate::policy::Limits;
 use crate::root::{self, Place};
@@ -263,15 +262,6 @@ impl Drop for Slot {
     fn drop(&mut self) {
         self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
-}
-
-/// An outcome for something that never ran.
-pub(crate) fn refused(refusal: &Refusal) -> Outcome {
-    let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
-    if let Some(layer) = refusal.layer {
-        outcome.layers.states.insert(layer, LayerState::Unavailable(refusal.message.clone()));
-    }
-    outcome
 }
 
 pub(crate) fn refusal_of(trouble: &Trouble) -> Refusal {

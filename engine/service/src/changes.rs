@@ -67,8 +67,8 @@ impl Before {
         outcome: &mut Outcome,
         success: bool,
     ) -> io::Result<()> {
-        if changed.is_none() && outcome.usage.wall_us.is_none() {
-            return Ok(()); // nothing ran
+        if changed.is_none() && nothing_ran(outcome) {
+            return Ok(());
         }
         let keep = self.keep;
         let collected = match settled(changed).await {
@@ -103,8 +103,8 @@ impl Before {
         changed: Option<Changed>,
         outcome: &mut Outcome,
     ) -> Result<(), StoreError> {
-        if changed.is_none() && outcome.usage.wall_us.is_none() {
-            return Ok(()); // nothing ran
+        if changed.is_none() && nothing_ran(outcome) {
+            return Ok(());
         }
         let changed = settled(changed).await?;
         let (ignored, keep, success) = (self.ignored.clone(), self.keep, outcome.success());
@@ -142,6 +142,11 @@ impl Before {
         });
         Ok(Collected { rows, diff, commit })
     }
+}
+
+/// Nothing ran, or only a compiler that made no program.
+fn nothing_ran(outcome: &Outcome) -> bool {
+    outcome.usage.wall_us.is_none() || outcome.compile.as_ref().is_some_and(|compile| !compile.done)
 }
 
 /// The changes of a run that took place, when nothing of it is alive any more.

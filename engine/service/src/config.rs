@@ -438,6 +438,8 @@ pub struct Merged {
     pub env: Vec<EnvSetting>,
     /// Who reads what is about to run.
     pub guard: Guard,
+    /// What a compile step before the run may take; none where nothing is compiled.
+    pub compile: Option<Limits>,
 }
 
 /// A key of a project's file that would widen what the user allows.
@@ -484,7 +486,7 @@ pub fn merge(
     // The request is last here too.
     let asked = project.and_then(|(settings, _)| settings.guard).filter(|_| request.guard.is_none());
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
-    Ok(Merged { policy, env, guard: Guard { mode, ..guard } })
+    Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None })
 }
 
 /// What a trusted source says goes.

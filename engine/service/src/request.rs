@@ -5,52 +5,28 @@ use std::path::{Component, Path, PathBuf};
 
 use hotcell_guard::Artifact;
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Policy, Stdin};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
-use hotcell_sandbox::toolchain::{self, LookupError, Surroundings};
+use hotcell_sandbox::toolchain::{self, LookupError, Surroundings, Toolchain};
 
 use crate::changes::{Before, Keep};
+use crate::compile::Build;
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
 use crate::guard::{Passed, Target};
+pub use crate::language::Language;
+use crate::language::{self, Places, Steps};
 use crate::report::{Code, ErrorReport};
 
 /// The `PATH` inside, behind the toolchain's own folders.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Where Python keeps byte code inside when the project has some of its own, which nobody has read.
 const PYTHON_CACHE_INSIDE: &str = "/tmp/.python-cache";
+/// What to do where nothing can read TypeScript.
+const NO_TYPESCRIPT: &str = "nothing here reads TypeScript: there is no tsc, and this node is older than 22.6; \
+     install one (npm install typescript in the workspace, on Debian: apt install node-typescript)";
 /// The longest source that is taken from standard input.
 pub const LONGEST_SOURCE: u64 = 16 << 20;
-
-/// A language whose source files can be run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
-    /// `python3 FILE`
-    Python,
-    /// `bash FILE`
-    Bash,
-}
-
-impl Language {
-    /// Every language, with its name.
-    pub const ALL: [(&'static str, Self); 2] = [("python", Self::Python), ("bash", Self::Bash)];
-
-    pub(crate) const fn interpreter(self) -> &'static str {
-        match self {
-            Self::Python => "python3",
-            Self::Bash => "bash",
-        }
-    }
-
-    /// The name that a source gets when it has none.
-    #[must_use]
-    pub const fn file_name(self) -> &'static str {
-        match self {
-            Self::Python => "main.py",
-            Self::Bash => "main.sh",
-        }
-    }
-}
 
 /// Where a source comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +35,8 @@ pub enum Source {
     File(PathBuf),
     /// These bytes.
     Text(Vec<u8>),
+    /// A file of the workspace, by its path there, and its bytes.
+    Inside(PathBuf, Vec<u8>),
 }
 
 /// What is to run.
@@ -94,10 +72,14 @@ pub struct RunRequest {
 pub struct Prepared {
     /// Its policy.
     pub policy: Policy,
+    /// What has to be compiled first.
+    pub build: Option<Build>,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<OsString>,
     /// What the guard says of it; `None` when it was not asked.
     pub scan: Option<Passed>,
+    /// It needs a node that reads TypeScript.
+    strips: bool,
     /// The workspace as it is before the run.
     pub before: Option<Before>,
     /// The source of standard input, while it is needed.
@@ -113,6 +95,10 @@ impl Prepared {
     /// Leaves the guard's report in an outcome.
     pub fn sign(&self, outcome: &mut Outcome) {
         sign(self.scan.as_ref(), outcome);
+        // Node's exit code for an option that it does not know.
+        if self.strips && outcome.cause == Cause::Exited && outcome.exit_code == Some(9) {
+            outcome.reason = Some(NO_TYPESCRIPT.to_owned());
+        }
     }
 }
 
@@ -160,6 +146,18 @@ impl RunRequest {
             in_file(path, text, widening.key, &report)
         });
         let mut merged = joined?;
+        if self.compiles() {
+            // The same choices over what compilers may take where nobody says anything.
+            let over = config::merge(
+                &base,
+                &Limits::for_tests(),
+                user,
+                environment,
+                project_settings,
+                &self.settings,
+            );
+            merged.compile = over.map(|m| m.policy.job.limits).ok();
+        }
         merged.guard.keep = configuration.keep();
         merged.guard.reading = reading.clone();
         Ok(merged)
@@ -170,7 +168,7 @@ impl RunRequest {
     /// # Errors
     /// An outcome in which nothing ran: not found, not executable, or refused.
     pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<Outcome>> {
-        let Merged { mut policy, env, guard } = merged;
+        let Merged { mut policy, env, guard, compile: most } = merged;
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
         let cwd = around.cwd.clone();
@@ -187,66 +185,70 @@ impl RunRequest {
             check_bind(bind).map_err(&refused)?;
         }
 
-        let mut source = None;
-        let argv = match &self.what {
-            What::Program(argv) => argv.clone(),
-            What::Source(language, from, arguments) => {
-                let inside =
-                    self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
-                let mut argv = vec![OsString::from(language.interpreter()), inside.into()];
-                argv.extend(arguments.iter().cloned());
-                argv
-            }
-        };
-        let program = argv.first().filter(|p| !p.is_empty());
-        let program =
-            program.ok_or_else(|| refused("there is no program to run; name one after --".to_owned()))?;
-        let found = toolchain::find(program, &around).map_err(|e| not_found(&e))?;
-        let given = std::mem::take(&mut policy.job.toolchains);
-        let mut folders = found.path_dirs;
-        for toolchain in &given {
-            let bin = toolchain.join("bin");
-            folders.push(if bin.is_dir() { bin } else { toolchain.clone() });
-        }
-        policy.job.toolchains = found.prefixes;
-        for toolchain in given {
-            if !policy.job.toolchains.iter().any(|known| toolchain.starts_with(known)) {
-                policy.job.toolchains.retain(|known| !known.starts_with(&toolchain));
-                policy.job.toolchains.push(toolchain);
-            }
-        }
-        policy.job.argv = argv;
-        policy.job.argv[0] = found.program.into_os_string();
-
-        let mut all = Vec::new();
-        if !folders.is_empty() {
-            let mut path = OsString::new();
-            for folder in &folders {
-                path.push(folder);
-                path.push(":");
-            }
-            path.push(PATH);
-            all.push((OsString::from("PATH"), path));
-        }
-        all.extend(found.env);
-        all.append(&mut policy.job.env);
         let mut unset = Vec::new();
-        for setting in env {
-            match setting {
-                EnvSetting::Set(name, value) => all.push((name, value)),
-                EnvSetting::Pass(name) => match std::env::var_os(&name) {
-                    Some(value) => all.push((name, value)),
-                    None => unset.push(name),
-                },
+        let env = set(env, &mut unset);
+        let (mut source, mut build, mut strips) = (None, None, false);
+        match &self.what {
+            What::Program(argv) => start(&mut policy, argv.clone(), &around, &env)?,
+            What::Source(language, from, arguments) => {
+                let (inside, text) =
+                    self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
+                let home = self.home(policy.shape.confinement);
+                let tsc = (*language == Language::TypeScript).then(|| self.tsc(&cwd, &around)).flatten();
+                let at = Places { source: &inside, home: &home, tsc: tsc.as_deref() };
+                strips = *language == Language::TypeScript && tsc.is_none();
+                let Steps { compile, mut argv, native, env: own } = language.steps(&text, at);
+                argv.extend(arguments.iter().cloned());
+                let with_own = own.into_iter().chain(env.iter().cloned()).collect::<Vec<_>>();
+                if let Some(step) = compile {
+                    let mut compiling = policy.clone();
+                    compiling.job.stdin = Stdin::Null;
+                    compiling.job.limits = most.unwrap_or_else(Limits::for_tests);
+                    let with_its = step.env.iter().chain(&env).cloned().collect::<Vec<_>>();
+                    start(&mut compiling, step.argv.clone(), &around, &with_its)?;
+                    let made = Build::new(compiling, &step).map_err(|e| {
+                        refused(format!("there is no place for the program: {e}; make room in TMPDIR"))
+                    })?;
+                    policy.job.binds.push(made.bind(Path::new(HOME)));
+                    build = Some(made);
+                }
+                if native {
+                    begin(&mut policy, Toolchain::default(), argv, &with_own);
+                } else {
+                    start(&mut policy, argv, &around, &with_own)?;
+                }
             }
         }
         let scan = guard.check(&self.targets(&cwd)?, policy.shape.confinement)?;
         if scan.as_ref().is_some_and(Passed::has_python_cache) {
-            all.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
+            policy.job.env.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
         }
-        policy.job.env = all;
         let before = Before::of(&policy, since, self.keep);
-        Ok(Prepared { policy, unset, scan, before, _source: source })
+        Ok(Prepared { policy, build, unset, scan, strips, before, _source: source })
+    }
+
+    /// Whether something has to be compiled before anything runs.
+    fn compiles(&self) -> bool {
+        matches!(&self.what, What::Source(language, ..) if language.is_compiled())
+    }
+
+    /// The home folder as the program has to name it: without a mount namespace it is somewhere else.
+    fn home(&self, confinement: Confinement) -> PathBuf {
+        match (confinement, &self.workspace) {
+            (Confinement::Namespaces, _) => HOME.into(),
+            (Confinement::LandlockOnly, None) => ".".into(),
+            (Confinement::LandlockOnly, Some(_)) => "..".into(),
+        }
+    }
+
+    /// The compiler of TypeScript: the workspace's own, or the one on the caller's `PATH`.
+    fn tsc(&self, cwd: &Path, around: &Surroundings) -> Option<Vec<OsString>> {
+        const OWN: &str = "node_modules/typescript/bin/tsc";
+        let own = self.workspace.as_ref().filter(|w| cwd.join(w).join(OWN).is_file());
+        match own {
+            Some(_) => Some(vec!["node".into(), OWN.into()]),
+            None => toolchain::find(OsStr::new("tsc"), around).ok().map(|_| vec!["tsc".into()]),
+        }
     }
 
     /// What the guard reads: the source, and the workspace.
@@ -258,7 +260,9 @@ impl RunRequest {
         let mut targets: Vec<Target> = self.workspace.iter().map(workspace).collect();
         if let What::Source(language, source, _) = &self.what {
             let (name, bytes) = match source {
-                Source::Text(text) => (language.file_name().to_owned(), text.clone()),
+                // The workspace is read anyway; this one as what it is run as.
+                Source::Inside(path, text) => (path.to_string_lossy().into_owned(), text.clone()),
+                Source::Text(text) => (language.file_name(text), text.clone()),
                 Source::File(file) => {
                     let bytes = std::fs::read(cwd.join(file)).map_err(|e| {
                         let why = format!("the file {} cannot be read: {e}", file.display());
@@ -267,11 +271,7 @@ impl RunRequest {
                     (file.to_string_lossy().into_owned(), bytes)
                 }
             };
-            let language = match language {
-                Language::Python => hotcell_guard::Language::Python,
-                Language::Bash => hotcell_guard::Language::Bash,
-            };
-            targets.push(Target::Source(Artifact::new(name, bytes).run_as(language)));
+            targets.push(Target::Source(Artifact::new(name, bytes).run_as(language.as_read())));
         }
         Ok(targets)
     }
@@ -312,7 +312,7 @@ impl RunRequest {
         Ok(around)
     }
 
-    /// Makes a source visible inside; its path there.
+    /// Makes a source visible inside; its path there, and its text.
     fn place_source(
         &self,
         language: Language,
@@ -320,19 +320,22 @@ impl RunRequest {
         cwd: &Path,
         policy: &mut Policy,
         kept: &mut Option<tempfile::TempDir>,
-    ) -> Result<PathBuf, String> {
-        let (host, name) = match source {
+    ) -> Result<(PathBuf, Vec<u8>), String> {
+        let home = self.home(policy.shape.confinement);
+        let (host, name, text) = match source {
+            Source::Inside(path, text) => return Ok((home.join(PROJECT_NAME).join(path), text.clone())),
             Source::Text(text) => {
+                let name = language.file_name(text);
                 let kept_text = || {
                     let folder = temporary::folder()?;
-                    let host = temporary::file(&folder, language.file_name(), text)?;
+                    let host = temporary::file(&folder, &name, text)?;
                     Ok::<_, std::io::Error>((folder, host))
                 };
                 let (folder, host) = kept_text().map_err(|e| {
                     format!("standard input cannot be kept for the run: {e}; make room in TMPDIR")
                 })?;
                 *kept = Some(folder);
-                (host, OsString::from(language.file_name()))
+                (host, OsString::from(name), text.clone())
             }
             Source::File(file) => {
                 let bad = |why: &str| format!("the file {} {why}", file.display());
@@ -340,28 +343,90 @@ impl RunRequest {
                 if !host.is_file() {
                     return Err(bad("is not a file; name a source file, or - for standard input"));
                 }
-                if let Some(inside) = self.in_workspace(&host, cwd) {
-                    return Ok(inside);
+                let text = std::fs::read(&host).map_err(|e| bad(&format!("cannot be read: {e}")))?;
+                if let Some(below) = self.in_workspace(&host, cwd) {
+                    return Ok((home.join(PROJECT_NAME).join(below), text));
                 }
-                let name =
-                    file.file_name().filter(|n| *n != "project").unwrap_or(OsStr::new(language.file_name()));
-                (host, name.to_owned())
+                let own = file.file_name().filter(|n| *n != PROJECT_NAME && *n != language::COMPILED);
+                let name = own.map_or_else(|| language.file_name(&text).into(), OsStr::to_owned);
+                (host, name, text)
             }
         };
-        let inside = Path::new(HOME).join(&name);
-        policy.job.binds.push(Bind { host, inside: inside.clone(), writable: false });
-        // Without a mount namespace the home folder is somewhere else: the same, as seen from the start folder.
-        Ok(match (policy.shape.confinement, &self.workspace) {
-            (Confinement::Namespaces, _) => inside,
-            (Confinement::LandlockOnly, None) => name.into(),
-            (Confinement::LandlockOnly, Some(_)) => Path::new("..").join(name),
-        })
+        policy.job.binds.push(Bind { host, inside: Path::new(HOME).join(&name), writable: false });
+        Ok((home.join(name), text))
     }
 
+    /// A file's path below the workspace, where it lies in it.
     fn in_workspace(&self, host: &Path, cwd: &Path) -> Option<PathBuf> {
         let workspace = cwd.join(self.workspace.as_ref()?).canonicalize().ok()?;
-        Some(Path::new(PROJECT).join(host.strip_prefix(workspace).ok()?))
+        Some(host.strip_prefix(workspace).ok()?.to_owned())
     }
+}
+
+/// The variables that are set, and the names of those that were to be passed through and are not there.
+fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsString)> {
+    let mut all = Vec::new();
+    for setting in env {
+        match setting {
+            EnvSetting::Set(name, value) => all.push((name, value)),
+            EnvSetting::Pass(name) => match std::env::var_os(&name) {
+                Some(value) => all.push((name, value)),
+                None => unset.push(name),
+            },
+        }
+    }
+    all
+}
+
+/// Looks a program up, and completes the policy with it and with what it needs.
+fn start(
+    policy: &mut Policy,
+    argv: Vec<OsString>,
+    around: &Surroundings,
+    env: &[(OsString, OsString)],
+) -> Result<(), Box<Outcome>> {
+    let program = argv.first().filter(|p| !p.is_empty()).ok_or_else(|| {
+        let why = "there is no program to run; name one after --";
+        Box::new(Outcome::without_a_run(Cause::Refused, why))
+    })?;
+    let found = toolchain::find(program, around).map_err(|e| not_found(&e))?;
+    begin(policy, found, argv, env);
+    Ok(())
+}
+
+/// Completes a policy with a program, where it was found, and the variables in their order.
+fn begin(policy: &mut Policy, found: Toolchain, argv: Vec<OsString>, env: &[(OsString, OsString)]) {
+    let given = std::mem::take(&mut policy.job.toolchains);
+    let mut folders = found.path_dirs;
+    for toolchain in &given {
+        let bin = toolchain.join("bin");
+        folders.push(if bin.is_dir() { bin } else { toolchain.clone() });
+    }
+    policy.job.toolchains = found.prefixes;
+    for toolchain in given {
+        if !policy.job.toolchains.iter().any(|known| toolchain.starts_with(known)) {
+            policy.job.toolchains.retain(|known| !known.starts_with(&toolchain));
+            policy.job.toolchains.push(toolchain);
+        }
+    }
+    policy.job.argv = argv;
+    if found.program != Path::new("") {
+        policy.job.argv[0] = found.program.into_os_string();
+    }
+    let mut all = Vec::new();
+    if !folders.is_empty() {
+        let mut path = OsString::new();
+        for folder in &folders {
+            path.push(folder);
+            path.push(":");
+        }
+        path.push(PATH);
+        all.push((OsString::from("PATH"), path));
+    }
+    all.extend(found.env);
+    all.append(&mut policy.job.env);
+    all.extend(env.iter().cloned());
+    policy.job.env = all;
 }
 
 /// What is wrong with a bind that the engine could not say as well.

@@ -31,6 +31,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn request(argv: &[&str]) -> CommandRequest {
     CommandRequest {
+        source: None,
         argv: argv.iter().map(|a| (*a).to_owned()).collect(),
         workspace: None,
         env: Vec::new(),

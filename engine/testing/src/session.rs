@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hotcell_sandbox::home::{CollectError, Home};
-use hotcell_sandbox::outcome::LayerState;
 use hotcell_sandbox::policy::HOME;
 use hotcell_sandbox::running::Finished;
 use hotcell_sandbox::{Bytes, Cause, Changed, Chunk, Engine, Outcome, Policy, temporary};
@@ -162,13 +161,7 @@ impl Session {
         };
         let mut running = match started {
             Ok(running) => running,
-            Err(refusal) => {
-                let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
-                if let Some(layer) = refusal.layer {
-                    outcome.layers.states.insert(layer, LayerState::Unavailable(refusal.message));
-                }
-                return nothing(outcome);
-            }
+            Err(refusal) => return nothing(refusal.into()),
         };
         let canceller = running.canceller();
         let mut output = running.output();

@@ -7,6 +7,7 @@ mod endings;
 mod guard;
 mod history;
 mod interface;
+mod languages;
 mod mcp;
 mod mcp_attacks;
 mod mcp_bounds;

@@ -29,6 +29,24 @@ pub enum Language {
     Python,
     /// Bash
     Bash,
+    /// JavaScript, by node
+    #[serde(rename = "javascript")]
+    JavaScript,
+    /// TypeScript, by tsc and node
+    #[serde(rename = "typescript")]
+    TypeScript,
+    /// Go
+    Go,
+    /// Rust, edition 2021
+    Rust,
+    /// C
+    C,
+    /// C++20
+    Cpp,
+    /// Java
+    Java,
+    /// SQL, by SQLite
+    Sql,
 }
 
 impl From<Language> for Known {
@@ -36,6 +54,14 @@ impl From<Language> for Known {
         match language {
             Language::Python => Self::Python,
             Language::Bash => Self::Bash,
+            Language::JavaScript => Self::JavaScript,
+            Language::TypeScript => Self::TypeScript,
+            Language::Go => Self::Go,
+            Language::Rust => Self::Rust,
+            Language::C => Self::C,
+            Language::Cpp => Self::Cpp,
+            Language::Java => Self::Java,
+            Language::Sql => Self::Sql,
         }
     }
 }

@@ -29,17 +29,15 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let patience = patience(asked.wait_ms)?;
     let language = Language::from(asked.language);
     let mut files = input::files(asked.files)?;
-    files.retain(|f| f.path != language.file_name());
-    files.push(NewFile {
-        path: language.file_name().to_owned(),
-        bytes: asked.code.into_bytes(),
-        executable: false,
-    });
+    let code = asked.code.into_bytes();
+    let name = language.file_name(&code);
+    files.retain(|f| f.path != name);
+    files.push(NewFile { path: name.clone(), bytes: code.clone(), executable: false });
     let workspace = {
         let (live, caller) = (live.clone(), caller.clone());
         blocking(move || live.workspaces().temporary(&caller, &files)).await?
     };
-    let mut request = CommandRequest::of_source(language, language.file_name(), asked.args, workspace);
+    let mut request = CommandRequest::of_source(language, (name, code), asked.args, workspace);
     (request.stdin, request.limits) = (asked.stdin.into_bytes(), asked.limits);
     start(live, caller, request, (asked.idempotency_key, content), patience, listener).await
 }
@@ -50,6 +48,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let patience = patience(asked.wait_ms)?;
     let workspace = asked.workspace_id.map(|id| live.workspaces().get(caller, &id)).transpose()?;
     let request = CommandRequest {
+        source: None,
         argv: asked.argv,
         workspace,
         env: asked.env.into_iter().collect(),
@@ -111,7 +110,7 @@ async fn start(
     patience: Duration,
     listener: &Listener,
 ) -> Answered {
-    let command = request.argv.clone();
+    let command = request.typed();
     let work = request.into_work(live, caller)?;
     let run = live.start(caller, Order { command, key, content, work })?;
     Ok(follow(live, &run, patience, listener).await)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use hotcell_sandbox::outcome::{Cause, LayerState, Outcome, Output};
+use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Bytes, Chunk, Limits, Running};
@@ -12,12 +12,13 @@ use hotcell_sandbox::{Bytes, Chunk, Limits, Running};
 use super::asked::AskedLimits;
 use super::caller::Caller;
 use super::registry::{Live, Work};
-use super::run::{Answer, Desk, Stream};
+use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Workspace;
 use crate::changes::Keep;
+use crate::compile::Built;
 use crate::config::{EnvSetting, Settings};
 use crate::report::{Code, ErrorReport};
-use crate::request::{Language, RunRequest, What};
+use crate::request::{Language, Prepared, RunRequest, Source, What};
 
 /// The folders of the system, from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
@@ -29,7 +30,9 @@ const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
 /// A program or a source to run.
 #[derive(Debug)]
 pub struct CommandRequest {
-    /// The program and its arguments.
+    /// A source to run, by its path in the workspace, and its text.
+    pub source: Option<(Language, String, Vec<u8>)>,
+    /// The program and its arguments; only arguments where there is a source.
     pub argv: Vec<String>,
     /// The folder that it starts in. What it writes there is gone when it ends.
     pub workspace: Option<Arc<Workspace>>,
@@ -44,10 +47,15 @@ pub struct CommandRequest {
 impl CommandRequest {
     /// A source in a workspace, by its path there.
     #[must_use]
-    pub fn of_source(language: Language, path: &str, args: Vec<String>, workspace: Arc<Workspace>) -> Self {
-        let argv = [language.interpreter().to_owned(), format!("{PROJECT}/{path}")];
+    pub fn of_source(
+        language: Language,
+        (path, text): (String, Vec<u8>),
+        args: Vec<String>,
+        workspace: Arc<Workspace>,
+    ) -> Self {
         Self {
-            argv: argv.into_iter().chain(args).collect(),
+            source: Some((language, path, text)),
+            argv: args,
             workspace: Some(workspace),
             env: Vec::new(),
             stdin: Vec::new(),
@@ -55,22 +63,43 @@ impl CommandRequest {
         }
     }
 
+    /// The command as the command line would have it, for the history.
+    #[must_use]
+    pub fn typed(&self) -> Vec<String> {
+        let source = self
+            .source
+            .as_ref()
+            .map(|(language, path, _)| ["--lang".to_owned(), language.name().to_owned(), path.clone()]);
+        source.into_iter().flatten().chain(self.argv.iter().cloned()).collect()
+    }
+
     /// Checks what can be checked before it runs.
     ///
     /// # Errors
     /// A report that names the field.
     pub fn into_work(mut self, live: &Live, caller: &Caller) -> Result<Work, ErrorReport> {
-        check_argv(&self.argv)?;
-        // By its place in the workspace: the host may have a folder of the same name.
-        if let Ok(own) = Path::new(&self.argv[0]).strip_prefix(PROJECT) {
-            self.argv[0] = format!("./{}", own.display());
-        }
+        let language = self.source.as_ref().map(|(language, ..)| *language);
+        let what = match self.source {
+            Some((language, path, text)) => {
+                check_arguments(&self.argv)?;
+                let arguments = self.argv.iter().map(OsString::from).collect();
+                What::Source(language, Source::Inside(path.into(), text), arguments)
+            }
+            None => {
+                check_argv(&self.argv)?;
+                // By its place in the workspace: the host may have a folder of the same name.
+                if let Ok(own) = Path::new(&self.argv[0]).strip_prefix(PROJECT) {
+                    self.argv[0] = format!("./{}", own.display());
+                }
+                What::Program(self.argv.iter().map(OsString::from).collect())
+            }
+        };
         check_env(&self.env)?;
         check_stdin(&self.stdin)?;
         let request = RunRequest {
             layers: Vec::new(),
             keep: Keep::default(),
-            what: What::Program(self.argv.iter().map(OsString::from).collect()),
+            what,
             workspace: self.workspace.as_ref().map(|w| w.path().to_owned()),
             settings: Settings {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
@@ -92,9 +121,12 @@ impl CommandRequest {
                     Err(e) => {
                         Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))
                     }
-                    Ok(Err(outcome)) => without_host_paths(*outcome, &self.argv),
+                    Ok(Err(outcome)) => match language {
+                        Some(language) if outcome.cause != Cause::Quarantined => unable(*outcome, language),
+                        _ => without_host_paths(*outcome, &self.argv),
+                    },
                     Ok(Ok(prepared)) => {
-                        let mut outcome = perform(&desk, &prepared.policy).await;
+                        let mut outcome = perform(&desk, &prepared).await;
                         prepared.sign(&mut outcome);
                         outcome
                     }
@@ -113,22 +145,36 @@ pub(super) fn surroundings(workspace: Option<&Workspace>) -> Surroundings {
     Surroundings { cwd, ..Surroundings::of_this_process() }
 }
 
-async fn perform(desk: &Desk, policy: &hotcell_sandbox::Policy) -> Outcome {
+async fn perform(desk: &Desk, prepared: &Prepared) -> Outcome {
+    let mut compiled = None;
+    if let Some(build) = &prepared.build {
+        desk.progressed(Progress {
+            message: format!("{} compiles", build.compiler()),
+            ..Progress::default()
+        });
+        match build.run(&desk.engine, desk.cancelled()).await {
+            Built::Ready(printed, compile) => {
+                desk.wrote(Stream::Stderr, printed.as_bytes());
+                compiled = Some(compile);
+            }
+            Built::Failed(mut outcome) => {
+                desk.wrote(Stream::Stderr, &outcome.stderr.to_bytes());
+                (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
+                return *outcome;
+            }
+        }
+    }
     let started = tokio::select! {
         biased;
         () = desk.cancelled() => return super::run::never_ran(),
-        started = desk.engine.spawn(policy) => started,
+        started = desk.engine.spawn(&prepared.policy) => started,
     };
-    match started {
+    let mut outcome = match started {
         Ok(running) => follow(desk, running).await,
-        Err(refusal) => {
-            let mut outcome = Outcome::without_a_run(refusal.cause, refusal.message.clone());
-            if let Some(layer) = refusal.layer {
-                outcome.layers.states.insert(layer, LayerState::Unavailable(refusal.message));
-            }
-            outcome
-        }
-    }
+        Err(refusal) => refusal.into(),
+    };
+    outcome.compile = compiled;
+    outcome
 }
 
 async fn follow(desk: &Desk, mut running: Running) -> Outcome {
@@ -158,6 +204,18 @@ async fn follow(desk: &Desk, mut running: Running) -> Outcome {
     outcome
 }
 
+/// What the caller is told where a language cannot be run, without a folder of the host.
+fn unable(mut outcome: Outcome, language: Language) -> Outcome {
+    if let Some(reason) = &outcome.reason {
+        tracing::info!("a source was not prepared: {reason}");
+    }
+    outcome.reason = Some(format!(
+        "this host has nothing that can run {}; use another language, or ask its operator to install it",
+        language.name()
+    ));
+    outcome
+}
+
 /// What the caller is told where a lookup failed: its own words, and no folder of the host.
 pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outcome {
     if let Some(reason) = &outcome.reason {
@@ -179,12 +237,10 @@ pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outco
     outcome
 }
 
-fn check_argv(argv: &[String]) -> Result<(), ErrorReport> {
+/// What may be wrong with arguments, whoever gets them.
+fn check_arguments(argv: &[String]) -> Result<(), ErrorReport> {
     let bad =
         |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("argv").hint(hint));
-    let Some(program) = argv.first().filter(|p| !p.is_empty()) else {
-        return bad("argv names no program".to_owned(), "give at least one text that is not empty");
-    };
     let bytes: usize = argv.iter().map(String::len).sum();
     if argv.len() > ARGUMENTS.0 || bytes > ARGUMENTS.1 {
         let (most, long) = ARGUMENTS;
@@ -199,6 +255,16 @@ fn check_argv(argv: &[String]) -> Result<(), ErrorReport> {
     if argv.iter().any(|a| a.contains('\0')) {
         return bad("argv contains a zero byte".to_owned(), "leave it out");
     }
+    Ok(())
+}
+
+fn check_argv(argv: &[String]) -> Result<(), ErrorReport> {
+    let bad =
+        |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("argv").hint(hint));
+    let Some(program) = argv.first().filter(|p| !p.is_empty()) else {
+        return bad("argv names no program".to_owned(), "give at least one text that is not empty");
+    };
+    check_arguments(argv)?;
     if program.contains('/') {
         let path = Path::new(program);
         let inside =

@@ -1,0 +1,187 @@
+//! A source is compiled in a sandbox of its own, with the limits of compile steps; what comes of it is data of the
+//! program's, copied out and shown, read-only, to the sandbox that runs it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use hotcell_sandbox::home::Home;
+use hotcell_sandbox::outcome::{Cause, Compile, Outcome, Output, Severity};
+use hotcell_sandbox::policy::{Bind, Policy};
+use hotcell_sandbox::{Bytes, Engine, Finished, temporary};
+use tempfile::TempDir;
+
+use crate::language::{self, COMPILED, Compiler};
+
+/// The most files that a compiler may leave, and how deep.
+const MOST_FILES: (usize, usize) = (10_000, 32);
+
+/// Something to compile before anything runs.
+#[derive(Debug)]
+pub struct Build {
+    policy: Policy,
+    compiler: Compiler,
+    /// What it leaves is a folder.
+    folder: bool,
+    /// Where that is kept on the host, until the run has ended.
+    kept: TempDir,
+}
+
+/// How that ended.
+#[derive(Debug)]
+pub enum Built {
+    /// There is a program. What the compiler printed, and what becomes part of the outcome.
+    Ready(String, Compile),
+    /// There is none: the outcome of it all.
+    Failed(Box<Outcome>),
+}
+
+impl Build {
+    pub(crate) fn new(policy: Policy, step: &language::Compile) -> io::Result<Self> {
+        let kept = temporary::folder()?;
+        // Something to mount; what is there is written before it is.
+        if step.folder {
+            fs::create_dir(kept.path().join(COMPILED))?;
+        }
+        Ok(Self { policy, compiler: step.compiler, folder: step.folder, kept })
+    }
+
+    /// What the program's sandbox gets to see.
+    pub(crate) fn bind(&self, home: &Path) -> Bind {
+        Bind { host: self.host(), inside: home.join(COMPILED), writable: false }
+    }
+
+    fn host(&self) -> PathBuf {
+        self.kept.path().join(COMPILED)
+    }
+
+    /// The compiler's name, for a person who waits.
+    #[must_use]
+    pub fn compiler(&self) -> String {
+        let program = self.policy.job.argv.first().map(PathBuf::from).unwrap_or_default();
+        program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Compiles; `stop` cancels it.
+    pub async fn run(&self, engine: &Engine, stop: impl Future<Output = ()>) -> Built {
+        let Finished { mut outcome, home, .. } = self.compile(engine, stop).await;
+        let printed: String = [&outcome.stdout, &outcome.stderr]
+            .map(|stream| String::from_utf8_lossy(&stream.to_bytes()).into_owned())
+            .concat();
+        let said = language::read_diagnostics(self.compiler, &printed);
+        let command = &self.policy.job.argv;
+        let mut compile = Compile {
+            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            done: false,
+            wall_us: outcome.usage.wall_us,
+            diagnostics: said.diagnostics,
+        };
+        let accepted = outcome.success() || self.is_good_enough(&outcome, &compile);
+        let collected = match (&home, accepted) {
+            (Some(home), true) => self.collect(home),
+            _ => Err(String::new()),
+        };
+        match collected {
+            Ok(()) => {
+                compile.done = true;
+                Built::Ready(said.text, compile)
+            }
+            Err(why) => {
+                let bytes = said.text.len() as u64;
+                let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
+                outcome.stdout = Output::new(Vec::new(), 0);
+                outcome.stderr = Output { truncated, ..Output::new(said.text.into_bytes(), bytes) };
+                if outcome.usage.wall_us.is_some() {
+                    let name = self.compiler();
+                    outcome.reason = Some(match (outcome.reason.take(), why.as_str()) {
+                        (Some(reason), _) => format!("{name}, before the program: {reason}"),
+                        (None, "") => format!("{name} made no program: {}", counted(&compile)),
+                        (None, why) => format!("what {name} made cannot be used: {why}"),
+                    });
+                }
+                outcome.compile = Some(compile);
+                Built::Failed(Box::new(outcome))
+            }
+        }
+    }
+
+    /// `tsc` makes a program of one with errors too; the errors about node's types are none.
+    fn is_good_enough(&self, outcome: &Outcome, compile: &Compile) -> bool {
+        self.compiler == Compiler::Tsc
+            && outcome.cause == Cause::Exited
+            && outcome.exit_code.is_some_and(|code| code <= 2)
+            && !compile.diagnostics.is_empty()
+            && compile.diagnostics.iter().all(|d| d.severity != Severity::Error)
+    }
+
+    async fn compile(&self, engine: &Engine, stop: impl Future<Output = ()>) -> Finished {
+        let nothing = |outcome| Finished { outcome, home: None, changed: None };
+        let mut stop = std::pin::pin!(stop);
+        let started = tokio::select! {
+            biased;
+            () = &mut stop => {
+                return nothing(Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled before it began"));
+            }
+            started = engine.spawn(&self.policy) => started,
+        };
+        match started {
+            Ok(running) => {
+                let canceller = running.canceller();
+                let mut ending = running.finish();
+                tokio::select! {
+                    finished = &mut ending => finished,
+                    () = stop => {
+                        canceller.cancel();
+                        ending.await
+                    }
+                }
+            }
+            Err(refusal) => nothing(refusal.into()),
+        }
+    }
+
+    /// Copies what was made. It is the program's: only regular files, and no more than it may write.
+    fn collect(&self, home: &Home) -> Result<(), String> {
+        let most = self.policy.job.limits.disk;
+        if !self.folder {
+            return copy(home, Path::new(COMPILED), &self.host(), 0o755, most).map(drop);
+        }
+        let (files, deep) = MOST_FILES;
+        let mut room = most.0;
+        for (path, _) in home.tree(Path::new(COMPILED), files, deep).map_err(|e| e.to_string())? {
+            let to = self.kept.path().join(&path);
+            to.parent().map_or(Ok(()), fs::create_dir_all).map_err(|e| e.to_string())?;
+            room -= copy(home, &path, &to, 0o644, Bytes(room))?;
+        }
+        // The sandbox may be somebody else to the host.
+        open_folders(&self.host()).map_err(|e| e.to_string())
+    }
+}
+
+fn counted(compile: &Compile) -> String {
+    match compile.diagnostics.iter().filter(|d| d.severity == Severity::Error).count() {
+        0 => "it says why above".to_owned(),
+        1 => "1 error".to_owned(),
+        n => format!("{n} errors"),
+    }
+}
+
+/// Copies one file to a new one; its size.
+fn copy(home: &Home, from: &Path, to: &Path, mode: u32, most: Bytes) -> Result<u64, String> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(to).map_err(|e| e.to_string())?;
+    let bytes = home.copy(from, most, &mut file).map_err(|e| e.to_string())?;
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(|e| e.to_string())?;
+    Ok(bytes)
+}
+
+fn open_folders(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_folders(&entry.path())?;
+        }
+    }
+    Ok(())
+}

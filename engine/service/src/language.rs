@@ -1,0 +1,391 @@
+//! Languages whose source files can be run: what compiles one, and what runs what came of it. Pure.
+
+mod diagnostics;
+mod java;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use hotcell_guard::Language as Read;
+use hotcell_sandbox::policy::{HOME, PROJECT_NAME};
+
+pub use diagnostics::{Said, read as read_diagnostics};
+
+/// What a compiler leaves, below the home folder: a program, or a folder of them.
+pub const COMPILED: &str = ".compiled";
+
+/// A language whose source files can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// `python3 FILE`
+    Python,
+    /// `bash FILE`
+    Bash,
+    /// `node FILE`
+    JavaScript,
+    /// `tsc` and `node`, or a `node` that reads TypeScript
+    TypeScript,
+    /// `go build`
+    Go,
+    /// `rustc`
+    Rust,
+    /// `cc`
+    C,
+    /// `c++`
+    Cpp,
+    /// `javac` and `java`
+    Java,
+    /// `sqlite3`
+    Sql,
+}
+
+/// Who compiles, as far as its words have to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compiler {
+    /// `FILE:LINE:COLUMN: error: …`, as GCC, Clang and Go say it.
+    Gnu,
+    /// One JSON object a line.
+    Rustc,
+    /// `FILE:LINE: error: …`, the line and a caret.
+    Javac,
+    /// `FILE(LINE,COLUMN): error TS1005: …`
+    Tsc,
+}
+
+/// A compile step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compile {
+    /// The compiler and its arguments.
+    pub argv: Vec<OsString>,
+    /// How it speaks.
+    pub compiler: Compiler,
+    /// It leaves a folder at [`COMPILED`], not one program.
+    pub folder: bool,
+    /// Variables that it needs.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// What it takes to run a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// What compiles it; none for what is interpreted.
+    pub compile: Option<Compile>,
+    /// What runs it, without the caller's arguments; the first is looked up on the host unless it was compiled.
+    pub argv: Vec<OsString>,
+    /// Whether the first is what was compiled.
+    pub native: bool,
+    /// Variables that the program needs.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// Where things lie inside.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The source.
+    pub source: &'a Path,
+    /// The home folder.
+    pub home: &'a Path,
+    /// The `tsc` to use; none where only node can read TypeScript.
+    pub tsc: Option<&'a [OsString]>,
+}
+
+impl Language {
+    /// Every language, with its name.
+    pub const ALL: [(&'static str, Self); 10] = [
+        ("python", Self::Python),
+        ("bash", Self::Bash),
+        ("javascript", Self::JavaScript),
+        ("typescript", Self::TypeScript),
+        ("go", Self::Go),
+        ("rust", Self::Rust),
+        ("c", Self::C),
+        ("cpp", Self::Cpp),
+        ("java", Self::Java),
+        ("sql", Self::Sql),
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, language)| *language == self).map_or("", |(name, _)| name)
+    }
+
+    /// The language that the guard reads a source as.
+    #[must_use]
+    pub const fn as_read(self) -> Read {
+        match self {
+            Self::Python => Read::Python,
+            Self::Bash => Read::Bash,
+            Self::JavaScript => Read::JavaScript,
+            Self::TypeScript => Read::TypeScript,
+            Self::Go => Read::Go,
+            Self::Rust => Read::Rust,
+            Self::C => Read::C,
+            Self::Cpp => Read::Cpp,
+            Self::Java => Read::Java,
+            Self::Sql => Read::Sql,
+        }
+    }
+
+    /// The language that a file's ending promises.
+    #[must_use]
+    pub fn of_ending(ending: &str) -> Option<Self> {
+        Some(match ending {
+            "py" => Self::Python,
+            "sh" | "bash" => Self::Bash,
+            "js" | "mjs" | "cjs" => Self::JavaScript,
+            "ts" | "mts" | "cts" => Self::TypeScript,
+            "go" => Self::Go,
+            "rs" => Self::Rust,
+            "c" => Self::C,
+            "cc" | "cpp" | "cxx" => Self::Cpp,
+            "java" => Self::Java,
+            "sql" => Self::Sql,
+            _ => return None,
+        })
+    }
+
+    /// The name that a source gets when it has none. Java wants that of its public class.
+    #[must_use]
+    pub fn file_name(self, text: &[u8]) -> String {
+        match self {
+            Self::Python => "main.py".to_owned(),
+            Self::Bash => "main.sh".to_owned(),
+            Self::JavaScript => "main.js".to_owned(),
+            Self::TypeScript => "main.ts".to_owned(),
+            Self::Go => "main.go".to_owned(),
+            Self::Rust => "main.rs".to_owned(),
+            Self::C => "main.c".to_owned(),
+            Self::Cpp => "main.cpp".to_owned(),
+            Self::Java => {
+                let types = java::types(text);
+                let named = types.iter().find(|t| t.public).or(types.first());
+                format!("{}.java", named.map_or("Main", |t| t.name.as_str()))
+            }
+            Self::Sql => "main.sql".to_owned(),
+        }
+    }
+
+    /// Whether a compiler makes something of it first; of TypeScript, where there is one.
+    #[must_use]
+    pub const fn is_compiled(self) -> bool {
+        matches!(self, Self::TypeScript | Self::Go | Self::Rust | Self::C | Self::Cpp | Self::Java)
+    }
+
+    /// How a source is run, given where it lies.
+    #[must_use]
+    pub fn steps(self, text: &[u8], at: Places<'_>) -> Steps {
+        let source = at.source.as_os_str();
+        let out = at.home.join(COMPILED);
+        let interpreted = |argv: &[&OsStr]| Steps {
+            compile: None,
+            argv: argv.iter().map(OsString::from).collect(),
+            native: false,
+            env: Vec::new(),
+        };
+        let native = |compiler, argv: &[&str], env: &[(&str, &str)]| Steps {
+            compile: Some(Compile {
+                argv: argv
+                    .iter()
+                    .map(OsString::from)
+                    .chain([out.clone().into(), source.to_owned()])
+                    .collect(),
+                compiler,
+                folder: false,
+                env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            }),
+            argv: vec![out.clone().into()],
+            native: true,
+            env: Vec::new(),
+        };
+        match self {
+            Self::Python => interpreted(&["python3".as_ref(), source]),
+            Self::Bash => interpreted(&["bash".as_ref(), source]),
+            Self::JavaScript => interpreted(&["node".as_ref(), source]),
+            Self::Sql => {
+                let mut read = OsString::from(".read '");
+                read.push(source);
+                read.push("'");
+                interpreted(&["sqlite3", "-batch", "-bail", "-cmd"].map(OsStr::new)).with_argument(read)
+            }
+            Self::C => {
+                let mut steps =
+                    native(Compiler::Gnu, &["cc", "-O1", "-Wall", "-fdiagnostics-color=never", "-o"], &[]);
+                steps.link("-lm");
+                steps
+            }
+            Self::Cpp => native(
+                Compiler::Gnu,
+                &["c++", "-std=gnu++20", "-O1", "-Wall", "-fdiagnostics-color=never", "-o"],
+                &[],
+            ),
+            Self::Rust => native(
+                Compiler::Rustc,
+                &[
+                    "rustc",
+                    "--edition=2021",
+                    "-Copt-level=1",
+                    "--crate-name=main",
+                    "--error-format=json",
+                    "-o",
+                ],
+                &[],
+            ),
+            // What it keeps goes below HOME, which is where it should be.
+            Self::Go => native(
+                Compiler::Gnu,
+                &["go", "build", "-o"],
+                &[("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOENV", "off")],
+            ),
+            Self::Java => Steps {
+                compile: Some(Compile {
+                    argv: ["javac", "-encoding", "UTF-8", "-g", "-d"]
+                        .map(OsString::from)
+                        .into_iter()
+                        .chain([out.clone().into(), source.to_owned()])
+                        .collect(),
+                    compiler: Compiler::Javac,
+                    folder: true,
+                    env: Vec::new(),
+                }),
+                argv: ["java".into(), "-cp".into(), out.into(), java::main_class(text).into()].into(),
+                native: false,
+                env: Vec::new(),
+            },
+            Self::TypeScript => typescript(&at, &out),
+        }
+    }
+}
+
+/// `tsc` puts what it makes of `HOME/a/b.ts` at `OUT/a/b.js`.
+fn typescript(at: &Places<'_>, out: &Path) -> Steps {
+    let Some(tsc) = at.tsc else {
+        return Steps {
+            compile: None,
+            argv: ["node".into(), "--experimental-strip-types".into(), at.source.as_os_str().to_owned()]
+                .into(),
+            native: false,
+            env: Vec::new(),
+        };
+    };
+    let ending = match at.source.extension().and_then(OsStr::to_str) {
+        Some("mts") => "mjs",
+        Some("cts") => "cjs",
+        _ => "js",
+    };
+    let below = at.source.strip_prefix(at.home).unwrap_or(at.source);
+    let made = out.join(below).with_extension(ending);
+    let options = [
+        "--pretty",
+        "false",
+        "--target",
+        "es2022",
+        "--module",
+        "commonjs",
+        "--moduleResolution",
+        "node",
+        "--esModuleInterop",
+        "--skipLibCheck",
+    ];
+    let mut argv = tsc.to_vec();
+    argv.extend(options.map(OsString::from));
+    argv.extend(["--rootDir".into(), at.home.as_os_str().to_owned(), "--outDir".into(), out.into()]);
+    argv.push(at.source.as_os_str().to_owned());
+    Steps {
+        compile: Some(Compile { argv, compiler: Compiler::Tsc, folder: true, env: Vec::new() }),
+        argv: ["node".into(), made.into()].into(),
+        native: false,
+        // What it was compiled from lies beside its packages; what came of it does not.
+        env: vec![("NODE_PATH".into(), project_modules(at.home).into())],
+    }
+}
+
+fn project_modules(home: &Path) -> PathBuf {
+    home.join(PROJECT_NAME).join("node_modules")
+}
+
+impl Steps {
+    fn with_argument(mut self, argument: OsString) -> Self {
+        self.argv.push(argument);
+        self
+    }
+
+    fn link(&mut self, library: &str) {
+        if let Some(compile) = &mut self.compile {
+            compile.argv.push(library.into());
+        }
+    }
+}
+
+/// A path of the sandbox as a person knows it: below the project, or the source's own name.
+#[must_use]
+pub fn outside_name(path: &str) -> &str {
+    let below = path.strip_prefix(HOME).map_or(path, |rest| rest.trim_start_matches('/'));
+    let below = below.trim_start_matches("../").trim_start_matches("./");
+    below.strip_prefix("project/").unwrap_or(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(language: Language, source: &str, tsc: Option<&[OsString]>) -> Steps {
+        language.steps(
+            b"class A { public static void main(String[] a) {} }",
+            Places { source: Path::new(source), home: Path::new(HOME), tsc },
+        )
+    }
+
+    #[test]
+    fn what_is_compiled_lands_where_it_is_run_from() {
+        for (_, language) in Language::ALL {
+            let steps = steps(language, "/home/sandbox/x", Some(&["tsc".into()]));
+            let all = steps.compile.iter().flat_map(|c| &c.argv).chain(&steps.argv);
+            assert!(all.clone().any(|a| a.to_string_lossy().contains("/home/sandbox/x")), "{language:?}");
+            if let Some(compile) = &steps.compile {
+                let out = OsString::from("/home/sandbox/.compiled");
+                assert!(compile.argv.contains(&out), "{language:?}");
+                assert!(
+                    steps.argv.iter().any(|a| a.to_string_lossy().starts_with("/home/sandbox/.compiled"))
+                );
+                assert_eq!(steps.native, !compile.folder);
+            }
+        }
+    }
+
+    #[test]
+    fn typescript_is_found_again() {
+        let tsc = ["tsc".into()];
+        for (source, made) in [
+            ("/home/sandbox/a.ts", "/home/sandbox/.compiled/a.js"),
+            ("/home/sandbox/project/src/a.mts", "/home/sandbox/.compiled/project/src/a.mjs"),
+        ] {
+            assert_eq!(steps(Language::TypeScript, source, Some(&tsc)).argv[1], made);
+        }
+        assert!(steps(Language::TypeScript, "a.ts", None).compile.is_none());
+    }
+
+    #[test]
+    fn a_java_source_without_a_name_gets_that_of_its_public_class() {
+        for (text, name) in [
+            ("class A {} public class B { }", "B.java"),
+            ("class A {}", "A.java"),
+            ("// nothing", "Main.java"),
+        ] {
+            assert_eq!(Language::Java.file_name(text.as_bytes()), name);
+        }
+    }
+
+    #[test]
+    fn paths_lose_what_only_the_sandbox_has() {
+        for (inside, outside) in [
+            ("/home/sandbox/main.c", "main.c"),
+            ("/home/sandbox/project/src/a.c", "src/a.c"),
+            ("../main.go", "main.go"),
+            ("./main.go", "main.go"),
+            ("/usr/include/stdio.h", "/usr/include/stdio.h"),
+        ] {
+            assert_eq!(outside_name(inside), outside);
+        }
+    }
+}

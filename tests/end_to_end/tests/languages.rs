@@ -1,0 +1,259 @@
+//! `hotcell run --lang`: each language compiled and run in sandboxes, with the compilers of this machine.
+
+use hotcell_end_to_end::mcp::{Local, STATELESS};
+use hotcell_end_to_end::{User, everyone, rust};
+use serde_json::{Value, json};
+
+/// A language as a user has it.
+struct Tried {
+    name: &'static str,
+    /// The program without which it cannot be tried, and Debian's package of it.
+    needs: (&'static str, &'static str),
+    /// Prints `LANGUAGE ARGUMENT` and ends with 3.
+    good: &'static str,
+    /// Does not compile; the line on which that shows. 0 where nothing is compiled.
+    bad: (&'static str, u64),
+}
+
+const TRIED: [Tried; 8] = [
+    Tried {
+        name: "c",
+        needs: ("cc", "gcc"),
+        good: "#include <math.h>\n#include <stdio.h>\n#include <string.h>\n\
+               int main(int n, char **v) { printf(\"c %s\\n\", v[1]); return (int)sqrt(n + 7.0 + strlen(v[1]) - 1); }\n",
+        bad: ("int main(void) {\n    return nothing;\n}\n", 2),
+    },
+    Tried {
+        name: "cpp",
+        needs: ("c++", "g++"),
+        good: "#include <iostream>\nint main(int, char **v) { std::cout << \"cpp \" << v[1] << \"\\n\"; return 3; }\n",
+        bad: ("#include <string>\nint main() { std::string s = 1; }\n", 2),
+    },
+    Tried {
+        name: "go",
+        needs: ("go", "golang-go"),
+        good: "package main\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\
+               func main() { fmt.Println(\"go\", os.Args[1]); os.Exit(3) }\n",
+        bad: ("package main\nfunc main() {\n\tx := 1\n}\n", 3),
+    },
+    Tried {
+        name: "java",
+        needs: ("javac", "default-jdk-headless"),
+        good: "public class Sum { record Pair(int a, int b) {}\n\
+               public static void main(String[] words) { System.out.println(\"java \" + words[0]); System.exit(new Pair(1, 3).b()); } }\n",
+        bad: ("public class Sum {\n    int x = \"text\";\n}\n", 2),
+    },
+    Tried {
+        name: "typescript",
+        needs: ("tsc", "node-typescript"),
+        good: "const text = (word: string): string => `typescript ${word}`;\n\
+               console.log(text(process.argv[2])); process.exit(3);\n",
+        bad: ("const a = 1;\nconst b: number = \"text\";\n", 2),
+    },
+    Tried {
+        name: "javascript",
+        needs: ("node", "nodejs"),
+        good: "console.log('javascript', process.argv[2]); process.exit(3);\n",
+        bad: ("", 0),
+    },
+    Tried {
+        name: "python",
+        needs: ("/usr/bin/python3", "python3"),
+        good: "import sys\nprint('python', sys.argv[1])\nsys.exit(3)\n",
+        bad: ("", 0),
+    },
+    Tried { name: "bash", needs: ("bash", "bash"), good: "echo bash $1\nexit 3\n", bad: ("", 0) },
+];
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+fn there((program, package): (&str, &str)) -> bool {
+    let there = is_there(program);
+    if !there {
+        println!("skipped: no {program} (on Debian: apt-get install {package})");
+    }
+    there
+}
+
+fn is_there(program: &str) -> bool {
+    std::env::split_paths(PATH).any(|folder| folder.join(program).is_file())
+}
+
+fn run(user: &User, path: &str, options: &[&str], language: &str, source: &str, code: i32) -> Value {
+    let call = user.hotcell(["run", "--json", "--lang", language]).env("PATH", path);
+    call.words(options).words(&["-", "--", "word"]).input(source).end().code(code).json()
+}
+
+fn good(outcome: &Value, tried: &str) {
+    assert_eq!(outcome["stdout"]["text"], format!("{tried} word\n"), "{outcome:#}");
+}
+
+fn bad(outcome: &Value, line: u64) {
+    let compile = &outcome["compile"];
+    assert_eq!(compile["done"], false, "{outcome:#}");
+    let first = &compile["diagnostics"].as_array().expect("rows")[0];
+    assert_eq!((&first["line"], &first["severity"]), (&json!(line), &json!("error")), "{outcome:#}");
+    assert!(first["file"].as_str().is_some_and(|file| !file.contains('/')), "{first}");
+    assert_eq!(outcome["stdout"]["text"], "", "{outcome:#}");
+    assert!(outcome["stderr"]["text"].as_str().is_some_and(|text| !text.is_empty()));
+    assert!(
+        outcome["reason"].as_str().is_some_and(|why| why.contains("made no program: 1 error")),
+        "{outcome:#}"
+    );
+}
+
+#[test]
+fn each_language_runs_and_says_what_does_not_compile() {
+    for tried in TRIED.iter().filter(|t| there(t.needs)) {
+        everyone(|user| {
+            let outcome = run(user, PATH, &[], tried.name, tried.good, 3);
+            good(&outcome, tried.name);
+            let (source, line) = tried.bad;
+            assert_eq!(outcome["compile"].is_null(), line == 0, "{outcome:#}");
+            if line != 0 {
+                assert_eq!(outcome["compile"]["done"], true);
+                let code = match tried.name {
+                    "go" | "typescript" => 2,
+                    _ => 1,
+                };
+                bad(&run(user, PATH, &[], tried.name, source, code), line);
+            }
+        });
+    }
+}
+
+#[test]
+fn without_a_root_of_its_own_too() {
+    for tried in TRIED.iter().filter(|t| there(t.needs)) {
+        everyone(|user| {
+            let outcome = run(user, PATH, &["--profile", "landlock-only"], tried.name, tried.good, 3);
+            good(&outcome, tried.name);
+        });
+    }
+}
+
+#[test]
+fn rust_with_a_toolchain_that_is_not_the_systems() {
+    let Some(toolchain) = rust() else { return };
+    let path = format!("{}/bin:{PATH}", toolchain.display());
+    everyone(|user| {
+        let source =
+            "fn main() { println!(\"rust {}\", std::env::args().nth(1).unwrap()); std::process::exit(3) }\n";
+        let outcome = run(user, &path, &[], "rust", source, 3);
+        good(&outcome, "rust");
+        let outcome = run(user, &path, &[], "rust", "fn main() {\n    let _: u32 = \"text\";\n}\n", 1);
+        bad(&outcome, 2);
+        assert_eq!(outcome["compile"]["diagnostics"][0]["code"], "E0308");
+    });
+}
+
+#[test]
+fn sql_by_sqlite() {
+    if !there(("sqlite3", "sqlite3")) {
+        return;
+    }
+    everyone(|user| {
+        user.write(
+            "work/q.sql",
+            "create table t(a); insert into t values (1), (41); select sum(a) from t;\n",
+        );
+        user.hotcell(["run", "--lang", "sql", "q.sql"]).end().code(0).prints("42\n");
+        user.write("work/bad.sql", "select 1;\nselect * frm t;\n");
+        user.hotcell(["run", "--lang", "sql", "bad.sql"]).end().code(1).prints("1\n").says("syntax error");
+        // A database of the workspace, by an argument.
+        user.make_folder("work/data");
+        user.write("work/data/make.sql", "create table t(a); insert into t values (7);\n");
+        let words =
+            ["run", "--workspace", "data", "--commit", "--lang", "sql", "data/make.sql", "--", "all.db"];
+        user.hotcell(words).end().code(0);
+        user.write("work/data/read.sql", "select a from t;\n");
+        let words = ["run", "--workspace", "data", "--lang", "sql", "data/read.sql", "--", "-csv", "all.db"];
+        user.hotcell(words).end().code(0).prints("7\n");
+    });
+}
+
+#[test]
+fn a_source_of_the_workspace_sees_what_lies_beside_it() {
+    if !there(("cc", "gcc")) {
+        return;
+    }
+    everyone(|user| {
+        user.make_folder("work/project");
+        user.write("work/project/own.h", "#define ANSWER \"beside\"\n");
+        user.write(
+            "work/project/main.c",
+            "#include <stdio.h>\n#include \"own.h\"\nint main(void) { puts(ANSWER); }\n",
+        );
+        for profile in ["standard", "landlock-only"] {
+            let words =
+                ["run", "--profile", profile, "--workspace", "project", "--lang", "c", "project/main.c"];
+            user.hotcell(words).end().code(0).prints("beside\n");
+        }
+        assert!(!user.path("work/project/.compiled").exists());
+    });
+}
+
+#[test]
+fn a_compiler_has_limits_of_its_own() {
+    if !there(("c++", "g++")) {
+        return;
+    }
+    everyone(|user| {
+        // An array in the program is its bytes in the file.
+        let source = "char big[64 << 20] = { 1 };\nint main(void) { return big[0] - 1; }\n";
+        let outcome = run(user, PATH, &["--disk", "8M"], "c", source, 1);
+        assert_eq!(outcome["compile"]["done"], false, "{outcome:#}");
+        // A limit that nobody named is that of compile steps: this needs more than a program's 256 MiB.
+        let outcome = run(user, PATH, &[], "c", &source.replace("64", "300"), 0);
+        assert_eq!(outcome["compile"]["done"], true, "{outcome:#}");
+        // More than a compiler does in a moment.
+        let source = "#include <regex>\nint main() { return std::regex_match(\"a\", std::regex(\"b\")); }\n";
+        let outcome = run(user, PATH, &["--timeout", "50ms"], "cpp", source, 124);
+        assert_eq!(outcome["compile"]["done"], false, "{outcome:#}");
+        assert!(outcome["reason"].as_str().is_some_and(|why| why.starts_with("c++, before the program")));
+    });
+}
+
+#[test]
+fn what_cannot_be_tried_is_said() {
+    everyone(|user| {
+        user.write("work/main.rs", "fn main() {}\n");
+        if !is_there("rustc") {
+            user.hotcell(["run", "--lang", "rust", "main.rs"])
+                .env("PATH", PATH)
+                .end()
+                .code(127)
+                .says_one_line("rustc is not there");
+        }
+        user.hotcell(["run", "--lang", "jav", "main.rs"]).end().code(125).says("java");
+        if is_there("node") && !is_there("tsc") {
+            user.write("work/main.ts", "console.log(1)\n");
+            user.hotcell(["run", "--lang", "typescript", "main.ts"]).end().says("node");
+        }
+    });
+}
+
+#[test]
+fn over_mcp_too() {
+    if !there(("cc", "gcc")) {
+        return;
+    }
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let code = "#include <stdio.h>\nint main(void) { puts(\"from c\"); return 4; }\n";
+        let content = client.good("run_code", &json!({ "language": "c", "code": code }));
+        assert_eq!(
+            (&content["stdout"]["text"], &content["exit_code"]),
+            (&json!("from c\n"), &json!(4)),
+            "{content:#}"
+        );
+        let content =
+            client.good("run_code", &json!({ "language": "c", "code": "int main(void) { return x; }" }));
+        assert_eq!(content["compile"]["diagnostics"][0]["line"], 1, "{content:#}");
+        assert!(
+            content["stderr"]["text"].as_str().is_some_and(|text| text.contains("undeclared")),
+            "{content:#}"
+        );
+        client.end();
+    });
+}
