@@ -144,6 +144,7 @@ fn timed(mut command: Command) -> Result<f64> {
 /// How long it takes from a test to whoever follows it; microseconds.
 async fn latencies(venv: &Path, project: &Path) -> Result<Samples> {
     let request = TestRequest {
+        coverage: false,
         keep: hotcell_service::Keep::default(),
         project: project.to_owned(),
         framework: Some("pytest".to_owned()),

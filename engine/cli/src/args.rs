@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, NetworkName, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
@@ -38,6 +38,22 @@ pub struct Cli {
     pub common: Common,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The definitions as their pages are shown: those of `run` and `test`, which have the most of their own, name the options
+/// of every command in one line.
+pub fn pages() -> clap::Command {
+    let mut command = Cli::command();
+    // Options of every command stand in the others only from here on.
+    command.build();
+    for name in ["run", "test"] {
+        command = command.mut_subcommand(name, |of| {
+            ["json", "state", "config", "quiet", "verbose"]
+                .into_iter()
+                .fold(of, |of, id| of.mut_arg(id, |arg| arg.hide(true)))
+        });
+    }
+    command
 }
 
 /// Options of every command.
@@ -327,7 +343,8 @@ pub enum RunsCommand {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
-    after_help = "Languages: python bash javascript typescript go rust c cpp java sql\n\
+    after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help)\n\
+                  Languages: python bash javascript typescript go rust c cpp java sql\n\
                   Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
                   127 not found; 128+N killed by signal N; 130 interrupted."
 )]
@@ -390,9 +407,8 @@ impl KeepArgs {
 
 /// `hotcell test`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
-)]
+#[command(after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help)\n\
+                  Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused.")]
 pub struct TestArgs {
     /// The project; it is mounted copy-on-write and never written
     #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
@@ -406,6 +422,12 @@ pub struct TestArgs {
     /// Stop at the first failure
     #[arg(long)]
     pub fail_fast: bool,
+    /// Measure which lines the tests run: pytest, unittest, jest, go
+    #[arg(long)]
+    pub coverage: bool,
+    /// Run this many at once [default: what the framework does, or one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
     /// Run them N times, and name those that fail only sometimes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
     pub repeat: u32,
@@ -618,7 +640,6 @@ pub struct McpArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_fit_together() {
@@ -627,8 +648,7 @@ mod tests {
 
     #[test]
     fn help_fits_a_screen() {
-        let mut command = Cli::command();
-        command.build();
+        let mut command = pages();
         for name in [
             "run",
             "test",

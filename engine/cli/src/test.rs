@@ -67,7 +67,8 @@ fn begin(common: &Common, args: &TestArgs) -> Result<Begun, ErrorReport> {
     let request = TestRequest {
         project: args.project.clone(),
         framework: args.framework.clone(),
-        selection: Selection { filter: args.filter.clone(), fail_fast: args.fail_fast, jobs: None },
+        selection: Selection { filter: args.filter.clone(), fail_fast: args.fail_fast, jobs: args.jobs },
+        coverage: args.coverage,
         repeat: args.repeat,
         settings: args.sandbox.settings(&cwd),
         keep: keep(args)?,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::text::printable;
+use hotcell_testing::coverage::{Coverage, FileCoverage};
 use hotcell_testing::{Case, Status, TestReport, Verdict};
 
 /// Failures that are shown whole; of the others only the names.
@@ -14,6 +15,10 @@ const NAMES: usize = 40;
 const MESSAGE_LINES: usize = 8;
 /// Lines of details, with -v.
 const DETAIL_LINES: usize = 200;
+
+/// Files whose coverage is shown, those with the most missing lines, and stretches of each.
+const WORST_FILES: usize = 10;
+const STRETCHES: usize = 8;
 
 /// How a page looks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +74,9 @@ pub fn page(report: &TestReport, style: Style) -> String {
     if !out.is_empty() && !out.ends_with("\n\n") {
         out.push('\n');
     }
+    if let Some(coverage) = &report.coverage {
+        covered(&mut out, coverage, style);
+    }
     let code = if report.verdict == Verdict::Passed { "1;32" } else { "1;31" };
     let _ = writeln!(out, "{}", style.paint(code, &style.theirs(&headline(report))));
     out
@@ -113,6 +121,28 @@ fn lines(out: &mut String, text: &str, mark: &str, most: usize, style: Style) {
     if count > most {
         let _ = writeln!(out, "    {mark} … {} more lines", count - most);
     }
+}
+
+/// The files with the most that did not run, and all of them together.
+fn covered(out: &mut String, coverage: &Coverage, style: Style) {
+    let gap = |file: &FileCoverage| file.lines - file.covered;
+    let mut files: Vec<_> = coverage.files.iter().filter(|file| gap(file) > 0).collect();
+    files.sort_by_key(|file| std::cmp::Reverse(gap(file)));
+    for file in files.iter().take(WORST_FILES) {
+        let stretch =
+            |(from, to): &(u32, u32)| if from == to { from.to_string() } else { format!("{from}-{to}") };
+        let mut missing: Vec<String> = file.missing.iter().take(STRETCHES).map(stretch).collect();
+        missing.extend((file.missing.len() > STRETCHES).then(|| "…".to_owned()));
+        let percent = style.paint("33", &format!("{:>6.2} %", file.lines_percent));
+        let _ = writeln!(out, "{percent}  {}  not run: {}", style.theirs(&file.path), missing.join(", "));
+    }
+    if files.len() > WORST_FILES {
+        let _ = writeln!(out, "          and {} more files", files.len() - WORST_FILES);
+    }
+    let percent = coverage.lines_percent.map_or_else(|| "none".to_owned(), |p| format!("{p:.2} %"));
+    let files = coverage.files.len();
+    let s = if files == 1 { "" } else { "s" };
+    let _ = writeln!(out, "coverage: {percent} of {} lines in {files} file{s}\n", coverage.lines);
 }
 
 /// The one line that says it all.

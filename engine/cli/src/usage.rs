@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser};
 use hotcell_sandbox::layer::nearest;
 use hotcell_service::report::{Code, ErrorReport, printable};
 
-use crate::args::Cli;
+use crate::args::{Cli, pages};
 use crate::exit;
 
 /// Reads the command line, or ends with what is wrong with it.
@@ -16,7 +16,12 @@ pub fn parse() -> Result<Cli, u8> {
     let words: Vec<OsString> = std::env::args_os().collect();
     Cli::try_parse_from(&words).map_err(|error| {
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-            return match error.print() {
+            let long = command(&words).filter(|_| error.kind() == ErrorKind::DisplayHelp);
+            let shown = match long.as_deref().and_then(|name| pages().find_subcommand_mut(name).cloned()) {
+                Some(mut page) => page.print_help(),
+                None => error.print(),
+            };
+            return match shown {
                 Ok(()) => 0,
                 Err(e) => exit::of_write_error(&e),
             };

@@ -6,6 +6,7 @@ use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Confinement, HOME, Limits, Policy, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Engine, layer};
+use hotcell_testing::coverage::Measured;
 use hotcell_testing::framework::{self, Command, Framework};
 use hotcell_testing::repeat::Repeats;
 use hotcell_testing::{Cancel, Progress, ProjectFolder, Selection, Session, TestReport, Verdict};
@@ -25,6 +26,8 @@ pub struct TestRequest {
     pub framework: Option<String>,
     /// Which tests, and how.
     pub selection: Selection,
+    /// Measure which lines run.
+    pub coverage: bool,
     /// How often; at least once.
     pub repeat: u32,
     /// Limits, profile and the like; they go before what is configured.
@@ -47,6 +50,7 @@ pub enum Unready {
 pub struct PreparedTest {
     framework: &'static dyn Framework,
     command: Command,
+    measured: Option<Measured>,
     policy: Policy,
     repeat: u32,
     before: Option<Before>,
@@ -86,9 +90,13 @@ impl TestRequest {
                 None => return Err(nothing_to_run(&self.project)),
             },
         };
-        let command = framework
+        let mut command = framework
             .command(&self.selection, &project)
             .map_err(|e| Unready::Wrong(ErrorReport::new(Code::InvalidValue, e.to_string())))?;
+        let measured = match self.coverage.then(|| framework.cover(&mut command, &project)) {
+            Some(None) => return Err(Unready::Wrong(without_coverage(framework))),
+            measured => measured.flatten(),
+        };
         let request = RunRequest {
             layers: Vec::new(),
             keep: self.keep,
@@ -108,7 +116,8 @@ impl TestRequest {
         if policy.shape.confinement == Confinement::LandlockOnly {
             seen_from_the_project(&mut policy);
         }
-        Ok(PreparedTest { framework, command, policy, repeat: self.repeat.max(1), before, unset, scan })
+        let repeat = self.repeat.max(1);
+        Ok(PreparedTest { framework, command, measured, policy, repeat, before, unset, scan })
     }
 }
 
@@ -127,7 +136,11 @@ impl PreparedTest {
             let (mut report, changed) = match session {
                 Ok(session) => {
                     let progress = &mut |what: Progress<'_>| progress(number, what);
-                    session.cancelled_by(cancel).run_and_keep(engine, progress).await
+                    session
+                        .cancelled_by(cancel)
+                        .covered(self.measured.clone())
+                        .run_and_keep(engine, progress)
+                        .await
                 }
                 Err(e) => {
                     let why = format!(
@@ -176,6 +189,13 @@ fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
             .field("--framework")
             .hint(format!("did you mean {near}? there are {}", known.join(", ")))
     })
+}
+
+fn without_coverage(framework: &dyn Framework) -> ErrorReport {
+    let why = format!("{} has no --coverage", framework.name());
+    ErrorReport::new(Code::InvalidValue, why)
+        .field("--coverage")
+        .hint("leave it out; pytest, unittest, jest and go have it")
 }
 
 fn refused(why: String) -> Unready {

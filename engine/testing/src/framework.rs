@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use crate::case::{FinalReport, ReportError};
+use crate::coverage::Measured;
 use crate::event::EventReader;
 use crate::jest;
 use crate::live::LiveLog;
@@ -128,6 +129,11 @@ pub trait Framework: Debug + Sync {
     /// # Errors
     /// [`CommandError`] for a selection that it cannot make.
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError>;
+
+    /// Has a command measure coverage too; where that will lie. `None` where the framework has nothing for it.
+    fn cover(&self, _command: &mut Command, _project: &dyn Project) -> Option<Measured> {
+        None
+    }
 
     /// Reads its live events.
     fn events(&self) -> Box<dyn EventReader>;

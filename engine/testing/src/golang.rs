@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use hotcell_sandbox::policy::{HOME, PROJECT};
 
 use crate::case::{Entry, FinalReport, ReportError, Status};
+use crate::coverage::{Form, Measured};
 use crate::event::EventReader;
 use crate::framework::{
     Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
@@ -19,6 +20,7 @@ mod events;
 
 const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";
+const COVERAGE: &str = ".hotcell-go.cover";
 
 /// The framework.
 #[derive(Debug)]
@@ -101,6 +103,17 @@ impl Framework for Go {
             live: LiveSource::Stdout,
             files: Vec::new(),
         })
+    }
+
+    fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {
+        // go makes the file, and no folder for it.
+        let report = PathBuf::from(COVERAGE);
+        command.argv.insert(2, format!("-coverprofile={HOME}/{COVERAGE}").into());
+        let text = project.read("go.mod").unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let module = text.lines().find_map(|line| line.trim().strip_prefix("module "));
+        let module = module.unwrap_or_default().trim().trim_matches('"').to_owned();
+        Some(Measured { report, form: Form::Go { module } })
     }
 
     fn events(&self) -> Box<dyn EventReader> {

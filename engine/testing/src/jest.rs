@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 
+use hotcell_sandbox::policy::HOME;
+
 use crate::case::{FinalReport, ReportError};
+use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
     Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
@@ -18,6 +21,8 @@ use crate::pytest::NOT_INSTALLED;
 
 const DRIVER: &str = "hotcell_jest.cjs";
 const REPORT: &str = "jest.json";
+/// It costs time, and settings may ask for it.
+const NO_COVERAGE: &str = "--coverage=false";
 /// Where jest looks for its settings.
 const SETTINGS: [&str; 8] = [
     "jest.config.js",
@@ -73,7 +78,7 @@ impl Framework for Jest {
             // With no tests a report of none, not an exit code that also stands for broken settings.
             "--passWithNoTests",
             "--testFailureExitCode=1",
-            "--coverage=false",
+            NO_COVERAGE,
             "--watchman=false",
             // A server that tests leave open would keep it until the time limit; everything is reported by then.
             "--forceExit",
@@ -103,6 +108,16 @@ impl Framework for Jest {
             live: LiveSource::Descriptor,
             files: tests.cloned().collect(),
         })
+    }
+
+    fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
+        let folder = Path::new(REPORTS).join("jest");
+        command.argv.retain(|word| word != NO_COVERAGE);
+        command.argv.extend(["--coverage", "--coverageReporters=lcovonly"].map(OsString::from));
+        // A threshold would be a second reason for its exit code.
+        command.argv.push("--coverageThreshold={}".into());
+        command.argv.push(format!("--coverageDirectory={HOME}/{}", folder.display()).into());
+        Some(Measured { report: folder.join("lcov.info"), form: Form::Lcov })
     }
 
     fn events(&self) -> Box<dyn EventReader> {

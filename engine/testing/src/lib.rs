@@ -36,6 +36,7 @@
 
 pub mod cargo;
 pub mod case;
+pub mod coverage;
 pub mod event;
 pub mod framework;
 pub mod github;

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+use hotcell_sandbox::policy::HOME;
+
 use crate::case::{Entry, FinalReport, ReportError};
+use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
     Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
@@ -16,6 +19,7 @@ use crate::{junit, python};
 
 const DRIVER: &str = "hotcell_pytest.py";
 const REPORT: &str = "pytest.xml";
+const COVERAGE: &str = "pytest.lcov";
 /// The id, also in the driver, of what is about the whole session.
 const SESSION: &str = "pytest";
 /// The driver's own exit code.
@@ -92,6 +96,15 @@ impl Framework for Pytest {
         })
     }
 
+    /// By pytest-cov, with the project's own settings of it.
+    fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
+        let report = Path::new(REPORTS).join(COVERAGE);
+        command.argv.insert(2, format!("--hotcell-cover={HOME}/{}", report.display()).into());
+        // It would be a change of the project.
+        command.env.push(("COVERAGE_FILE".into(), format!("../{REPORTS}/.coverage").into()));
+        Some(Measured { report, form: Form::Lcov })
+    }
+
     fn events(&self) -> Box<dyn EventReader> {
         Box::<LineEvents>::default()
     }
@@ -141,7 +154,7 @@ impl Framework for Pytest {
     }
 
     fn install(&self, what: &str, interpreter: &str) -> Option<String> {
-        let what = ["pytest", "pytest-xdist"].into_iter().find(|part| *part == what)?;
+        let what = ["pytest", "pytest-xdist", "pytest-cov"].into_iter().find(|part| *part == what)?;
         Some(python::install(what, interpreter))
     }
 }

@@ -12,6 +12,7 @@ use hotcell_sandbox::{Bytes, Cause, Changed, Chunk, Engine, Outcome, Policy, tem
 use tokio::sync::Notify;
 
 use crate::case::ReportError;
+use crate::coverage::{self, Coverage, Measured};
 use crate::event::Event;
 use crate::framework::{Command, Framework, LiveSource, REPORTERS};
 use crate::judge::{Asked, judge};
@@ -58,6 +59,8 @@ pub struct Session {
     command: Command,
     policy: Policy,
     cancel: Cancel,
+    /// Coverage, where somebody asked for it.
+    measured: Option<Measured>,
     /// Our files, while they are needed.
     _reporters: tempfile::TempDir,
 }
@@ -81,7 +84,14 @@ impl Session {
         }
         policy.job.env.extend(command.env.iter().cloned());
         policy.job.events = command.live == LiveSource::Descriptor;
-        Ok(Self { framework, command, policy, cancel: Cancel::default(), _reporters: folder })
+        Ok(Self { framework, command, policy, cancel: Cancel::default(), measured: None, _reporters: folder })
+    }
+
+    /// Reads coverage too: what [`Framework::cover`] said of the command.
+    #[must_use]
+    pub fn covered(mut self, measured: Option<Measured>) -> Self {
+        self.measured = measured;
+        self
     }
 
     /// Lets this handle stop it.
@@ -116,6 +126,12 @@ impl Session {
             .map_or(Err(ReportError::Missing), |home| self.collect(home))
             .or_else(|error| if self.framework.builds_nothing(&live) { Ok(Vec::new()) } else { Err(error) })
             .and_then(|files| self.framework.report(&files, &live));
+        // Of a run that was cut off, the counts are of whatever ended before.
+        let counted = self.measured.as_ref().filter(|_| outcome.cause == Cause::Exited);
+        let (coverage, unmeasured) = match home.as_ref().zip(counted) {
+            Some((home, measured)) => read_coverage(home, measured),
+            None => (None, None),
+        };
         // Its memory is the run's scratch.
         drop(home);
         let program = self.policy.job.argv.first().map(|a| a.to_string_lossy()).unwrap_or_default();
@@ -134,10 +150,11 @@ impl Session {
             verdict: judged.verdict,
             complete: judged.complete,
             consistent: judged.consistent,
-            reason: judged.reason,
+            // What ended the run says more than what is missing because of it.
+            reason: judged.reason.or(unmeasured),
             totals: judged.totals,
             cases: judged.cases,
-            coverage: (),
+            coverage,
             repeats: None,
             flaky: None,
             outcome,
@@ -231,6 +248,18 @@ impl Session {
                 case.source = project.line(file, line);
             }
         }
+    }
+}
+
+/// Coverage, or why there is none.
+fn read_coverage(home: &Home, measured: &Measured) -> (Option<Coverage>, Option<String>) {
+    let read = home.read(&measured.report, LARGEST_REPORT).map_err(|error| match error {
+        CollectError::Missing(_) => "it was not written".to_owned(),
+        other => other.to_string(),
+    });
+    match read.and_then(|bytes| coverage::parse(&measured.form, &bytes)) {
+        Ok(coverage) => (Some(coverage), None),
+        Err(why) => (None, Some(format!("coverage cannot be told: {why}"))),
     }
 }
 

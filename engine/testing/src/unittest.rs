@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use hotcell_sandbox::policy::HOME;
+
 use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, NAME, ReportError};
+use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, Line, LineEvents};
 use crate::framework::{
     Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
@@ -10,11 +13,13 @@ use crate::framework::{
 };
 use crate::live::LiveLog;
 use crate::project::Project;
+use crate::pytest::NOT_INSTALLED;
 use crate::python;
 use crate::text::{Budget, clip};
 
 const DRIVER: &str = "hotcell_unittest.py";
 const REPORT: &str = "unittest.jsonl";
+const COVERAGE: &str = "unittest.lcov";
 /// The longest line of a report, bytes: four texts of the greatest length, every character escaped.
 const LONGEST_LINE: usize = 2 << 20;
 
@@ -70,6 +75,13 @@ impl Framework for Unittest {
         })
     }
 
+    /// By the package coverage, with the project's own settings of it.
+    fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
+        let report = Path::new(REPORTS).join(COVERAGE);
+        command.argv.insert(2, format!("--hotcell-cover={HOME}/{}", report.display()).into());
+        Some(Measured { report, form: Form::Lcov })
+    }
+
     fn events(&self) -> Box<dyn EventReader> {
         Box::<LineEvents>::default()
     }
@@ -84,6 +96,7 @@ impl Framework for Unittest {
             1 => ExitMeaning::SomeFailed,
             2 => ExitMeaning::Broken("unittest did not understand its arguments"),
             5 => ExitMeaning::NoTests,
+            NOT_INSTALLED => ExitMeaning::NotInstalled,
             _ => ExitMeaning::Broken("unittest has no such exit code"),
         }
     }
@@ -96,8 +109,8 @@ impl Framework for Unittest {
         id.match_indices('.').map(|(at, _)| &id[..at]).take(32).chain([id]).collect()
     }
 
-    fn install(&self, _: &str, _: &str) -> Option<String> {
-        None
+    fn install(&self, what: &str, interpreter: &str) -> Option<String> {
+        (what == "coverage").then(|| python::install("coverage", interpreter))
     }
 }
 

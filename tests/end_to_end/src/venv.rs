@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// What is installed; `scripts/test` installs the same into `$HOTCELL_TEST_VENV`.
-const PYTEST: &str = "pytest==9.2.0";
+const PACKAGES: [&str; 3] = ["pytest==9.2.0", "pytest-xdist==3.8.0", "pytest-cov==7.1.0"];
 
 /// The environment's folder, which everybody may read; `None` where it cannot be made, which is said.
 pub fn venv() -> Option<&'static Path> {
@@ -15,14 +15,14 @@ pub fn venv() -> Option<&'static Path> {
             return Some(path.into());
         }
         // Not removed at the end: a static is never dropped. The next process finds it.
-        let folder = std::env::temp_dir().join(format!("hotcell-venv-{}", nix::unistd::geteuid()));
+        let folder = std::env::temp_dir().join(format!("hotcell-venv2-{}", nix::unistd::geteuid()));
         if folder.join("ready").is_file() {
             return Some(folder);
         }
         match make(&folder) {
             Ok(()) => Some(folder),
             Err(why) => {
-                println!("skipped: no {PYTEST}: {why}");
+                println!("skipped: no {}: {why}", PACKAGES[0]);
                 None
             }
         }
@@ -42,6 +42,7 @@ fn make(folder: &Path) -> Result<(), String> {
     };
     let text = folder.to_str().ok_or("its path is not UTF-8")?;
     run(Path::new("/usr/bin/python3"), &["-m", "venv", "--clear", text])?;
-    run(&folder.join("bin/python"), &["-m", "pip", "install", "--quiet", PYTEST])?;
+    let install = [&["-m", "pip", "install", "--quiet"][..], &PACKAGES].concat();
+    run(&folder.join("bin/python"), &install)?;
     std::fs::write(folder.join("ready"), "").map_err(|e| e.to_string())
 }

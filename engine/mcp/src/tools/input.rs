@@ -206,6 +206,9 @@ pub struct RunTests {
     /// Which tests: an id from an earlier report, a path or an expression, as the framework reads it.
     #[serde(default)]
     pub filter: Option<String>,
+    /// Measure which lines the tests run.
+    #[serde(default)]
+    pub coverage: bool,
     /// Limits, at most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,

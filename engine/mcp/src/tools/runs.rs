@@ -76,6 +76,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             workspace,
             framework: asked.framework,
             filter: asked.filter,
+            coverage: asked.coverage,
             limits: asked.limits,
         };
         request.into_work(&held, &owner)

@@ -30,6 +30,8 @@ pub struct TestsRequest {
     pub workspace: Arc<Workspace>,
     /// A framework's name; else what the project looks like.
     pub framework: Option<String>,
+    /// Measure which lines run.
+    pub coverage: bool,
     /// Which tests, as the framework reads it.
     pub filter: Option<String>,
     /// Limits.
@@ -56,6 +58,7 @@ impl TestsRequest {
             project: self.workspace.path().to_owned(),
             framework: self.framework,
             selection: Selection { filter: self.filter, ..Selection::default() },
+            coverage: self.coverage,
             repeat: 1,
             settings: Settings { limits: self.limits.as_settings(live)?, ..Settings::default() },
             keep: Keep::default(),

@@ -75,6 +75,13 @@ def _make_emitter():
     return emit
 
 
+def _own(option):
+    """The value of an option of ours, which comes first; None without."""
+    if len(sys.argv) > 1 and sys.argv[1].startswith(option):
+        return sys.argv.pop(1).split("=", 1)[1]
+    return None
+
+
 def _exit_code(ending):
     """What a SystemExit makes of the process."""
     if ending.code is None:

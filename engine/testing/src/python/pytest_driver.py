@@ -182,12 +182,11 @@ def _plugin(pytest, emit, clip, top):
 
 
 def _main():
+    import importlib.util
     import runpy
     import types
 
-    jobs = None
-    if len(sys.argv) > 1 and sys.argv[1].startswith("--hotcell-jobs="):
-        jobs = sys.argv.pop(1).split("=", 1)[1]
+    cover, jobs = _own("--hotcell-cover="), _own("--hotcell-jobs=")
     _become_module()
     try:
         import pytest
@@ -198,14 +197,18 @@ def _main():
         _emit("missing", what="pytest", **_runtime())
         sys.stderr.write("pytest is not installed for %s\n" % sys.executable)
         sys.exit(_MISSING)
-    if jobs is not None:
-        try:
-            import xdist  # noqa: F401
-        except ImportError:
-            _emit("missing", what="pytest-xdist", **_runtime())
-            sys.stderr.write("pytest-xdist is not installed for %s\n" % sys.executable)
+    for wanted, module, package, options in (
+        (jobs, "xdist", "pytest-xdist", ["-n", str(jobs)]),
+        (cover, "pytest_cov", "pytest-cov", ["--cov", "--cov-report=lcov:%s" % cover]),
+    ):
+        if wanted is None:
+            continue
+        # Found, not imported: what is measured must begin when it does.
+        if importlib.util.find_spec(module) is None:
+            _emit("missing", what=package, **_runtime())
+            sys.stderr.write("%s is not installed for %s\n" % (package, sys.executable))
             sys.exit(_MISSING)
-        sys.argv[1:1] = ["-n", jobs]
+        sys.argv[1:1] = options
     _emit("session", tool="pytest", version=pytest.__version__, **_runtime())
     plugin = _plugin(pytest, _emit, _clip, _cwd)
     # A plugin by name, as anybody's would be. There is nothing in it for pytest to rewrite.

@@ -165,12 +165,23 @@ def _main():
     import json
     import runpy
 
+    cover = _own("--hotcell-cover=")
     report, dumps, getpid = sys.argv.pop(1), json.dumps, os.getpid
     owner = getpid()
     _become_module()
     import unittest
 
     unittest_main = sys.modules["unittest.main"]
+    measured = None
+    if cover is not None:
+        try:
+            import coverage
+        except ImportError:
+            _emit("missing", what="coverage", **_runtime())
+            sys.stderr.write("coverage is not installed for %s\n" % sys.executable)
+            sys.exit(_MISSING)
+        measured = coverage.Coverage(data_file=None)
+        measured.start()
     _emit("session", tool="unittest", version=None, **_runtime())
     result_class = _result_class(unittest, _emit, _clip, _cwd)
 
@@ -203,6 +214,13 @@ def _main():
         if getpid() != owner:
             raise
         code = _exit_code(ending)
+        if measured is not None:
+            measured.stop()
+            try:
+                os.makedirs(os.path.dirname(cover), exist_ok=True)
+                measured.lcov_report(outfile=cover)
+            except Exception as error:
+                sys.stderr.write("hotcell: coverage cannot be written: %s\n" % error)
         try:
             os.makedirs(os.path.dirname(report), exist_ok=True)
             with open(report, "w", encoding="ascii") as file:

@@ -1,0 +1,138 @@
+//! `hotcell test --coverage`: which lines ran, by each framework's own tool.
+
+use std::path::Path;
+use std::process::Command;
+
+use hotcell_end_to_end::{User, everyone, node_modules, venv};
+use serde_json::{Value, json};
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const PYTHON: &str = "def sign(x):\n    if x < 0:\n        return 'minus'\n    return 'plus'\n";
+
+fn test(user: &User, path: &str, folder: &str, options: &[&str]) -> Value {
+    let call = user.hotcell(["test", "--json", "--coverage"]).env("PATH", path).words(options);
+    let report = call.words(&[user.path(folder).to_str().unwrap()]).end().code(0).json();
+    assert_eq!(
+        report["outcome"]["changes"].as_array().map_or(0, |c| c.iter().filter(|c| measured(c)).count()),
+        0
+    );
+    report
+}
+
+/// A change that measuring made: there must be none.
+fn measured(change: &Value) -> bool {
+    change["path"].as_str().is_some_and(|path| path.contains("cov"))
+}
+
+/// What a report says of one file.
+fn file<'a>(report: &'a Value, path: &str) -> &'a Value {
+    let files = report["coverage"]["files"].as_array().unwrap_or_else(|| panic!("{report:#}"));
+    files.iter().find(|file| file["path"] == path).unwrap_or_else(|| panic!("{path}: {report:#}"))
+}
+
+#[test]
+fn python_by_both_of_its_frameworks() {
+    let Some(venv) = venv() else { return };
+    let path = format!("{}/bin:{PATH}", venv.display());
+    everyone(|user| {
+        for (framework, text) in [
+            ("pytest", "from m import sign\ndef test_it():\n    assert sign(1) == 'plus'\n"),
+            (
+                "unittest",
+                "import unittest\nfrom m import sign\nclass Sign(unittest.TestCase):\n    \
+                 def test_it(self):\n        self.assertEqual(sign(1), 'plus')\n",
+            ),
+        ] {
+            user.make_folder(framework);
+            user.write(format!("{framework}/m.py"), PYTHON);
+            user.write(format!("{framework}/test_m.py"), text);
+            for profile in ["standard", "landlock-only"] {
+                let report = test(user, &path, framework, &["--profile", profile, "--framework", framework]);
+                let measured = file(&report, "m.py");
+                assert_eq!((&measured["lines"], &measured["covered"]), (&json!(4), &json!(3)), "{report:#}");
+                assert_eq!(measured["missing"], json!([[3, 3]]));
+            }
+        }
+        let report = test(user, &path, "pytest", &["--jobs", "2"]);
+        assert_eq!(file(&report, "m.py")["covered"], 3, "{report:#}");
+        // Said to people too.
+        let call = user.hotcell(["test", "--coverage"]).env("PATH", &path);
+        let words = [user.path("pytest").to_str().unwrap().to_owned()];
+        call.words(&[&words[0]])
+            .end()
+            .code(0)
+            .text()
+            .contains("m.py  not run: 3")
+            .then_some(())
+            .expect("the line");
+    });
+}
+
+#[test]
+fn a_python_without_the_tool_says_what_to_install() {
+    let Some(_) = venv() else { return };
+    everyone(|user| {
+        let bare = user.path("bare");
+        let made = Command::new("/usr/bin/python3").args(["-m", "venv", "--without-pip"]).arg(&bare).status();
+        assert!(made.expect("python3").success());
+        user.make_folder("project");
+        user.write(
+            "project/test_m.py",
+            "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n",
+        );
+        let path = format!("{}/bin:{PATH}", bare.display());
+        let call = user.hotcell(["test", "--coverage", "--framework", "unittest"]).env("PATH", &path);
+        let ended = call.words(&[user.path("project").to_str().unwrap()]).end();
+        assert!(ended.code(125).text().contains("-m pip install coverage"), "{}", ended.text());
+    });
+}
+
+#[test]
+fn go_by_its_profiles() {
+    if !Path::new("/usr/bin/go").exists() {
+        println!("skipped: no go (on Debian: apt-get install golang-go)");
+        return;
+    }
+    everyone(|user| {
+        user.make_folder("module");
+        user.make_folder("module/sign");
+        user.write("module/go.mod", "module example.com/m\n\ngo 1.19\n");
+        let text = "package sign\n\nfunc Sign(x int) string {\n\tif x < 0 {\n\t\treturn \"minus\"\n\t}\n\treturn \"plus\"\n}\n";
+        user.write("module/sign/sign.go", text);
+        let tests = "package sign\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) {\n\tif Sign(1) != \"plus\" {\n\t\tt.Fatal()\n\t}\n}\n";
+        user.write("module/sign/sign_test.go", tests);
+        let report = test(user, PATH, "module", &[]);
+        assert_eq!(file(&report, "sign/sign.go")["missing"], json!([[5, 6]]), "{report:#}");
+        assert_eq!(report["totals"]["passed"], 1);
+    });
+}
+
+#[test]
+fn jest_and_what_has_no_coverage() {
+    let Some(modules) = node_modules() else { return };
+    everyone(|user| {
+        let folder = user.make_folder("project");
+        let (from, to) = (modules.join("node_modules"), folder.join("node_modules"));
+        let copied = Command::new("cp").arg("-rT").args([from, to]).status();
+        assert!(copied.expect("cp").success());
+        user.write(
+            "project/package.json",
+            "{\"jest\": {\"coverageThreshold\": {\"global\": {\"lines\": 100}}}}",
+        );
+        user.write(
+            "project/sign.js",
+            "exports.sign = x => {\n  if (x < 0) {\n    return 'minus';\n  }\n  return 'plus';\n};\n",
+        );
+        let text = "const { sign } = require('./sign');\ntest('it', () => expect(sign(1)).toBe('plus'));\n";
+        user.write("project/sign.test.js", text);
+        let report = test(user, PATH, "project", &[]);
+        assert_eq!(file(&report, "sign.js")["missing"], json!([[3, 3]]), "{report:#}");
+
+        user.make_folder("crate");
+        user.write("crate/Cargo.toml", "[package]\nname = \"a\"\n");
+        let ended = user
+            .hotcell(["test", "--coverage", "--framework", "cargo"])
+            .words(&[user.path("crate").to_str().unwrap()]);
+        ended.end().code(125).says("cargo has no --coverage");
+    });
+}
