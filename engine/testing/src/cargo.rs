@@ -8,8 +8,8 @@ use hotcell_sandbox::policy::{HOME, PROJECT};
 use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::event::EventReader;
 use crate::framework::{
-    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
-    Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
+    Reporter, Selection, Strength,
 };
 use crate::live::LiveLog;
 use crate::project::Project;
@@ -75,6 +75,10 @@ fn chosen(file: &str) -> Option<(Vec<OsString>, String)> {
 impl Framework for Cargo {
     fn name(&self) -> &'static str {
         "cargo"
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::Rust
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {

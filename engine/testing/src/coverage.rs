@@ -66,6 +66,17 @@ pub struct FileCoverage {
     pub missing: Vec<(u32, u32)>,
 }
 
+impl Coverage {
+    /// Adds other files.
+    pub fn add(&mut self, other: Self) {
+        self.lines += other.lines;
+        self.covered += other.covered;
+        self.lines_percent = percent(self.covered, self.lines);
+        let room = MOST_FILES.saturating_sub(self.files.len());
+        self.files.extend(other.files.into_iter().take(room));
+    }
+}
+
 /// Lines of files, and whether they ran.
 type Lines = BTreeMap<String, BTreeMap<u32, bool>>;
 

@@ -116,10 +116,31 @@ pub enum ExitMeaning {
     Broken(&'static str),
 }
 
+/// Projects of one ecosystem are tested by one framework of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecosystem {
+    /// Python.
+    Python,
+    /// JavaScript and TypeScript.
+    JavaScript,
+    /// Rust.
+    Rust,
+    /// Go.
+    Go,
+}
+
+impl Ecosystem {
+    /// Every ecosystem.
+    pub const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::Rust, Self::Go];
+}
+
 /// One test framework.
 pub trait Framework: Debug + Sync {
     /// Its name on the command line and in reports.
     fn name(&self) -> &'static str;
+
+    /// The ecosystem of its projects.
+    fn ecosystem(&self) -> Ecosystem;
 
     /// Whether a project uses it. The project is hostile; `project` bounds what is read of it.
     fn detect(&self, project: &dyn Project) -> Option<Evidence>;

@@ -9,8 +9,8 @@ use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::EventReader;
 use crate::framework::{
-    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
-    Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
+    Reporter, Selection, Strength,
 };
 use crate::live::LiveLog;
 use crate::project::Project;
@@ -44,6 +44,10 @@ fn pattern(test: &str) -> String {
 impl Framework for Go {
     fn name(&self) -> &'static str {
         "go"
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::Go
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {

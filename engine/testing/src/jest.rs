@@ -10,8 +10,8 @@ use crate::case::{FinalReport, ReportError};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
-    Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
+    Reporter, Selection, Strength,
 };
 use crate::javascript::{self, Package};
 use crate::jest_report;
@@ -42,6 +42,10 @@ pub struct Jest;
 impl Framework for Jest {
     fn name(&self) -> &'static str {
         "jest"
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::JavaScript
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {

@@ -57,6 +57,7 @@ pub mod repeat;
 pub mod report;
 pub mod runner;
 pub mod session;
+pub mod suites;
 pub mod text;
 pub mod unittest;
 

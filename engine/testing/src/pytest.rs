@@ -10,8 +10,8 @@ use crate::case::{Entry, FinalReport, ReportError};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
-    Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
+    Reporter, Selection, Strength,
 };
 use crate::live::LiveLog;
 use crate::project::Project;
@@ -32,6 +32,10 @@ pub struct Pytest;
 impl Framework for Pytest {
     fn name(&self) -> &'static str {
         "pytest"
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::Python
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {

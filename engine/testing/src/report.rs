@@ -29,6 +29,16 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Adds another suite's; suites run one after the other.
+    pub fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.errored += other.errored;
+        self.skipped += other.skipped;
+        self.not_finished += other.not_finished;
+        self.duration_ms = self.duration_ms.saturating_add(other.duration_ms);
+    }
+
     /// Counts cases.
     #[must_use]
     pub fn of(cases: &[Case], outcome: &Outcome) -> Self {
@@ -90,6 +100,27 @@ pub struct Flaky {
     pub absent: u64,
 }
 
+/// One of several suites of a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Suite {
+    /// Its folder below the project; empty for the project itself.
+    pub folder: String,
+    /// Its framework.
+    pub framework: String,
+    /// As in the report.
+    pub framework_version: Option<String>,
+    /// What it came to.
+    pub verdict: Verdict,
+    /// As in the report.
+    pub complete: bool,
+    /// As in the report.
+    pub consistent: bool,
+    /// As in the report.
+    pub reason: Option<String>,
+    /// As in the report.
+    pub totals: Totals,
+}
+
 /// What a run of tests came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestReport {
@@ -118,6 +149,10 @@ pub struct TestReport {
     /// Which lines ran; `null` where nobody asked, or nothing was measured.
     #[serde(default)]
     pub coverage: Option<Coverage>,
+    /// With more than one suite: each of them, by folder. `totals`, `cases` and `coverage` are of all of them then, `reason` and `outcome`
+    /// of the worst one.
+    #[serde(default)]
+    pub suites: Option<Vec<Suite>>,
     /// With more than one run: each of them. `totals`, `cases` and `outcome` are of the worst one then.
     pub repeats: Option<Vec<Repeat>>,
     /// With more than one run: the tests that differed.
@@ -155,6 +190,7 @@ impl TestReport {
             totals: Totals::default(),
             cases: Vec::new(),
             coverage: None,
+            suites: None,
             repeats: None,
             flaky: None,
             outcome,

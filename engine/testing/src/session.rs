@@ -155,6 +155,7 @@ impl Session {
             totals: judged.totals,
             cases: judged.cases,
             coverage,
+            suites: None,
             repeats: None,
             flaky: None,
             outcome,

@@ -8,8 +8,8 @@ use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, NA
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, Line, LineEvents};
 use crate::framework::{
-    Command, CommandError, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS, Reporter,
-    Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
+    Reporter, Selection, Strength,
 };
 use crate::live::LiveLog;
 use crate::project::Project;
@@ -30,6 +30,10 @@ pub struct Unittest;
 impl Framework for Unittest {
     fn name(&self) -> &'static str {
         "unittest"
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::Python
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {

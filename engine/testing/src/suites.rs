@@ -1,0 +1,367 @@
+//! The suites of a project that has several: which folder is whose, and one report of them all. Pure.
+
+use std::collections::BTreeSet;
+
+use crate::case::{Case, MOST_CASES};
+use crate::coverage::Coverage;
+use crate::framework::{Ecosystem, Evidence, Framework, Strength, frameworks};
+use crate::project::Project;
+use crate::report::{Suite, TestReport, Totals};
+
+/// The most suites.
+const MOST: usize = 16;
+/// How deep below the project their folders lie.
+const DEPTH: usize = 4;
+
+/// A suite that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// Its folder below the project; empty for the project itself.
+    pub folder: String,
+    /// Its framework.
+    pub framework: &'static dyn Framework,
+    /// Why.
+    pub evidence: Evidence,
+}
+
+/// The suites of a project, by folder. Each ecosystem's projects are the folders with a manifest of it, and the project itself with what
+/// lies in none of them; each has at most one suite of an ecosystem, that of the framework with the strongest evidence.
+#[must_use]
+pub fn suites(project: &dyn Project) -> Vec<Found> {
+    let mut found = Vec::new();
+    for ecosystem in Ecosystem::ALL {
+        let own = projects(project, ecosystem);
+        for folder in own.iter().map(String::as_str).chain((!own.contains("")).then_some("")) {
+            let others = own.iter().filter(|other| is_below(other, folder));
+            let view = View::new(project, folder, others.map(String::as_str));
+            let likely = frameworks()
+                .iter()
+                .filter(|framework| framework.ecosystem() == ecosystem)
+                .filter_map(|framework| Some((*framework, framework.detect(&view)?)))
+                .filter(|(_, evidence)| evidence.strength >= Strength::Used)
+                // Among equals the one that goes first.
+                .rev()
+                .max_by_key(|(_, evidence)| evidence.strength);
+            if let Some((framework, evidence)) = likely {
+                found.push(Found { folder: folder.to_owned(), framework, evidence });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.folder.cmp(&b.folder));
+    found.truncate(MOST);
+    found
+}
+
+/// Folders with a manifest, but for those that belong to one above.
+fn projects(project: &dyn Project, ecosystem: Ecosystem) -> BTreeSet<String> {
+    let manifests = ecosystem.manifests();
+    let folders: BTreeSet<String> = project
+        .files()
+        .iter()
+        .filter_map(|file| {
+            let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+            let near = folder.is_empty() || folder.matches('/').count() < DEPTH;
+            (near && manifests.contains(&name)).then(|| folder.to_owned())
+        })
+        .collect();
+    let mut own: BTreeSet<String> = BTreeSet::new();
+    // Those above come first.
+    for folder in folders {
+        let above: Vec<&String> = own.iter().filter(|other| is_below(&folder, other)).collect();
+        if above.iter().all(|above| ecosystem.stands_alone(project, above)) {
+            own.insert(folder);
+        }
+    }
+    own
+}
+
+fn is_below(folder: &str, above: &str) -> bool {
+    folder != above
+        && (above.is_empty() || folder.strip_prefix(above).is_some_and(|rest| rest.starts_with('/')))
+}
+
+impl Ecosystem {
+    /// Files that make a folder a project of it.
+    const fn manifests(self) -> &'static [&'static str] {
+        match self {
+            Self::Python => &["pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini"],
+            Self::JavaScript => &["package.json"],
+            Self::Rust => &["Cargo.toml"],
+            Self::Go => &["go.mod", "go.work"],
+        }
+    }
+
+    /// Whether a project below another is one of its own: a module of Go always, a crate unless it is of a workspace. Packages of Python and
+    /// JavaScript are tested from the top, where their settings and dependencies are.
+    fn stands_alone(self, project: &dyn Project, above: &str) -> bool {
+        let beside = |name: &str| if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
+        match self {
+            Self::Python | Self::JavaScript => false,
+            Self::Go => !project.has(&beside("go.work")),
+            Self::Rust => {
+                let text = project.read(&beside("Cargo.toml")).unwrap_or_default();
+                !text.split(|b| *b == b'\n').any(|line| line.trim_ascii().starts_with(b"[workspace"))
+            }
+        }
+    }
+}
+
+/// A folder of a project, without others in it.
+struct View<'a> {
+    project: &'a dyn Project,
+    prefix: String,
+    files: Vec<String>,
+}
+
+impl<'a> View<'a> {
+    fn new<'b>(project: &'a dyn Project, folder: &str, without: impl Iterator<Item = &'b str>) -> Self {
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let without: Vec<String> = without.map(|other| format!("{other}/")).collect();
+        let files = project
+            .files()
+            .iter()
+            .filter(|file| !without.iter().any(|other| file.starts_with(other)))
+            .filter_map(|file| file.strip_prefix(&prefix).map(str::to_owned))
+            .collect();
+        Self { project, prefix, files }
+    }
+}
+
+impl Project for View<'_> {
+    fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.project.read(&format!("{}{path}", self.prefix))
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.project.has(&format!("{}{path}", self.prefix))
+    }
+}
+
+/// A path or an id of a suite as it is in the report of them all.
+fn in_all(folder: &str, path: &str) -> String {
+    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
+}
+
+/// The suite that a filter is about, by the folder that it begins with, and the rest of it. A filter that names no folder is for all.
+#[must_use]
+pub fn of_filter<'a>(filter: &'a str, folders: &[&str]) -> Option<(usize, &'a str)> {
+    let named = folders.iter().enumerate().filter(|(_, folder)| !folder.is_empty());
+    let rest = |folder: &str| -> Option<&'a str> {
+        let rest = filter.strip_prefix(folder)?;
+        if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+    };
+    named
+        .filter_map(|(at, folder)| Some((at, folder.len(), rest(folder)?)))
+        .max_by_key(|(_, length, _)| *length)
+        .map(|(at, _, rest)| (at, rest))
+}
+
+/// One report of several suites, by folder: all cases, the totals together, and the answer and the outcome of the worst.
+/// Ids and files begin with the folder. `None` where there is none.
+#[must_use]
+pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
+    let worst =
+        reports.iter().enumerate().rev().max_by_key(|(_, (_, report))| report.verdict).map(|(at, _)| at)?;
+    let mut suites = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
+    let mut totals = Totals::default();
+    let mut answer = None;
+    let mut coverage: Option<Coverage> = None;
+    let (mut complete, mut consistent) = (true, true);
+    for (at, (folder, mut report)) in reports.into_iter().enumerate() {
+        suites.push(Suite {
+            folder: folder.clone(),
+            framework: report.framework.clone(),
+            framework_version: report.framework_version.clone(),
+            verdict: report.verdict,
+            complete: report.complete,
+            consistent: report.consistent,
+            reason: report.reason.clone(),
+            totals: report.totals.clone(),
+        });
+        if let Some(mut own) = report.coverage.take() {
+            for file in &mut own.files {
+                file.path = in_all(&folder, &file.path);
+            }
+            coverage.get_or_insert_default().add(own);
+        }
+        totals.add(&report.totals);
+        complete &= report.complete;
+        consistent &= report.consistent;
+        cases.extend(std::mem::take(&mut report.cases).into_iter().map(|case| Case {
+            id: in_all(&folder, &case.id),
+            file: case.file.as_deref().map(|file| in_all(&folder, file)),
+            ..case
+        }));
+        if at == worst {
+            if let Some(reason) = report.reason.as_mut().filter(|_| !folder.is_empty()) {
+                *reason = format!("{folder}: {reason}");
+            }
+            answer = Some(report);
+        }
+    }
+    if cases.len() > MOST_CASES {
+        cases.truncate(MOST_CASES);
+        complete = false;
+    }
+    let names: BTreeSet<&str> = suites.iter().map(|suite| suite.framework.as_str()).collect();
+    let framework = names.into_iter().collect::<Vec<_>>().join("+");
+    answer.map(|answer| TestReport {
+        framework,
+        framework_version: None,
+        complete,
+        consistent,
+        totals,
+        cases,
+        coverage,
+        suites: Some(suites),
+        ..answer
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Status;
+    use crate::judge::Verdict;
+    use hotcell_sandbox::outcome::{Cause, Outcome};
+
+    struct Files(Vec<(String, &'static str)>, Vec<String>);
+
+    impl Files {
+        fn new(files: &[(&str, &'static str)]) -> Self {
+            let mut all: Vec<_> = files.iter().map(|(name, text)| ((*name).to_owned(), *text)).collect();
+            all.sort();
+            let names = all.iter().map(|(name, _)| name.clone()).collect();
+            Self(all, names)
+        }
+    }
+
+    impl Project for Files {
+        fn files(&self) -> &[String] {
+            &self.1
+        }
+        fn read(&self, path: &str) -> Option<Vec<u8>> {
+            self.0.iter().find(|(name, _)| name == path).map(|(_, text)| text.as_bytes().to_vec())
+        }
+        fn has(&self, path: &str) -> bool {
+            self.0.iter().any(|(name, _)| name == path || name.starts_with(&format!("{path}/")))
+        }
+    }
+
+    const PYTEST: &str = "import pytest\ndef test_a(): pass\n";
+    const JEST: &str = "{\"devDependencies\": {\"jest\": \"1\"}}";
+
+    #[test]
+    fn each_folder_is_one_suite_of_an_ecosystem() {
+        let table: &[(&[(&str, &str)], &[(&str, &str)])] = &[
+            (&[("test_a.py", PYTEST)], &[("", "pytest")]),
+            (
+                &[("api/pyproject.toml", ""), ("api/tests/test_a.py", PYTEST), ("web/package.json", JEST)],
+                &[("api", "pytest"), ("web", "jest")],
+            ),
+            // What lies in no project is the top's.
+            (
+                &[("api/setup.py", ""), ("api/test_a.py", PYTEST), ("tools/test_b.py", PYTEST)],
+                &[("", "pytest"), ("api", "pytest")],
+            ),
+            // Packages below one are tested from the top.
+            (
+                &[("package.json", JEST), ("packages/a/package.json", JEST), ("test_a.py", PYTEST)],
+                &[("", "pytest"), ("", "jest")],
+            ),
+            // Modules of Go are not, crates only in a workspace.
+            (
+                &[
+                    ("go.mod", "module a"),
+                    ("a_test.go", ""),
+                    ("sub/go.mod", "module b"),
+                    ("sub/b_test.go", ""),
+                ],
+                &[("", "go"), ("sub", "go")],
+            ),
+            (
+                &[
+                    ("go.work", ""),
+                    ("a/go.mod", "module a"),
+                    ("a/a_test.go", ""),
+                    ("b/go.mod", ""),
+                    ("b/b_test.go", ""),
+                ],
+                &[("", "go")],
+            ),
+            (
+                &[
+                    ("Cargo.toml", "[workspace]\n"),
+                    ("a/Cargo.toml", "[package]\n"),
+                    ("a/src/lib.rs", "#[test]\nfn a() {}\n"),
+                ],
+                &[("", "cargo")],
+            ),
+            (&[("README", "")], &[]),
+        ];
+        for (files, want) in table {
+            let found = suites(&Files::new(files));
+            let got: Vec<_> = found.iter().map(|f| (f.folder.as_str(), f.framework.name())).collect();
+            assert_eq!(&got, want, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_finds_its_suite() {
+        let folders = ["", "web", "web/old"];
+        for (filter, want) in [
+            ("web/a.test.js::x", Some((1, "a.test.js::x"))),
+            ("web/old/a.js", Some((2, "a.js"))),
+            ("web", Some((1, ""))),
+            ("website", None),
+            ("test_a.py", None),
+        ] {
+            assert_eq!(of_filter(filter, &folders), want, "{filter}");
+        }
+    }
+
+    fn report(framework: &str, verdict: Verdict, id: &str, status: Status) -> TestReport {
+        let outcome = Outcome::without_a_run(Cause::Exited, "so");
+        let mut report = TestReport::without_a_run(framework, Vec::new(), outcome);
+        report.cases.push(Case {
+            id: id.to_owned(),
+            file: None,
+            line: None,
+            name: id.to_owned(),
+            status,
+            duration_ms: 1,
+            message: None,
+            details: None,
+            stdout: None,
+            stderr: None,
+            source: None,
+        });
+        report.totals =
+            Totals { passed: u64::from(status == Status::Passed), failed: 1, ..Totals::default() };
+        TestReport { verdict, complete: true, ..report }
+    }
+
+    #[test]
+    fn the_worst_suite_gives_the_answer_and_all_cases_are_there() {
+        let reports = vec![
+            (String::new(), report("pytest", Verdict::Passed, "test_a.py::a", Status::Passed)),
+            ("web".to_owned(), report("jest", Verdict::Failed, "a.test.js::x", Status::Failed)),
+        ];
+        let all = join(reports).unwrap();
+        assert_eq!((all.framework.as_str(), all.verdict), ("jest+pytest", Verdict::Failed));
+        assert_eq!(
+            all.cases.iter().map(|c| c.id.as_str()).collect::<Vec<_>>(),
+            ["test_a.py::a", "web/a.test.js::x"]
+        );
+        assert_eq!((all.totals.passed, all.totals.failed), (1, 2));
+        assert_eq!(all.reason.as_deref(), Some("web: so"));
+        let suites = all.suites.unwrap();
+        assert_eq!((suites.len(), suites[1].folder.as_str(), suites[1].verdict), (2, "web", Verdict::Failed));
+        assert!(join(Vec::new()).is_none());
+    }
+}
