@@ -10,7 +10,8 @@ use hotcell_service::changes::Keep;
 use hotcell_service::history::Stored;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
-use hotcell_service::test::{PreparedTest, TestRequest, Unready};
+use hotcell_service::suites::{Part, PreparedSuites};
+use hotcell_service::test::{TestRequest, Unready};
 use hotcell_testing::{Cancel, Selection, TestReport, github, junit_out};
 
 use crate::args::{Common, TestArgs};
@@ -30,14 +31,10 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
+    let engine = if prepared.parts().len() > 1 { Engine::new() } else { engine };
     let runtime = runtime()?;
-    let report = match prepared {
-        Ok(prepared) => {
-            run::warn_unset(&prepared.unset);
-            notes::guard(prepared.scan.as_ref(), common);
-            runtime.block_on(follow(common, args, &engine, &prepared))
-        }
-        Err(answered) => *answered,
+    let Some(report) = runtime.block_on(follow(common, args, &engine, prepared)) else {
+        anyhow::bail!("no suite was prepared");
     };
     let mut code = answer(common, args, &report);
     // Who no longer reads the output has left: nothing more to say.
@@ -52,11 +49,8 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// Tests that are ready, or the answer that is known without them.
-type Begun = (Result<PreparedTest, Box<TestReport>>, StateChoice);
-
 /// Everything that can be wrong with command line and configuration.
-fn begin(common: &Common, args: &TestArgs) -> Result<Begun, ErrorReport> {
+fn begin(common: &Common, args: &TestArgs) -> Result<(PreparedSuites, StateChoice), ErrorReport> {
     let cwd = current_folder();
     if let Some(file) = &args.junit {
         can_be_written(file)?;
@@ -73,10 +67,13 @@ fn begin(common: &Common, args: &TestArgs) -> Result<Begun, ErrorReport> {
         settings: args.sandbox.settings(&cwd),
         keep: keep(args)?,
     };
-    match request.prepare(&configuration, Surroundings::of_this_process()) {
-        Ok(prepared) => Ok((Ok(prepared), choice)),
-        Err(Unready::Answered(report)) => Ok((Err(report), choice)),
+    match request.prepare_suites(&configuration, &Surroundings::of_this_process()) {
+        Ok(prepared) => Ok((prepared, choice)),
         Err(Unready::Wrong(report)) => Err(report),
+        // What is known without a run is the answer of a suite.
+        Err(Unready::Answered(report)) => {
+            Err(ErrorReport::new(Code::Internal, report.reason.unwrap_or_default()))
+        }
     }
 }
 
@@ -110,12 +107,28 @@ fn typed(args: &TestArgs) -> Vec<String> {
     words
 }
 
-async fn follow(common: &Common, args: &TestArgs, engine: &Engine, prepared: &PreparedTest) -> TestReport {
+async fn follow(
+    common: &Common,
+    args: &TestArgs,
+    engine: &Engine,
+    prepared: PreparedSuites,
+) -> Option<TestReport> {
     let cancel = Cancel::default();
+    let several = prepared.parts().len() > 1;
     let mut show = Show::new(common, args.repeat, args.github);
     let report = {
+        let begin = |part: &Part| {
+            if let Ok(tests) = &part.tests {
+                run::warn_unset(&tests.unset);
+                notes::guard(tests.scan.as_ref(), common);
+                if several && !common.json && !common.quiet {
+                    let folder = if part.folder.is_empty() { "." } else { &part.folder };
+                    notes::say(format!("{} in {folder}", tests.framework_name()));
+                }
+            }
+        };
         let mut running =
-            std::pin::pin!(prepared.run(engine, &cancel, |number, what| show.see(number, what)));
+            std::pin::pin!(prepared.run(engine, &cancel, begin, |number, what| show.see(number, what)));
         tokio::select! {
             report = &mut running => report,
             () = interrupted() => {

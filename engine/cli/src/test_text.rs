@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::text::printable;
 use hotcell_testing::coverage::{Coverage, FileCoverage};
+use hotcell_testing::report::Totals;
 use hotcell_testing::{Case, Status, TestReport, Verdict};
 
 /// Failures that are shown whole; of the others only the names.
@@ -72,6 +73,16 @@ pub fn page(report: &TestReport, style: Style) -> String {
         let _ = writeln!(out, "{}", style.theirs(reason));
     }
     if !out.is_empty() && !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+    for suite in report.suites.iter().flatten() {
+        let folder = if suite.folder.is_empty() { "." } else { &suite.folder };
+        let version = suite.framework_version.as_ref().map(|v| format!(" {v}")).unwrap_or_default();
+        let line =
+            format!("{folder}: {}{version}: {}", suite.framework, answer(suite.verdict, &suite.totals));
+        let _ = writeln!(out, "{}", style.theirs(&line));
+    }
+    if report.suites.is_some() {
         out.push('\n');
     }
     if let Some(coverage) = &report.coverage {
@@ -145,9 +156,8 @@ fn covered(out: &mut String, coverage: &Coverage, style: Style) {
     let _ = writeln!(out, "coverage: {percent} of {} lines in {files} file{s}\n", coverage.lines);
 }
 
-/// The one line that says it all.
-pub fn headline(report: &TestReport) -> String {
-    let totals = &report.totals;
+/// A verdict with its counts.
+fn answer(verdict: Verdict, totals: &Totals) -> String {
     let parts: Vec<String> = [
         (totals.failed, "failed"),
         (totals.errored, "with errors"),
@@ -160,14 +170,26 @@ pub fn headline(report: &TestReport) -> String {
     .map(|(count, word)| format!("{count} {word}"))
     .collect();
     let counts = if parts.is_empty() { "no tests".to_owned() } else { parts.join(", ") };
-    let mut line = match report.verdict {
+    match verdict {
         Verdict::Passed => format!("passed: {counts}"),
         Verdict::Failed => format!("failed: {counts}"),
         Verdict::Limit => format!("stopped: {counts}"),
         Verdict::Unusable => format!("no result: {counts}"),
         Verdict::Quarantined => "quarantined: nothing was run".to_owned(),
-        Verdict::Refused if report.outcome.cause == Cause::Refused => "refused: nothing was run".to_owned(),
         _ => format!("not run: {counts}"),
+    }
+}
+
+/// The one line that says it all.
+pub fn headline(report: &TestReport) -> String {
+    let totals = &report.totals;
+    let mut line = match report.verdict {
+        Verdict::Refused if report.outcome.cause == Cause::Refused => "refused: nothing was run".to_owned(),
+        // Others may have run.
+        Verdict::Quarantined if report.suites.is_some() => {
+            answer(Verdict::Passed, totals).replacen("passed", "quarantined in part", 1)
+        }
+        verdict => answer(verdict, totals),
     };
     if report.outcome.cause != Cause::Refused && report.outcome.usage.wall_us.is_some() {
         let _ = write!(line, " in {}", crate::notes::time(totals.duration_ms.saturating_mul(1000)));

@@ -27,6 +27,7 @@ pub mod reading;
 pub mod report;
 pub mod request;
 pub mod state;
+pub mod suites;
 pub mod test;
 pub mod time;
 pub mod view;

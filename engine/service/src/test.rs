@@ -122,6 +122,12 @@ impl TestRequest {
 }
 
 impl PreparedTest {
+    /// What runs them.
+    #[must_use]
+    pub fn framework_name(&self) -> &'static str {
+        self.framework.name()
+    }
+
     /// Runs them, each time in a fresh sandbox. `progress` is called as things happen, with the number of the run from
     /// 1; it must not wait for anything.
     pub async fn run(

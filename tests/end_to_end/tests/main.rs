@@ -13,6 +13,7 @@ mod mcp;
 mod mcp_attacks;
 mod mcp_bounds;
 mod mcp_ends;
+mod monorepo;
 mod projects;
 mod quarantine;
 mod streams;
