@@ -258,7 +258,8 @@ mod tests {
 
     #[test]
     fn each_folder_is_one_suite_of_an_ecosystem() {
-        let table: &[(&[(&str, &str)], &[(&str, &str)])] = &[
+        type Pairs<'a> = &'a [(&'static str, &'static str)];
+        let table: &[(Pairs<'_>, Pairs<'_>)] = &[
             (&[("test_a.py", PYTEST)], &[("", "pytest")]),
             (
                 &[("api/pyproject.toml", ""), ("api/tests/test_a.py", PYTEST), ("web/package.json", JEST)],
