@@ -136,6 +136,18 @@ fn write(folder: PathBuf) -> Anything<()> {
         let report = scan(&PACK, &Limits::default(), &Artifact::new("a.py", text));
         seeds.add("answer", &[&serde_json::to_vec(&report)?])?;
     }
+    for text in [
+        &b"GET http://a.com/p HTTP/1.1\r\nHost: a.com\r\nConnection: x\r\n\r\n"[..],
+        b"POST / HTTP/1.1\r\nHost: a.com\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"CONNECT [::1]:443 HTTP/1.1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n",
+        b"\x05\x01\0\x03\x05a.com\x01\xbb",
+        b"\x01\x02\x01\0\0\x01\0\0\0\0\0\0\x01a\x03com\0\0\x01\0\x01",
+        b"a.com:443,*.b.com:80,x=10.0.0.1:1,[fd00::1]:2",
+        b"\x16\x03\x01\0\x05\x01\0\0\x01\0",
+    ] {
+        seeds.add("egress", &[text])?;
+    }
     let junit = "<testsuites><testsuite name=\"pytest\" tests=\"1\"><testcase classname=\"a\" name=\"b\" time=\"0.1\">\
                  <failure message=\"m\">t&amp;</failure><system-out>o</system-out></testcase></testsuite></testsuites>";
     seeds.add("junit", &[junit.as_bytes()])?;

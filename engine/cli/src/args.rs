@@ -9,11 +9,12 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use hotcell_sandbox::Bytes;
-use hotcell_sandbox::profile::{LimitSettings, NetworkName, Span, parse_bind};
+use hotcell_sandbox::profile::{LimitSettings, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_service::changes::Keep;
 use hotcell_service::config::{EnvSetting, QuarantineSettings, Settings, parse_layers};
 use hotcell_service::guard::Mode;
+use hotcell_service::network::NetworkSetting;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 
@@ -461,9 +462,9 @@ pub struct SandboxArgs {
     /// Set a variable, or pass one through
     #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| variable(&text)))]
     pub env: Vec<EnvSetting>,
-    /// none: a private loopback only
-    #[arg(long, value_name = "none", help_heading = "What it sees", value_parser = network)]
-    pub network: Option<NetworkName>,
+    /// Hosts that it may reach (*.NAME, NAME=ADDRESS) [default: none]
+    #[arg(long, value_name = "HOST:PORT,…", help_heading = "What it sees", value_parser = network)]
+    pub network: Option<NetworkSetting>,
     /// Read it first: enforce, report (run it anyway) or off [default: enforce]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub guard: Option<Mode>,
@@ -521,7 +522,7 @@ impl SandboxArgs {
         Settings {
             profile: self.profile.clone(),
             state: None,
-            network: self.network,
+            network: self.network.clone(),
             proc: None,
             require: self.require.iter().flatten().copied().collect(),
             limits: LimitSettings {
@@ -573,10 +574,12 @@ fn mode(text: &str) -> Result<Mode, String> {
     text.parse()
 }
 
-fn network(text: &str) -> Result<NetworkName, String> {
-    match text {
-        "none" => Ok(NetworkName::None),
-        _ => Err("only none is possible: a private loopback".to_owned()),
+fn network(text: &str) -> Result<NetworkSetting, String> {
+    match text.parse() {
+        Ok(NetworkSetting::Off) => {
+            Err("off is for profiles and configuration; none is a private loopback".to_owned())
+        }
+        parsed => parsed.map_err(|e| e.to_string()),
     }
 }
 

@@ -114,7 +114,7 @@ fn finish(version: ABI, mut rules: Vec<(u64, std::ffi::CString)>, network: Netwo
         // Handled without any rule means refused; the loopback needs TCP, so it is handled only without one.
         net: match network {
             Network::Off => AccessNet::from_all(version).bits(),
-            Network::Loopback => 0,
+            Network::Loopback | Network::Proxy => 0,
         },
         scoped: Scope::from_all(version).bits(),
         rules,

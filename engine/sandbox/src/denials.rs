@@ -57,6 +57,13 @@ impl Denials {
         }
     }
 
+    /// Adds the rows of a proxy behind the others.
+    pub fn append(&mut self, rows: Vec<Denial>) {
+        let room = MOST - self.rows.len();
+        self.dropped += rows.iter().skip(room).map(|row| row.count).sum::<u64>();
+        self.rows.extend(rows.into_iter().take(room));
+    }
+
     /// The rows, in order of first appearance.
     pub fn into_rows(self) -> Vec<Denial> {
         self.rows

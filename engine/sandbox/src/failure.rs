@@ -150,6 +150,7 @@ const fn tried(step: Step, detail: u64) -> Option<&'static str> {
         Step::Cgroup => "entering its cgroup",
         Step::Network if detail == 1 => "setting the sandbox's host name",
         Step::Network if detail == 2 => "switching the loopback of a new network namespace on",
+        Step::Network if detail == 4 => "listening on the loopback for the sandbox's proxy",
         Step::Network => "making a network namespace",
         Step::Capabilities if detail == 1 => "setting no_new_privs",
         Step::Capabilities => "giving up capabilities",

@@ -24,6 +24,7 @@
 //! | [`plan`] | policy x host -> plan: every decision, no system call |
 //! | [`host`] | what this host offers |
 //! | [`engine`], [`sandbox`], [`running`] | makes sandboxes; one that is ready; a run under way |
+//! | [`network`] | the only way out, for whoever serves it |
 //! | [`home`] | the files that a run left behind |
 //! | [`toolchain`] | which host folders a program needs besides `/usr` |
 //! | [`seccomp`], [`cgroup`] | two layers that are more than one call |
@@ -42,6 +43,7 @@ pub mod host;
 mod ids;
 mod launcher;
 pub mod layer;
+pub mod network;
 mod os_text;
 pub mod outcome;
 mod owner;

@@ -171,12 +171,12 @@ pub struct LimitHit {
 pub struct Denial {
     /// `seccomp`, `landlock` or `network`.
     pub layer: String,
-    /// The system call.
+    /// The system call, or what a proxy was asked for: `connect`, `http`, `dns`, `tls`.
     pub operation: String,
     /// Its arguments, or the address.
     pub target: String,
     /// The error that the program got, such as `EPERM`; `not observed` where the call was let through to fail by
-    /// itself, as network calls are.
+    /// itself, as network calls are; `denied by the proxy` for what a sandbox's proxy denied.
     pub errno: String,
     /// How often.
     pub count: u64,

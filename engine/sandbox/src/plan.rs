@@ -71,6 +71,8 @@ pub struct ShapePlan {
     pub group: bool,
     /// It has a root of its own; without, a private folder of the host is its scratch.
     pub rooted: bool,
+    /// Its loopback has the sockets of a proxy.
+    pub proxied: bool,
     /// The limits that it was planned for.
     pub ceilings: Limits,
     /// Where something may be mounted when the job arrives; what differs between roots.
@@ -116,6 +118,12 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         }
     }
     let on = |layer| layers.is_on(layer);
+    let proxied = shape.network == Network::Proxy;
+    if proxied && !on(Layer::NetNs) {
+        let why = "a network of allowed hosts needs a network namespace, and this sandbox has none; use a profile with \
+                   namespaces, or no network";
+        return Err(Refusal { layer: Some(Layer::NetNs), ..Refusal::new(why) });
+    }
     let abi = if on(Layer::Landlock) { host.landlock.clone().unwrap_or(0) } else { 0 };
     let rooted = on(Layer::MountNs);
     let places: BTreeSet<Place> = shape
@@ -133,7 +141,11 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         (
             Layer::NetNs,
             libc::CLONE_NEWNET,
-            if shape.network == Network::Loopback { setup::LOOPBACK } else { 0 },
+            match shape.network {
+                Network::Loopback => setup::LOOPBACK,
+                Network::Proxy => setup::LOOPBACK | setup::PROXY,
+                Network::Off => 0,
+            },
         ),
         (Layer::IpcNs, libc::CLONE_NEWIPC, 0),
         (Layer::UtsNs, libc::CLONE_NEWUTS, 0),
@@ -186,7 +198,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     let network = if plain { Network::Off } else { shape.network };
     let filter_options = seccomp::Options {
         notify,
-        internet: network == Network::Loopback,
+        internet: network != Network::Off,
         namespaces: on(Layer::PidNs),
         host_writes: shape.host_writes,
         plain,
@@ -227,6 +239,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         late,
         group,
         rooted,
+        proxied,
         places,
         ceilings: shape.ceilings.clone(),
         host_writes: shape.host_writes,
@@ -442,6 +455,26 @@ mod tests {
             let refusal = shape(&strict, &host).unwrap_err();
             assert_eq!(refusal.layer, Some(layer));
             assert!(refusal.message.contains(layer.name()), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_needs_a_network_of_its_own() {
+        for (network, loopback, proxy) in
+            [(Network::Loopback, true, false), (Network::Proxy, true, true), (Network::Off, false, false)]
+        {
+            let plan = shape(&Shape { network, ..Shape::default() }, &full_host()).unwrap();
+            let has = |flag| plan.setup.flags & flag != 0;
+            assert_eq!((has(setup::LOOPBACK), has(setup::PROXY), plan.proxied), (loopback, proxy, proxy));
+        }
+        let proxied = Shape { network: Network::Proxy, ..Shape::default() };
+        let without = [
+            Shape { confinement: Confinement::LandlockOnly, ..proxied.clone() },
+            Shape { knocked_out: crate::policy::danger::KnockedOut([Layer::NetNs].into()), ..proxied },
+        ];
+        for without in without {
+            let refusal = shape(&without, &full_host()).unwrap_err();
+            assert_eq!((refusal.cause, refusal.layer), (Cause::Refused, Some(Layer::NetNs)));
         }
     }
 

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::layer::Layer;
+use crate::network::SharedProxy;
 use crate::os_text;
 use crate::units::{Bytes, seconds};
 
@@ -43,6 +44,9 @@ pub enum Network {
     /// A private loopback and nothing else.
     #[default]
     Loopback,
+    /// A private loopback on which a proxy is served from outside, [`Job::proxy`]: the only way out. Needs a network
+    /// namespace.
+    Proxy,
     /// No internet sockets at all: the system call filter refuses to make one, Landlock refuses to use one.
     Off,
 }
@@ -127,7 +131,7 @@ impl Limits {
 pub struct Shape {
     /// Namespaces or the weaker fallback.
     pub confinement: Confinement,
-    /// Loopback or no internet sockets.
+    /// Loopback, loopback with a proxy, or no internet sockets.
     pub network: Network,
     /// How much of `/proc` is there.
     pub proc: ProcView,
@@ -222,6 +226,10 @@ pub struct Job {
     /// One more descriptor for the program, [`EVENTS_FD`]: a pipe whose other end is
     /// [`Running::events`](crate::Running::events). What is written there counts against the limit of output.
     pub events: bool,
+    /// Who serves the sockets of a shape with [`Network::Proxy`]; without, they are closed. No part of a policy that is
+    /// written down.
+    #[serde(skip)]
+    pub proxy: Option<SharedProxy>,
     /// Limits.
     pub limits: Limits,
 }
@@ -325,6 +333,14 @@ impl Policy {
     #[must_use]
     pub fn events(mut self) -> Self {
         self.job.events = true;
+        self
+    }
+
+    /// Lets the program reach what this proxy reaches for it, and nothing else.
+    #[must_use]
+    pub fn proxy(mut self, proxy: SharedProxy) -> Self {
+        self.shape.network = Network::Proxy;
+        self.job.proxy = Some(proxy);
         self
     }
 

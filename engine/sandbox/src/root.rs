@@ -150,8 +150,8 @@ pub struct Place {
     pub folder: bool,
 }
 
-/// What the root is made of, in order.
-pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, user: u32) -> Vec<Op> {
+/// What the root is made of, in order. `names`: its loopback answers questions about names.
+pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, names: bool, user: u32) -> Vec<Op> {
     let mut root = Builder::default();
     root.bind("/usr", "usr", false);
     for (name, top) in &host.top {
@@ -160,7 +160,7 @@ pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, user: u32) -> Vec<Op> {
             Top::Folder => root.bind(&format!("/{name}"), name, false),
         }
     }
-    etc(&mut root, host, user);
+    etc(&mut root, host, names, user);
     dev(&mut root, host);
     root.folder("proc");
     root.folder("run");
@@ -179,7 +179,7 @@ pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, user: u32) -> Vec<Op> {
     root.ops
 }
 
-fn etc(root: &mut Builder, host: &HostRoot, user: u32) {
+fn etc(root: &mut Builder, host: &HostRoot, names: bool, user: u32) {
     let passwd = format!(
         "root:x:0:0:root:/:/usr/sbin/nologin\n\
          sandbox:x:{user}:{user}:sandbox:{HOME}:/bin/sh\n\
@@ -192,12 +192,12 @@ fn etc(root: &mut Builder, host: &HostRoot, user: u32) {
     let localhost = if host.localhost_v6 { "localhost " } else { "" };
     let hosts = format!("127.0.0.1\tlocalhost sandbox\n::1\t{localhost}ip6-localhost ip6-loopback\n");
     root.file("etc/hosts", 0o444, hosts.as_bytes());
-    root.file(
-        "etc/nsswitch.conf",
-        0o444,
-        b"passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
-    );
-    root.file("etc/resolv.conf", 0o444, b"# this sandbox has no name server\n");
+    let (dns, server) =
+        if names { (" dns", "nameserver 127.0.0.1\n") } else { ("", "# this sandbox has no name server\n") };
+    let switch =
+        format!("passwd: files\ngroup: files\nhosts: files{dns}\nservices: files\nprotocols: files\n");
+    root.file("etc/nsswitch.conf", 0o444, switch.as_bytes());
+    root.file("etc/resolv.conf", 0o444, server.as_bytes());
     for (name, content) in &host.etc_files {
         root.file(format!("etc/{name}"), 0o444, content);
     }
@@ -293,7 +293,7 @@ mod tests {
             Place { inside: "/opt/tool/a".into(), folder: true },
             Place { inside: "/data/file".into(), folder: false },
         ];
-        let made = ops(&host, &places.into_iter().collect(), 1000);
+        let made = ops(&host, &places.into_iter().collect(), true, 1000);
         let mut seen = BTreeSet::from([PathBuf::new()]);
         for op in &made {
             let (Op::Dir(path, _) | Op::File(path, ..) | Op::Link(path, _) | Op::Bind(_, path, _)) = op;

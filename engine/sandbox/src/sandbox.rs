@@ -90,6 +90,7 @@ impl Sandbox {
             program: job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
             folder: plan.job.cwd.to_string_lossy().into_owned(),
             chunks: None,
+            proxy: job.proxy.clone(),
             asked: self.asked,
             ready: self.made,
             released,

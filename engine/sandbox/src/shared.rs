@@ -48,10 +48,13 @@ impl Launchers {
 #[derive(Debug)]
 struct Ready {
     launcher: Launcher,
-    /// Roots by what differs between them: the mountpoints.
-    templates: HashMap<BTreeSet<Place>, u32>,
+    /// Roots by what differs between them.
+    templates: HashMap<Root, u32>,
     next: u32,
 }
+
+/// What differs between roots: the mountpoints, and whether names can be asked for.
+type Root = (BTreeSet<Place>, bool);
 
 /// Templates that a launcher holds at once; the number is the launcher's.
 const TEMPLATES: u32 = 32;
@@ -93,7 +96,7 @@ impl Shared {
     pub(crate) fn warm_up(&self) -> Result<(), Trouble> {
         let Ok(mut launchers) = self.launchers.try_lock() else { return Ok(()) };
         let ready = self.launcher(launchers.of(true), true)?;
-        ready.template(&BTreeSet::new(), &self.host).map(drop)
+        ready.template(&Root::default(), &self.host).map(drop)
     }
 
     /// Hands the removal of cgroups to the launcher, which does it when this process has ended. False when there is
@@ -159,8 +162,9 @@ impl Shared {
         group: Option<&Group>,
     ) -> Result<(), Trouble> {
         let ready = self.launcher(ready, plan.rooted)?;
+        let root = (plan.places.clone(), plan.proxied);
         if plan.rooted {
-            plan.setup.template = ready.template(&plan.places, &self.host)?;
+            plan.setup.template = ready.template(&root, &self.host)?;
         }
         let join = group.map(Group::join).transpose().map_err(|e| Trouble::Lost(e.to_string()))?;
         let mut fds = vec![control];
@@ -173,7 +177,7 @@ impl Shared {
         // A new launcher has worked on all of it meanwhile.
         let settled = ready.launcher.settle().await;
         if settled.is_err() {
-            ready.templates.remove(&plan.places);
+            ready.templates.remove(&root);
         }
         settled
     }
@@ -220,21 +224,21 @@ impl Shared {
 }
 
 impl Ready {
-    /// Makes sure of a root with these places; does not wait for it.
-    fn template(&mut self, places: &BTreeSet<Place>, host: &Host) -> Result<u32, Trouble> {
-        if let Some(id) = self.templates.get(places) {
+    /// Makes sure of a root; does not wait for it.
+    fn template(&mut self, root: &Root, host: &Host) -> Result<u32, Trouble> {
+        if let Some(id) = self.templates.get(root) {
             return Ok(*id);
         }
         let id = self.next % TEMPLATES;
-        let old = self.templates.iter().find(|(_, known)| **known == id).map(|(places, _)| places.clone());
+        let old = self.templates.iter().find(|(_, known)| **known == id).map(|(root, _)| root.clone());
         if let Some(old) = old {
             self.launcher.ask_later(&encode::forget(id), &[])?;
             self.templates.remove(&old);
         }
-        let bytes = encode::ops(&root::ops(&host.root, places, crate::ids::INSIDE));
+        let bytes = encode::ops(&root::ops(&host.root, &root.0, root.1, crate::ids::INSIDE));
         let memory = socket::sealed(c"hotcell-template", &bytes).map_err(|e| Trouble::Lost(e.to_string()))?;
         self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;
-        self.templates.insert(places.clone(), id);
+        self.templates.insert(root.clone(), id);
         self.next += 1;
         Ok(id)
     }

@@ -16,6 +16,7 @@ use crate::cgroup::Group;
 use crate::denials::{self, Denials};
 use crate::doctor::advise;
 use crate::failure::{Failure, explain};
+use crate::network::{Serving, SharedProxy, Sockets};
 use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Output, Timings, Usage};
 use crate::plan::{OWN_SCRATCH_FILES, Refusal};
 use crate::policy::Limits;
@@ -70,6 +71,8 @@ pub struct Task {
     pub folder: String,
     /// Where chunks go, if anybody listens.
     pub chunks: Option<mpsc::Sender<Chunk>>,
+    /// Who serves its sockets.
+    pub proxy: Option<SharedProxy>,
     /// When the run was asked for.
     pub asked: Instant,
     /// When its launcher was ready.
@@ -156,6 +159,8 @@ struct Run {
     pidfd: Option<OwnedFd>,
     scratch: Option<std::fs::File>,
     denials: Arc<Mutex<Denials>>,
+    proxy: Option<SharedProxy>,
+    serving: Option<Box<dyn Serving>>,
     listener: Option<tokio::task::JoinHandle<io::Result<()>>>,
     watch: Watch,
     cause: Option<Cause>,
@@ -198,6 +203,8 @@ impl Run {
             pidfd: None,
             scratch: None,
             denials: Arc::default(),
+            proxy: task.proxy,
+            serving: None,
             listener: None,
             cause: None,
             status: None,
@@ -285,6 +292,10 @@ impl Run {
         match said.kind {
             tell::BORN => {
                 self.pidfd = fds.next();
+                // Without a proxy they are closed here: nothing listens.
+                if let (Some(proxy), Some(sockets)) = (self.proxy.take(), Sockets::of(fds.collect())) {
+                    self.serving = Some(proxy.serve(sockets).map_err(Lost::Io)?);
+                }
                 // Ended before it was born, when without a cgroup there was nothing to kill.
                 if let Some(cause) = self.cause {
                     self.kill(cause);
@@ -404,7 +415,8 @@ impl Run {
             refusal.as_ref().map(|r| r.message.clone()).or_else(|| watch::reason(cause, &self.limits));
         let usage = self.usage(&seen);
         let timings = self.timings(collecting);
-        let denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
+        denials.append(self.serving.take().map(Serving::finish).unwrap_or_default());
         let mut layers = self.ends.layers;
         if let Some(layer) = refusal.as_ref().and_then(|r| r.layer) {
             let why = refusal.as_ref().map(|r| r.message.clone()).unwrap_or_default();

@@ -15,13 +15,13 @@ use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::policy::{Bind, Confinement, Network, Policy, ProcView};
 use hotcell_sandbox::profile::{
-    self, FileError, Key, LIMIT_KEYS, LimitSettings, NetworkName, Profile, ProfileError, parse_bind,
-    parse_strict,
+    self, FileError, Key, LIMIT_KEYS, LimitSettings, Profile, ProfileError, parse_bind, parse_strict,
 };
 use hotcell_sandbox::{Layer, Limits};
 use serde::Deserialize;
 
 use crate::guard::{Guard, Mode, RulesDigest};
+use crate::network::{self, NetworkSetting};
 use crate::quarantine::{Keep, RETENTION};
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
@@ -46,8 +46,8 @@ pub struct Settings {
     pub profile: Option<OsString>,
     /// The state folder.
     pub state: Option<PathBuf>,
-    /// A private loopback, or no internet sockets.
-    pub network: Option<NetworkName>,
+    /// A private loopback, hosts that may be reached, or no internet sockets.
+    pub network: Option<NetworkSetting>,
     /// How much of `/proc` is there.
     pub proc: Option<ProcView>,
     /// Layers without which a run is refused, in addition.
@@ -96,7 +96,7 @@ fn span_of_time<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Dura
 struct Written {
     profile: Option<String>,
     state: Option<PathBuf>,
-    network: Option<NetworkName>,
+    network: Option<NetworkSetting>,
     proc: Option<ProcView>,
     #[serde(deserialize_with = "profile::layers")]
     require: BTreeSet<Layer>,
@@ -198,8 +198,9 @@ impl Settings {
                 "STATE" => settings.state = Some(cwd.join(&value)),
                 "CONFIG" => {} // read by whoever looks for the file
                 "NETWORK" => {
+                    let setting = text()?.parse();
                     settings.network =
-                        Some(network_name(text()?).ok_or_else(|| bad("is none or off".to_owned()))?);
+                        Some(setting.map_err(|e| bad(format!("is none, off or HOST:PORT,…: {e}")))?);
                 }
                 "PROC" => {
                     settings.proc = Some(match text()? {
@@ -257,14 +258,6 @@ const VARIABLES: [&str; 18] = [
     "RULES",
     "RULES_DIGEST",
 ];
-
-fn network_name(text: &str) -> Option<NetworkName> {
-    match text {
-        "none" => Some(NetworkName::None),
-        "off" => Some(NetworkName::Off),
-        _ => None,
-    }
-}
 
 /// Reads `LAYER,LAYER`.
 ///
@@ -442,10 +435,16 @@ pub struct Merged {
     pub compile: Option<Limits>,
 }
 
-/// A key of a project's file that would widen what the user allows.
+/// A key of a project's file that would widen what the user allows, or hosts where there are no sockets at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} = {asked} would widen what you allow ({allowed}); a project's own file can only tighten it")]
+#[error("{key} = {asked} would widen what {}", if *.of_project {
+    format!("you allow ({allowed}); a project's own file can only tighten it")
+} else {
+    format!("profile or configuration allow ({allowed}): no internet sockets at all")
+})]
 pub struct Widening {
+    /// The project's file says so; otherwise it is the user's own word.
+    pub of_project: bool,
     /// The key, dotted.
     pub key: &'static str,
     /// Its value.
@@ -480,7 +479,13 @@ pub fn merge(
     apply(&mut policy, &mut env, user);
     apply(&mut policy, &mut env, environment);
     if let Some((settings, profile)) = project {
-        tighten(&mut policy, settings, profile)?;
+        let before = [environment, user].into_iter().find_map(|s| s.network.as_ref());
+        tighten(&mut policy, settings, profile, before)?;
+    }
+    // What is configured gives way to a profile without sockets; what is asked for now is not left out silently.
+    if let (Some(NetworkSetting::Hosts(list)), Network::Off) = (&request.network, policy.shape.network) {
+        let (asked, allowed) = (list.to_string(), "off".to_owned());
+        return Err(Widening { of_project: false, key: "network", asked, allowed });
     }
     apply(&mut policy, &mut env, request);
     // The request is last here too.
@@ -491,10 +496,8 @@ pub fn merge(
 
 /// What a trusted source says goes.
 fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
-    match settings.network {
-        // "No network" never gives a loopback to a profile that has none.
-        Some(NetworkName::Off) => policy.shape.network = Network::Off,
-        Some(NetworkName::None) | None => {}
+    if let Some(setting) = &settings.network {
+        set_network(policy, setting);
     }
     if let Some(proc) = settings.proc {
         policy.shape.proc = proc;
@@ -506,10 +509,29 @@ fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
     env.extend(settings.env.iter().cloned());
 }
 
+/// Neither "no network" nor hosts ever give sockets to a profile that has none.
+fn set_network(policy: &mut Policy, setting: &NetworkSetting) {
+    (policy.shape.network, policy.job.proxy) = match setting {
+        NetworkSetting::Off => (Network::Off, None),
+        _ if policy.shape.network == Network::Off => return,
+        NetworkSetting::None => (Network::Loopback, None),
+        NetworkSetting::Hosts(list) => (Network::Proxy, Some(network::proxy(list.clone()))),
+    };
+}
+
 /// What a project says goes only where it tightens.
-fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) -> Result<(), Widening> {
-    let never =
-        |key: &'static str, asked: String| Widening { key, asked, allowed: "not for a project".to_owned() };
+fn tighten(
+    policy: &mut Policy,
+    settings: &Settings,
+    profile: Option<&Profile>,
+    network: Option<&NetworkSetting>,
+) -> Result<(), Widening> {
+    let never = |key: &'static str, asked: String| Widening {
+        of_project: true,
+        key,
+        asked,
+        allowed: "not for a project".to_owned(),
+    };
     if let Some(mode) = settings.guard.filter(|mode| *mode != Mode::Enforce) {
         return Err(never("guard", mode.name().to_owned()));
     }
@@ -543,18 +565,15 @@ fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) 
     if let Some(profile) = profile {
         meet(policy, profile)?;
     }
-    let shape = &mut policy.shape;
-    match settings.network {
-        Some(NetworkName::Off) => shape.network = Network::Off,
-        Some(NetworkName::None) if shape.network == Network::Off => {
-            return Err(Widening { key: "network", asked: "none".to_owned(), allowed: "off".to_owned() });
-        }
-        _ => {}
+    if let Some(setting) = &settings.network {
+        tighten_network(policy, setting, network)?;
     }
+    let shape = &mut policy.shape;
     match settings.proc {
         Some(ProcView::OwnProcesses) => shape.proc = ProcView::OwnProcesses,
         Some(ProcView::Masked) if shape.proc == ProcView::OwnProcesses => {
             return Err(Widening {
+                of_project: true,
                 key: "proc",
                 asked: "masked".to_owned(),
                 allowed: "own_processes".to_owned(),
@@ -565,9 +584,31 @@ fn tighten(policy: &mut Policy, settings: &Settings, profile: Option<&Profile>) 
     shape.require.extend(&settings.require);
     let asked = settings.limits.over(&policy.job.limits);
     if let Some((key, asked, allowed)) = wider(&asked, &policy.job.limits) {
-        return Err(Widening { key, asked, allowed });
+        return Err(Widening { of_project: true, key, asked, allowed });
     }
     policy.job.limits = asked;
+    Ok(())
+}
+
+/// `before`: what stands before it, where anybody said something.
+fn tighten_network(
+    policy: &mut Policy,
+    setting: &NetworkSetting,
+    before: Option<&NetworkSetting>,
+) -> Result<(), Widening> {
+    let wider =
+        |asked: String, allowed: String| Err(Widening { of_project: true, key: "network", asked, allowed });
+    match (setting, policy.shape.network, before) {
+        (NetworkSetting::Off, ..) | (NetworkSetting::None, Network::Loopback | Network::Proxy, _) => {}
+        (_, Network::Off, _) => return wider(setting.to_string(), "off".to_owned()),
+        (NetworkSetting::Hosts(list), Network::Proxy, Some(NetworkSetting::Hosts(mine))) => {
+            if let Some(rule) = mine.widened_by(list) {
+                return wider(rule.to_string(), mine.to_string());
+            }
+        }
+        (NetworkSetting::Hosts(_), ..) => return wider(setting.to_string(), "none".to_owned()),
+    }
+    set_network(policy, setting);
     Ok(())
 }
 
@@ -576,6 +617,7 @@ fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
     if profile.confinement == Confinement::LandlockOnly && policy.shape.confinement == Confinement::Namespaces
     {
         return Err(Widening {
+            of_project: true,
             key: "profile",
             asked: profile.name.clone(),
             allowed: "a profile with namespaces".to_owned(),
@@ -583,7 +625,7 @@ fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
     }
     policy.shape.confinement = profile.confinement;
     if profile.network == Network::Off {
-        policy.shape.network = Network::Off;
+        set_network(policy, &NetworkSetting::Off);
     }
     if profile.proc == ProcView::OwnProcesses {
         policy.shape.proc = ProcView::OwnProcesses;
@@ -715,6 +757,11 @@ mod tests {
             ("", "[limits]\noutput = \"65M\"", "limits.output"),
             ("[limits]\ncpus = 1", "[limits]\ncpus = 1.5", "limits.cpus"),
             ("network = \"off\"", "network = \"none\"", "network"),
+            ("network = \"off\"", "network = [\"a.com:443\"]", "network"),
+            ("", "network = [\"a.com:443\"]", "network"),
+            ("", "network = []", "network"),
+            ("network = [\"a.com:443\"]", "network = [\"a.com:443\", \"b.com:443\"]", "network"),
+            ("network = [\"a.com:443\"]", "network = [\"*.a.com:443\"]", "network"),
             ("proc = \"own_processes\"", "proc = \"masked\"", "proc"),
             ("", "profile = \"landlock-only\"", "profile"),
             ("", "state = \"/tmp\"", "state"),
@@ -742,6 +789,40 @@ mod tests {
             let widening = joined(user, project, "").map(drop).expect_err(project);
             assert_eq!(widening.key, key, "{project}: {widening}");
         }
+    }
+
+    #[test]
+    fn who_says_which_hosts() {
+        let a = "network = [\"a.com:443\", \"*.b.com:443\"]";
+        for (user, project, request, network) in [
+            ("", "", a, Network::Proxy),
+            (a, "", "", Network::Proxy),
+            (a, "", "network = \"none\"", Network::Loopback),
+            (a, "network = \"none\"", "", Network::Loopback),
+            (a, "network = \"off\"", "", Network::Off),
+            (a, "profile = \"strict\"", "", Network::Off),
+            (a, "network = [\"x.b.com:443\"]", "", Network::Proxy),
+            (a, "network = []", "", Network::Proxy),
+            ("network = \"none\"", "", a, Network::Proxy),
+            ("network = \"off\"", "network = \"off\"", "", Network::Off),
+            ("network = \"off\"", "", "network = \"none\"", Network::Off),
+        ] {
+            let policy = joined(user, project, request).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(policy.shape.network, network, "{user} {project} {request}");
+            assert_eq!(policy.job.proxy.is_some(), network == Network::Proxy);
+        }
+        let proxy =
+            |user, project, request| format!("{:?}", joined(user, project, request).unwrap().job.proxy);
+        assert!(
+            proxy(a, "", "").contains("a.com") && proxy(a, "", "network = [\"c.com:1\"]").contains("c.com")
+        );
+        assert!(!proxy(a, "network = [\"x.b.com:443\"]", "").contains("a.com"));
+        let widening = joined("network = \"off\"", "", a).map(drop).unwrap_err();
+        let strict = Profile::named("strict").unwrap();
+        let (hosts, none) = (settings(a), Settings::default());
+        let merged = merge(&strict, &Limits::default(), &hosts, &none, None, &none).unwrap();
+        assert_eq!((merged.policy.shape.network, merged.policy.job.proxy), (Network::Off, None));
+        assert!(!widening.of_project && widening.to_string().contains("a.com:443"), "{widening}");
     }
 
     #[test]
@@ -786,7 +867,7 @@ mod tests {
             ("HOTCELL_MEMORY", "lots", "512M"),
             ("HOTCELL_TIMEOUT", "soon", "60s"),
             ("HOTCELL_REQUIRE", "landlok", "landlock"),
-            ("HOTCELL_NETWORK", "all", "none or off"),
+            ("HOTCELL_NETWORK", "all", "none, off or HOST:PORT"),
             ("HOTCELL_PROCESSES", "-1", "HOTCELL_PROCESSES"),
             ("HOTCELL_RULES_DIGEST", "beef", "64 hexadecimal digits"),
         ] {

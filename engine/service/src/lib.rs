@@ -21,6 +21,7 @@ pub mod history;
 pub mod known;
 pub mod language;
 pub mod live;
+pub mod network;
 pub mod quarantine;
 pub mod reader;
 pub mod reading;

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use hotcell_guard::Artifact;
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT_NAME, Policy, Stdin};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
 use hotcell_sandbox::toolchain::{self, LookupError, Surroundings, Toolchain};
@@ -135,6 +135,11 @@ impl RunRequest {
         let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
         let joined = config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
         let joined = joined.map_err(|widening| {
+            if !widening.of_project {
+                return ErrorReport::new(Code::Configuration, widening.to_string())
+                    .field(widening.key)
+                    .hint("name a profile with a loopback, such as standard, or leave --network out");
+            }
             let (path, text) = match project {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
                 None => (Path::new(config::PROJECT_FILE), ""),
@@ -203,6 +208,10 @@ impl RunRequest {
                 if let Some(step) = compile {
                     let mut compiling = policy.clone();
                     compiling.job.stdin = Stdin::Null;
+                    // A compiler has nobody to talk to.
+                    if compiling.shape.network == Network::Proxy {
+                        (compiling.shape.network, compiling.job.proxy) = (Network::Loopback, None);
+                    }
                     compiling.job.limits = most.unwrap_or_else(Limits::for_tests);
                     let with_its = step.env.iter().chain(&env).cloned().collect::<Vec<_>>();
                     start(&mut compiling, step.argv.clone(), &around, &with_its)?;

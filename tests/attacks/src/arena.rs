@@ -52,6 +52,8 @@ const LIFE: Duration = Duration::from_secs(180);
 const DATA: u64 = 4 << 30;
 /// Size of each scratch file system of the arena.
 const SCRATCH: &str = "size=768m,nr_inodes=300k,mode=1777";
+/// The second address of the arena's loopback: one that nobody takes for a loopback's.
+pub const SECOND_ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 77, 0, 1);
 /// What an arena is called; a sandbox must not learn it.
 pub const HOST_NAME: &str = "hotcell-arena-host";
 
@@ -266,7 +268,7 @@ fn outer(task: &Task) -> io::Result<i32> {
             | CloneFlags::CLONE_NEWUTS,
     )?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-    unsafe_calls::loopback_up()?;
+    unsafe_calls::loopback_up(SECOND_ADDRESS)?;
     nix::unistd::sethostname(HOST_NAME)?;
 
     // Programs and decoys live on a file system of their own.

@@ -14,6 +14,7 @@ mod mcp_attacks;
 mod mcp_bounds;
 mod mcp_ends;
 mod monorepo;
+mod network;
 mod projects;
 mod quarantine;
 mod streams;

@@ -10,7 +10,10 @@ use crate::report::{At, Failure, Log, tell_failure};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::template::{self, HOST};
 use crate::text::Text;
-use crate::wire::{CloneRequest, IdMap, List, MAX_MESSAGE, Request, Setup, Step, setup, tell, template_ops};
+use crate::wire::{
+    CloneRequest, IdMap, List, MAX_MESSAGE, NAMES_PORT, PROXY_PORT, Request, Setup, Step, setup, tell,
+    template_ops,
+};
 
 const SUPERVISOR: Fd = 0;
 const MAX_TEMPLATES: usize = 64;
@@ -360,9 +363,36 @@ impl Launcher {
         } else {
             -1
         };
-        let born = self.fork_init(setup, control, cgroup, tree, started);
+        let born = self.proxy_sockets(setup).and_then(|sockets| {
+            let born = self.fork_init(setup, control, cgroup, (tree, &sockets), started);
+            // From here on they are the supervisor's alone: who closes them closes the only way out.
+            sockets.into_iter().for_each(sys::close);
+            born
+        });
         sys::close(tree);
         born
+    }
+
+    /// The sockets of a sandbox's proxy, in the network namespace that it is about to get; all -1 for one without.
+    fn proxy_sockets(&self, setup: &Setup<'_>) -> Result<[Fd; 3], Failure> {
+        let mut sockets = [-1; 3];
+        if setup.flags & setup::PROXY == 0 {
+            return Ok(sockets);
+        }
+        if self.network == Network::Host {
+            return Err(Errno::PERM).at_item(Step::Network, 4);
+        }
+        let wanted = [(PROXY_PORT, false), (NAMES_PORT, true), (NAMES_PORT, false)];
+        for (number, (port, datagrams)) in wanted.into_iter().enumerate() {
+            match sys::loopback_socket(port, datagrams) {
+                Ok(socket) => sockets[number] = socket,
+                Err(errno) => {
+                    sockets.into_iter().for_each(sys::close);
+                    return Err(errno).at_item(Step::Network, 4);
+                }
+            }
+        }
+        Ok(sockets)
     }
 
     fn fork_init<'a>(
@@ -370,7 +400,7 @@ impl Launcher {
         setup: &'a Setup<'a>,
         control: Fd,
         cgroup: &[Fd],
-        tree: Fd,
+        (tree, sockets): (Fd, &[Fd; 3]),
         started: u64,
     ) -> Result<(), Failure> {
         let go = sys::pipe().at(Step::Fork)?;
@@ -405,6 +435,7 @@ impl Launcher {
         if pid == 0 {
             sys::close(go[1]);
             sys::close(self.life[1]);
+            sockets.iter().copied().for_each(sys::close);
             let inherited = Inherited { control, cgroup, tree, go: go[0], life: self.life[0], started };
             init::run(setup, &inherited);
         }
@@ -421,7 +452,10 @@ impl Launcher {
         log.done(Step::Map);
         let told = mapped.at(Step::Map).and_then(|()| {
             // The supervisor holds the sandbox's life in its hand before the sandbox does anything.
-            log.tell(control, tell::BORN, [u64::from(pid.unsigned_abs()), 0, 0], &[pidfd]).at(Step::Fork)?;
+            let [proxy, names, names_by_stream] = *sockets;
+            let fds = [pidfd, proxy, names, names_by_stream];
+            let fds = if proxy < 0 { &fds[..1] } else { &fds };
+            log.tell(control, tell::BORN, [u64::from(pid.unsigned_abs()), 0, 0], fds).at(Step::Fork)?;
             sys::write(go[1], b"g").at(Step::Fork)
         });
         sys::close(pidfd);

@@ -398,6 +398,22 @@ pub fn landlock_restrict(ruleset: Fd) -> Result<()> {
     call!(new_nr::LANDLOCK_RESTRICT_SELF, ruleset, 0).map(drop)
 }
 
+/// A socket on the loopback of the current network namespace: datagrams, or a listening one for streams.
+pub fn loopback_socket(port: u16, datagrams: bool) -> Result<Fd> {
+    const AF_INET: u16 = 2;
+    const CLOEXEC_NONBLOCK: u32 = 0o2_004_000;
+    const BACKLOG: u32 = 128;
+    let kind = if datagrams { 2 } else { 1 };
+    let socket = call!(nr::SOCKET, AF_INET, kind | CLOEXEC_NONBLOCK, 0)? as Fd;
+    let mut address = [0u8; 16]; // struct sockaddr_in: family, port, address
+    address[..2].copy_from_slice(&AF_INET.to_ne_bytes());
+    address[2..4].copy_from_slice(&port.to_be_bytes());
+    address[4..8].copy_from_slice(&[127, 0, 0, 1]);
+    let bound = call!(nr::BIND, socket, address.as_ptr(), address.len())
+        .and_then(|_| if datagrams { Ok(0) } else { call!(nr::LISTEN, socket, BACKLOG) });
+    bound.map(|_| socket).inspect_err(|_| close(socket))
+}
+
 /// Brings the loopback of the current network namespace up.
 pub fn loopback_up() -> Result<()> {
     const AF_INET: u32 = 2;

@@ -7,13 +7,18 @@
 use core::ffi::CStr;
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The largest message; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// The most descriptors in one message.
 pub const MAX_FDS: usize = 32;
 /// The most mounts that a job may ask for.
 pub const MAX_MOUNTS: usize = 24;
+/// Where a sandbox with [`setup::PROXY`] finds its proxy: a port of its loopback that its programs cannot take, since they
+/// may not listen below 1024.
+pub const PROXY_PORT: u16 = 888;
+/// Where it asks for names.
+pub const NAMES_PORT: u16 = 53;
 /// The most layers over one copy-on-write folder.
 pub const MAX_LAYERS: usize = 8;
 
@@ -247,6 +252,8 @@ pub mod setup {
     pub const MQUEUE: u32 = 1 << 20;
     /// `/proc` shows the runner under its own number, so that what is in force can be read back.
     pub const READBACK: u32 = 1 << 19;
+    /// Listen for a proxy on the loopback, and hand the sockets to the supervisor.
+    pub const PROXY: u32 = 1 << 24;
 }
 
 /// A sandbox to be made: everything that does not depend on the job.
@@ -463,7 +470,8 @@ pub fn template_ops(bytes: &[u8]) -> Result<List<'_, TemplateOp<'_>>, Malformed>
 
 /// Kinds of messages from launcher and init to the supervisor.
 pub mod tell {
-    /// The sandbox's process exists; carries a descriptor of it (pidfd), `a` is its process id.
+    /// The sandbox's process exists; carries a descriptor of it (pidfd), `a` is its process id. With [`super::setup::PROXY`]
+    /// also the sockets of its proxy: the proxy's, names by datagram, names by stream.
     pub const BORN: u32 = 1;
     /// It is ready for its job; carries the listener of the filter, if there is one, then a descriptor of scratch.
     pub const READY: u32 = 2;

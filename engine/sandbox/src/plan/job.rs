@@ -12,6 +12,7 @@ use crate::access::{self, Grant};
 use crate::encode::{self, JobMount};
 use crate::host::Host;
 use crate::layer::Layer;
+use crate::network;
 use crate::outcome::Mount;
 use crate::policy::{HOME, Job, Limits, PROJECT_NAME};
 use crate::root::{self, Place};
@@ -85,7 +86,7 @@ pub fn in_scratch(inside: &Path) -> bool {
 }
 
 /// The environment that every program has, unless the job says otherwise.
-fn environment(job: &Job, home: &Path) -> Vec<(OsString, OsString)> {
+fn environment(job: &Job, home: &Path, proxied: bool) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     let temporary = if home == Path::new(HOME) { OsStr::new("/tmp") } else { home.as_os_str() };
     let defaults = [
@@ -94,9 +95,9 @@ fn environment(job: &Job, home: &Path) -> Vec<(OsString, OsString)> {
         ("LANG", OsStr::new("C.UTF-8")),
         ("TMPDIR", temporary),
     ];
-    for (name, value) in
-        defaults.map(|(n, v)| (OsString::from(n), v.to_owned())).into_iter().chain(job.env.iter().cloned())
-    {
+    let proxy = network::variables().filter(|_| proxied).map(|(n, v)| (n.into(), v.into()));
+    let defaults = defaults.map(|(n, v)| (OsString::from(n), v.to_owned())).into_iter().chain(proxy);
+    for (name, value) in defaults.chain(job.env.iter().cloned()) {
         match env.iter_mut().find(|(known, _)| *known == name) {
             Some(slot) => slot.1 = value,
             None => env.push((name, value)),
@@ -127,7 +128,12 @@ pub fn job(
     let program = job.argv.first().filter(|p| !p.is_empty());
     let program = program.ok_or_else(|| Refusal::new("there is no program to run; name one after --"))?;
     let argv = job.argv.iter().map(|a| text(a, "an argument")).collect::<Result<Vec<_>, _>>()?;
-    let env_pairs = environment(job, home);
+    if job.proxy.is_some() && !plan.proxied {
+        return Err(Refusal::new(
+            "this sandbox has no sockets for a proxy; set the shape's network to proxy",
+        ));
+    }
+    let env_pairs = environment(job, home, plan.proxied);
     let env = env_pairs
         .iter()
         .map(|(name, value)| {

@@ -6,6 +6,7 @@ mod deaths;
 mod folders;
 mod leftovers;
 mod limits;
+mod network;
 mod plain;
 mod toolchains;
 mod weak;

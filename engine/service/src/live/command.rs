@@ -17,6 +17,7 @@ use super::workspaces::Workspace;
 use crate::changes::Keep;
 use crate::compile::Built;
 use crate::config::{EnvSetting, Settings};
+use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::{Language, Prepared, RunRequest, Source, What};
 
@@ -103,6 +104,8 @@ impl CommandRequest {
             workspace: self.workspace.as_ref().map(|w| w.path().to_owned()),
             settings: Settings {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
+                // Nobody who is not at the keyboard reaches a host.
+                network: Some(NetworkSetting::None),
                 ..Settings::default()
             },
             limits: Limits::default(),

@@ -16,6 +16,7 @@ use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Workspace;
 use crate::changes::Keep;
 use crate::config::Settings;
+use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, What};
 use crate::test::{PreparedTest, TestRequest, Unready};
@@ -60,7 +61,12 @@ impl TestsRequest {
             selection: Selection { filter: self.filter, ..Selection::default() },
             coverage: self.coverage,
             repeat: 1,
-            settings: Settings { limits: self.limits.as_settings(live)?, ..Settings::default() },
+            settings: Settings {
+                limits: self.limits.as_settings(live)?,
+                // Nobody who is not at the keyboard reaches a host.
+                network: Some(NetworkSetting::None),
+                ..Settings::default()
+            },
             keep: Keep::default(),
         };
         let prepared = request.prepare(&live.configuration_of(caller), surroundings(Some(&self.workspace)));

@@ -2,6 +2,7 @@
 
 mod commits;
 mod deaths;
+mod egress;
 mod leaks;
 mod memory;
 mod outcomes;
@@ -78,6 +79,16 @@ pub const ALL: &[Special] = &[
     special("a030_written_on_the_host_and_executed", sharing::busy),
     special("a070_locks_are_not_shared", sharing::locks),
     special("a073_supervisor_killed_no_call_passes", deaths::supervisor_killed_while_asked),
+    special("a083_spellings_through_the_proxy", egress::spellings),
+    special("a084_names_that_lead_elsewhere", egress::rebinding),
+    special("a085_names_like_an_allowed_one", egress::suffixes),
+    special("a086_an_empty_list_denies_all", egress::empty_list),
+    special("a087_tls_through_an_allowed_relay", egress::relay),
+    special("a088_redirect_carries_no_secret", egress::redirect),
+    special("a089_tunnel_of_names", egress::names),
+    special("a090_nobody_serves_the_proxy", egress::nobody_serves),
+    special("a091_one_list_a_run", egress::one_list_a_run),
+    special("a092_around_the_proxy", egress::around_the_proxy),
     special("a095_sockets_in_folders_of_a_policy", sharing::sockets_in_folders),
     special("a099_listening_inside_is_unreachable", sharing::listening),
     special("a102_bomb_without_a_cgroup", poor_hosts::bomb_without_a_cgroup),

@@ -13,6 +13,8 @@ pub mod nr {
     pub const SOCKET: usize = 41;
     pub const SENDMSG: usize = 46;
     pub const RECVMSG: usize = 47;
+    pub const BIND: usize = 49;
+    pub const LISTEN: usize = 50;
     pub const CLONE: usize = 56;
     pub const EXECVE: usize = 59;
     pub const WAIT4: usize = 61;
@@ -96,6 +98,8 @@ pub mod nr {
     pub const GETRUSAGE: usize = 165;
     pub const PRCTL: usize = 167;
     pub const SOCKET: usize = 198;
+    pub const BIND: usize = 200;
+    pub const LISTEN: usize = 201;
     pub const SENDMSG: usize = 211;
     pub const RECVMSG: usize = 212;
     pub const MUNMAP: usize = 215;

@@ -1,0 +1,127 @@
+//! From a host and port to a connection: rule, addresses, check, and a connection to the address that was checked.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::address::{Reach, reach};
+use crate::host::Host;
+use crate::ledger::Operation;
+use crate::proxy::Shared;
+use crate::rule::Place;
+
+/// Addresses of one name that are looked at.
+const MOST_ADDRESSES: usize = 16;
+
+/// Why there is no connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoWay {
+    /// It is not allowed; this was counted as a denial.
+    #[error("{0}")]
+    Denied(String),
+    /// It is allowed, and nobody answers.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+/// Whether an address may be connected to; `named`: a rule names the address itself. `own`: it is one of this host's.
+pub fn check(address: IpAddr, named: bool, own: bool) -> Result<(), &'static str> {
+    match reach(address) {
+        Reach::Never(what) => Err(what),
+        Reach::Private(what) if !named => Err(what),
+        Reach::Public if own && !named => Err("an address of this host"),
+        _ => Ok(()),
+    }
+}
+
+/// Whether this host itself has the address: what listens on all of its addresses would be reached by it.
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+impl Shared {
+    /// The addresses at which a host that a rule allows may be reached; never empty.
+    pub async fn addresses(
+        &self,
+        operation: Operation,
+        host: &Host,
+        place: Place,
+        target: &str,
+    ) -> Result<Vec<IpAddr>, NoWay> {
+        let (found, named) = match (place, host) {
+            (Place::At(address), _) | (Place::Resolve, &Host::Address(address)) => (vec![address], true),
+            (Place::Resolve, Host::Name(name)) => {
+                self.may_resolve(name).map_err(|why| self.deny(operation, target, Some(why)))?;
+                let looked_up = timeout(self.limits.connect, self.resolver.resolve(name)).await;
+                let found =
+                    looked_up.map_err(|_| NoWay::Unreachable(format!("{name}: no name server answers")))?;
+                (found.map_err(|e| NoWay::Unreachable(format!("{name} has no address: {e}")))?, false)
+            }
+        };
+        let mut good = Vec::new();
+        let mut bad = None;
+        for address in found.into_iter().take(MOST_ADDRESSES) {
+            match check(address, named, !named && is_own(address)) {
+                Ok(()) => good.push(address),
+                Err(what) => bad = bad.or(Some((address, what))),
+            }
+        }
+        match (good.is_empty(), bad) {
+            (false, _) => Ok(good),
+            (true, Some((address, what))) => {
+                Err(self.deny(operation, target, Some(format!("it is at {address}, {what}"))))
+            }
+            (true, None) => Err(NoWay::Unreachable(format!("{host} has no address"))),
+        }
+    }
+
+    /// A connection to a host, when a rule allows it.
+    pub async fn connect(&self, operation: Operation, host: &Host, port: u16) -> Result<TcpStream, NoWay> {
+        let target = format!("{host}:{port}");
+        let place = self.allow.find(host, port).ok_or_else(|| self.deny(operation, &target, None))?;
+        let addresses = self.addresses(operation, host, place, &target).await?;
+        let unreachable = |why: String| NoWay::Unreachable(format!("{target}: {why}"));
+        let each = async {
+            let mut last = None;
+            for address in addresses {
+                match TcpStream::connect(SocketAddr::new(address, port)).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(e) => last = Some(e),
+                }
+            }
+            Err(unreachable(last.map_or_else(|| "no address".to_owned(), |e| e.to_string())))
+        };
+        let stream = timeout(self.limits.connect, each).await;
+        let stream = stream.map_err(|_| unreachable("nobody answers".to_owned()))??;
+        let _ = stream.set_nodelay(true);
+        tracing::debug!("{operation} {target}: connected to {:?}", stream.peer_addr());
+        Ok(stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_connected_to() {
+        for (address, named, own, good) in [
+            ("1.1.1.1", false, false, true),
+            ("1.1.1.1", false, true, false),
+            ("1.1.1.1", true, true, true),
+            ("10.0.0.1", false, false, false),
+            ("10.0.0.1", true, false, true),
+            ("10.0.0.1", true, true, true),
+            ("127.0.0.1", true, true, false),
+            ("169.254.169.254", true, false, false),
+            ("fd00:ec2::254", true, false, false),
+            ("fd00::1", true, false, true),
+            ("::ffff:10.0.0.1", true, false, false),
+        ] {
+            let got = check(address.parse().unwrap(), named, own);
+            assert_eq!(got.is_ok(), good, "{address} {named} {own}: {got:?}");
+        }
+        assert!(is_own("127.0.0.1".parse().unwrap()) && !is_own("1.1.1.1".parse().unwrap()));
+    }
+}

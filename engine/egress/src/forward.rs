@@ -1,0 +1,98 @@
+//! One request of HTTP, sent on, and its answer, sent back.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::connect::NoWay;
+use crate::http::{self, Asked, Bad, Forward};
+use crate::ledger::Operation;
+use crate::proxy::Shared;
+use crate::stream::Input;
+
+impl Shared {
+    /// A connection that began with neither SOCKS nor TLS: a request to a proxy.
+    pub async fn http(
+        &self,
+        mut client: Input<impl AsyncRead + Unpin>,
+        mut back: impl AsyncWrite + Unpin,
+    ) -> io::Result<()> {
+        let asked = timeout(self.limits.head, client.until(|bytes| http::request(bytes, None))).await;
+        match asked.unwrap_or(Ok(None))? {
+            None => Ok(()),
+            Some(Err(bad)) => self.refuse(&bad, &mut back).await,
+            Some(Ok(Asked::Connect(host, port))) => {
+                match self.connect(Operation::Connect, &host, port).await {
+                    Ok(server) => {
+                        back.write_all(http::CONNECTED).await?;
+                        self.tunnel(client, back, server, &host, port).await
+                    }
+                    Err(no_way) => say(&no_way, &mut back).await,
+                }
+            }
+            Some(Ok(Asked::Forward(forward))) => {
+                match self.connect(Operation::Http, &forward.host, forward.port).await {
+                    Ok(server) => self.forward(client, back, server, &forward).await,
+                    Err(no_way) => say(&no_way, &mut back).await,
+                }
+            }
+        }
+    }
+
+    /// Tells a client what is wrong with its request.
+    pub async fn refuse(&self, bad: &Bad, back: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        if matches!(bad, Bad::Host(_) | Bad::OtherHost) {
+            self.deny(Operation::Http, &bad.to_string(), None);
+        }
+        back.write_all(&http::refusal("400 Bad Request", &bad.to_string())).await
+    }
+
+    /// Sends a request on, whose head was read from `client`, and its answer back.
+    pub async fn forward(
+        &self,
+        mut client: Input<impl AsyncRead + Unpin>,
+        mut back: impl AsyncWrite + Unpin,
+        mut server: TcpStream,
+        forward: &Forward,
+    ) -> io::Result<()> {
+        let (answers, mut requests) = server.split();
+        self.budget.spend(forward.head.len())?;
+        requests.write_all(&forward.head).await?;
+        let sending = async {
+            client.copy_body(forward.body, &mut requests, &self.budget).await?;
+            // The answer ends this, whenever it does.
+            std::future::pending::<io::Result<()>>().await
+        };
+        let answering = async {
+            let mut answers = Input::new(answers);
+            loop {
+                let read = answers.until(|bytes| http::answer(bytes, forward.is_head)).await?;
+                let Some(Ok(answer)) = read else {
+                    let why = format!("{} sent no answer of HTTP/1", forward.host);
+                    return back.write_all(&http::refusal("502 Bad Gateway", &why)).await;
+                };
+                back.write_all(&answer.head).await?;
+                if !answer.interim {
+                    return answers.copy_body(answer.body, &mut back, &self.budget).await;
+                }
+            }
+        };
+        let sent = tokio::select! {
+            biased;
+            answered = answering => answered,
+            failed = sending => failed,
+        };
+        back.shutdown().await?;
+        sent
+    }
+}
+
+async fn say(no_way: &NoWay, back: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    let status = match no_way {
+        NoWay::Denied(_) => "403 Forbidden",
+        NoWay::Unreachable(_) => "502 Bad Gateway",
+    };
+    back.write_all(&http::refusal(status, &no_way.to_string())).await
+}

@@ -1,0 +1,511 @@
+//! HTTP/1 heads: read strictly, judged, and written anew. Pure; RFC 9110 and 9112.
+//!
+//! A request goes on with headers of our own making where they say who is meant and where the body ends, so that no
+//! two readers on its way can differ about either. One request a connection.
+
+use std::fmt::Write as _;
+
+use crate::host::{Host, HostError};
+
+/// The longest head, in bytes.
+pub const LONGEST_HEAD: usize = 32 * 1024;
+/// Up to here a head is looked at with every byte that comes; beyond, only when its end is there: a client that sends byte by
+/// byte must not cost more than it spends.
+const SMALL_HEAD: usize = 1024;
+const MOST_HEADERS: usize = 128;
+/// The port of `http:`.
+const HTTP: u16 = 80;
+
+/// Why a request goes no further.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Bad {
+    /// No HTTP/1, or a head that is too long.
+    #[error("it is no HTTP/1 request, or its head is longer than 32 KiB")]
+    Malformed,
+    /// The target is neither `http://HOST/…` nor, for CONNECT, `HOST:PORT`.
+    #[error("a proxy is asked for http://HOST/… or by CONNECT HOST:PORT")]
+    Target,
+    /// A host that is none.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// No `Host`, two of them, or another than the target's.
+    #[error("its Host is not the host that it is sent to")]
+    OtherHost,
+    /// Two readers could differ about where the body ends.
+    #[error("where its body ends is said twice, or in a way that is not known")]
+    Length,
+}
+
+/// Where a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// After as many bytes.
+    Length(u64),
+    /// In chunks, of which the last is empty.
+    Chunked,
+    /// With the connection; of answers only.
+    Close,
+}
+
+/// What a client asks of a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A connection to this host.
+    Connect(Host, u16),
+    /// A request to be sent on.
+    Forward(Forward),
+}
+
+/// A request to be sent on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// To whom.
+    pub host: Host,
+    /// At which port.
+    pub port: u16,
+    /// The new head.
+    pub head: Vec<u8>,
+    /// Where the body behind it ends.
+    pub body: Body,
+    /// The answer has no body, whatever it says.
+    pub is_head: bool,
+}
+
+/// An answer's head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The new head.
+    pub head: Vec<u8>,
+    /// Another answer follows (1xx).
+    pub interim: bool,
+    /// Where its body ends.
+    pub body: Body,
+}
+
+/// Headers that belong to one connection, or that are written anew.
+const NOT_SENT_ON: [&str; 14] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-authentication-info",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+    "content-length",
+    "host",
+    "alt-svc",
+];
+
+/// Reads a request to a proxy, or, when `tunnel` is where its connection goes, one to a server: its meaning and the
+/// length of its head, or `None` when more bytes are needed.
+///
+/// # Errors
+/// [`Bad`].
+pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Asked, usize)>, Bad> {
+    if is_unfinished(bytes) {
+        return Ok(None);
+    }
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    let used = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(used)) if used <= LONGEST_HEAD => used,
+        Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+        _ => return Err(Bad::Malformed),
+    };
+    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
+        return Err(Bad::Malformed);
+    };
+    if method == "CONNECT" {
+        // Its body would be the first bytes of the tunnel; its Host says nothing that counts.
+        if tunnel.is_some() {
+            return Err(Bad::Target);
+        }
+        let (host, port) = Host::parse_with_port(target.as_bytes())?;
+        return Ok(Some((Asked::Connect(host, port.ok_or(Bad::Target)?), used)));
+    }
+    let (host, port, path) = match tunnel {
+        Some((host, port)) if target.starts_with('/') || target == "*" => {
+            (host.clone(), port, target.to_owned())
+        }
+        Some(_) => return Err(Bad::Target),
+        None => absolute(target)?,
+    };
+    let body = request_body(request.headers, version)?;
+    let mut hosts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("host"));
+    match (hosts.next(), hosts.next()) {
+        (Some(header), None) => {
+            let (named, at) = Host::parse_with_port(header.value.trim_ascii())?;
+            if named != host || at.unwrap_or(HTTP) != port && !(tunnel.is_some() && at.is_none()) {
+                return Err(Bad::OtherHost);
+            }
+        }
+        (None, None) if version == 0 => {}
+        _ => return Err(Bad::OtherHost),
+    }
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}");
+    if port != HTTP {
+        let _ = write!(head, ":{port}");
+    }
+    head.push_str("\r\nConnection: close\r\n");
+    match body {
+        Body::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
+        Body::Length(length) if length > 0 || has(request.headers, "content-length") => {
+            let _ = write!(head, "Content-Length: {length}\r\n");
+        }
+        _ => {}
+    }
+    let head = with_rest(head, request.headers, &NOT_SENT_ON);
+    let is_head = method == "HEAD";
+    Ok(Some((Asked::Forward(Forward { host, port, head, body, is_head }), used)))
+}
+
+/// Whether a long head has no end yet and may still get one.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    let blank = |at: usize| matches!(bytes.get(at + 1..), Some([b'\n', ..] | [b'\r', b'\n', ..]));
+    (SMALL_HEAD..LONGEST_HEAD).contains(&bytes.len())
+        && !bytes.iter().enumerate().any(|(at, byte)| *byte == b'\n' && blank(at))
+}
+
+/// Takes `http://HOST[:PORT]/PATH` apart.
+fn absolute(target: &str) -> Result<(Host, u16, String), Bad> {
+    const SCHEME: &str = "http://";
+    let scheme = target.get(..SCHEME.len()).filter(|s| s.eq_ignore_ascii_case(SCHEME));
+    let rest = scheme.and_then(|s| target.get(s.len()..)).ok_or(Bad::Target)?;
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if path.starts_with(['#', '\\']) {
+        return Err(Bad::Target);
+    }
+    let (host, port) = Host::parse_with_port(authority.as_bytes())?;
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Ok((host, port.unwrap_or(HTTP), format!("{slash}{path}")))
+}
+
+fn has(headers: &[httparse::Header<'_>], name: &str) -> bool {
+    headers.iter().any(|h| h.name.eq_ignore_ascii_case(name))
+}
+
+fn values<'a>(headers: &'a [httparse::Header<'_>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    headers.iter().filter(move |h| h.name.eq_ignore_ascii_case(name)).map(|h| h.value.trim_ascii())
+}
+
+fn request_body(headers: &[httparse::Header<'_>], version: u8) -> Result<Body, Bad> {
+    match (said_length(headers)?, is_chunked(headers)?) {
+        (None, false) => Ok(Body::Length(0)),
+        (Some(length), false) => Ok(Body::Length(length)),
+        (None, true) if version == 1 => Ok(Body::Chunked),
+        _ => Err(Bad::Length),
+    }
+}
+
+/// The one `Content-Length`.
+fn said_length(headers: &[httparse::Header<'_>]) -> Result<Option<u64>, Bad> {
+    let mut lengths = values(headers, "content-length");
+    match (lengths.next(), lengths.next()) {
+        (None, _) => Ok(None),
+        (Some(text), None) if !text.is_empty() && text.iter().all(u8::is_ascii_digit) => {
+            let length = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+            length.map(Some).ok_or(Bad::Length)
+        }
+        _ => Err(Bad::Length),
+    }
+}
+
+fn is_chunked(headers: &[httparse::Header<'_>]) -> Result<bool, Bad> {
+    let mut codings = values(headers, "transfer-encoding");
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(false),
+        (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(true),
+        _ => Err(Bad::Length),
+    }
+}
+
+/// The head with the headers that are sent on, and its end.
+fn with_rest(head: String, headers: &[httparse::Header<'_>], left_out: &[&str]) -> Vec<u8> {
+    let mut bytes = head.into_bytes();
+    let named: Vec<&[u8]> =
+        values(headers, "connection").flat_map(|v| v.split(|b| *b == b',')).map(<[u8]>::trim_ascii).collect();
+    for header in headers {
+        let own = left_out.iter().any(|name| header.name.eq_ignore_ascii_case(name));
+        if !own && !named.iter().any(|name| header.name.as_bytes().eq_ignore_ascii_case(name)) {
+            for part in [header.name.as_bytes(), b": ", header.value, b"\r\n"] {
+                bytes.extend_from_slice(part);
+            }
+        }
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// Reads an answer's head: its meaning and length, or `None` when more bytes are needed.
+///
+/// # Errors
+/// [`Bad`].
+pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Bad> {
+    if is_unfinished(bytes) {
+        return Ok(None);
+    }
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let used = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(used)) if used <= LONGEST_HEAD => used,
+        Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+        _ => return Err(Bad::Malformed),
+    };
+    let code = response.code.ok_or(Bad::Malformed)?;
+    // Nothing was upgraded: the header that asks for it is not sent on.
+    if code == 101 {
+        return Err(Bad::Malformed);
+    }
+    let interim = code < 200;
+    let body = match (said_length(response.headers)?, is_chunked(response.headers)?) {
+        _ if interim || to_head || matches!(code, 204 | 304) => Body::Length(0),
+        (Some(length), false) => Body::Length(length),
+        (None, true) => Body::Chunked,
+        (None, false) => Body::Close,
+        (Some(_), true) => return Err(Bad::Length),
+    };
+    let mut head = format!("HTTP/1.1 {code} {}\r\n", response.reason.unwrap_or_default());
+    if !interim {
+        head.push_str("Connection: close\r\n");
+    }
+    // What it says of its length is true of an answer without a body too.
+    let left_out: Vec<&str> = NOT_SENT_ON
+        .into_iter()
+        .filter(|name| !matches!(*name, "content-length" | "transfer-encoding" | "trailer"))
+        .collect();
+    let head = with_rest(head, response.headers, &left_out);
+    Ok(Some((Answer { head, interim, body }, used)))
+}
+
+/// The answer to a client whose request goes no further.
+#[must_use]
+pub fn refusal(status: &str, why: &str) -> Vec<u8> {
+    let text = format!("hotcell: {why}\n");
+    format!(
+        "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: text/plain\r\nX-Content-Type-Options: nosniff\r\n\
+         Content-Length: {}\r\n\r\n{text}",
+        text.len()
+    )
+    .into_bytes()
+}
+
+/// The answer to CONNECT when the connection stands.
+pub const CONNECTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
+
+/// A first line of a request is not longer.
+const LONGEST_FIRST_LINE: usize = 8 * 1024;
+
+/// Whether the first bytes of a tunnel begin a line as a request of HTTP has it; `None` when that cannot be told yet.
+#[must_use]
+pub fn looks_like_a_request(bytes: &[u8]) -> Option<bool> {
+    // Empty lines in front are skipped by servers.
+    let start = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(bytes.len());
+    let line = &bytes[start..];
+    let end = line.iter().position(|b| *b == b'\n');
+    let line = &line[..end.unwrap_or(line.len())];
+    if line.iter().any(|b| !matches!(b, b'\t' | b'\r' | 0x20..=0x7e | 0x80..))
+        || bytes.len() > LONGEST_FIRST_LINE
+    {
+        return Some(false);
+    }
+    end.map(|_| line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn forwarded(text: &str) -> Result<(String, String, Body), Bad> {
+        match request(text.as_bytes(), None)? {
+            Some((Asked::Forward(f), used)) => {
+                assert_eq!(used, text.find("\r\n\r\n").unwrap() + 4);
+                Ok((format!("{}:{}", f.host, f.port), String::from_utf8(f.head).unwrap(), f.body))
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_is_written_anew() {
+        let (to, head, body) = forwarded(
+            "POST http://A.com:8080/p?q HTTP/1.1\r\nhost: a.com:8080\r\nProxy-Authorization: secret\r\n\
+             Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nUpgrade: h2c\r\nContent-Length: 5\r\nX-Kept: yes\r\n\r\n",
+        )
+        .unwrap();
+        assert_eq!((to.as_str(), body), ("a.com:8080", Body::Length(5)));
+        assert_eq!(
+            head,
+            "POST /p?q HTTP/1.1\r\nHost: a.com:8080\r\nConnection: close\r\nContent-Length: 5\r\nX-Kept: yes\r\n\r\n"
+        );
+        let (to, head, _) = forwarded("GET http://a.com?q HTTP/1.0\r\n\r\n").unwrap();
+        assert_eq!(
+            (to.as_str(), head.as_str()),
+            ("a.com:80", "GET /?q HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\n\r\n")
+        );
+    }
+
+    #[test]
+    fn what_two_readers_could_understand_differently_is_refused() {
+        let host = "Host: a.com\r\n";
+        for (text, want) in [
+            (format!("GET / HTTP/1.1\r\n{host}\r\n"), Bad::Target),
+            (format!("GET https://a.com/ HTTP/1.1\r\n{host}\r\n"), Bad::Target),
+            (format!("GET http:/a.com/ HTTP/1.1\r\n{host}\r\n"), Bad::Target),
+            (format!("GET http://a.com\\@b.com/ HTTP/1.1\r\n{host}\r\n"), Bad::Target),
+            ("GET http://a.com/ HTTP/1.1\r\n\r\n".into(), Bad::OtherHost),
+            (format!("GET http://a.com/ HTTP/1.1\r\n{host}{host}\r\n"), Bad::OtherHost),
+            ("GET http://a.com/ HTTP/1.1\r\nHost: b.com\r\n\r\n".into(), Bad::OtherHost),
+            ("GET http://a.com/ HTTP/1.1\r\nHost: a.com:81\r\n\r\n".into(), Bad::OtherHost),
+            (
+                format!(
+                    "POST http://a.com/ HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 1\r\n\r\n"
+                ),
+                Bad::Length,
+            ),
+            (format!("POST http://a.com/ HTTP/1.1\r\n{host}Content-Length: +1\r\n\r\n"), Bad::Length),
+            (format!("POST http://a.com/ HTTP/1.1\r\n{host}Content-Length: 1,1\r\n\r\n"), Bad::Length),
+            (
+                format!(
+                    "POST http://a.com/ HTTP/1.1\r\n{host}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                ),
+                Bad::Length,
+            ),
+            (
+                format!("POST http://a.com/ HTTP/1.1\r\n{host}Transfer-Encoding: gzip, chunked\r\n\r\n"),
+                Bad::Length,
+            ),
+            (
+                format!("POST http://a.com/ HTTP/1.1\r\n{host}Transfer-Encoding: xchunked\r\n\r\n"),
+                Bad::Length,
+            ),
+            ("POST http://a.com/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".into(), Bad::Length),
+            (
+                format!("POST http://a.com/ HTTP/1.1\r\n{host}Transfer-Encoding : chunked\r\n\r\n"),
+                Bad::Malformed,
+            ),
+            (format!("GET http://a.com/ HTTP/1.1\r\n{host} folded\r\n\r\n"), Bad::Malformed),
+            ("PRI * HTTP/2.0\r\n\r\n".into(), Bad::Malformed),
+        ] {
+            assert_eq!(forwarded(&text).unwrap_err(), want, "{text}");
+        }
+        for target in
+            ["http://user@a.com/", "http://a%2ecom/", "http://0x7f.1/", "http:///", "http://a.com:/"]
+        {
+            let error = forwarded(&format!("GET {target} HTTP/1.1\r\n{host}\r\n")).unwrap_err();
+            assert!(matches!(error, Bad::Host(_)), "{target}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn connections_and_requests_within_them() {
+        let connect = |text: &str| request(text.as_bytes(), None);
+        let Ok(Some((Asked::Connect(host, 443), _))) =
+            connect("CONNECT A.com:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+        else {
+            panic!()
+        };
+        assert_eq!(host.to_string(), "a.com");
+        assert_eq!(connect("CONNECT a.com HTTP/1.1\r\n\r\n"), Err(Bad::Target));
+        assert!(matches!(connect("CONNECT u@a.com:443 HTTP/1.1\r\n\r\n"), Err(Bad::Host(_))));
+        for (text, good) in [
+            ("GET / HTTP/1.1\r\nHost: a.com\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nHost: a.com:8080\r\n\r\n", true),
+            ("OPTIONS * HTTP/1.1\r\nHost: a.com\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nHost: b.com\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: a.com:80\r\n\r\n", false),
+            ("GET http://b.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n", false),
+            ("CONNECT b.com:443 HTTP/1.1\r\n\r\n", false),
+        ] {
+            assert_eq!(request(text.as_bytes(), Some((&host, 8080))).is_ok(), good, "{text}");
+        }
+    }
+
+    #[test]
+    fn answers_are_written_anew() {
+        let read = |text: &str, to_head| answer(text.as_bytes(), to_head).map(|a| a.unwrap().0);
+        let got = read(
+            "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\nSet-Cookie: a\r\n\r\n",
+            false,
+        )
+        .unwrap();
+        assert_eq!(got.body, Body::Length(3));
+        assert_eq!(
+            got.head,
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\nSet-Cookie: a\r\n\r\n"
+        );
+        for (text, to_head, body) in [
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", false, Some(Body::Chunked)),
+            ("HTTP/1.0 200\r\n\r\n", false, Some(Body::Close)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", true, Some(Body::Length(0))),
+            ("HTTP/1.1 304 x\r\nContent-Length: 9\r\n\r\n", false, Some(Body::Length(0))),
+            ("HTTP/1.1 100 Continue\r\n\r\n", false, Some(Body::Length(0))),
+            ("HTTP/1.1 101 x\r\n\r\n", false, None),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", false, None),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", false, None),
+        ] {
+            assert_eq!(read(text, to_head).ok().map(|a| a.body), body, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_heads() {
+        let head = |length: usize| {
+            let start = "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nX: ";
+            format!("{start}{}\r\n\r\n", "x".repeat(length - start.len() - 4))
+        };
+        for length in [SMALL_HEAD, LONGEST_HEAD - 1, LONGEST_HEAD] {
+            let head = head(length);
+            assert_eq!(request(&head.as_bytes()[..length - 1], None), Ok(None), "{length}");
+            assert!(matches!(request(head.as_bytes(), None), Ok(Some(_))), "{length}");
+        }
+        assert_eq!(request(head(LONGEST_HEAD + 1).as_bytes(), None), Err(Bad::Malformed));
+        assert_eq!(request(&head(LONGEST_HEAD + 9).as_bytes()[..LONGEST_HEAD], None), Err(Bad::Malformed));
+    }
+
+    #[test]
+    fn first_lines_of_tunnels() {
+        for (bytes, want) in [
+            (&b"GET / HTTP/1.1\r\n"[..], Some(true)),
+            (b"\r\n\r\nfoo / http/1.1\n", Some(true)),
+            (b"PRI * HTTP/2.0\r\n", Some(true)),
+            (b"GET / HT", None),
+            (b"", None),
+            (b"SSH-2.0-OpenSSH_9\r\n", Some(false)),
+            (b"EHLO me\r\n", Some(false)),
+            (b"\0\0\0\x08\x04\xd2\x16\x2f", Some(false)),
+            (b"*1\r\n$4\r\nPING\r\n", Some(false)),
+        ] {
+            assert_eq!(looks_like_a_request(bytes), want, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = request(&bytes, None);
+            let _ = answer(&bytes, false);
+            let _ = looks_like_a_request(&bytes);
+            let _ = request(&[b"GET http://a.com/ HTTP/1.1\r\nHost: ", &bytes[..]].concat(), None);
+        }
+
+        #[test]
+        fn what_is_sent_on_is_read_as_one_request_to_the_same_host(
+            value in "[ -~]{0,20}", name in "[A-Za-z-]{1,16}", path in "/[!-~]{0,20}",
+        ) {
+            let text = format!("GET http://a.com{path} HTTP/1.1\r\nHost: a.com\r\n{name}: {value}\r\n\r\n");
+            if let Ok(Some((Asked::Forward(forward), _))) = request(text.as_bytes(), None) {
+                let host = Host::Name("a.com".to_owned());
+                let again = request(&forward.head, Some((&host, 80)));
+                let Ok(Some((Asked::Forward(again), used))) = again else { panic!("{again:?}") };
+                prop_assert_eq!(used, forward.head.len());
+                prop_assert_eq!((again.host, again.body), (forward.host, forward.body));
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What was denied, counted. Pure.
+
+use std::fmt;
+
+/// What a program tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A connection, by CONNECT or SOCKS.
+    Connect,
+    /// A request of HTTP.
+    Http,
+    /// The address of a name.
+    Dns,
+    /// TLS with another server than the connection's.
+    Tls,
+}
+
+impl Operation {
+    /// Its word in an outcome.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Http => "http",
+            Self::Dns => "dns",
+            Self::Tls => "tls",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One thing that was denied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// What was tried.
+    pub operation: Operation,
+    /// `HOST:PORT`, for a name `HOST`; behind it, in brackets, why, unless no rule allows it.
+    pub target: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Rows of one operation; what comes after them is one row.
+const MOST: usize = 40;
+/// The longest target; a program chooses most of it.
+const LONGEST: usize = 400;
+
+/// The list so far.
+#[derive(Debug, Default)]
+pub struct Ledger(Vec<Denied>);
+
+impl Ledger {
+    /// Counts one.
+    pub fn add(&mut self, operation: Operation, mut target: String) {
+        let cut = (0..=LONGEST.min(target.len())).rev().find(|at| target.is_char_boundary(*at));
+        target.truncate(cut.unwrap_or(0));
+        let own = || self.0.iter().filter(|row| row.operation == operation);
+        if own().count() >= MOST && own().all(|row| row.target != target) {
+            "(others)".clone_into(&mut target);
+        }
+        match self.0.iter_mut().find(|row| row.operation == operation && row.target == target) {
+            Some(row) => row.count += 1,
+            None => self.0.push(Denied { operation, target, count: 1 }),
+        }
+    }
+
+    /// The rows in order of first appearance.
+    pub fn take(&mut self) -> Vec<Denied> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_and_bounded() {
+        let mut ledger = Ledger::default();
+        for n in 0..500 {
+            ledger.add(Operation::Dns, format!("x{n}.evil"));
+        }
+        ledger.add(Operation::Http, "a.com:80".to_owned());
+        ledger.add(Operation::Http, "a.com:80".to_owned());
+        ledger.add(Operation::Connect, "é".repeat(1000));
+        let rows = ledger.take();
+        assert_eq!(rows.len(), MOST + 3);
+        assert_eq!((rows[MOST].target.as_str(), rows[MOST].count), ("(others)", 460));
+        assert_eq!((rows[MOST + 1].target.as_str(), rows[MOST + 1].count), ("a.com:80", 2));
+        assert_eq!(rows[MOST + 2].target.len(), LONGEST);
+    }
+}

@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod address;
+mod connect;
+pub mod dns;
+mod forward;
+mod host;
+pub mod http;
+mod ledger;
+mod proxy;
+mod resolve;
+mod rule;
+pub mod socks5;
+mod stream;
+pub mod tls;
+mod tunnel;
+
+pub use host::{Host, HostError};
+pub use ledger::{Denied, Operation};
+pub use proxy::{Egress, Limits, Serving, Sockets};
+pub use resolve::{Lookup, Resolver, System};
+pub use rule::{AllowList, Place, Rule, RuleError};

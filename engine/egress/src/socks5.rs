@@ -1,0 +1,155 @@
+//! SOCKS 5 as far as it is spoken here: no authentication, CONNECT only. Pure; RFC 1928.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::host::{Host, HostError};
+
+/// The version that a greeting begins with.
+pub const VERSION: u8 = 5;
+/// The answer to a greeting: no authentication.
+pub const WELCOME: [u8; 2] = [VERSION, 0];
+/// The answer to a greeting that offers no method that is spoken here.
+pub const NO_METHOD: [u8; 2] = [VERSION, 0xff];
+
+/// What is wrong with a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// No SOCKS 5.
+    #[error("it is no SOCKS 5")]
+    Malformed,
+    /// Only authenticated methods are offered.
+    #[error("it offers no way without a password")]
+    Method,
+    /// BIND or UDP.
+    #[error("only CONNECT is possible")]
+    Command,
+    /// The host is none.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// Port 0.
+    #[error("there is no port 0")]
+    Port,
+}
+
+/// Reads a greeting: its length, or `None` when more bytes are needed.
+///
+/// # Errors
+/// [`Wrong`].
+pub fn greeting(bytes: &[u8]) -> Result<Option<usize>, Wrong> {
+    let Some((&[version, count], rest)) = bytes.split_first_chunk() else { return Ok(None) };
+    if version != VERSION || count == 0 {
+        return Err(Wrong::Malformed);
+    }
+    let Some(methods) = rest.get(..usize::from(count)) else { return Ok(None) };
+    if methods.contains(&0) { Ok(Some(2 + methods.len())) } else { Err(Wrong::Method) }
+}
+
+/// Reads a request: host, port and its length, or `None` when more bytes are needed.
+///
+/// # Errors
+/// [`Wrong`].
+pub fn request(bytes: &[u8]) -> Result<Option<(Host, u16, usize)>, Wrong> {
+    const CONNECT: u8 = 1;
+    let Some((&[version, command, reserved, kind], rest)) = bytes.split_first_chunk() else {
+        return Ok(None);
+    };
+    if version != VERSION || reserved != 0 {
+        return Err(Wrong::Malformed);
+    }
+    if command != CONNECT {
+        return Err(Wrong::Command);
+    }
+    let (skip, length) = match kind {
+        1 => (0, 4),
+        3 => match rest.first() {
+            Some(length) => (1, usize::from(*length)),
+            None => return Ok(None),
+        },
+        4 => (0, 16),
+        _ => return Err(Wrong::Malformed),
+    };
+    let Some(host) = rest.get(skip..skip + length) else { return Ok(None) };
+    let Some(port) = rest.get(skip + length..skip + length + 2) else { return Ok(None) };
+    let host = match kind {
+        1 => Host::Address(Ipv4Addr::from(<[u8; 4]>::try_from(host).map_err(|_| Wrong::Malformed)?).into()),
+        4 => Host::Address(Ipv6Addr::from(<[u8; 16]>::try_from(host).map_err(|_| Wrong::Malformed)?).into()),
+        // Some clients send an address as a name; brackets are not part of the protocol.
+        _ if host.contains(&b':') => Host::parse(&[b"[", host, b"]"].concat())?,
+        _ => Host::parse(host)?,
+    };
+    match u16::from_be_bytes([port[0], port[1]]) {
+        0 => Err(Wrong::Port),
+        port => Ok(Some((host, port, 4 + skip + length + 2))),
+    }
+}
+
+/// Answers to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are the protocol's
+pub enum Reply {
+    Connected = 0,
+    NotAllowed = 2,
+    HostUnreachable = 4,
+    CommandNotSupported = 7,
+    AddressNotSupported = 8,
+}
+
+impl Reply {
+    /// Its bytes. The address that a reply carries is of no use to a client: all zero.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 10] {
+        [VERSION, self as u8, 0, 1, 0, 0, 0, 0, 0, 0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name(host: &[u8], port: u16) -> Vec<u8> {
+        [&[5, 1, 0, 3, u8::try_from(host.len()).unwrap()][..], host, &port.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn greetings_and_requests() {
+        assert_eq!(greeting(&[5, 2, 2, 0]), Ok(Some(4)));
+        assert_eq!(greeting(&[5, 2, 2]), Ok(None));
+        assert_eq!(greeting(&[5, 1, 2]), Err(Wrong::Method));
+        assert_eq!(greeting(&[4, 1, 0]), Err(Wrong::Malformed));
+        assert_eq!(greeting(&[5, 0]), Err(Wrong::Malformed));
+        for (bytes, want) in [
+            (name(b"A.com", 443), Ok(Some(("a.com", 443)))),
+            (name(b"1.2.3.4", 80), Ok(Some(("1.2.3.4", 80)))),
+            (name(b"::1", 80), Ok(Some(("[::1]", 80)))),
+            (name(b"a.com\0.evil", 80), Err(())),
+            (name(b"", 80), Err(())),
+            (name(b"a.com", 0), Err(())),
+            (vec![5, 1, 0, 1, 127, 0, 0, 1, 0, 80], Ok(Some(("127.0.0.1", 80)))),
+            (vec![5, 2, 0, 1, 127, 0, 0, 1, 0, 80], Err(())),
+            (vec![5, 3, 0, 1, 0, 0, 0, 0, 0, 0], Err(())),
+            (vec![5, 1, 0, 9], Err(())),
+            (vec![5, 1, 0, 1, 127, 0], Ok(None)),
+        ] {
+            let got = request(&bytes).map(|r| {
+                r.map(|(host, port, used)| {
+                    assert_eq!(used, bytes.len());
+                    (host.to_string(), port)
+                })
+            });
+            assert_eq!(got.map_err(drop), want.map(|w| w.map(|(h, p)| (h.to_owned(), p))), "{bytes:?}");
+        }
+        let whole = name(b"a.com", 443);
+        assert!((0..whole.len()).all(|cut| request(&whole[..cut]) == Ok(None)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = greeting(&bytes);
+            let _ = request(&bytes);
+            let _ = request(&[&[5, 1, 0, 3], &bytes[..]].concat());
+        }
+    }
+}

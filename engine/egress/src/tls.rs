@@ -1,0 +1,176 @@
+//! The first message of a TLS client, as far as it says whom it wants. Pure; RFC 8446, 6066 and 9849.
+
+/// Why the bytes are no first message of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// What a client says in its first message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// The server's name (SNI), as it was sent.
+    pub name: Option<Vec<u8>>,
+    /// It carries a second, encrypted first message (ECH), which may want somebody else.
+    pub encrypted: bool,
+}
+
+/// The first byte of a record with a handshake message.
+pub const HANDSHAKE: u8 = 22;
+/// A first message longer than this is none.
+const LONGEST: usize = 16 * 1024;
+const CLIENT_HELLO: u8 = 1;
+const SERVER_NAME: u16 = 0;
+const ENCRYPTED_HELLO: u16 = 0xfe0d;
+
+/// Reads a first message, which may be spread over several records; `None` when more bytes are needed.
+///
+/// # Errors
+/// [`Malformed`] for what is no first message.
+pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
+    if records.len() > 4 * LONGEST {
+        return Err(Malformed);
+    }
+    let mut message = Vec::new();
+    loop {
+        let needed = match message.get(..4) {
+            Some([CLIENT_HELLO, a, b, c]) => {
+                4 + usize::from(*a) * 65536 + usize::from(*b) * 256 + usize::from(*c)
+            }
+            Some(_) => return Err(Malformed),
+            None => 4,
+        };
+        if needed > LONGEST {
+            return Err(Malformed);
+        }
+        if message.len() >= needed && needed > 4 {
+            return read(&message[4..needed]).map(Some);
+        }
+        let Some((head, rest)) = records.split_at_checked(5) else {
+            let good = records.first().is_none_or(|kind| *kind == HANDSHAKE);
+            return if good { Ok(None) } else { Err(Malformed) };
+        };
+        let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
+        // An empty record says nothing, and any number of them could be sent.
+        if head[0] != HANDSHAKE || head[1] != 3 || length == 0 {
+            return Err(Malformed);
+        }
+        let Some((body, rest)) = rest.split_at_checked(length) else { return Ok(None) };
+        message.extend_from_slice(body);
+        records = rest;
+    }
+}
+
+/// Bytes behind their length.
+fn vector<'a>(from: &mut &'a [u8], length_bytes: usize) -> Result<&'a [u8], Malformed> {
+    let (length, rest) = from.split_at_checked(length_bytes).ok_or(Malformed)?;
+    let length = length.iter().fold(0, |n, b| n * 256 + usize::from(*b));
+    let (vector, rest) = rest.split_at_checked(length).ok_or(Malformed)?;
+    *from = rest;
+    Ok(vector)
+}
+
+fn number(from: &mut &[u8]) -> Result<u16, Malformed> {
+    let (number, rest) = from.split_first_chunk::<2>().ok_or(Malformed)?;
+    *from = rest;
+    Ok(u16::from_be_bytes(*number))
+}
+
+fn read(mut body: &[u8]) -> Result<Hello, Malformed> {
+    const VERSION_AND_RANDOM: usize = 34;
+    body = body.get(VERSION_AND_RANDOM..).ok_or(Malformed)?;
+    vector(&mut body, 1)?; // session
+    vector(&mut body, 2)?; // cipher suites
+    vector(&mut body, 1)?; // compressions
+    let mut hello = Hello::default();
+    if body.is_empty() {
+        return Ok(hello);
+    }
+    let mut extensions = vector(&mut body, 2)?;
+    while !extensions.is_empty() {
+        let kind = number(&mut extensions)?;
+        let mut data = vector(&mut extensions, 2)?;
+        match kind {
+            SERVER_NAME => {
+                let mut names = vector(&mut data, 2)?;
+                let (kind, rest) = names.split_first().ok_or(Malformed)?;
+                names = rest;
+                let name = vector(&mut names, 2)?;
+                // One name, of the one kind that there is, said once: whoever reads differently reads somebody else.
+                if *kind != 0 || !names.is_empty() || !data.is_empty() || hello.name.is_some() {
+                    return Err(Malformed);
+                }
+                hello.name = Some(name.to_vec());
+            }
+            ENCRYPTED_HELLO => hello.encrypted = true,
+            _ => {}
+        }
+    }
+    if body.is_empty() { Ok(hello) } else { Err(Malformed) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn with_length(bytes: usize, data: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+        [&length[4 - bytes..], data].concat()
+    }
+
+    pub(crate) fn client_hello(names: &[&[u8]], more: &[u8]) -> Vec<u8> {
+        let mut extensions = Vec::new();
+        for name in names {
+            let entry = [&[0][..], &with_length(2, name)].concat();
+            extensions.extend([&[0, 0][..], &with_length(2, &with_length(2, &entry))].concat());
+        }
+        extensions.extend(more);
+        let mut body = vec![3, 3];
+        body.extend([7; 32]);
+        body.extend([0]);
+        body.extend(with_length(2, &[0x13, 1]));
+        body.extend(with_length(1, &[0]));
+        body.extend(with_length(2, &extensions));
+        let message = [&[1][..], &with_length(3, &body)].concat();
+        [&[22, 3, 1][..], &with_length(2, &message)].concat()
+    }
+
+    #[test]
+    fn whom_a_client_wants() {
+        let plain = client_hello(&[b"a.com"], &[0, 16, 0, 0]);
+        assert_eq!(
+            hello(&plain).unwrap().unwrap(),
+            Hello { name: Some(b"a.com".to_vec()), encrypted: false }
+        );
+        assert_eq!(hello(&client_hello(&[], &[])), Ok(Some(Hello::default())));
+        let hidden = client_hello(&[b"a.com"], &[0xfe, 0x0d, 0, 1, 0]);
+        assert!(hello(&hidden).unwrap().unwrap().encrypted);
+        assert_eq!(hello(&client_hello(&[b"a.com", b"b.com"], &[])), Err(Malformed));
+        assert_eq!(hello(b"\x16\x03\x01\x00\x00"), Err(Malformed));
+        assert_eq!(hello(b"GET / HTTP/1.1\r\n"), Err(Malformed));
+    }
+
+    #[test]
+    fn every_cut_asks_for_more_and_pieces_are_put_together() {
+        let whole = client_hello(&[b"a.com"], &[]);
+        for cut in 0..whole.len() {
+            assert_eq!(hello(&whole[..cut]), Ok(None), "{cut}");
+        }
+        for cut in 1..whole.len() - 6 {
+            let (first, second) = whole[5..].split_at(cut);
+            let record = |part: &[u8]| [&[22, 3, 1][..], &with_length(2, part)].concat();
+            let pieces = [record(first), record(second)].concat();
+            assert_eq!(hello(&pieces).unwrap().unwrap().name.as_deref(), Some(&b"a.com"[..]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), at in 0usize..90, to in any::<u8>()) {
+            let _ = hello(&bytes);
+            bytes = client_hello(&[b"a.com"], &[0xfe, 0x0d, 0, 1, 0]);
+            let at = at % bytes.len();
+            bytes[at] = to;
+            let _ = hello(&bytes);
+        }
+    }
+}

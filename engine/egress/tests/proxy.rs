@@ -1,0 +1,443 @@
+//! The proxy on real sockets, against real servers on an address of this host that is not its loopback.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hotcell_egress::{Denied, Egress, Limits, Lookup, Resolver, Serving, Sockets};
+use tokio::runtime::Runtime;
+
+/// An address of this host that is not its loopback.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(203, 0, 113, 1), 9)).ok()?; // sends nothing
+    socket.local_addr().ok().map(|a| a.ip()).filter(|ip| !ip.is_loopback())
+}
+
+macro_rules! own_address_or_skip {
+    () => {
+        match own_address() {
+            Some(address) => address,
+            None => {
+                println!("skipped: no address besides the loopback");
+                return;
+            }
+        }
+    };
+}
+
+/// Names with answers that change from question to question; the last one stays.
+#[derive(Clone, Debug, Default)]
+struct Names(Arc<Mutex<HashMap<String, Vec<Vec<IpAddr>>>>>);
+
+impl Names {
+    fn with(self, name: &str, answers: &[&[&str]]) -> Self {
+        let answers = answers.iter().map(|a| a.iter().map(|a| a.parse().unwrap()).collect()).collect();
+        self.0.lock().unwrap().insert(name.to_owned(), answers);
+        self
+    }
+}
+
+impl Resolver for Names {
+    fn resolve<'a>(&'a self, name: &'a str) -> Lookup<'a> {
+        Box::pin(async move {
+            let mut names = self.0.lock().unwrap();
+            let answers = names.get_mut(name).ok_or(io::ErrorKind::NotFound)?;
+            Ok(if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() })
+        })
+    }
+}
+
+/// A proxy that runs beside the test.
+struct Proxy {
+    runtime: Runtime,
+    serving: Serving,
+    at: SocketAddr,
+    names: SocketAddr,
+}
+
+impl Proxy {
+    fn start(rules: &str, names: Names) -> Self {
+        Self::with(rules, names, Limits::default())
+    }
+
+    fn with(rules: &str, names: Names, limits: Limits) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        // The same port for both kinds of questions: another test may have taken one of them meanwhile.
+        let (proxy, by_stream, udp) = std::iter::repeat_with(|| {
+            let stream = TcpListener::bind("127.0.0.1:0").unwrap();
+            let udp = UdpSocket::bind(stream.local_addr().unwrap()).ok()?;
+            Some((TcpListener::bind("127.0.0.1:0").unwrap(), stream, udp))
+        })
+        .flatten()
+        .next()
+        .unwrap();
+        let (at, dns) = (proxy.local_addr().unwrap(), udp.local_addr().unwrap());
+        let _inside = runtime.enter();
+        let egress = Egress::new(rules.parse().unwrap()).resolver(names).limits(limits);
+        let serving = egress.serve(Sockets { proxy, names: udp, names_by_stream: by_stream }).unwrap();
+        drop(_inside);
+        Self { runtime, serving, at, names: dns }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.at).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// Sends these bytes; all that comes back.
+    fn say(&self, bytes: impl AsRef<[u8]>) -> String {
+        let mut stream = self.connect();
+        stream.write_all(bytes.as_ref()).unwrap();
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        String::from_utf8_lossy(&all).into_owned()
+    }
+
+    fn curl(&self, arguments: &[&str]) -> Option<(i32, String)> {
+        let output = Command::new("curl")
+            .args(["--silent", "--show-error", "--max-time", "20", "--proxy-insecure"])
+            .args(arguments)
+            .env_clear()
+            .output()
+            .ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        Some((output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    fn end(self) -> Vec<Denied> {
+        let denied = self.serving.finish();
+        drop(self.runtime);
+        denied
+    }
+}
+
+fn rows(denied: &[Denied]) -> Vec<(&str, &str, u64)> {
+    denied.iter().map(|d| (d.operation.name(), d.target.as_str(), d.count)).collect()
+}
+
+/// A server that answers every connection with what `answer` makes of the request's head and body.
+fn server(at: IpAddr, answer: impl Fn(&str) -> String + Send + 'static) -> u16 {
+    let listener = TcpListener::bind((at, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            let mut all = Vec::new();
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                all.extend_from_slice(&buffer[..n]);
+                let text = String::from_utf8_lossy(&all);
+                if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                    let length = head.lines().find_map(|l| l.strip_prefix("Content-Length: "));
+                    let chunked = head.contains("chunked");
+                    let whole = match length {
+                        Some(length) => body.len() >= length.parse().unwrap(),
+                        None => !chunked || body.ends_with("0\r\n\r\n"),
+                    };
+                    if whole {
+                        break;
+                    }
+                }
+            }
+            let _ = stream.write_all(answer(&String::from_utf8_lossy(&all)).as_bytes());
+        }
+    });
+    port
+}
+
+/// A server that shows what it was sent.
+fn mirror(at: IpAddr) -> u16 {
+    server(at, |request| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nX-Server: mirror\r\n\r\n{request}", request.len())
+    })
+}
+
+#[test]
+fn requests_arrive_and_answers_come_back() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    let proxy = Proxy::start(&format!("api.test={own}:{port},{own}:{port}"), Names::default());
+    for host in ["api.test", "API.test.", &own.to_string()] {
+        let answer = proxy.say(format!(
+            "POST http://{host}:{port}/p HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 2\r\n\
+             Proxy-Authorization: Basic secret\r\n\r\nokGET /smuggled HTTP/1.1\r\n"
+        ));
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\nConnection: close\r\n"), "{answer}");
+        assert!(answer.contains("POST /p HTTP/1.1") && answer.ends_with("\r\n\r\nok"), "{answer}");
+        assert!(!answer.contains("secret") && !answer.contains("smuggled"), "{answer}");
+    }
+    let chunked = proxy.say(format!(
+        "POST http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\nTransfer-Encoding: chunked\r\n\r\n\
+         2;x=y\r\nok\r\n0\r\nX-Trailer: 1\r\n\r\nmore"
+    ));
+    assert!(chunked.ends_with("2\r\nok\r\n0\r\n\r\n"), "{chunked}");
+    assert_eq!(proxy.end(), []);
+}
+
+#[test]
+fn a_real_client_by_each_of_the_ways() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    let proxy = Proxy::start(&format!("api.test={own}:{port}"), Names::default());
+    let url = format!("http://api.test:{port}/p");
+    let (http, socks) = (format!("http://{}", proxy.at), format!("socks5h://{}", proxy.at));
+    for arguments in [
+        &["--proxy", &http, &url][..],
+        &["--proxy", &http, "--proxytunnel", &url],
+        &["--proxy", &socks, &url],
+        &["--proxy", &http, "--data", "body", &url, "--next", "--proxy", &http, &url],
+    ] {
+        let Some((code, text)) = proxy.curl(arguments) else {
+            println!("skipped: no curl");
+            return;
+        };
+        assert_eq!(code, 0, "{arguments:?}: {text}");
+        assert!(text.contains(&format!("Host: api.test:{port}")), "{text}");
+    }
+    for (arguments, word) in [
+        (&["--fail", "--proxy", &http, "http://other.test/"][..], "403"),
+        (&["--proxy", &http, "https://other.test/"], "403"),
+        (&["--proxy", &socks, "http://other.test/"], "(2)"),
+    ] {
+        let (code, text) = proxy.curl(arguments).unwrap();
+        assert!(code != 0 && text.contains(word), "{text}");
+    }
+    let denied = proxy.end();
+    assert_eq!(
+        rows(&denied),
+        [("http", "other.test:80", 1), ("connect", "other.test:443", 1), ("connect", "other.test:80", 1)]
+    );
+}
+
+#[test]
+fn a_name_is_checked_where_it_leads_and_connected_there() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    // The second answer would be taken by whoever asks twice.
+    let names = Names::default()
+        .with("rebound.test", &[&["192.0.2.1"], &[&own.to_string()]])
+        .with("metadata.test", &[&["169.254.169.254"]])
+        .with("local.test", &[&["127.0.0.1", "::1"]])
+        .with("mapped.test", &[&["::ffff:127.0.0.1", "64:ff9b::7f00:1"]])
+        .with("inner.test", &[&["10.1.2.3"]])
+        .with("own.test", &[&[&own.to_string()]]);
+    let hosts = ["rebound", "metadata", "local", "mapped", "inner", "own", "nowhere"];
+    let rules: Vec<String> = hosts.iter().map(|host| format!("{host}.test:{port}")).collect();
+    let proxy = Proxy::start(&rules.join(","), names);
+    let ask = |host: &str| {
+        proxy.say(format!("GET http://{host}.test:{port}/ HTTP/1.1\r\nHost: {host}.test:{port}\r\n\r\n"))
+    };
+    for (host, word) in [
+        ("rebound", "192.0.2.1, an address for documentation"),
+        ("metadata", "metadata service"),
+        ("local", "127.0.0.1, a loopback address"),
+        ("mapped", "::ffff:127.0.0.1, an IPv4 address in the spelling of IPv6"),
+        ("inner", "10.1.2.3, a private address"),
+        ("own", "address"),
+    ] {
+        let answer = ask(host);
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains(word), "{host}: {answer}");
+    }
+    assert!(ask("nowhere").starts_with("HTTP/1.1 502"), "{}", ask("nowhere"));
+    let denied = proxy.end();
+    assert_eq!(denied.len(), 6);
+    assert!(denied[0].target.starts_with(&format!("rebound.test:{port} (it is at 192.0.2.1")), "{denied:?}");
+}
+
+#[test]
+fn hosts_in_disguise_are_denied() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    let proxy = Proxy::start(&format!("api.test={own}:{port}"), Names::default());
+    for host in [
+        "api.test.evil",
+        "evilapi.test",
+        "x.api.test",
+        "user@api.test",
+        "api.test@evil.test",
+        "api%2etest",
+        "api.test%00.evil",
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "0.0.0.0",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "169.254.169.254",
+        &own.to_string(),
+    ] {
+        for bytes in [
+            format!("GET http://{host}:{port}/ HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"),
+            format!("CONNECT {host}:{port} HTTP/1.1\r\n\r\n"),
+        ] {
+            let answer = proxy.say(&bytes);
+            assert!(answer.starts_with("HTTP/1.1 40"), "{bytes}: {answer}");
+        }
+        let [high, low] = port.to_be_bytes();
+        let mut socks = vec![5, 1, 0, 5, 1, 0, 3, u8::try_from(host.len()).unwrap()];
+        socks.extend(host.as_bytes());
+        socks.extend([high, low]);
+        let answer = proxy.say(&socks);
+        assert_ne!(answer.as_bytes().get(3), Some(&0), "{host}: {answer:?}");
+    }
+    assert!(!proxy.end().is_empty());
+}
+
+#[test]
+fn a_tunnel_speaks_with_its_own_host_only() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    let proxy = Proxy::start(&format!("api.test={own}:{port}"), Names::default());
+    let through = |bytes: &[u8]| {
+        proxy.say([format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n").as_bytes(), bytes].concat())
+    };
+    let good =
+        through(format!("GET / HTTP/1.1\r\nHost: api.test:{port}\r\n\r\nGET /2 HTTP/1.1\r\n").as_bytes());
+    assert!(good.contains("GET / HTTP/1.1") && !good.contains("/2"), "{good}");
+    assert!(through(b"\x01raw").contains("raw"));
+    for bytes in [
+        &b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"[..],
+        b"\r\nfoo / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00",
+    ] {
+        let answer = through(bytes);
+        assert!(!answer.contains("mirror"), "{bytes:?}: {answer}");
+    }
+    let denied = proxy.end();
+    assert_eq!(denied.iter().map(|d| d.count).sum::<u64>(), 3, "{denied:?}");
+}
+
+#[test]
+fn a_redirect_is_a_new_request_without_what_was_sent() {
+    let own = own_address_or_skip!();
+    let target = mirror(own);
+    let port = server(own, move |_| {
+        format!("HTTP/1.1 302 Found\r\nLocation: http://other.test:{target}/\r\nContent-Length: 0\r\n\r\n")
+    });
+    let url = format!("http://api.test:{port}/");
+    for (rules, arrives) in [("", false), ("yes", true)] {
+        let more = if rules.is_empty() { String::new() } else { format!(",other.test={own}:{target}") };
+        let proxy = Proxy::start(&format!("api.test={own}:{port}{more}"), Names::default());
+        let via = format!("http://{}", proxy.at);
+        let arguments =
+            ["--location", "--user", "me:secret", "--proxy-user", "p:hidden", "--proxy", &via, &url];
+        let Some((_, text)) = proxy.curl(&arguments) else {
+            println!("skipped: no curl");
+            return;
+        };
+        assert_eq!(text.contains(&format!("Host: other.test:{target}")), arrives, "{text}");
+        assert!(!text.to_lowercase().contains("authorization"), "{text}");
+        assert_eq!(proxy.end().len(), usize::from(!arrives));
+    }
+}
+
+/// A question about a name.
+fn ask(proxy: &Proxy, name: &str, kind: u16, by_stream: bool) -> Vec<u8> {
+    let mut message = vec![1, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        message.push(u8::try_from(label.len()).unwrap());
+        message.extend(label.as_bytes());
+    }
+    message.push(0);
+    message.extend(kind.to_be_bytes());
+    message.extend([0, 1]);
+    let mut answer = vec![0; 2048];
+    if by_stream {
+        let mut stream = TcpStream::connect(proxy.names).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .write_all(&[&u16::try_from(message.len()).unwrap().to_be_bytes()[..], &message].concat())
+            .unwrap();
+        let mut length = [0; 2];
+        stream.read_exact(&mut length).unwrap();
+        answer.truncate(u16::from_be_bytes(length).into());
+        stream.read_exact(&mut answer).unwrap();
+        return answer;
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.send_to(&message, proxy.names).unwrap();
+    let length = socket.recv(&mut answer).unwrap();
+    answer.truncate(length);
+    answer
+}
+
+#[test]
+fn only_allowed_names_have_addresses() {
+    let names = Names::default()
+        .with("a.test", &[&["9.9.9.9", "10.0.0.1", "2620:fe::fe"]])
+        .with("x.b.test.org", &[&["9.9.9.9"]])
+        .with("local.test", &[&["127.0.0.1"]]);
+    let limits = Limits { names: 3, ..Limits::default() };
+    let proxy = Proxy::with("a.test:1,*.b.test.org:1,local.test:1,pin.test=10.9.9.9:1", names, limits);
+    let (a, aaaa, txt, any, https) = (1, 28, 16, 255, 65);
+    for by_stream in [false, true] {
+        for (name, kind, code, end) in [
+            ("a.test", a, 0, &[0, 4, 9, 9, 9, 9][..]),
+            ("A.TEST", aaaa, 0, &[0, 16, 0x26, 0x20, 0, 0xfe, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xfe]),
+            ("x.b.test.org", a, 0, &[0, 4, 9, 9, 9, 9]),
+            ("pin.test", a, 0, &[0, 4, 10, 9, 9, 9]),
+            ("pin.test", aaaa, 0, &[0, 1]),
+            ("a.test", https, 0, &[0, 1]),
+            ("a.test", txt, 5, &[0, 1]),
+            ("a.test", any, 5, &[0, 1]),
+            ("local.test", a, 3, &[0, 1]),
+            ("evil.test", a, 3, &[0, 1]),
+            ("evil.test", txt, 3, &[0, 1]),
+            ("b.test.org", a, 3, &[0, 1]),
+            // The fourth name that would be looked up.
+            ("y.b.test.org", a, 3, &[0, 1]),
+        ] {
+            let answer = ask(&proxy, name, kind, by_stream);
+            assert_eq!(answer[3] & 15, code, "{name} {kind}");
+            assert!(answer.ends_with(end), "{name} {kind}: {answer:?}");
+        }
+    }
+    let long = format!("{}.{}.b.test.org", "s".repeat(60), "t".repeat(60));
+    assert_eq!(ask(&proxy, &long, a, false)[3] & 15, 3);
+    let denied = proxy.end();
+    assert!(rows(&denied).contains(&("dns", "evil.test", 4)), "{denied:?}");
+}
+
+#[test]
+fn an_empty_list_allows_nothing_and_the_end_closes_everything() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    let proxy = Proxy::start("", Names::default());
+    assert!(proxy.say(format!("CONNECT {own}:{port} HTTP/1.1\r\n\r\n")).starts_with("HTTP/1.1 403"));
+    assert_eq!(ask(&proxy, "a.test", 1, false)[3] & 15, 3);
+    let at = proxy.at;
+    let mut open = proxy.connect();
+    assert_eq!(proxy.end().len(), 2);
+    assert!(TcpStream::connect(at).is_err());
+    let end = open.read(&mut [0; 1]);
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+}
+
+#[test]
+fn bytes_and_connections_are_limited() {
+    let own = own_address_or_skip!();
+    let port = server(own, |_| "x".repeat(200_000));
+    let rules = format!("api.test={own}:{port}");
+    let proxy = Proxy::with(&rules, Names::default(), Limits { bytes: 100_000, ..Limits::default() });
+    let got = proxy.say(format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n\x01"));
+    assert!(got.len() < 110_000, "{}", got.len());
+    assert_eq!(proxy.end()[0].target, "(all) (the run has used up its bytes)");
+
+    let limits = Limits { connections: 1, head: Duration::from_millis(200), ..Limits::default() };
+    let proxy = Proxy::with(&rules, Names::default(), limits);
+    // Whoever says nothing makes room for the next.
+    let _silent = proxy.connect();
+    let got = proxy.say(format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n\x01"));
+    assert!(got.len() > 200_000, "{}", got.len());
+}

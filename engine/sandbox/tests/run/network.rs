@@ -1,0 +1,111 @@
+//! The sockets of a proxy: in the sandbox's own network, served from outside, and closed when nobody serves them.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hotcell_sandbox::network::{Proxy, Serving, SharedProxy, Sockets};
+use hotcell_sandbox::outcome::Denial;
+use hotcell_sandbox::{Cause, Confinement, Layer, Network, Policy};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::task::JoinHandle;
+
+use crate::{run, sh, stdout, told};
+
+/// Greets whoever comes, and answers each datagram with itself.
+#[derive(Debug, Default)]
+struct Greeter(AtomicU32);
+
+struct Greeting(JoinHandle<()>);
+
+impl Proxy for Greeter {
+    fn serve(&self, sockets: Sockets) -> io::Result<Box<dyn Serving>> {
+        let number = self.0.fetch_add(1, Ordering::AcqRel);
+        let (proxy, names) = (TcpListener::from_std(sockets.proxy)?, UdpSocket::from_std(sockets.names)?);
+        Ok(Box::new(Greeting(tokio::spawn(async move {
+            let mut bytes = [0; 64];
+            loop {
+                tokio::select! {
+                    Ok((mut client, _)) = proxy.accept() => {
+                        let _ = client.write_all(format!("run {number}").as_bytes()).await;
+                    }
+                    Ok((length, from)) = names.recv_from(&mut bytes) => {
+                        let _ = names.send_to(&bytes[..length], from).await;
+                    }
+                }
+            }
+        }))))
+    }
+}
+
+impl Serving for Greeting {
+    fn finish(self: Box<Self>) -> Vec<Denial> {
+        self.0.abort();
+        let [layer, operation, target, errno] =
+            ["network", "http", "a.test:80", "denied by the proxy"].map(str::to_owned);
+        vec![Denial { layer, operation, target, errno, count: 2 }]
+    }
+}
+
+const CLIENT: &str = "
+import os, socket
+proxy = os.environ['https_proxy'].removeprefix('http://').split(':')
+try: print(socket.create_connection((proxy[0], int(proxy[1]))).recv(9).decode())
+except OSError as e: print(e.errno)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(10)
+try:
+    s.connect(('127.0.0.1', 53)); s.send(b'name'); print(s.recv(9).decode())
+except OSError as e: print(e.errno)
+try: socket.create_server(('127.0.0.1', 888))
+except OSError as e: print(e.errno)
+try: socket.create_connection(('198.51.100.7', 81))
+except OSError as e: print(e.errno)
+";
+
+fn client() -> Policy {
+    Policy::new("/usr/bin/python3").args(["-c", CLIENT])
+}
+
+#[tokio::test]
+async fn each_run_is_served_by_itself_and_there_is_no_route() {
+    let policy = client().proxy(SharedProxy::new(Greeter::default()));
+    for number in 0..3 {
+        let outcome = run(&policy).await;
+        assert_eq!(stdout(&outcome), format!("run {number}\nname\n13\n101\n"), "{}", told(&outcome));
+        let row = outcome.denials.last().expect("the proxy's row");
+        assert_eq!((row.operation.as_str(), row.target.as_str(), row.count), ("http", "a.test:80", 2));
+    }
+}
+
+#[tokio::test]
+async fn sockets_that_nobody_serves_are_closed() {
+    let mut policy = client();
+    policy.shape.network = Network::Proxy;
+    let outcome = run(&policy).await;
+    assert_eq!(stdout(&outcome), "111\n111\n13\n101\n", "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn only_a_sandbox_with_a_proxy_knows_of_one() {
+    let proxied = "grep -c nameserver /etc/resolv.conf; grep -c 'hosts: files dns' /etc/nsswitch.conf; echo $HTTP_PROXY";
+    let policy = sh(proxied).proxy(SharedProxy::new(Greeter::default()));
+    let (with, without) = (run(&policy).await, run(&sh(proxied)).await);
+    assert_eq!(stdout(&with), "1\n1\nhttp://127.0.0.1:888\n", "{}", told(&with));
+    assert_eq!(stdout(&without), "0\n0\n\n", "{}", told(&without));
+    let own = run(&policy.clone().env("HTTP_PROXY", "own")).await;
+    assert_eq!(stdout(&own), "1\n1\nown\n", "{}", told(&own));
+}
+
+#[tokio::test]
+async fn without_a_network_of_its_own_it_is_refused() {
+    let mut policy = client().proxy(SharedProxy::new(Greeter::default()));
+    policy.shape.confinement = Confinement::LandlockOnly;
+    let outcome = run(&policy).await;
+    assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
+    assert!(!outcome.layers.is_on(Layer::NetNs));
+    // A job with a proxy for a shape that has no sockets for it.
+    policy.shape.confinement = Confinement::Namespaces;
+    policy.shape.network = Network::Loopback;
+    assert_eq!(run(&policy).await.cause, Cause::Refused);
+}

@@ -1,0 +1,101 @@
+//! What a run may reach: the setting, and the proxy of `hotcell-egress` behind a sandbox's sockets.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use hotcell_egress::{AllowList, Egress, RuleError};
+use hotcell_sandbox::network::{Proxy, Serving, SharedProxy, Sockets};
+use hotcell_sandbox::outcome::Denial;
+use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+
+/// The network as people write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkSetting {
+    /// `none`: a private loopback.
+    None,
+    /// `off`: no internet sockets at all.
+    Off,
+    /// A private loopback, and these hosts by way of a proxy. An empty list: a proxy that denies everything.
+    Hosts(AllowList),
+}
+
+impl FromStr for NetworkSetting {
+    type Err = RuleError;
+
+    /// Reads `none`, `off` or `HOST:PORT,…`.
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        match text {
+            "none" => Ok(Self::None),
+            "off" => Ok(Self::Off),
+            rules => rules.parse().map(Self::Hosts),
+        }
+    }
+}
+
+impl fmt::Display for NetworkSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Off => f.write_str("off"),
+            Self::Hosts(list) => list.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkSetting {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl<'de> Visitor<'de> for Words {
+            type Value = NetworkSetting;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"none\", \"off\" or a list of hosts such as [\"pypi.org:443\"]")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NetworkSetting, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<NetworkSetting, A::Error> {
+                let mut rules = Vec::new();
+                while let Some(rule) = list.next_element::<String>()? {
+                    rules.push(rule);
+                }
+                let list = AllowList::of(rules.iter().map(String::as_str)).map_err(A::Error::custom)?;
+                Ok(NetworkSetting::Hosts(list))
+            }
+        }
+        from.deserialize_any(Words)
+    }
+}
+
+/// The proxy to these hosts.
+#[must_use]
+pub fn proxy(allow: AllowList) -> SharedProxy {
+    SharedProxy::new(ToHosts(Egress::new(allow)))
+}
+
+#[derive(Debug)]
+struct ToHosts(Egress);
+
+impl Proxy for ToHosts {
+    fn serve(&self, sockets: Sockets) -> io::Result<Box<dyn Serving>> {
+        let Sockets { proxy, names, names_by_stream } = sockets;
+        let serving = self.0.serve(hotcell_egress::Sockets { proxy, names, names_by_stream })?;
+        Ok(Box::new(Served(serving)))
+    }
+}
+
+struct Served(hotcell_egress::Serving);
+
+impl Serving for Served {
+    fn finish(self: Box<Self>) -> Vec<Denial> {
+        let rows = self.0.finish().into_iter().map(|denied| Denial {
+            layer: "network".to_owned(),
+            operation: denied.operation.name().to_owned(),
+            target: denied.target,
+            // Of the protocol, not of a system call: 403, "not allowed by ruleset", "no such name".
+            errno: "denied by the proxy".to_owned(),
+            count: denied.count,
+        });
+        rows.collect()
+    }
+}

