@@ -145,6 +145,7 @@ fn timed(mut command: Command) -> Result<f64> {
 async fn latencies(venv: &Path, project: &Path) -> Result<Samples> {
     let request = TestRequest {
         coverage: false,
+        kept: None,
         keep: hotcell_service::Keep::default(),
         project: project.to_owned(),
         framework: Some("pytest".to_owned()),

@@ -12,7 +12,7 @@ use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_service::changes::Keep;
-use hotcell_service::config::{EnvSetting, QuarantineSettings, Settings, parse_layers};
+use hotcell_service::config::{EnvSetting, McpSettings, QuarantineSettings, Settings, parse_layers};
 use hotcell_service::guard::Mode;
 use hotcell_service::network::NetworkSetting;
 use hotcell_service::report::{Code, ErrorReport};
@@ -401,7 +401,7 @@ impl KeepArgs {
             (_, _, false, true) => {
                 bad("--allow-protected", "means nothing without --commit", "add --commit or take it out")
             }
-            _ => Ok(Keep { diff, commit, allow_protected }),
+            _ => Ok(Keep { diff, commit, allow_protected, stay: false }),
         }
     }
 }
@@ -411,7 +411,7 @@ impl KeepArgs {
 #[command(after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help)\n\
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused.")]
 pub struct TestArgs {
-    /// The project; it is mounted copy-on-write and never written
+    /// The project, mounted copy-on-write and never written; or a workspace that stays
     #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub project: PathBuf,
     /// pytest, unittest, jest, cargo, go [default: what it looks like]
@@ -520,6 +520,7 @@ impl SandboxArgs {
             .flat_map(|(paths, writable)| paths.iter().filter_map(move |p| parse_bind(p, cwd, writable).ok()))
             .collect();
         Settings {
+            mcp: McpSettings::default(),
             profile: self.profile.clone(),
             state: None,
             network: self.network.clone(),

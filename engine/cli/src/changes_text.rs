@@ -20,7 +20,14 @@ pub fn show(outcome: &Outcome, common: &Common) -> Option<u8> {
     {
         status = Some(exit::of_write_error(&error));
     }
-    let commit = outcome.commit.as_ref()?;
+    if let Some(kept) = outcome.kept.as_ref().filter(|kept| kept.error.is_some()) {
+        status = Some(exit::REFUSED);
+        if !common.json {
+            notes::say(format!("not kept: {}", kept.error.as_deref().unwrap_or_default()));
+            list(kept.conflicts.iter().map(|path| format!("conflict: {path}")));
+        }
+    }
+    let Some(commit) = outcome.commit.as_ref() else { return status };
     if commit.error.is_some() {
         status = Some(exit::REFUSED);
     }

@@ -6,20 +6,22 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running};
+use hotcell_service::changes::Keep;
 use hotcell_service::compile::Built;
 use hotcell_service::config::Merged;
 use hotcell_service::history::{History, HistoryError, Stored};
+use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport, printable};
 use hotcell_service::request::{LONGEST_SOURCE, Prepared, RunRequest, Source, What};
 use hotcell_service::state::{StateChoice, StateFolder};
 use hotcell_service::workspaces;
-use hotcell_workspace::store::Workspace;
 
 use crate::args::{Common, RunArgs};
 use crate::{
@@ -33,17 +35,17 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Runs the command; its exit status.
 pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let cwd = current_folder();
-    // A workspace that stays is held until the run has ended.
+    // A workspace that stays is as it is now until the run has ended, whatever others do with it.
     let named = args.workspace.as_deref().filter(|w| workspaces::is_id(w)).and_then(Path::to_str);
-    let store = match named.map(|_| workspace::open(common)).transpose() {
+    let store = match named.map(|_| workspace::open(common).map(Arc::new)).transpose() {
         Ok(store) => store,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
-    let mut kept = match store.as_ref().zip(named).map(|(store, id)| store.take(id)).transpose() {
+    let kept = match store.as_ref().zip(named).map(|(store, id)| Kept::pin(store, id)).transpose() {
         Ok(kept) => kept,
         Err(error) => return Ok(usage::fail(&workspaces::report(&error), common.json)),
     };
-    let (merged, request, choice, input) = match begin(common, args, kept.as_ref(), &cwd) {
+    let (merged, request, choice, input) = match begin(common, args, kept, &cwd) {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
@@ -63,21 +65,12 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             let mut done = runtime.block_on(execute(engine, &prepared, input, common.json));
             prepared.sign(&mut done.outcome);
             let (changed, outcome) = (done.changed.take(), &mut done.outcome);
-            match (prepared.before, &mut kept) {
-                (Some(before), None) => {
-                    let success = outcome.success();
-                    if let Err(error) = runtime.block_on(before.collect(changed, outcome, success)) {
-                        notes::say(format!("what it changed in the workspace cannot be told: {error}"));
-                        done.code = Some(exit::REFUSED);
-                    }
+            if let Some(before) = prepared.before {
+                let success = outcome.success();
+                if let Err(error) = runtime.block_on(before.collect(changed, outcome, success)) {
+                    notes::say(format!("what it changed in the workspace cannot be told: {error}"));
+                    done.code = Some(exit::REFUSED);
                 }
-                (Some(before), Some(kept)) => {
-                    if let Err(error) = runtime.block_on(before.collect_into(kept, changed, outcome)) {
-                        notes::say(format!("the workspace is as it was before: {error}"));
-                        done.code = Some(exit::REFUSED);
-                    }
-                }
-                (None, _) => {}
             }
             return Ok(finish(common, &choice, &stored, done, &roots, Some(runtime)));
         }
@@ -102,15 +95,14 @@ type Input = Result<Option<File>, String>;
 fn begin(
     common: &Common,
     args: &RunArgs,
-    kept: Option<&Workspace<'_>>,
+    kept: Option<Arc<Kept>>,
     cwd: &Path,
 ) -> Result<(Merged, RunRequest, StateChoice, Input), ErrorReport> {
     let what = what(args)?;
-    let (workspace, layers) = match kept {
-        Some(kept) => Some(kept.mount()),
-        None => args.workspace.clone().map(|w| (w, Vec::new())),
-    }
-    .unzip();
+    let workspace = match &kept {
+        Some(kept) => Some(kept.mount().0),
+        None => args.workspace.clone(),
+    };
     let project = workspace.as_ref().map_or_else(|| cwd.to_owned(), |w: &PathBuf| cwd.join(w));
     let configuration = configuration(common, Some(project))?;
     let takes_source = matches!(what, What::Source(_, Source::Text(_), _));
@@ -133,11 +125,11 @@ fn begin(
     let request = RunRequest {
         what,
         workspace,
-        layers: layers.unwrap_or_default(),
+        keep: Keep { stay: kept.is_some(), ..args.keep.keep(args.workspace.is_some())? },
+        kept,
         settings: args.sandbox.settings(cwd),
         limits: Limits::default(),
         stdin,
-        keep: args.keep.keep(args.workspace.is_some())?,
     };
     let merged = request.merge(&configuration)?;
     Ok((merged, request, state(common, &configuration), input))

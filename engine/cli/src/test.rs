@@ -3,15 +3,18 @@
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_service::changes::Keep;
 use hotcell_service::history::Stored;
+use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
 use hotcell_service::suites::{Part, PreparedSuites};
 use hotcell_service::test::{TestRequest, Unready};
+use hotcell_service::workspaces;
 use hotcell_testing::{Cancel, Selection, TestReport, github, junit_out};
 
 use crate::args::{Common, TestArgs};
@@ -19,7 +22,7 @@ use crate::progress::Show;
 use crate::test_text::{Style, headline, page};
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text,
-    state, usage,
+    state, usage, workspace,
 };
 
 /// Runs the command; its exit status.
@@ -55,17 +58,27 @@ fn begin(common: &Common, args: &TestArgs) -> Result<(PreparedSuites, StateChoic
     if let Some(file) = &args.junit {
         can_be_written(file)?;
     }
-    let configuration = configuration(common, Some(cwd.join(&args.project)))?;
+    let id = Some(&args.project).filter(|p| workspaces::is_id(p)).and_then(|p| p.to_str());
+    let kept = match id {
+        Some(id) => {
+            let store = Arc::new(workspace::open(common)?);
+            Some(Kept::pin(&store, id).map_err(|e| workspaces::report(&e))?)
+        }
+        None => None,
+    };
+    let project = kept.as_ref().map_or_else(|| args.project.clone(), |kept| kept.mount().0);
+    let configuration = configuration(common, Some(cwd.join(&project)))?;
     let choice = state(common, &configuration);
     run::named_state(&choice).map_err(|e| crate::runs::of_history(&e))?;
     let request = TestRequest {
-        project: args.project.clone(),
+        project,
         framework: args.framework.clone(),
         selection: Selection { filter: args.filter.clone(), fail_fast: args.fail_fast, jobs: args.jobs },
         coverage: args.coverage,
         repeat: args.repeat,
         settings: args.sandbox.settings(&cwd),
-        keep: keep(args)?,
+        keep: Keep { stay: kept.is_some() && args.repeat == 1, ..keep(args)? },
+        kept,
     };
     match request.prepare_suites(&configuration, &Surroundings::of_this_process()) {
         Ok(prepared) => Ok((prepared, choice)),

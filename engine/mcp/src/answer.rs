@@ -1,6 +1,6 @@
 //! What a run came to, as a model reads it: the fields of the outcome within a budget, and a short text of the same.
 
-use hotcell_sandbox::outcome::{Cause, LayerState, Outcome};
+use hotcell_sandbox::outcome::{Cause, Commit, LayerState, Outcome};
 use hotcell_sandbox::units::format_duration;
 use hotcell_service::live::{Answer, Live, Phase, Run, Stream};
 use hotcell_service::report::printable;
@@ -9,10 +9,16 @@ use serde_json::{Map, Value, json};
 
 use crate::BUDGET;
 use crate::resources::uri_of_stream;
-use crate::text::Shown;
+use crate::text::{Shown, beginning};
 
 /// Rows of denials that are shown.
 const DENIALS: usize = 20;
+/// Characters of changed paths.
+const CHANGES: usize = 3_000;
+/// Characters of a diff.
+const DIFF: usize = 6_000;
+/// Conflicts that are named.
+const CONFLICTS: usize = 20;
 /// Left to the output however long the rest is.
 const LEAST: usize = 4_000;
 /// Characters of each stream in the short text.
@@ -83,6 +89,48 @@ pub(crate) fn without_noise(outcome: &mut Outcome) {
     outcome.timings_us.steps.clear();
 }
 
+/// Bounds what an answer says of changes: a budget of characters for the paths, and one for the diff.
+pub(crate) fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
+    if let Some(rows) = &outcome.changes {
+        let mut room = CHANGES;
+        let fits = |row: &&hotcell_sandbox::outcome::Change| {
+            let cost = json!(row).to_string().chars().count();
+            room.checked_sub(cost).map(|rest| room = rest).is_some()
+        };
+        let shown: Vec<_> = rows.iter().take_while(fits).collect();
+        if shown.len() < rows.len() {
+            fields.insert("changes_omitted".into(), json!(rows.len() - shown.len()));
+        }
+        fields.insert("changes".into(), json!(shown));
+    }
+    if let Some(diff) = &outcome.diff {
+        let shown = &diff[..beginning(diff, DIFF)];
+        if shown.len() < diff.len() {
+            fields.insert("diff_omitted".into(), json!(diff.len() - shown.len()));
+        }
+        fields.insert("diff".into(), json!(shown));
+    }
+    if let Some(kept) = &outcome.kept {
+        let mut kept = kept.clone();
+        kept.conflicts.truncate(CONFLICTS);
+        fields.insert("kept".into(), json!(kept));
+    }
+}
+
+/// What became of the changes, in a line.
+pub(crate) fn words_of_changes(outcome: &Outcome) -> String {
+    match &outcome.kept {
+        Some(Commit { error: Some(error), .. }) => {
+            format!("its changes were not kept: {}\n", printable(error))
+        }
+        Some(kept) => format!("{} changed paths stay in the workspace\n", kept.done),
+        None => outcome
+            .changes
+            .as_ref()
+            .map_or_else(String::new, |rows| format!("{} changed paths\n", rows.len())),
+    }
+}
+
 /// A link to a stream that is not shown whole.
 pub(crate) fn link(uri: String, stream: Stream, bytes: u64) -> ContentBlock {
     ContentBlock::resource_link(
@@ -102,6 +150,7 @@ fn finished(run: &Run, outcome: &Outcome, fields: &mut Map<String, Value>) -> (S
     if left_out > 0 {
         fields.insert("denials_omitted".into(), json!(left_out));
     }
+    with_changes(outcome, fields);
     let hint = hint(outcome);
     if let Some(hint) = hint {
         fields.insert("hint".into(), json!(hint));
@@ -111,6 +160,7 @@ fn finished(run: &Run, outcome: &Outcome, fields: &mut Map<String, Value>) -> (S
 
     let mut words = summary(outcome);
     words.push_str(&format!("; run_id {}\n", run.id));
+    words.push_str(&words_of_changes(outcome));
     if let Some(hint) = hint {
         words.push_str(&format!("{hint}\n"));
     }

@@ -16,6 +16,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use hotcell_service::live::tokens::NOT_TOKENS;
 use hotcell_service::live::{Caller, Live, Tokens};
 use http_body::Frame;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -246,7 +247,7 @@ impl Gate {
     }
 
     fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
-        let Some(tokens) = &self.tokens else { return Some(Caller::new("everybody")) };
+        let Some(tokens) = &self.tokens else { return Some(Caller::new(NOT_TOKENS[1])) };
         let value = headers.get(header::AUTHORIZATION)?.as_bytes();
         let (scheme, token) = value.split_at_checked(7)?;
         tokens.caller(token).filter(|_| scheme.eq_ignore_ascii_case(b"bearer "))

@@ -1,7 +1,7 @@
 //! Runs and workspaces as resources: their names, lists, templates and completion.
 
 use base64::Engine as _;
-use hotcell_service::live::{Caller, Live, Stream};
+use hotcell_service::live::{Caller, Entry, EntryKind, Live, Stream};
 use hotcell_service::report::printable;
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -22,12 +22,22 @@ pub fn uri_of_stream(run: &str, stream: Stream) -> String {
     format!("hotcell://runs/{run}/{}", stream.name())
 }
 
+/// The type of an archive.
+pub const TAR: &str = "application/x-tar";
+
+/// The name of a workspace's archive.
+#[must_use]
+pub fn uri_of_archive(workspace: &str) -> String {
+    format!("hotcell://exports/{workspace}")
+}
+
 /// What a name means.
 #[derive(Debug, PartialEq)]
 enum Named {
     Run(String),
     Output(String, Stream),
     File(String, String),
+    Archive(String),
 }
 
 /// Reads a name. A path in it may have its slashes encoded.
@@ -38,6 +48,7 @@ fn named(uri: &str) -> Option<Named> {
         None => (rest.to_owned(), None),
     };
     Some(match (kind, rest) {
+        ("exports", None) => Named::Archive(id),
         ("runs", None) => Named::Run(id),
         ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
         ("workspaces", Some(path)) if !path.is_empty() => Named::File(id, decoded(path)?),
@@ -62,6 +73,10 @@ fn decoded(text: &str) -> Option<String> {
 fn encoded(path: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
     path.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+fn is_file(entry: &Entry) -> bool {
+    entry.kind == EntryKind::File
 }
 
 /// A caller's resources: its runs with their streams, the newest first, and the files of its workspaces. Blocks.
@@ -93,7 +108,7 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
         if left == 0 {
             break;
         }
-        for entry in workspace.list(None).unwrap_or_default().into_iter().filter(|e| !e.folder).take(left) {
+        for entry in workspace.list(None).unwrap_or_default().into_iter().filter(is_file).take(left) {
             left -= 1;
             let uri = format!("hotcell://workspaces/{}/{}", workspace.id, encoded(&entry.path));
             all.push(Resource::new(uri, entry.path).with_size(entry.bytes));
@@ -124,6 +139,7 @@ pub fn templates() -> Vec<ResourceTemplate> {
         ),
         ResourceTemplate::new("hotcell://workspaces/{id}/{path}", "file")
             .with_description("A file of a workspace"),
+        template("hotcell://exports/{id}", "archive", "All of a workspace as a tar archive", TAR),
     ]
 }
 
@@ -153,6 +169,14 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
             let most = usize::try_from(live.workspaces().quotas().file).unwrap_or(usize::MAX);
             Ok(contents(workspace.read(&path, 0, most).map_err(|_| missing())?.1))
         }
+        Named::Archive(id) => {
+            let workspace = live.workspaces().get(caller, &id).map_err(|_| missing())?;
+            let archive = workspace.export().map_err(|report| {
+                ErrorData::invalid_params(report.to_string(), Some(json!({ "uri": uri })))
+            })?;
+            let blob = base64::engine::general_purpose::STANDARD.encode(archive);
+            Ok(ResourceContents::blob(blob, uri).with_mime_type(TAR))
+        }
     }
 }
 
@@ -164,14 +188,14 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
         (uri, "id") if uri.starts_with("hotcell://runs/") => {
             live.runs(caller).iter().map(|r| r.id.clone()).collect()
         }
-        (uri, "id") if uri.starts_with("hotcell://workspaces/") => {
+        (uri, "id") if uri.starts_with("hotcell://workspaces/") || uri.starts_with("hotcell://exports/") => {
             live.workspaces().list(caller).iter().map(|w| w.id.clone()).collect()
         }
         (uri, "path") if uri.starts_with("hotcell://workspaces/") => {
             let id = asked.context.as_ref().and_then(|c| c.get_argument("id"));
             let workspace = id.and_then(|id| live.workspaces().get(caller, id).ok());
             let entries = workspace.and_then(|w| w.list(None).ok()).unwrap_or_default();
-            entries.into_iter().filter(|e| !e.folder).map(|e| e.path).collect()
+            entries.into_iter().filter(is_file).map(|e| e.path).collect()
         }
         _ => Vec::new(),
     };
@@ -193,6 +217,8 @@ mod tests {
             ("hotcell://runs/run_1/stderr", Some(Named::Output("run_1".into(), Stream::Stderr))),
             ("hotcell://workspaces/ws_1/a/b%20c", Some(Named::File("ws_1".into(), "a/b c".into()))),
             ("hotcell://workspaces/ws_1/a%2Fb", Some(Named::File("ws_1".into(), "a/b".into()))),
+            ("hotcell://exports/ws_1", Some(Named::Archive("ws_1".into()))),
+            ("hotcell://exports/ws_1/x", None),
             ("hotcell://runs/run_1/stdin", None),
             ("hotcell://runs", None),
             ("hotcell://workspaces/ws_1/", None),

@@ -1,5 +1,6 @@
 //! MCP on standard input and output: one caller, the process that started us. Ends with its input.
 
+use hotcell_service::live::tokens::NOT_TOKENS;
 use hotcell_service::live::{Caller, Live};
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), Str
     let (input, output) = rmcp::transport::stdio_pipes();
     let (over, token) = (CancellationToken::new(), CancellationToken::new());
     let transport = Lines::new(input, output, LONGEST_MESSAGE, over.clone());
-    let server = Server::for_one(live.clone(), Caller::new("stdio"));
+    let server = Server::for_one(live.clone(), Caller::of_process(NOT_TOKENS[0]));
     let served = async {
         match serve_server_with_ct(server, transport, token.clone()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(|e| format!("the server failed: {e}")),

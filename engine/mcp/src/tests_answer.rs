@@ -7,7 +7,7 @@ use rmcp::model::ContentBlock;
 use serde_json::{Map, Value, json};
 
 use crate::BUDGET;
-use crate::answer::{hint, link, summary, without_noise};
+use crate::answer::{hint, link, summary, with_changes, without_noise, words_of_changes};
 use crate::resources::uri_of_stream;
 use crate::text::{Shown, beginning};
 
@@ -36,6 +36,9 @@ pub fn finished(
             if shown.omitted.is_some() {
                 links.push(link(uri, stream, shown.bytes));
             }
+        }
+        if let Value::Object(outcome) = &mut json["outcome"] {
+            with_changes(&report.outcome, outcome);
         }
         fields.extend(json);
     }
@@ -95,6 +98,9 @@ fn words(run: &Run, report: &TestReport, bad: &[&Case], hint: Option<&str>) -> S
     }
     if let Some(hint) = hint {
         words.push_str(&format!("{hint}\n"));
+    }
+    if report.outcome.kept.is_some() {
+        words.push_str(&words_of_changes(&report.outcome));
     }
     for case in bad.iter().take(WORDS) {
         let place = match (&case.file, case.line) {

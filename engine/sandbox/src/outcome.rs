@@ -401,6 +401,8 @@ pub struct Outcome {
     /// How the source was compiled; `null` where nothing had to be.
     #[serde(default)]
     pub compile: Option<Compile>,
+    /// What became of the changes that were to stay in a workspace that stays; `null` where there is none, or nobody asked.
+    pub kept: Option<Commit>,
     /// The guard's report; `null` where nothing was scanned.
     pub scan: Option<serde_json::Value>,
 }
@@ -428,6 +430,7 @@ impl Outcome {
             diff: None,
             commit: None,
             compile: None,
+            kept: None,
             scan: None,
         }
     }

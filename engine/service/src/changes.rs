@@ -2,12 +2,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hotcell_sandbox::Changed;
 use hotcell_sandbox::outcome::{Change, ChangeKind, Commit, LeftOut, Outcome};
 use hotcell_sandbox::policy::{PROJECT, Policy};
 use hotcell_workspace::store::{StoreError, Workspace};
 use hotcell_workspace::{CommitError, Folder, Layer, Stack, Terms, What, changes, commit, diff};
+
+use crate::kept::Kept;
 
 /// Rows in an outcome.
 const MOST_ROWS: usize = 10_000;
@@ -25,6 +28,8 @@ pub struct Keep {
     pub commit: bool,
     /// Take over protected names as well.
     pub allow_protected: bool,
+    /// Leave them in the workspace that the run is in, however it ends; for one that stays.
+    pub stay: bool,
 }
 
 /// A workspace as it is before a run.
@@ -37,6 +42,8 @@ pub struct Before {
     keep: Keep,
     /// The most that the program may write.
     most: u64,
+    /// The workspace, where it is one that stays.
+    kept: Option<Arc<Kept>>,
 }
 
 impl Before {
@@ -46,14 +53,17 @@ impl Before {
         if keep.commit { hotcell_workspace::moment() } else { (0, 0) }
     }
 
-    /// The workspace of a policy, seen since a moment.
+    /// The workspace of a policy, seen since a moment; `kept` when it is one that stays.
     #[must_use]
-    pub fn of(policy: &Policy, since: (i64, i64), keep: Keep) -> Option<Self> {
-        let original = policy.job.workspace.clone()?;
+    pub fn of(policy: &Policy, since: (i64, i64), keep: Keep, kept: Option<Arc<Kept>>) -> Option<Self> {
+        let (original, layers) = match &kept {
+            Some(kept) => kept.mount(),
+            None => (policy.job.workspace.clone()?, policy.job.layers.clone()),
+        };
         let binds = policy.job.binds.iter().map(|b| &b.inside).chain(&policy.job.toolchains);
         let ignored = binds.filter_map(|p| p.strip_prefix(PROJECT).ok()).map(Path::to_owned).collect();
         let most = policy.job.limits.disk.0;
-        Some(Self { original, layers: policy.job.layers.clone(), since, ignored, keep, most })
+        Some(Self { original, layers, since, ignored, keep, most, kept })
     }
 
     /// Tells in the outcome what was changed, and does with it what was asked for: a commit only after
@@ -78,11 +88,16 @@ impl Before {
             Err(error) => Err(error),
         };
         match collected {
-            Err(error) if keep.diff || keep.commit => {
+            Err(error) if keep.diff || keep.commit || keep.stay => {
+                let unread = |then: &str| {
+                    let error = Some(format!("what was changed cannot be read: {error}; {then}"));
+                    Some(Commit { error, ..Commit::default() })
+                };
+                if keep.stay {
+                    outcome.kept = unread("the workspace is as it was");
+                }
                 if keep.commit && success {
-                    let error =
-                        Some(format!("what was changed cannot be read: {error}; nothing was taken over"));
-                    outcome.commit = Some(Commit { error, ..Commit::default() });
+                    outcome.commit = unread("nothing was taken over");
                 }
                 Err(error)
             }
@@ -91,36 +106,6 @@ impl Before {
                 Ok(())
             }
         }
-    }
-
-    /// The same, and adds the changes to the workspace that the run was in; they are kept however it ended.
-    ///
-    /// # Errors
-    /// What the workspace says; its state is as before then.
-    pub async fn collect_into(
-        self,
-        workspace: &mut Workspace<'_>,
-        changed: Option<Changed>,
-        outcome: &mut Outcome,
-    ) -> Result<(), StoreError> {
-        if changed.is_none() && nothing_ran(outcome) {
-            return Ok(());
-        }
-        let changed = settled(changed).await?;
-        let (ignored, keep, success) = (self.ignored.clone(), self.keep, outcome.success());
-        let shown = Self { keep: Keep { commit: false, ..keep }, ..self };
-        tell(shown.read(&changed, success), outcome);
-        let upper = Folder::from_fd(changed.folder.try_clone()?);
-        workspace.absorb(&upper, changed.whole, &ignored)?;
-        if keep.commit && success {
-            let owner = workspace.owner_of_source();
-            outcome.commit = match workspace.commit(keep.allow_protected, owner) {
-                Ok(committed) => Some(told(Ok(committed))),
-                Err(StoreError::Commit(error)) => Some(told(Err(error))),
-                Err(other) => return Err(other),
-            };
-        }
-        Ok(())
     }
 
     fn read(self, changed: &Changed, success: bool) -> io::Result<Collected> {
@@ -134,13 +119,17 @@ impl Before {
         let after = before.with(layer);
         let rows = all.iter().take(MOST_ROWS).map(row).collect();
         let diff = if self.keep.diff { Some(diff(&before, &after, &all, LONGEST_DIFF)?) } else { None };
+        if let Some(kept) = self.kept.filter(|_| self.keep.stay) {
+            let (stays, commit) = stay(&kept, (&upper, whole, &self.ignored), self.keep, success);
+            return Ok(Collected { rows, diff, commit, kept: Some(stays) });
+        }
         let commit = (self.keep.commit && success).then(|| {
             let owner = original.node(Path::new("")).ok().flatten().map(|node| node.owner);
             let (since, allow_protected) = (self.since, self.keep.allow_protected);
             let terms = Terms { since, allow_protected, owner, most: self.most };
             told(commit(&after, &original, &all, &terms))
         });
-        Ok(Collected { rows, diff, commit })
+        Ok(Collected { rows, diff, commit, kept: None })
     }
 }
 
@@ -162,6 +151,7 @@ fn tell(collected: io::Result<Collected>, outcome: &mut Outcome) {
             outcome.changes = Some(collected.rows);
             outcome.diff = collected.diff;
             outcome.commit = collected.commit;
+            outcome.kept = collected.kept;
         }
         Err(error) => tracing::warn!("what was changed in the workspace cannot be told: {error}"),
     }
@@ -171,6 +161,46 @@ struct Collected {
     rows: Vec<Change>,
     diff: Option<String>,
     commit: Option<Commit>,
+    kept: Option<Commit>,
+}
+
+/// Adds a run's changes to its workspace, however it ended, and commits them after `success` where that was asked for.
+fn stay(
+    kept: &Kept,
+    (upper, whole, ignored): (&Folder, bool, &[PathBuf]),
+    keep: Keep,
+    success: bool,
+) -> (Commit, Option<Commit>) {
+    let absorbed = kept.take().and_then(|mut workspace| {
+        let found = workspace.absorb_since(kept.pinned(), upper, whole, ignored)?;
+        Ok((workspace, found.len() as u64))
+    });
+    let (mut workspace, done) = match absorbed {
+        Ok(absorbed) => absorbed,
+        Err(error) => return (not_kept(&error), None),
+    };
+    let commit = (keep.commit && success).then(|| {
+        let owner = workspace.owner_of_source();
+        commit_of(&mut workspace, keep.allow_protected, owner)
+    });
+    (Commit { done, ..Commit::default() }, commit)
+}
+
+fn not_kept(error: &StoreError) -> Commit {
+    let conflicts = match error {
+        StoreError::Moved(paths) => paths.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
+        _ => Vec::new(),
+    };
+    Commit { error: Some(error.to_string()), conflicts, ..Commit::default() }
+}
+
+/// Commits a workspace, and tells it as an outcome does.
+fn commit_of(workspace: &mut Workspace<'_>, allow_protected: bool, owner: Option<(u32, u32)>) -> Commit {
+    match workspace.commit(allow_protected, owner) {
+        Ok(committed) => told(Ok(committed)),
+        Err(StoreError::Commit(error)) => told(Err(error)),
+        Err(other) => Commit { error: Some(other.to_string()), ..Commit::default() },
+    }
 }
 
 pub(crate) fn row(change: &hotcell_workspace::Change) -> Change {
@@ -187,7 +217,7 @@ pub(crate) fn row(change: &hotcell_workspace::Change) -> Change {
 }
 
 /// A commit as an outcome tells it.
-fn told(result: Result<hotcell_workspace::Committed, CommitError>) -> Commit {
+pub(crate) fn told(result: Result<hotcell_workspace::Committed, CommitError>) -> Commit {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     match result {
         Ok(committed) => Commit {

@@ -68,6 +68,18 @@ pub struct Settings {
     pub rules_digest: Option<RulesDigest>,
     /// How what is refused is held.
     pub quarantine: QuarantineSettings,
+    /// What callers of an MCP server may have of the host.
+    pub mcp: McpSettings,
+}
+
+/// The table `mcp` of a configuration file. Nothing is allowed that is not named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table mcp")]
+pub struct McpSettings {
+    /// Folders over which callers may make workspaces, and folders in them: they can read all that is there.
+    pub folders: Vec<PathBuf>,
+    /// The same, to which such workspaces may also be committed.
+    pub commit: Vec<PathBuf>,
 }
 
 /// The table `quarantine` of a configuration file.
@@ -110,6 +122,7 @@ struct Written {
     rules: Option<PathBuf>,
     rules_digest: Option<RulesDigest>,
     quarantine: QuarantineSettings,
+    mcp: McpSettings,
 }
 
 const KEYS: &[Key] = &[
@@ -128,6 +141,7 @@ const KEYS: &[Key] = &[
     Key::value("rules"),
     Key::value("rules_digest"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
+    Key::table("mcp", &[Key::value("folders"), Key::value("commit")]),
 ];
 
 impl Settings {
@@ -163,6 +177,10 @@ impl Settings {
             rules: written.rules.map(|p| base.join(p)),
             rules_digest: written.rules_digest,
             quarantine: written.quarantine,
+            mcp: McpSettings {
+                folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
+                commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
+            },
         })
     }
 
@@ -546,6 +564,9 @@ fn tighten(
     }
     if settings.quarantine.two_persons == Some(false) {
         return Err(never("quarantine.two_persons", "false".to_owned()));
+    }
+    if settings.mcp != McpSettings::default() {
+        return Err(never("mcp", "folders of the host".to_owned()));
     }
     let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     if let Some(state) = &settings.state {

@@ -18,6 +18,7 @@ pub mod config;
 mod database;
 pub mod guard;
 pub mod history;
+pub mod kept;
 pub mod known;
 pub mod language;
 pub mod live;

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use hotcell_guard::Artifact;
 use hotcell_sandbox::outcome::{Cause, Outcome};
@@ -14,6 +15,7 @@ use crate::changes::{Before, Keep};
 use crate::compile::Build;
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
 use crate::guard::{Passed, Target};
+use crate::kept::Kept;
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
 use crate::report::{Code, ErrorReport};
@@ -55,8 +57,8 @@ pub struct RunRequest {
     pub what: What,
     /// A host folder, mounted copy-on-write.
     pub workspace: Option<PathBuf>,
-    /// What earlier runs changed in it, the topmost first.
-    pub layers: Vec<PathBuf>,
+    /// The workspace that stays, whose folder that is.
+    pub kept: Option<Arc<Kept>>,
     /// Limits, profile and the like; they go before what is configured.
     pub settings: Settings,
     /// Limits where nobody says more: those of the verb.
@@ -82,14 +84,17 @@ pub struct Prepared {
     strips: bool,
     /// The workspace as it is before the run.
     pub before: Option<Before>,
-    /// The source of standard input, while it is needed.
-    _source: Option<tempfile::TempDir>,
+    /// Files of ours that the run sees, while they are needed.
+    _held: Held,
 }
+
+/// Folders that stay while this does.
+pub(crate) type Held = Vec<tempfile::TempDir>;
 
 impl Prepared {
     /// The policy, the unset variables and the guard's word, of a request without a source of its own.
-    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>) {
-        (self.policy, self.unset, self.scan)
+    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, Held) {
+        (self.policy, self.unset, self.scan, self._held)
     }
 
     /// Leaves the guard's report in an outcome.
@@ -180,7 +185,7 @@ impl RunRequest {
         // Before the guard reads it: what somebody changes from here on, the program may or may not have seen.
         let since = Before::moment(self.keep);
         policy.job.workspace = self.workspace.as_ref().map(|w| cwd.join(w));
-        policy.job.layers.clone_from(&self.layers);
+        policy.job.layers = self.layers();
         policy.job.stdin = self.stdin.clone();
         for toolchain in &mut policy.job.toolchains {
             *toolchain = cwd.join(&*toolchain);
@@ -190,11 +195,16 @@ impl RunRequest {
             check_bind(bind).map_err(&refused)?;
         }
 
+        let mut held: Held = Vec::new();
+        let before = Before::of(&policy, since, self.keep, self.kept.clone());
+        if policy.shape.confinement == Confinement::LandlockOnly && !policy.job.layers.is_empty() {
+            held.extend(self.plain(&mut policy).map_err(&refused)?);
+        }
         let mut unset = Vec::new();
         let env = set(env, &mut unset);
         let (mut source, mut build, mut strips) = (None, None, false);
         match &self.what {
-            What::Program(argv) => start(&mut policy, argv.clone(), &around, &env)?,
+            What::Program(argv) => self.start(&mut policy, argv.clone(), &around, &env)?,
             What::Source(language, from, arguments) => {
                 let (inside, text) =
                     self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
@@ -214,7 +224,7 @@ impl RunRequest {
                     }
                     compiling.job.limits = most.unwrap_or_else(Limits::for_tests);
                     let with_its = step.env.iter().chain(&env).cloned().collect::<Vec<_>>();
-                    start(&mut compiling, step.argv.clone(), &around, &with_its)?;
+                    self.start(&mut compiling, step.argv.clone(), &around, &with_its)?;
                     let made = Build::new(compiling, &step).map_err(|e| {
                         refused(format!("there is no place for the program: {e}; make room in TMPDIR"))
                     })?;
@@ -224,7 +234,7 @@ impl RunRequest {
                 if native {
                     begin(&mut policy, Toolchain::default(), argv, &with_own);
                 } else {
-                    start(&mut policy, argv, &around, &with_own)?;
+                    self.start(&mut policy, argv, &around, &with_own)?;
                 }
             }
         }
@@ -232,8 +242,40 @@ impl RunRequest {
         if scan.as_ref().is_some_and(Passed::has_python_cache) {
             policy.job.env.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
         }
-        let before = Before::of(&policy, since, self.keep);
-        Ok(Prepared { policy, build, unset, scan, strips, before, _source: source })
+        held.extend(source);
+        Ok(Prepared { policy, build, unset, scan, strips, before, _held: held })
+    }
+
+    /// Looks a program up, in what the workspace shows.
+    fn find(&self, program: &OsStr, around: &Surroundings) -> Result<Toolchain, Box<Outcome>> {
+        let found = match self.kept.as_ref().filter(|kept| kept.has_layers()) {
+            Some(kept) => {
+                let view = kept.view().map_err(|e| {
+                    let why = format!("the workspace cannot be read: {e}");
+                    Box::new(Outcome::without_a_run(Cause::Refused, why))
+                })?;
+                toolchain::find_in(&view, program, around)
+            }
+            None => toolchain::find(program, around),
+        };
+        found.map_err(|e| not_found(&e))
+    }
+
+    /// Looks a program up, and completes the policy with it and with what it needs.
+    fn start(
+        &self,
+        policy: &mut Policy,
+        argv: Vec<OsString>,
+        around: &Surroundings,
+        env: &[(OsString, OsString)],
+    ) -> Result<(), Box<Outcome>> {
+        let program = argv.first().filter(|p| !p.is_empty()).ok_or_else(|| {
+            let why = "there is no program to run; name one after --";
+            Box::new(Outcome::without_a_run(Cause::Refused, why))
+        })?;
+        let found = self.find(program, around)?;
+        begin(policy, found, argv, env);
+        Ok(())
     }
 
     /// Whether something has to be compiled before anything runs.
@@ -256,13 +298,29 @@ impl RunRequest {
         let own = self.workspace.as_ref().filter(|w| cwd.join(w).join(OWN).is_file());
         match own {
             Some(_) => Some(vec!["node".into(), OWN.into()]),
-            None => toolchain::find(OsStr::new("tsc"), around).ok().map(|_| vec!["tsc".into()]),
+            None => self.find(OsStr::new("tsc"), around).ok().map(|_| vec!["tsc".into()]),
         }
+    }
+
+    fn layers(&self) -> Vec<PathBuf> {
+        self.kept.as_ref().map(|kept| kept.mount().1).unwrap_or_default()
+    }
+
+    /// Without mounts nothing is laid over anything: a plain copy of what the layers show.
+    fn plain(&self, policy: &mut Policy) -> Result<Option<tempfile::TempDir>, String> {
+        let Some(kept) = &self.kept else { return Ok(None) };
+        let copy = kept.copy(&policy.job.limits).map_err(|e| {
+            format!("the workspace cannot be copied for the run: {e}; raise --disk or --files, or use a profile with namespaces")
+        })?;
+        policy.job.workspace = Some(copy.path().to_owned());
+        policy.job.layers.clear();
+        Ok(Some(copy))
     }
 
     /// What the guard reads: the source, and the workspace.
     fn targets(&self, cwd: &Path) -> Result<Vec<Target>, Box<Outcome>> {
-        let workspace = |w: &PathBuf| match self.layers.as_slice() {
+        let layers = self.layers();
+        let workspace = |w: &PathBuf| match layers.as_slice() {
             [] => Target::Path(cwd.join(w)),
             layers => Target::View(cwd.join(w), layers.to_vec()),
         };
@@ -385,22 +443,6 @@ fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsStri
         }
     }
     all
-}
-
-/// Looks a program up, and completes the policy with it and with what it needs.
-fn start(
-    policy: &mut Policy,
-    argv: Vec<OsString>,
-    around: &Surroundings,
-    env: &[(OsString, OsString)],
-) -> Result<(), Box<Outcome>> {
-    let program = argv.first().filter(|p| !p.is_empty()).ok_or_else(|| {
-        let why = "there is no program to run; name one after --";
-        Box::new(Outcome::without_a_run(Cause::Refused, why))
-    })?;
-    let found = toolchain::find(program, around).map_err(|e| not_found(&e))?;
-    begin(policy, found, argv, env);
-    Ok(())
 }
 
 /// Completes a policy with a program, where it was found, and the variables in their order.

@@ -61,7 +61,8 @@ impl TestRequest {
 
     /// The suites that are asked for, each with its filter; none where the project is to be taken as one.
     fn find(&self, around: &Surroundings) -> Vec<(Found, Option<String>)> {
-        if self.framework.is_some() {
+        // A workspace that stays is one, so that its changes can be kept.
+        if self.framework.is_some() || self.kept.is_some() {
             return Vec::new();
         }
         let Ok(project) = ProjectFolder::open(&around.cwd.join(&self.project)) else { return Vec::new() };

@@ -1,6 +1,7 @@
 //! The verb `test`: a project becomes a command of its framework, the command a policy, and its runs one report.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Confinement, HOME, Limits, Policy, Stdin};
@@ -9,19 +10,22 @@ use hotcell_sandbox::{Engine, layer};
 use hotcell_testing::coverage::Measured;
 use hotcell_testing::framework::{self, Command, Framework};
 use hotcell_testing::repeat::Repeats;
-use hotcell_testing::{Cancel, Progress, ProjectFolder, Selection, Session, TestReport, Verdict};
+use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, Session, TestReport, Verdict};
 
 use crate::changes::{Before, Keep};
 use crate::config::{Configuration, Settings};
 use crate::guard::Passed;
+use crate::kept::{Kept, View};
 use crate::report::{Code, ErrorReport};
-use crate::request::{RunRequest, What};
+use crate::request::{Held, RunRequest, What};
 
 /// A request to run a project's tests.
 #[derive(Clone, Debug)]
 pub struct TestRequest {
     /// The project: a host folder, mounted copy-on-write.
     pub project: PathBuf,
+    /// The workspace that stays, whose folder that is.
+    pub kept: Option<Arc<Kept>>,
     /// A framework's name; else what the project looks like.
     pub framework: Option<String>,
     /// Which tests, and how.
@@ -54,6 +58,9 @@ pub struct PreparedTest {
     policy: Policy,
     repeat: u32,
     before: Option<Before>,
+    /// The project, where it is not a plain folder.
+    view: Option<Arc<View>>,
+    _held: Held,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<std::ffi::OsString>,
     /// What the guard says of the project; `None` when it was not asked.
@@ -72,17 +79,27 @@ impl TestRequest {
     ) -> Result<PreparedTest, Unready> {
         let named = self.framework.as_deref().map(named).transpose().map_err(Unready::Wrong)?;
         let path = around.cwd.join(&self.project);
-        let project = ProjectFolder::open(&path).map_err(|e| {
+        let unopened = |e: std::io::Error| {
             let what = if path.is_file() {
                 "it is a file; name the project's folder".to_owned()
             } else {
                 format!("{e}; name the folder of a project that you may read")
             };
             refused(format!("the project {} cannot be opened: {what}", self.project.display()))
-        })?;
+        };
+        let view = match self.kept.as_ref().filter(|kept| kept.has_layers()) {
+            Some(kept) => Some(Arc::new(kept.view().map_err(unopened)?.as_project())),
+            None => None,
+        };
+        let folder = if view.is_none() { Some(ProjectFolder::open(&path).map_err(unopened)?) } else { None };
+        let project: &dyn Project = match (&view, &folder) {
+            (Some(view), _) => view.as_ref(),
+            (None, Some(folder)) => folder,
+            (None, None) => return Err(refused("there is no project".to_owned())),
+        };
         let framework = match named {
             Some(framework) => framework,
-            None => match hotcell_testing::detect(&project).into_iter().next() {
+            None => match hotcell_testing::detect(project).into_iter().next() {
                 Some((framework, evidence)) => {
                     tracing::info!("{}: {}", framework.name(), evidence.reason);
                     framework
@@ -91,14 +108,14 @@ impl TestRequest {
             },
         };
         let mut command = framework
-            .command(&self.selection, &project)
+            .command(&self.selection, project)
             .map_err(|e| Unready::Wrong(ErrorReport::new(Code::InvalidValue, e.to_string())))?;
-        let measured = match self.coverage.then(|| framework.cover(&mut command, &project)) {
+        let measured = match self.coverage.then(|| framework.cover(&mut command, project)) {
             Some(None) => return Err(Unready::Wrong(without_coverage(framework))),
             measured => measured.flatten(),
         };
         let request = RunRequest {
-            layers: Vec::new(),
+            kept: self.kept.clone(),
             keep: self.keep,
             what: What::Program(command.argv.clone()),
             workspace: Some(self.project.clone()),
@@ -112,12 +129,23 @@ impl TestRequest {
             .prepare(merged, around)
             .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
         let before = prepared.before.clone();
-        let (mut policy, unset, scan) = prepared.into_parts();
+        let (mut policy, unset, scan, held) = prepared.into_parts();
         if policy.shape.confinement == Confinement::LandlockOnly {
             seen_from_the_project(&mut policy);
         }
         let repeat = self.repeat.max(1);
-        Ok(PreparedTest { framework, command, measured, policy, repeat, before, unset, scan })
+        Ok(PreparedTest {
+            framework,
+            command,
+            measured,
+            policy,
+            repeat,
+            before,
+            view,
+            _held: held,
+            unset,
+            scan,
+        })
     }
 }
 
@@ -138,7 +166,8 @@ impl PreparedTest {
     ) -> TestReport {
         let mut repeats = Repeats::default();
         for number in 1..=self.repeat {
-            let session = Session::new(self.framework, self.command.clone(), self.policy.clone());
+            let project = self.view.clone().map(|view| view as Arc<dyn Project + Send + Sync>);
+            let session = Session::over(self.framework, self.command.clone(), self.policy.clone(), project);
             let (mut report, changed) = match session {
                 Ok(session) => {
                     let progress = &mut |what: Progress<'_>| progress(number, what);

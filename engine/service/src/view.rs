@@ -40,8 +40,19 @@ pub fn read(
     let is_there = |path: &Path| view.node(path).is_ok_and(|node| node.is_some());
     let mut packages = BTreeSet::new();
     for change in &changed {
-        let Some(node) = change.after else { continue };
         let name = change.path.to_string_lossy();
+        let link = |says: String| {
+            let mut report = unread(&name, PartState::Inert, Verdict::Allow);
+            report.artifact.sha256 = says;
+            report
+        };
+        let Some(node) = change.after else {
+            // The walk of the folder has told of it.
+            if change.before.is_some_and(|was| was.kind == Kind::Link) {
+                reports.push(link("deleted".to_owned()));
+            }
+            continue;
+        };
         reports.push(match (node.kind, place(&change.path, &is_there)) {
             (Kind::Folder, _) | (_, Place::History) => continue,
             (_, Place::Packages(folder)) => {
@@ -50,7 +61,7 @@ pub fn read(
                 }
                 packages_unread(&folder.to_string_lossy())
             }
-            (Kind::Link, _) => unread(&name, PartState::Inert, Verdict::Allow),
+            (Kind::Link, _) => link(format!("-> {}", view.link(&change.path)?.to_string_lossy())),
             (_, Place::Cache) => cache(&name),
             (_, Place::Ordinary) => match bytes(&view, &change.path, limits) {
                 Ok(bytes) => scan(&Artifact::new(name, bytes)),

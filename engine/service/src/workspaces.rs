@@ -21,7 +21,7 @@ pub const SCHEMA: &str = "hotcell.workspace/1";
 /// The schema's name of a list.
 pub const LIST_SCHEMA: &str = "hotcell.workspaces/1";
 /// The folder in the state folder.
-const FOLDER: &str = "workspaces";
+pub(crate) const FOLDER: &str = "workspaces";
 /// Where an archive stands inside.
 const INSIDE: &str = "/home/sandbox/archive";
 
@@ -40,6 +40,8 @@ pub struct WorkspaceReport {
     pub changes: Option<Vec<hotcell_sandbox::outcome::Change>>,
     /// Names of its snapshots, the oldest first.
     pub snapshots: Vec<String>,
+    /// Whom an MCP server made it for; `null` for yours.
+    pub holder: Option<String>,
 }
 
 impl WorkspaceReport {
@@ -56,6 +58,7 @@ impl WorkspaceReport {
             bytes: summary.held.bytes,
             changes: changes.map(|all| all.iter().map(crate::changes::row).collect()),
             snapshots: summary.snapshots.iter().map(|s| s.name.clone()).collect(),
+            holder: summary.holder.clone(),
         }
     }
 }
@@ -205,6 +208,9 @@ pub fn report(error: &StoreError) -> ErrorReport {
             (Code::InvalidValue, None)
         }
         StoreError::InUse(_) => (Code::Busy, None),
+        StoreError::Moved(_) => {
+            (Code::InvalidValue, Some("run it again in the workspace as it is now, or in a fork"))
+        }
         StoreError::Quota { .. } => (Code::Busy, Some("remove what is not needed")),
         StoreError::Source { .. } => (Code::InvalidValue, Some("name a folder that exists")),
         StoreError::Commit(CommitError::Conflict(_)) => (

@@ -8,10 +8,10 @@ use hotcell_sandbox::Engine;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::live::{
-    AskedLimits, Bounds, Caller, CommandRequest, Live, Order, Phase, Run, Stream, Workspace,
+    AskedLimits, Bounds, Caller, CommandRequest, Live, Order, Phase, Place, Run, Stream, Workspace,
 };
 use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::{Configuration, StateFolder};
+use hotcell_service::{Configuration, Keep, StateFolder};
 
 struct Service {
     live: Live,
@@ -34,6 +34,7 @@ fn request(argv: &[&str]) -> CommandRequest {
         source: None,
         argv: argv.iter().map(|a| (*a).to_owned()).collect(),
         workspace: None,
+        keep: Keep::default(),
         env: Vec::new(),
         stdin: Vec::new(),
         limits: AskedLimits::default(),
@@ -62,13 +63,13 @@ impl Service {
         run
     }
 
-    fn workspace(&self, files: &[(&str, &str)]) -> Arc<Workspace> {
+    fn workspace(&self, files: &[(&str, &str)]) -> Workspace {
         let new = |(path, text): &(&str, &str)| NewFile {
             path: (*path).to_owned(),
             bytes: text.as_bytes().to_vec(),
             executable: false,
         };
-        self.live.workspaces().create(&me(), &files.iter().map(new).collect::<Vec<_>>()).unwrap()
+        self.live.workspaces().create(&me(), &files.iter().map(new).collect::<Vec<_>>(), None).unwrap()
     }
 }
 
@@ -127,15 +128,80 @@ fn what_a_program_writes_to_a_workspace_is_gone() {
             .unwrap();
         for _ in 0..2 {
             let mut request = request(&["bash", "a/x.sh"]);
-            request.workspace = Some(Arc::clone(&workspace));
+            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
             let run = service.finish(request).await;
             assert_eq!(printed(&run), "old\nnew\n", "{:?}", run.answer());
         }
         assert_eq!(workspace.list(None).unwrap().len(), 3);
-        let path = workspace.path().to_owned();
         service.live.workspaces().remove(&me(), &workspace.id).unwrap();
-        drop(workspace);
-        until("removal", || !path.exists()).await;
+        assert!(workspace.list(None).is_err());
+        service.live.close().await;
+    });
+}
+
+#[test]
+fn what_is_kept_is_the_workspace_s_next_state() {
+    runtime().block_on(async {
+        let service = service(Bounds::default());
+        let workspace = service.workspace(&[("x.sh", "echo new >>data; rm -f gone; cat data"), ("gone", "")]);
+        for (keep, printed_now) in [(true, "new\n"), (true, "new\nnew\n"), (false, "new\nnew\nnew\n")] {
+            let mut request = request(&["bash", "x.sh"]);
+            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
+            request.keep = Keep { stay: keep, ..Keep::default() };
+            let run = service.finish(request).await;
+            let answer = run.answer().unwrap();
+            assert_eq!(printed(&run), printed_now, "{answer:?}");
+            assert_eq!(answer.outcome().kept.as_ref().map(|kept| kept.error.is_none()), keep.then_some(true));
+        }
+        let paths: Vec<_> = workspace.list(None).unwrap().into_iter().map(|e| e.path).collect();
+        assert_eq!(paths, ["data", "x.sh"]);
+        assert_eq!(workspace.read("data", 0, 99).unwrap().1, b"new\nnew\n");
+        service.live.close().await;
+    });
+}
+
+#[test]
+fn two_runs_at_once_see_their_beginning_and_hold_nobody_up() {
+    runtime().block_on(async {
+        let service = service(Bounds::default());
+        let workspace = service.workspace(&[("same", "old\n"), ("d/f", "f\n")]);
+        let start = |script: &str| {
+            let mut request = request(&["bash", "-c", script]);
+            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
+            request.keep = Keep { stay: true, ..Keep::default() };
+            service.live.start(&me(), service.order(request, None).unwrap()).unwrap()
+        };
+        let wait = "echo begun; sleep 1; cat same; ls";
+        let one = start(&format!("{wait}; echo one >same; echo 1 >one"));
+        let two = start(&format!("{wait}; echo two >same; echo 2 >two"));
+        let three = start(&format!("{wait}; echo 3 >three; rm -r d"));
+        for run in [&one, &two, &three] {
+            until("the run", || printed(run).contains("begun")).await;
+        }
+        // Meanwhile it can be read, written and forked.
+        let begin = Instant::now();
+        assert_eq!(workspace.read("same", 0, 9).unwrap().1, b"old\n");
+        workspace
+            .write(&[NewFile { path: "meanwhile".into(), bytes: b"m".to_vec(), executable: false }])
+            .unwrap();
+        let fork = service.live.workspaces().fork(&me(), &workspace.id).unwrap();
+        assert!(begin.elapsed() < Duration::from_millis(900), "{:?}", begin.elapsed());
+        let mut conflicts = 0;
+        for run in [&one, &two, &three] {
+            run.ended().await;
+            assert_eq!(printed(run), "begun\nold\nd\nsame\n");
+            let answer = run.answer().unwrap();
+            let kept = answer.outcome().kept.clone().unwrap();
+            conflicts += usize::from(kept.conflicts == ["same"] && kept.error.is_some());
+        }
+        assert_eq!(conflicts, 1, "the second of those that changed the same file");
+        let paths: Vec<_> = workspace.list(None).unwrap().into_iter().map(|e| e.path).collect();
+        let first = if paths.contains(&"one".to_owned()) { "one" } else { "two" };
+        let mut want = vec![first, "meanwhile", "same", "three"];
+        want.sort_unstable();
+        assert_eq!(paths, want);
+        assert_eq!(workspace.read("same", 0, 9).unwrap().1, format!("{first}\n").as_bytes());
+        assert_eq!(fork.list(None).unwrap().len(), 4);
         service.live.close().await;
     });
 }
@@ -244,7 +310,7 @@ fn an_answer_names_no_folder_of_the_host() {
         for argv in [&["no-such-program"] as &[&str], &["./plain.txt"], &["./missing"], &["/usr/bin/no-such"]]
         {
             let mut request = request(argv);
-            request.workspace = Some(Arc::clone(&workspace));
+            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
             let run = service.finish(request).await;
             let text = format!("{:?}", run.answer().unwrap().outcome());
             assert!(

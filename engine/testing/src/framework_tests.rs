@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::framework::{CommandError, Selection, Strength, detect, framework};
 use crate::project::Project;
 
+#[derive(Debug)]
 struct Files(Vec<String>, BTreeMap<String, &'static str>);
 
 impl Files {

@@ -65,6 +65,6 @@ pub use case::{Case, Status};
 pub use event::Event;
 pub use framework::{Command, Evidence, Framework, Selection, detect, framework, frameworks};
 pub use judge::Verdict;
-pub use project::{Project, ProjectFolder};
+pub use project::{Entry, Project, ProjectFolder, list};
 pub use report::TestReport;
 pub use session::{Cancel, Progress, Session};

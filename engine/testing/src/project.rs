@@ -22,13 +22,62 @@ const FOREIGN: [&str; 9] =
     ["node_modules", "__pycache__", "target", "build", "dist", "site-packages", "venv", "env", "vendor"];
 
 /// What detection may ask. Paths are relative to the project, with slashes.
-pub trait Project {
+pub trait Project: std::fmt::Debug {
     /// Its files, sorted; not those of other people's code, and not all of a very large project.
     fn files(&self) -> &[String];
     /// The beginning of a file; `None` for what is not a file or cannot be read.
     fn read(&self, path: &str) -> Option<Vec<u8>>;
     /// Whether a file or folder of this name is there.
     fn has(&self, path: &str) -> bool;
+
+    /// One line of a file, from 1.
+    fn line(&self, path: &str, line: u32) -> Option<String> {
+        let bytes = self.read(path)?;
+        let line = bytes.split(|b| *b == b'\n').nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
+        Some(crate::text::clip(String::from_utf8_lossy(line).trim(), 400))
+    }
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// Something else.
+    Other,
+}
+
+/// Finds a project's files, sorted, bounded, without those of other people's code; `entries` tells what is in a folder, whose
+/// path is relative to the project and empty for the project itself.
+pub fn list(mut entries: impl FnMut(&str) -> Vec<(String, Entry)>) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut waiting = vec![(String::new(), 0)];
+    let mut folders = 0;
+    while let Some((folder, depth)) = waiting.pop() {
+        folders += 1;
+        let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        let mut found = entries(&folder);
+        found.truncate(MOST_FILES);
+        if depth > 0 && found.iter().any(|(name, _)| name == "pyvenv.cfg") {
+            continue;
+        }
+        for (name, kind) in found {
+            if kind == Entry::File && files.len() < MOST_FILES {
+                files.push(below(&name));
+            } else if kind == Entry::Folder
+                && depth < DEPTH
+                && folders + waiting.len() < MOST_FOLDERS
+                && !name.starts_with('.')
+                && !FOREIGN.contains(&name.as_str())
+            {
+                waiting.push((below(&name), depth + 1));
+            }
+        }
+    }
+    files.sort();
+    files
 }
 
 /// A project in a folder of this host.
@@ -47,52 +96,28 @@ impl ProjectFolder {
         let flags = (OFlag::O_DIRECTORY | OFlag::O_CLOEXEC).bits();
         let folder = File::options().read(true).custom_flags(flags).open(path)?;
         let mut project = Self { folder: folder.into(), files: Vec::new() };
-        project.list();
+        project.files = list(|folder| project.entries(folder));
         Ok(project)
     }
 
-    /// One line of a file, from 1.
-    #[must_use]
-    pub fn line(&self, path: &str, line: u32) -> Option<String> {
-        let bytes = self.read(path)?;
-        let line = bytes.split(|b| *b == b'\n').nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
-        Some(crate::text::clip(String::from_utf8_lossy(line).trim(), 400))
-    }
-
-    fn list(&mut self) {
-        let mut waiting = vec![(String::new(), 0)];
-        let mut folders = 0;
-        while let Some((folder, depth)) = waiting.pop() {
-            folders += 1;
-            let below =
-                |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-            let at = if folder.is_empty() { "." } else { folder.as_str() };
-            let Some(opened) = open_below(&self.folder, Path::new(at), OFlag::O_DIRECTORY) else { continue };
-            let Ok(entries) = Dir::from_std_file(opened).entries() else { continue };
-            let mut found = Vec::new();
-            for entry in entries.flatten().take(MOST_FILES) {
-                let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
-                    continue;
-                };
-                found.push((name, kind));
-            }
-            if depth > 0 && found.iter().any(|(name, _)| name == "pyvenv.cfg") {
-                continue;
-            }
-            for (name, kind) in found {
-                if kind.is_file() && self.files.len() < MOST_FILES {
-                    self.files.push(below(&name));
-                } else if kind.is_dir()
-                    && depth < DEPTH
-                    && folders + waiting.len() < MOST_FOLDERS
-                    && !name.starts_with('.')
-                    && !FOREIGN.contains(&name.as_str())
-                {
-                    waiting.push((below(&name), depth + 1));
-                }
-            }
-        }
-        self.files.sort();
+    fn entries(&self, folder: &str) -> Vec<(String, Entry)> {
+        let at = if folder.is_empty() { "." } else { folder };
+        let Some(opened) = open_below(&self.folder, Path::new(at), OFlag::O_DIRECTORY) else {
+            return Vec::new();
+        };
+        let Ok(entries) = Dir::from_std_file(opened).entries() else { return Vec::new() };
+        let entry = |entry: cap_std::fs::DirEntry| {
+            let (kind, name) = (entry.file_type().ok()?, entry.file_name().into_string().ok()?);
+            let kind = if kind.is_file() {
+                Entry::File
+            } else if kind.is_dir() {
+                Entry::Folder
+            } else {
+                Entry::Other
+            };
+            Some((name, kind))
+        };
+        entries.flatten().take(MOST_FILES).filter_map(entry).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::framework::{Command, Framework, LiveSource, REPORTERS};
 use crate::judge::{Asked, judge};
 use crate::live::LiveLog;
-use crate::project::ProjectFolder;
+use crate::project::{Project, ProjectFolder};
 use crate::report::{Interpreter, SCHEMA, TestReport};
 
 /// The largest report that is read.
@@ -61,6 +61,8 @@ pub struct Session {
     cancel: Cancel,
     /// Coverage, where somebody asked for it.
     measured: Option<Measured>,
+    /// The project, where it is not a plain folder.
+    project: Option<Arc<dyn Project + Send + Sync>>,
     /// Our files, while they are needed.
     _reporters: tempfile::TempDir,
 }
@@ -71,20 +73,47 @@ impl Session {
     ///
     /// # Errors
     /// When our files cannot be written to `TMPDIR`.
-    pub fn new(framework: &'static dyn Framework, command: Command, mut policy: Policy) -> io::Result<Self> {
+    pub fn new(framework: &'static dyn Framework, command: Command, policy: Policy) -> io::Result<Self> {
+        Self::over(framework, command, policy, None)
+    }
+
+    /// The same for a project that is not the plain folder that the policy names.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn over(
+        framework: &'static dyn Framework,
+        command: Command,
+        mut policy: Policy,
+        project: Option<Arc<dyn Project + Send + Sync>>,
+    ) -> io::Result<Self> {
         let folder = temporary::folder()?;
         for reporter in &command.reporters {
             let host = temporary::file(&folder, reporter.name, reporter.text.as_bytes())?;
             policy = policy.read_only(host, Path::new(REPORTERS).join(reporter.name));
         }
-        if let Some(Ok(project)) = policy.job.workspace.as_deref().map(ProjectFolder::open) {
-            for (host, inside) in framework.stores(&project, &|name| std::env::var_os(name)) {
+        let plain = policy.job.workspace.as_deref().filter(|_| project.is_none()).map(ProjectFolder::open);
+        let shown = match (&project, &plain) {
+            (Some(project), _) => Some(project.as_ref() as &dyn Project),
+            (None, Some(Ok(folder))) => Some(folder as &dyn Project),
+            _ => None,
+        };
+        if let Some(shown) = shown {
+            for (host, inside) in framework.stores(shown, &|name| std::env::var_os(name)) {
                 policy = policy.read_only(host, Path::new(HOME).join(inside));
             }
         }
         policy.job.env.extend(command.env.iter().cloned());
         policy.job.events = command.live == LiveSource::Descriptor;
-        Ok(Self { framework, command, policy, cancel: Cancel::default(), measured: None, _reporters: folder })
+        Ok(Self {
+            framework,
+            command,
+            policy,
+            cancel: Cancel::default(),
+            measured: None,
+            project,
+            _reporters: folder,
+        })
     }
 
     /// Reads coverage too: what [`Framework::cover`] said of the command.
@@ -243,10 +272,19 @@ impl Session {
         if bad.peek().is_none() {
             return;
         }
-        let Ok(project) = ProjectFolder::open(workspace) else { return };
-        for case in bad {
-            if let (Some(file), Some(line)) = (&case.file, case.line) {
-                case.source = project.line(file, line);
+        let mut add = |project: &dyn Project| {
+            for case in &mut bad {
+                if let (Some(file), Some(line)) = (&case.file, case.line) {
+                    case.source = project.line(file, line);
+                }
+            }
+        };
+        match &self.project {
+            Some(project) => add(project.as_ref()),
+            None => {
+                if let Ok(folder) = ProjectFolder::open(workspace) {
+                    add(&folder);
+                }
             }
         }
     }

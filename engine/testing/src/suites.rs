@@ -107,6 +107,7 @@ impl Ecosystem {
 }
 
 /// A folder of a project, without others in it.
+#[derive(Debug)]
 struct View<'a> {
     project: &'a dyn Project,
     prefix: String,
@@ -230,6 +231,7 @@ mod tests {
     use crate::judge::Verdict;
     use hotcell_sandbox::outcome::{Cause, Outcome};
 
+    #[derive(Debug)]
     struct Files(Vec<(String, &'static str)>, Vec<String>);
 
     impl Files {

@@ -287,7 +287,7 @@ pub fn commit(
         }
     }
     let stores = kept.iter().any(|change| change.after.is_some_and(|node| node.kind == Kind::File));
-    let stored = if stores { original.sync() } else { Ok(()) };
+    let stored = if stores { waiting.folder.sync() } else { Ok(()) };
     stored.map_err(|error| CommitError::NotStored { path: kept[0].path.clone(), error })?;
     let all = kept.len();
     let mut done = Vec::new();

@@ -100,10 +100,9 @@ fn around(
         if made.contains_key(&folder) {
             continue;
         }
-        let node = match after.node(&folder)? {
-            Some(node) => Some(node),
-            None => before.node(&folder)?,
-        };
+        // What was not changed itself is as it was; `after` may be older than that.
+        let was = before.node(&folder)?.filter(|node| node.kind == Kind::Folder);
+        let node = was.map_or_else(|| after.node(&folder), |node| Ok(Some(node)))?;
         // A folder that went with a folder around it needs no place.
         if to.node(&folder)?.is_some() || hidden(to, &folder)? {
             return Ok(());

@@ -3,14 +3,17 @@
 //! A change is a new layer and a new list of layers, which replaces the old one by a rename: whoever is killed leaves the
 //! one or the other. Snapshots and forks are lists of the same layers.
 
+mod export;
+mod pins;
+mod since;
 mod workspace;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -20,6 +23,7 @@ use crate::folder::Folder;
 use crate::layer::Held;
 use crate::random_hex;
 
+pub use pins::Pinned;
 pub use workspace::{NewFile, Workspace};
 
 /// An overlay has at most so many layers over its folder here; more are merged into one.
@@ -27,6 +31,7 @@ const MOST_LAYERS: usize = 8;
 /// Paths that are looked at in one workspace.
 const MOST_PATHS: usize = 2_000_000;
 const LAYERS: &str = "layers";
+const PINS: &str = "pins";
 const LOCK: &str = "lock";
 /// Begins the name of a layer that is being written; its writer's process id follows.
 const UNFINISHED: &str = "unfinished-";
@@ -83,6 +88,9 @@ struct Record {
     /// When its view of the source began, on the clock of file times; layers that are older have their own.
     since: (i64, i64),
     created: u64,
+    /// Who it was made for, by a name of theirs; nobody but the store's own user without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
     /// The topmost first.
     layers: Vec<Listed>,
     snapshots: Vec<Snapshot>,
@@ -103,6 +111,9 @@ pub enum StoreError {
     /// A run or another command has it.
     #[error("the workspace {0} is in use; wait for its run to end")]
     InUse(String),
+    /// Others changed the same since a run began. Nothing of the run was kept.
+    #[error("{} changed in the workspace since the run began{}; nothing of the run was kept", .0[0].display(), more(.0.len()))]
+    Moved(Vec<PathBuf>),
     /// Not below the workspace.
     #[error("{0:?} is no path below a workspace: relative, without . and ..")]
     Path(PathBuf),
@@ -153,6 +164,7 @@ impl Store {
     pub fn open(path: &Path, quota: Quota, owner: Option<(u32, u32)>) -> Result<Self> {
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(path)?;
+        private.create(path.join(PINS))?;
         for inner in [LAYERS, "empty"] {
             std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path.join(inner))?;
         }
@@ -168,6 +180,14 @@ impl Store {
     /// # Errors
     /// When the source is no folder.
     pub fn create(&self, source: Source) -> Result<Workspace<'_>> {
+        self.create_for(source, None)
+    }
+
+    /// Makes a workspace that says who it is for; its id cannot be guessed.
+    ///
+    /// # Errors
+    /// As [`Store::create`].
+    pub fn create_for(&self, source: Source, holder: Option<&str>) -> Result<Workspace<'_>> {
         let source = match source {
             Source::Empty => Source::Empty,
             Source::Folder(path) => {
@@ -175,13 +195,19 @@ impl Store {
                 Source::Folder(whole.map_err(|error| StoreError::Source { path, error })?)
             }
         };
-        let record =
-            Record { source, since: moment(), created: seconds(), layers: Vec::new(), snapshots: Vec::new() };
-        self.add(record)
+        self.add(Record {
+            source,
+            since: moment(),
+            created: seconds(),
+            holder: holder.map(str::to_owned),
+            layers: Vec::new(),
+            snapshots: Vec::new(),
+        })
     }
 
     fn add(&self, record: Record) -> Result<Workspace<'_>> {
-        let id = format!("ws_{}", random_hex()?);
+        let more = if record.holder.is_some() { random_hex()? } else { String::new() };
+        let id = format!("ws_{}{more}", random_hex()?);
         let lock = self.hold(&id)?;
         self.keep(&id, &record)?;
         Ok(Workspace { store: self, id, record, _lock: lock })
@@ -206,6 +232,51 @@ impl Store {
         let lock = self.hold(id)?;
         // It may have changed, or gone, before the lock was ours.
         Ok(Workspace { store: self, id: id.to_owned(), record: self.read(id)?, _lock: lock })
+    }
+
+    /// The same, when others have let go of it within a time.
+    ///
+    /// # Errors
+    /// When there is none, or somebody has it for longer.
+    pub fn take_within(&self, id: &str, patience: Duration) -> Result<Workspace<'_>> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.take(id) {
+                Err(StoreError::InUse(_)) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Notes that a workspace is used now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn touch(&self, id: &str) -> Result<()> {
+        self.read(id)?;
+        Ok(self.lock_file(&format!("{id}.lock"))?.set_modified(SystemTime::now())?)
+    }
+
+    /// When a workspace was used last.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn used(&self, id: &str) -> Result<SystemTime> {
+        self.read(id)?;
+        Ok(self.lock_file(&format!("{id}.lock"))?.metadata()?.modified()?)
+    }
+
+    /// Another workspace that begins where this one is, sharing its bytes. Nobody is waited for.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn fork(&self, id: &str) -> Result<Workspace<'_>> {
+        // Its layers are nobody's before they are the other's.
+        let pinned = self.pin(id)?;
+        let record = Record { created: seconds(), snapshots: Vec::new(), ..pinned.record.clone() };
+        self.add(record)
     }
 
     /// Looks at a workspace that somebody may be using.
@@ -264,7 +335,10 @@ impl Store {
     fn hold(&self, id: &str) -> Result<File> {
         let lock = self.lock_file(&format!("{id}.lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(lock),
+            Ok(()) => {
+                lock.set_modified(SystemTime::now())?;
+                Ok(lock)
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse(id.to_owned())),
             Err(e) => Err(io::Error::from(e).into()),
         }
@@ -292,14 +366,24 @@ impl Store {
         Ok(name)
     }
 
-    /// Removes layers that no list has.
-    fn sweep(&self) -> Result<()> {
+    fn base_of(&self, source: &Source) -> PathBuf {
+        match source {
+            Source::Empty => self.path.join("empty"),
+            Source::Folder(path) => path.clone(),
+        }
+    }
+
+    /// Removes layers that no list has and nobody has pinned. Each change does; this is for when a pin has ended.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sweep(&self) -> Result<()> {
         let lock = self.lock_file(LOCK)?;
         // Whoever adds a layer holds it shared until his list has it.
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(());
         }
-        let mut used = BTreeSet::new();
+        let mut used = self.pinned()?;
         for id in self.ids()? {
             let record = match self.read(&id) {
                 Ok(record) => record,
@@ -336,8 +420,12 @@ pub struct Summary {
     pub source: Source,
     /// When: seconds since 1970.
     pub created: u64,
+    /// Who it was made for; `None` for the store's own user.
+    pub holder: Option<String>,
     /// What it holds beside its source.
     pub held: Held,
+    /// The same with the layers that only its snapshots have.
+    pub with_snapshots: Held,
     /// Its snapshots, the oldest first.
     pub snapshots: Vec<Snapshot>,
 }
@@ -347,9 +435,18 @@ fn summary(id: &str, record: &Record) -> Summary {
         id: id.to_owned(),
         source: record.source.clone(),
         created: record.created,
+        holder: record.holder.clone(),
         held: total(&record.layers),
+        with_snapshots: everything(record),
         snapshots: record.snapshots.clone(),
     }
+}
+
+/// What all layers of a record hold, each counted once.
+fn everything(record: &Record) -> Held {
+    let snapshots = record.snapshots.iter().flat_map(|s| &s.layers);
+    let all: BTreeMap<_, _> = record.layers.iter().chain(snapshots).map(|l| (&l.name, l.held)).collect();
+    all.into_values().fold(Held::default(), Held::and)
 }
 
 fn total(layers: &[Listed]) -> Held {
@@ -359,6 +456,10 @@ fn total(layers: &[Listed]) -> Held {
 /// When the view of the oldest layer began.
 fn oldest(layers: &[Listed]) -> (i64, i64) {
     layers.iter().map(|layer| layer.since).min().unwrap_or_default()
+}
+
+fn more(paths: usize) -> String {
+    if paths > 1 { format!(", and {} more", paths - 1) } else { String::new() }
 }
 
 fn seconds() -> u64 {

@@ -362,7 +362,7 @@ fn resources_are_listed_templated_and_completed() {
         assert_eq!(read["result"]["contents"][0]["uri"], uri.as_str(), "{read}");
     }
     let templates = client.request("resources/templates/list", json!({}));
-    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(4));
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(5));
     for (uri, name, value, context, want) in [
         ("hotcell://runs/{id}", "id", "run_", json!({}), run),
         ("hotcell://workspaces/{id}/{path}", "id", "ws_", json!({}), workspace),
@@ -434,4 +434,115 @@ fn the_reference_is_printed_and_bad_options_are_refused() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let ended = user.hotcell(["mcp", "--http", "127.0.0.1:0", "--state", state.to_str().unwrap()]).end();
     ended.code(125).says("others can read it (mode 0644)");
+}
+
+#[test]
+fn what_a_run_changes_is_kept_shown_and_taken_back() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let files = json!([{ "path": "src/a.txt", "content": "one\n" }]);
+        let id = client.good("workspace_create", &json!({ "files": files }))["workspace_id"].clone();
+        let named = json!({ "workspace_id": id });
+        let with = |more: Value| {
+            let mut all = named.clone();
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            all
+        };
+        let run = |script: &str, more: Value| {
+            let mut all = with(json!({ "argv": ["sh", "-c", script] }));
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            all
+        };
+        let change = "echo two >> src/a.txt; echo '#!/bin/sh\necho made' > tool; chmod +x tool";
+        let shown = client.good("run_command", &run(change, json!({ "diff": true })));
+        assert_eq!(shown["changes"].as_array().map(Vec::len), Some(2), "{shown:#}");
+        assert!(shown["diff"].as_str().is_some_and(|d| d.contains("+two")) && shown["kept"].is_null());
+        client.good("workspace_snapshot", &with(json!({ "name": "begin" })));
+        let kept = client.good("run_command", &run(&format!("{change}; exit 3"), json!({ "keep": true })));
+        assert_eq!((&kept["kept"]["done"], &kept["exit_code"]), (&2.into(), &3.into()), "{kept:#}");
+        // What a run made can be run, read, listed and scanned.
+        let made = client.good("run_command", &with(json!({ "argv": ["./tool"] })));
+        assert_eq!(made["stdout"]["text"], "made\n", "{made:#}");
+        let read = client.good("workspace_read", &with(json!({ "path": "src/a.txt" })));
+        assert_eq!(read["text"], "one\ntwo\n");
+        assert_eq!(client.good("scan_artifact", &named)["verdict"], "allow");
+        let diff = client.good("workspace_diff", &named);
+        assert!(diff["diff"].as_str().is_some_and(|d| d.contains("+one\n+two\n")), "{diff:#}");
+        let fork = client.good("workspace_fork", &named)["workspace_id"].clone();
+        let back = client.good("workspace_discard", &with(json!({ "to": "begin" })));
+        assert_eq!(back["snapshots"], json!(["begin"]));
+        let read = client.good("workspace_read", &with(json!({ "path": "src/a.txt" })));
+        assert_eq!(read["text"], "one\n");
+        let read = client.good("workspace_read", &json!({ "workspace_id": fork, "path": "src/a.txt" }));
+        assert_eq!(read["text"], "one\ntwo\n");
+        let exported = client.good("workspace_export", &json!({ "workspace_id": fork }));
+        let archive = client.request("resources/read", json!({ "uri": exported["uri"] }));
+        assert_eq!(archive["result"]["contents"][0]["blob"], exported["base64"], "{archive:#}");
+        assert!(exported["bytes"].as_u64().is_some_and(|bytes| bytes > 1024));
+        // A link that a program made is listed, and leads nowhere.
+        client.good("run_command", &run("ln -s /etc/passwd out; ln -s / root", json!({ "keep": true })));
+        let listed = client.good("workspace_list", &named);
+        assert!(
+            listed["entries"].as_array().unwrap().iter().any(|e| e["path"] == "out" && e["kind"] == "link")
+        );
+        for path in ["out", "root/etc/passwd"] {
+            client.bad("workspace_read", &with(json!({ "path": path })));
+        }
+        // What looks dangerous is not run, whoever wrote it.
+        let evil = "echo 'import shutil; shutil.rmtree(\"/home\")' > evil.py";
+        client.good("run_command", &run(evil, json!({ "keep": true })));
+        assert_eq!(client.good("scan_artifact", &named)["verdict"], "quarantine");
+        let refused = client.good("run_command", &run("true", json!({})));
+        assert_eq!(refused["cause"], "quarantined", "{refused:#}");
+        for (tool, arguments) in [
+            ("run_command", json!({ "argv": ["true"], "keep": true })),
+            ("run_tests", json!({ "files": files, "diff": true })),
+        ] {
+            assert!(client.bad(tool, &arguments).contains("needs workspace_id"));
+        }
+        // It stays for the next server, to whoever has its name.
+        client.end();
+        let mut next = Local::start(user, SESSIONS);
+        assert_eq!(next.good("workspace_list", &json!({}))["workspaces"], json!([]));
+        let read = next.good("workspace_read", &json!({ "workspace_id": fork, "path": "src/a.txt" }));
+        assert_eq!(read["text"], "one\ntwo\n");
+        assert_eq!(next.good("workspace_list", &json!({}))["workspaces"][0]["workspace_id"], fork);
+        assert_eq!(next.good("workspace_remove", &json!({ "workspace_id": fork }))["removed"], true);
+    });
+}
+
+#[test]
+fn tests_of_a_workspace_see_and_keep_what_runs_left() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let id = client.good("workspace_create", &json!({}))["workspace_id"].clone();
+        let test = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        \
+                    open('seen', 'a').write('x')\n        self.assertEqual(open('seen').read(), 'x')\n";
+        let write = json!({ "argv": ["tee", "test_it.py"], "stdin": test, "workspace_id": id, "keep": true });
+        client.good("run_command", &write);
+        let tests = |keep: bool| json!({ "workspace_id": id, "keep": keep });
+        for (keep, verdict) in [(false, "passed"), (true, "passed"), (false, "failed")] {
+            let report = client.good("run_tests", &tests(keep));
+            assert_eq!(report["verdict"], verdict, "{report:#}");
+            assert_eq!(
+                report["outcome"]["kept"]["error"].is_null() && keep,
+                report["outcome"]["kept"].is_object()
+            );
+            if verdict == "failed" {
+                let source = report["cases"][0]["source"].as_str().unwrap_or_default();
+                assert!(source.contains("assertEqual"), "the line is shown: {report:#}");
+            }
+        }
+        // The same by a person.
+        let id = id.as_str().unwrap();
+        let run = || user.hotcell(["test", id, "--toolchain", "/usr"]).end();
+        run().code(1);
+        user.hotcell(["workspace", "delete", id, "seen"]).end().code(0);
+        run().code(0);
+        run().code(1);
+        user.hotcell(["test", "ws_00"]).end().code(125).says_one_line("there is no workspace ws_00");
+        let evil = "import shutil\nshutil.rmtree('/home')\n";
+        user.hotcell(["workspace", "write", id, "evil.py"]).input(evil).end().code(0);
+        run().code(3).says("evil.py");
+    });
 }

@@ -113,6 +113,17 @@ fn one_caller_s_handles_mean_nothing_to_another() {
             ),
             ("workspace_list", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
             ("workspace_remove", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
+            ("workspace_diff", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
+            ("workspace_commit", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
+            ("workspace_discard", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
+            (
+                "workspace_snapshot",
+                json!({ "workspace_id": workspace, "name": "s" }),
+                json!({ "workspace_id": "w", "name": "s" }),
+            ),
+            ("workspace_fork", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
+            ("workspace_export", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
+            ("scan_artifact", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
             ("run_tests", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
             (
                 "run_command",
@@ -132,6 +143,7 @@ fn one_caller_s_handles_mean_nothing_to_another() {
             format!("hotcell://runs/{run}"),
             format!("hotcell://runs/{run}/stdout"),
             format!("hotcell://workspaces/{workspace}/f"),
+            format!("hotcell://exports/{workspace}"),
         ] {
             assert!(server.request(&one, "resources/read", json!({ "uri": uri }))["error"].is_null());
             let stolen = server.request(&two, "resources/read", json!({ "uri": uri }));
@@ -437,4 +449,68 @@ fn what_a_program_prints_is_never_the_protocol_s_or_ours() {
     assert!(ours.len() == 2 && ours[0].starts_with("exited with code 1"), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains('\r'));
     assert!(client.news.is_empty());
+}
+
+#[test]
+fn a_model_reaches_no_folder_that_the_operator_did_not_name_and_no_protected_name() {
+    everyone(|user| {
+        for folder in ["allowed", "allowed/.git", "allowed/.git/hooks", "seen", "secret"] {
+            user.make_folder(&format!("work/{folder}"));
+            user.write(format!("work/{folder}/f"), "old\n");
+        }
+        std::os::unix::fs::symlink(user.path("work/secret"), user.path("work/allowed/link")).expect("a link");
+        let at = |name: &str| user.path(&format!("work/{name}")).to_str().expect("UTF-8").to_owned();
+        user.make_folder("home/.config");
+        user.make_folder("home/.config/hotcell");
+        let named = format!("[mcp]\nfolders = [{:?}]\ncommit = [{:?}]\n", at("seen"), at("allowed"));
+        user.write("home/.config/hotcell/config.toml", named);
+        let mut client = Local::start(user, STATELESS);
+        let state = user.path("home/.local/state/hotcell").to_str().expect("UTF-8").to_owned();
+        let mut said = Vec::new();
+        for folder in [
+            "/",
+            "/etc",
+            "allowed",
+            &at("secret"),
+            &at("allowed/link"),
+            &at("allowed/../secret"),
+            &at("no"),
+            &state,
+        ] {
+            let why = client.bad("workspace_create", &json!({ "folder": folder }));
+            said.push(why.replace(&format!("{folder:?}"), "X"));
+        }
+        said.dedup();
+        assert!(said.len() == 1 && said[0].contains("operator"), "nothing is learned of the host: {said:#?}");
+        // What may be seen may not be changed.
+        let make = |client: &mut Local, name: &str| {
+            client.good("workspace_create", &json!({ "folder": at(name) }))["workspace_id"].clone()
+        };
+        let seen = make(&mut client, "seen");
+        let script = "echo new > f; mkdir -p .git/hooks .vscode; echo evil > .git/hooks/pre-commit; echo evil > .mcp.json; \
+                      echo {} > .vscode/tasks.json; ln -s /etc/passwd passwd; mkdir n; echo n > n/n";
+        let run = |id: &Value| json!({ "argv": ["bash", "-c", script], "workspace_id": id, "keep": true });
+        let ran = client.good("run_command", &run(&seen));
+        assert_eq!(ran["kept"]["error"], Value::Null, "{ran:#}");
+        assert!(client.bad("workspace_commit", &json!({ "workspace_id": seen })).contains("does not allow"));
+        // What may be changed takes no protected names, links or hooks, and nothing says otherwise.
+        let allowed = make(&mut client, "allowed");
+        client.good("run_command", &run(&allowed));
+        let arguments = json!({ "workspace_id": allowed, "allow_protected": true });
+        assert!(client.bad("workspace_commit", &arguments).contains("allow_protected"));
+        let done = client.good("workspace_commit", &json!({ "workspace_id": allowed }));
+        let left: Vec<_> =
+            done["left"].as_array().expect("left").iter().map(|row| row["path"].clone()).collect();
+        assert_eq!(left, [".git/hooks/pre-commit", ".mcp.json", ".vscode", ".vscode/tasks.json", "passwd"]);
+        assert_eq!(done["done"], 3, "{done:#}");
+        let read = |name: &str| std::fs::read_to_string(at(name)).unwrap_or_default();
+        assert_eq!([read("allowed/f"), read("allowed/n/n"), read("seen/f")], ["new\n", "n\n", "old\n"]);
+        for name in [".git/hooks/pre-commit", ".mcp.json", ".vscode", "passwd"] {
+            assert!(!user.path(&format!("work/allowed/{name}")).exists(), "{name}");
+        }
+        // A person decides about the rest: the workspace is in the same store.
+        let id = allowed.as_str().expect("an id");
+        user.hotcell(["workspace", "commit", id, "--allow-protected", "--quiet"]).end().code(0);
+        assert_eq!(read("allowed/.mcp.json"), "evil\n");
+    });
 }

@@ -329,24 +329,93 @@ fn a_workspace_stays_between_runs() {
 }
 
 #[test]
-fn a_workspace_in_use_is_refused_and_survives_a_kill() {
+fn a_run_holds_nobody_up_and_what_is_killed_leaves_nothing() {
     everyone(|user| {
         project(user);
         let signs = user.make_folder("work/signs");
         let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
         user.shell(["--workspace", &id], "echo kept > kept").end().code(0);
         let signs_option = format!("{}:/tmp/signs", signs.display());
-        let script = "echo lost > lost; touch /tmp/signs/running; sleep 60";
-        let mut run = user.shell(["--workspace", &id, "--rw", &signs_option], script).start();
-        wait_until("the program runs", || signs.join("running").exists());
-        for words in [&["diff", &id][..], &["commit", &id], &["remove", &id]] {
-            workspace(user, words).code(125).says_one_line("is in use");
+        let options = ["--workspace", &id, "--rw", &signs_option];
+        let begin = |script: &str| {
+            let script = format!(
+                "{script}; touch /tmp/signs/running; while [ ! -e /tmp/signs/go ]; do sleep 0.02; done"
+            );
+            let run = user.shell(options, &format!("{script}; cat kept")).start();
+            wait_until("the program runs", || signs.join("running").exists());
+            std::fs::remove_file(signs.join("running")).expect("removed");
+            run
+        };
+        let ends = |run: std::process::Child| {
+            let output = run.wait_with_output().expect("it ends");
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), errors)
+        };
+        let mut lost = begin("echo lost > lost");
+        let one = begin("echo first > one; echo first > a.txt");
+        let two = begin("echo second > two; echo second > a.txt");
+        // Meanwhile others read, change and fork it.
+        workspace(user, &["read", &id, "a.txt"]).code(0).prints("one\n");
+        workspace(user, &["delete", &id, "kept"]).code(0);
+        let fork = workspace(user, &["fork", &id]).code(0).text().trim().to_owned();
+        user.shell(["--workspace", &id], "echo d > d/y").end().code(0);
+        lost.kill().expect("killed");
+        lost.wait().expect("ended");
+        user.write("work/signs/go", "");
+        let mut all = [ends(one), ends(two)];
+        all.sort();
+        // Both saw their beginning; the second of those that changed the same is told.
+        let [(kept, first, _), (refused, second, errors)] = all;
+        assert_eq!(
+            (kept, refused, first.as_str(), second.as_str()),
+            (Some(0), Some(125), "kept\n", "kept\n")
+        );
+        assert!(errors.contains("not kept: a.txt changed in the workspace"), "{errors}");
+        let listed = workspace(user, &["list", &id]).code(0).text();
+        let (name, text) = if listed.contains("\none\n") { ("one", "first") } else { ("two", "second") };
+        assert_eq!(listed, format!("a.txt\nd/\nd/x\nd/y\ngone\n{name}\n"));
+        workspace(user, &["read", &id, "a.txt"]).code(0).prints(&format!("{text}\n"));
+        for id in [&id, &fork] {
+            workspace(user, &["remove", id]).code(0);
         }
-        user.shell(["--workspace", &id], "true").end().code(125).says_one_line("is in use");
-        run.kill().expect("killed");
-        run.wait().expect("ended");
-        wait_until("the workspace is free", || workspace(user, &["diff", &id]).code == Some(0));
-        workspace(user, &["list", &id]).code(0).prints("a.txt\nd/\nd/x\ngone\nkept\n");
+        let left = user.path("home/.local/state/hotcell/workspaces");
+        for folder in ["layers", "pins"] {
+            assert_eq!(std::fs::read_dir(left.join(folder)).expect("a folder").count(), 0, "{folder}");
+        }
+    });
+}
+
+#[test]
+fn without_mounts_a_workspace_that_stays_is_copied() {
+    everyone(|user| {
+        project(user);
+        let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
+        let run = |script: &str, profile: &str| {
+            user.shell(["--json", "--profile", profile, "--workspace", &id], script).end()
+        };
+        let probe = run("true", "landlock-only");
+        if probe.code != Some(0) {
+            println!("skipped: no landlock-only here: {}", probe.text());
+            return;
+        }
+        run("echo two >> a.txt; rm gone", "standard").code(0);
+        let told =
+            run("cat a.txt; ls; echo three >> a.txt; rm -r d; echo n > n", "landlock-only").code(0).json();
+        assert_eq!(told["stdout"]["text"], "one\ntwo\na.txt\nd\n", "{told:#}");
+        assert!(told["mounts"].as_array().expect("mounts").iter().any(|m| m["kind"] == "copy"));
+        let rows: Vec<_> =
+            told["changes"].as_array().expect("rows").iter().map(|r| r["path"].clone()).collect();
+        assert_eq!(
+            (rows, &told["kept"]["done"]),
+            (vec!["a.txt".into(), "d".into(), "d/x".into(), "n".into()], &4.into())
+        );
+        let told = run("cat a.txt; ls", "standard").code(0).json();
+        assert_eq!(told["stdout"]["text"], "one\ntwo\nthree\na.txt\nn\n");
+        user.hotcell(["workspace", "write", &id, "large"]).input(vec![b'x'; 4096]).end().code(0);
+        user.shell(["--profile", "landlock-only", "--disk", "1K", "--workspace", &id], "true")
+            .end()
+            .code(125)
+            .says("cannot be copied");
     });
 }
 
@@ -387,6 +456,44 @@ fn what_a_run_left_in_a_workspace_is_read_before_the_next() {
         run("touch ran").code(125).says("quarantined").says("evil.py");
         workspace(user, &["delete", &id, "evil.py"]).code(0);
         run("ls").code(0).prints("a.txt\nd\ngone\n");
+    });
+}
+
+#[test]
+fn a_release_is_for_a_workspace_as_it_is_and_for_nothing_else() {
+    everyone(|user| {
+        let folder = project(user);
+        symlink("a.txt", folder.join("link")).expect("a link");
+        user.own(&folder.join("link"));
+        let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
+        let run = |script: &str| user.shell(["--workspace", &id, "--json"], script).end();
+        run("echo 'import shutil; shutil.rmtree(\"/home\")' > evil.py; ln -s evil.py new").code(0);
+        let held =
+            || run("true").code(125).json()["scan"]["quarantine"]["id"].as_str().expect("an id").to_owned();
+        let release = |item: &str| {
+            user.hotcell(["quarantine", "release", item, "--reason", "looked at it", "--uses", "9"])
+                .end()
+                .code(0);
+        };
+        let item = held();
+        release(&item);
+        run("ls").code(0);
+        // Every other state is another item: more, other or fewer files and links.
+        let mut all = vec![item.clone()];
+        for change in [
+            "echo 1 > more",
+            "echo 2 > more",
+            "rm more; ln -sf a.txt new",
+            "ln -sf evil.py new; rm link",
+            "ln -s d link",
+        ] {
+            // The state before was released.
+            run(change).code(0);
+            let item = held();
+            assert!(!all.contains(&item), "{change}");
+            release(&item);
+            all.push(item);
+        }
     });
 }
 

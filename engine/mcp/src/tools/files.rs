@@ -1,13 +1,14 @@
 //! Tools for workspaces.
 
-use std::sync::Arc;
-
+use base64::Engine as _;
+use hotcell_sandbox::outcome::Change;
 use hotcell_service::live::{self, Caller, Live};
 use hotcell_service::report::ErrorReport;
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 
 use super::runs::{as_text, with_piece};
 use super::{answered, blocking, input, output, parse, shown};
+use crate::text::{barred, beginning};
 
 /// Bytes of a file in one answer.
 const PIECE: usize = 16_000;
@@ -16,17 +17,33 @@ const ENTRIES: usize = 200;
 /// Characters of a list in one answer, about.
 const CHARACTERS: usize = 16_000;
 
+/// Paths in one answer that a commit left out.
+const LEFT: usize = 50;
+
 type Answered = Result<CallToolResult, ErrorReport>;
 
-fn described(live: &Live, workspace: &live::Workspace, removed: bool) -> output::Workspace {
-    let used = workspace.used();
-    output::Workspace {
+/// Blocks.
+fn described(live: &Live, workspace: &live::Workspace) -> Result<output::Workspace, ErrorReport> {
+    let used = workspace.used()?;
+    Ok(output::Workspace {
         workspace_id: workspace.id.clone(),
         files: used.files,
         bytes: used.bytes,
         bytes_left: live.workspaces().quotas().bytes.saturating_sub(used.bytes),
-        removed,
-    }
+        removed: false,
+        folder: workspace.folder()?.map(|folder| folder.to_string_lossy().into_owned()),
+        snapshots: workspace.snapshots()?,
+    })
+}
+
+/// Does something with a caller's workspace, and describes it as it is then.
+async fn changed(
+    live: &Live,
+    caller: &Caller,
+    work: impl FnOnce(&Live, &Caller) -> Result<live::Workspace, ErrorReport> + Send + 'static,
+) -> Result<output::Workspace, ErrorReport> {
+    let (live, caller) = (live.clone(), caller.clone());
+    blocking(move || work(&live, &caller).and_then(|workspace| described(&live, &workspace))).await
 }
 
 fn words(workspace: &output::Workspace) -> String {
@@ -39,30 +56,31 @@ fn words(workspace: &output::Workspace) -> String {
 pub async fn create(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceCreate = parse(arguments)?;
     let files = input::files(asked.files)?;
-    let workspace = {
-        let (live, caller) = (live.clone(), caller.clone());
-        blocking(move || live.workspaces().create(&caller, &files)).await?
-    };
-    let made = described(live, &workspace, false);
+    let made = changed(live, caller, move |live, caller| {
+        live.workspaces().create(caller, &files, asked.folder.as_deref())
+    });
+    let made = made.await?;
     Ok(answered(&made, words(&made)))
 }
 
 pub async fn write(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceWrite = parse(arguments)?;
     let files = input::files(asked.files)?;
-    let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
     let written = files.len();
-    let held = Arc::clone(&workspace);
-    blocking(move || held.write(&files)).await?;
-    let now = described(live, &workspace, false);
+    let now = changed(live, caller, move |live, caller| {
+        let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
+        workspace.write(&files).map(|()| workspace)
+    });
+    let now = now.await?;
     Ok(answered(&now, format!("{written} files written; {}", words(&now))))
 }
 
 pub async fn read(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceRead = parse(arguments)?;
-    let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
     let (path, offset) = (asked.path.clone(), asked.offset);
-    let (bytes, piece) = blocking(move || workspace.read(&path, offset, PIECE)).await?;
+    let (bytes, piece) =
+        with(live, caller, &asked.workspace_id, move |workspace| workspace.read(&path, offset, PIECE))
+            .await?;
     let (text, base64, taken) = as_text(&piece);
     let offset = offset.min(bytes);
     let file = output::File {
@@ -88,7 +106,13 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
             )
             .field("workspace_id"));
         }
-        let all: Vec<_> = live.workspaces().list(caller).iter().map(|w| described(live, w, false)).collect();
+        let (held, owner) = (live.clone(), caller.clone());
+        let all = blocking(move || {
+            // One may go while we look.
+            let all = held.workspaces().list(&owner);
+            Ok(all.iter().filter_map(|workspace| described(&held, workspace).ok()).collect::<Vec<_>>())
+        });
+        let all = all.await?;
         let lines: Vec<_> = all.iter().map(words).collect();
         let list = output::List { workspace_id: None, entries: Vec::new(), omitted: 0, workspaces: all };
         return Ok(answered(
@@ -96,9 +120,8 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
             if lines.is_empty() { "no workspaces".to_owned() } else { lines.join("\n") },
         ));
     };
-    let workspace = live.workspaces().get(caller, &id)?;
     let below = asked.path;
-    let found = blocking(move || workspace.list(below.as_deref())).await?;
+    let found = with(live, caller, &id, move |workspace| workspace.list(below.as_deref())).await?;
     let mut room = CHARACTERS;
     let fits = |e: &&live::Entry| {
         let cost = e.path.len() + 60;
@@ -108,7 +131,12 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     let omitted = found.len() - shown_entries;
     let entry = |e: live::Entry| output::Entry {
         path: e.path,
-        kind: if e.folder { "folder" } else { "file" }.to_owned(),
+        kind: match e.kind {
+            live::EntryKind::File => "file",
+            live::EntryKind::Folder => "folder",
+            live::EntryKind::Link => "link",
+        }
+        .to_owned(),
         bytes: e.bytes,
     };
     let entries: Vec<_> = found.into_iter().take(shown_entries).map(entry).collect();
@@ -124,13 +152,154 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
 
 pub async fn remove(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceRemove = parse(arguments)?;
-    let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
     let Some(path) = asked.path else {
-        live.workspaces().remove(caller, &asked.workspace_id)?;
-        return Ok(answered(&described(live, &workspace, true), "the workspace is removed"));
+        let gone = changed_last(live, caller, asked.workspace_id).await?;
+        return Ok(answered(&gone, "the workspace is removed"));
     };
-    let (held, of) = (Arc::clone(&workspace), path.clone());
-    blocking(move || held.remove(&of)).await?;
-    let now = described(live, &workspace, false);
+    let of = path.clone();
+    let now = changed(live, caller, move |live, caller| {
+        let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
+        workspace.remove(&of).map(|()| workspace)
+    });
+    let now = now.await?;
     Ok(answered(&now, format!("{} is removed; {}", shown(&path), words(&now))))
+}
+
+/// Removes a workspace, and describes it as it was.
+async fn changed_last(live: &Live, caller: &Caller, id: String) -> Result<output::Workspace, ErrorReport> {
+    let (live, caller) = (live.clone(), caller.clone());
+    blocking(move || {
+        let was = described(&live, &live.workspaces().get(&caller, &id)?)?;
+        live.workspaces().remove(&caller, &id)?;
+        Ok(output::Workspace { removed: true, ..was })
+    })
+    .await
+}
+
+/// Work on a caller's workspace.
+async fn with<T: Send + 'static>(
+    live: &Live,
+    caller: &Caller,
+    id: &str,
+    work: impl FnOnce(&live::Workspace) -> Result<T, ErrorReport> + Send + 'static,
+) -> Result<T, ErrorReport> {
+    let (live, caller, id) = (live.clone(), caller.clone(), id.to_owned());
+    blocking(move || work(&live.workspaces().get(&caller, &id)?)).await
+}
+
+pub async fn diff(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::WorkspaceDiff = parse(arguments)?;
+    let (rows, text) = with(live, caller, &asked.workspace_id, live::Workspace::diff).await?;
+    let bytes = text.len() as u64;
+    let from = text.floor_char_boundary(usize::try_from(asked.offset).unwrap_or(usize::MAX).min(text.len()));
+    let rest = &text[from..];
+    let (listed, room) = if from == 0 { fitting(&rows, PIECE / 4) } else { (Vec::new(), 0) };
+    let piece = rest[..beginning(rest, PIECE - room)].to_owned();
+    let diff = output::Diff {
+        workspace_id: asked.workspace_id,
+        changes_omitted: if from == 0 { (rows.len() - listed.len()) as u64 } else { 0 },
+        changes: listed,
+        offset: from as u64,
+        next_offset: (from + piece.len()) as u64,
+        bytes,
+        diff: piece,
+    };
+    let words = format!(
+        "{} changed paths; bytes {} to {} of {bytes} of the diff",
+        rows.len(),
+        diff.offset,
+        diff.next_offset
+    );
+    let lines = barred(&diff.diff);
+    Ok(with_piece(answered(&diff, words), Some(lines)))
+}
+
+/// As many changes as fit, and the characters that they take, about.
+pub(super) fn fitting(rows: &[Change], most: usize) -> (Vec<output::Changed>, usize) {
+    let mut taken = 0;
+    let mut listed = Vec::new();
+    for row in rows {
+        let kind = serde_json::to_value(row.kind).ok().and_then(|k| k.as_str().map(str::to_owned));
+        let cost = beginning_cost(&row.path) + 60;
+        if taken + cost > most {
+            break;
+        }
+        taken += cost;
+        listed.push(output::Changed {
+            path: row.path.clone(),
+            kind: kind.unwrap_or_default(),
+            bytes: row.bytes,
+        });
+    }
+    (listed, taken)
+}
+
+fn beginning_cost(path: &str) -> usize {
+    serde_json::Value::from(path).to_string().chars().count()
+}
+
+pub async fn commit(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::WorkspaceNamed = parse(arguments)?;
+    let taken = with(live, caller, &asked.workspace_id, live::Workspace::commit).await?;
+    let left = taken
+        .left
+        .iter()
+        .take(LEFT)
+        .map(|(path, why)| output::LeftOut { path: path.chars().take(300).collect(), why: why.clone() });
+    let committed = output::Committed {
+        workspace_id: asked.workspace_id,
+        done: taken.done.len() as u64,
+        left: left.collect(),
+        left_omitted: taken.left.len().saturating_sub(LEFT) as u64,
+    };
+    let mut words = format!("{} paths taken over", committed.done);
+    for left in &committed.left {
+        words.push_str(&format!("\nleft out: {}: {}", shown(&left.path), left.why));
+    }
+    Ok(answered(&committed, words))
+}
+
+pub async fn discard(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::WorkspaceDiscard = parse(arguments)?;
+    let now = changed(live, caller, move |live, caller| {
+        let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
+        workspace.discard(asked.to.as_deref()).map(|()| workspace)
+    });
+    let now = now.await?;
+    Ok(answered(&now, words(&now)))
+}
+
+pub async fn snapshot(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::WorkspaceSnapshot = parse(arguments)?;
+    let now = changed(live, caller, move |live, caller| {
+        let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
+        workspace.snapshot(&asked.name).map(|()| workspace)
+    });
+    let now = now.await?;
+    Ok(answered(&now, words(&now)))
+}
+
+pub async fn fork(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::WorkspaceNamed = parse(arguments)?;
+    let fork = changed(live, caller, move |live, caller| live.workspaces().fork(caller, &asked.workspace_id));
+    let fork = fork.await?;
+    Ok(answered(&fork, words(&fork)))
+}
+
+pub async fn export(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let asked: input::WorkspaceNamed = parse(arguments)?;
+    let archive = with(live, caller, &asked.workspace_id, live::Workspace::export).await?;
+    let bytes = archive.len() as u64;
+    let short = archive.len() <= PIECE / 4 * 3;
+    let exported = output::Exported {
+        uri: crate::resources::uri_of_archive(&asked.workspace_id),
+        workspace_id: asked.workspace_id,
+        bytes,
+        base64: short.then(|| base64::engine::general_purpose::STANDARD.encode(&archive)),
+    };
+    let link =
+        Resource::new(exported.uri.clone(), "archive").with_mime_type(crate::resources::TAR).with_size(bytes);
+    let mut result = answered(&exported, format!("a tar archive of {bytes} bytes: {}", exported.uri));
+    result.content.push(ContentBlock::resource_link(link));
+    Ok(result)
 }

@@ -171,6 +171,12 @@ pub struct RunCommand {
     /// The workspace to start in, from workspace_create.
     #[serde(default)]
     pub workspace_id: Option<String>,
+    /// Leave what it changes in the workspace, however it ends: the next call sees it. Needs workspace_id.
+    #[serde(default)]
+    pub keep: bool,
+    /// Show what it changed, as changes and diff. Needs workspace_id.
+    #[serde(default)]
+    pub diff: bool,
     /// Environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -200,6 +206,12 @@ pub struct RunTests {
     /// The project's files, for one call.
     #[serde(default)]
     pub files: Vec<File>,
+    /// Leave what it changes in the workspace, however it ends: the next call sees it. Needs workspace_id.
+    #[serde(default)]
+    pub keep: bool,
+    /// Show what it changed, as changes and diff. Needs workspace_id.
+    #[serde(default)]
+    pub diff: bool,
     /// pytest, unittest, jest, cargo or go; else what the project looks like.
     #[serde(default)]
     pub framework: Option<String>,
@@ -281,6 +293,10 @@ pub struct WorkspaceCreate {
     /// Files to begin with.
     #[serde(default)]
     pub files: Vec<File>,
+    /// A folder of the host that it shows, an absolute path; only those that the operator allows. The folder itself changes by
+    /// workspace_commit alone.
+    #[serde(default)]
+    pub folder: Option<String>,
 }
 
 /// `workspace_write`
@@ -328,6 +344,47 @@ pub struct WorkspaceRemove {
     /// A file or folder in it; without it the whole workspace is removed.
     #[serde(default)]
     pub path: Option<String>,
+}
+
+/// `workspace_diff`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceDiff {
+    /// The workspace.
+    pub workspace_id: String,
+    /// From which byte of the diff on.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+/// `workspace_commit`, `workspace_fork`, `workspace_export`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceNamed {
+    /// The workspace.
+    pub workspace_id: String,
+}
+
+/// `workspace_discard`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceDiscard {
+    /// The workspace.
+    pub workspace_id: String,
+    /// A snapshot; without it, how the workspace began: its folder as it is now, or nothing.
+    #[serde(default)]
+    pub to: Option<String>,
+}
+
+/// `workspace_snapshot`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceSnapshot {
+    /// The workspace.
+    pub workspace_id: String,
+    /// A name for its present state.
+    #[schemars(length(min = 1, max = 64))]
+    pub name: String,
 }
 
 /// No arguments.

@@ -162,8 +162,8 @@ pub fn all() -> &'static [Tool] {
                 "run_command",
                 "Run a command",
                 "Runs a program that is installed on this host, or one of a workspace, in a fresh sandbox without \
-                 network. With workspace_id it starts in the workspace's folder and may change files there, but its \
-                 changes are gone when it ends: save files with workspace_write. argv is not read by a shell; for \
+                 network. With workspace_id it starts in the workspace's folder and may change files there; its \
+                 changes are gone when it ends, unless keep says that they stay. argv is not read by a shell; for \
                  pipes use [\"bash\", \"-c\", \"…\"].",
                 output::run(),
                 Effect::Adds,
@@ -202,8 +202,8 @@ pub fn all() -> &'static [Tool] {
             tool::<input::WorkspaceCreate>(
                 "workspace_create",
                 "Create a workspace",
-                "Makes a folder for files, empty or with files, and gives its workspace_id. It is removed when it was \
-                 not used for a day, and when the server ends.",
+                "Makes a folder for files, empty, with files or over a folder of the host, and gives its workspace_id. \
+                 It is removed when it was not used for a day.",
                 schema::<output::Workspace>(),
                 Effect::Adds,
             ),
@@ -235,6 +235,51 @@ pub fn all() -> &'static [Tool] {
                 "Removes a file or folder of a workspace; without path, the whole workspace.",
                 schema::<output::Workspace>(),
                 Effect::Replaces,
+            ),
+            tool::<input::WorkspaceDiff>(
+                "workspace_diff",
+                "Show changes",
+                "Shows what a workspace changed since it began, or since its last commit: paths, and a unified diff.",
+                schema::<output::Diff>(),
+                Effect::Reads,
+            ),
+            tool::<input::WorkspaceNamed>(
+                "workspace_commit",
+                "Commit to the folder",
+                "Takes a workspace's changes over into the folder of the host that it was made over, where the \
+                 operator allows that. Nothing is taken over when somebody changed the same there. Links, and names \
+                 that other programs run, are left out.",
+                schema::<output::Committed>(),
+                Effect::Replaces,
+            ),
+            tool::<input::WorkspaceDiscard>(
+                "workspace_discard",
+                "Discard changes",
+                "Takes a workspace back to a snapshot, or to how it began. Changes since then are gone.",
+                brief::<output::Workspace>(1),
+                Effect::Replaces,
+            ),
+            tool::<input::WorkspaceSnapshot>(
+                "workspace_snapshot",
+                "Keep a state",
+                "Keeps a workspace's present state under a name, for workspace_discard. It costs no copy.",
+                brief::<output::Workspace>(1),
+                Effect::Adds,
+            ),
+            tool::<input::WorkspaceNamed>(
+                "workspace_fork",
+                "Fork a workspace",
+                "Makes another workspace that begins where this one is now. It costs no copy.",
+                brief::<output::Workspace>(1),
+                Effect::Adds,
+            ),
+            tool::<input::WorkspaceNamed>(
+                "workspace_export",
+                "Export a workspace",
+                "Gives all of a workspace as a tar archive of at most 16 MiB: as a resource, and in the answer where \
+                 it is short.",
+                schema::<output::Exported>(),
+                Effect::Reads,
             ),
             tool::<input::ScanArtifact>(
                 "scan_artifact",
@@ -302,6 +347,12 @@ pub async fn call(
         "workspace_read" => files::read(live, caller, arguments).await,
         "workspace_list" => files::list(live, caller, arguments).await,
         "workspace_remove" => files::remove(live, caller, arguments).await,
+        "workspace_diff" => files::diff(live, caller, arguments).await,
+        "workspace_commit" => files::commit(live, caller, arguments).await,
+        "workspace_discard" => files::discard(live, caller, arguments).await,
+        "workspace_snapshot" => files::snapshot(live, caller, arguments).await,
+        "workspace_fork" => files::fork(live, caller, arguments).await,
+        "workspace_export" => files::export(live, caller, arguments).await,
         "scan_artifact" => quarantine::scan(live, caller, arguments).await,
         "quarantine_list" => quarantine::list(live, caller, arguments).await,
         "quarantine_show" => quarantine::show(live, caller, arguments).await,
@@ -403,7 +454,7 @@ mod tests {
     #[test]
     fn the_list_of_tools_is_short_enough_to_be_read() {
         let length = json!(all()).to_string().len();
-        assert!(length < 56_000, "{length}");
+        assert!(length < 64_000, "{length}");
     }
 
     #[test]

@@ -64,6 +64,8 @@ fn of_a_run(mut schema: Schema) -> Schema {
             "properties": { "done": { "type": "integer" }, "total": { "type": ["integer", "null"] } }
         },
         "hint": { "type": "string", "description": "What to do next" },
+        "changes_omitted": { "type": "integer", "description": "Changes beyond those that are listed; workspace_diff shows what was kept" },
+        "diff_omitted": { "type": "integer", "description": "Bytes of the diff that are left out" },
         "denials_omitted": { "type": "integer", "description": "Denials beyond those that are listed" }
     });
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -118,6 +120,77 @@ pub struct Workspace {
     pub bytes_left: u64,
     /// Whether it was removed.
     pub removed: bool,
+    /// The folder of the host that it shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// Its snapshots, the oldest first.
+    pub snapshots: Vec<String>,
+}
+
+/// What a workspace changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Diff {
+    /// The workspace.
+    pub workspace_id: String,
+    /// Changed paths; only with the beginning of the diff.
+    pub changes: Vec<Changed>,
+    /// Changes beyond those that are listed.
+    pub changes_omitted: u64,
+    /// The diff, or a piece of it.
+    pub diff: String,
+    /// Where this piece begins.
+    pub offset: u64,
+    /// Where to read on; equal to bytes at the end.
+    pub next_offset: u64,
+    /// All of the diff.
+    pub bytes: u64,
+}
+
+/// A changed path.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Changed {
+    /// Path in the workspace.
+    pub path: String,
+    /// added, modified, deleted or type_changed
+    pub kind: String,
+    /// Bytes of a file.
+    pub bytes: u64,
+}
+
+/// What a commit came to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Committed {
+    /// The workspace.
+    pub workspace_id: String,
+    /// How many paths were taken over.
+    pub done: u64,
+    /// Paths that were not, and why.
+    pub left: Vec<LeftOut>,
+    /// Such paths beyond those that are listed.
+    pub left_omitted: u64,
+}
+
+/// A path that was not taken over.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LeftOut {
+    /// Path in the workspace.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
+/// An archive.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Exported {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The resource that is the archive.
+    pub uri: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The archive, where it is short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
 }
 
 /// A file.
@@ -146,7 +219,7 @@ pub struct File {
 pub struct Entry {
     /// Path in the workspace.
     pub path: String,
-    /// file or folder
+    /// file, folder or link
     pub kind: String,
     /// Bytes of a file.
     pub bytes: u64,

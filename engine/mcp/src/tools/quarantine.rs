@@ -1,7 +1,7 @@
 //! Tools for what was refused. A model learns rules and places, and may ask; only a person decides.
 
 use hotcell_guard::{Finding, PartState, Report, Severity};
-use hotcell_service::live::{Caller, Live};
+use hotcell_service::live::{Caller, Live, Place};
 use hotcell_service::quarantine::Item;
 use rmcp::model::{CallToolResult, JsonObject};
 
@@ -25,11 +25,12 @@ pub async fn scan(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     }
     let (held, owner) = (live.clone(), caller.clone());
     let report = blocking(move || {
-        let workspace = match asked.workspace_id {
-            Some(id) => held.workspaces().get(&owner, &id)?,
-            None => held.workspaces().temporary(&owner, &files)?,
+        let place = match asked.workspace_id {
+            Some(id) => Place::Kept(held.workspaces().get(&owner, &id)?.kept()?),
+            None => Place::Temporary(held.workspaces().temporary(&files)?),
         };
-        held.office(&owner)?.scan(workspace.path()).map_err(|report| {
+        let layers = place.kept().map(|kept| kept.mount().1).unwrap_or_default();
+        held.office(&owner)?.scan(&place.folder(), &layers).map_err(|report| {
             tracing::info!("an artifact was not scanned: {report}");
             ErrorReport::new(report.code, "the files cannot be read here; doctor says what is missing")
         })

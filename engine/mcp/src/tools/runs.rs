@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use hotcell_service::Keep;
 use hotcell_service::live::asked::out_of_range;
 use hotcell_service::live::workspaces::NewFile;
-use hotcell_service::live::{Caller, CommandRequest, Live, Order, Phase, Run, TestsRequest};
-use hotcell_service::report::ErrorReport;
+use hotcell_service::live::{Caller, CommandRequest, Live, Order, Phase, Place, Run, TestsRequest};
+use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 
@@ -34,8 +35,8 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     files.retain(|f| f.path != name);
     files.push(NewFile { path: name.clone(), bytes: code.clone(), executable: false });
     let workspace = {
-        let (live, caller) = (live.clone(), caller.clone());
-        blocking(move || live.workspaces().temporary(&caller, &files)).await?
+        let live = live.clone();
+        blocking(move || live.workspaces().temporary(&files).map(Place::Temporary)).await?
     };
     let mut request = CommandRequest::of_source(language, (name, code), asked.args, workspace);
     (request.stdin, request.limits) = (asked.stdin.into_bytes(), asked.limits);
@@ -46,11 +47,14 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let content = content(arguments.get("idempotency_key").is_some(), "run_command", &arguments);
     let asked: input::RunCommand = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
-    let workspace = asked.workspace_id.map(|id| live.workspaces().get(caller, &id)).transpose()?;
+    let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
+    let (held, owner) = (live.clone(), caller.clone());
+    let workspace = blocking(move || asked.workspace_id.map(|id| pinned(&held, &owner, &id)).transpose());
     let request = CommandRequest {
         source: None,
         argv: asked.argv,
-        workspace,
+        workspace: workspace.await?,
+        keep,
         env: asked.env.into_iter().collect(),
         stdin: asked.stdin.into_bytes(),
         limits: asked.limits,
@@ -66,14 +70,16 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     if asked.workspace_id.is_some() != files.is_empty() {
         return Err(one_of("workspace_id", "files"));
     }
+    let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
     let (held, owner) = (live.clone(), caller.clone());
     let work = blocking(move || {
         let workspace = match asked.workspace_id {
-            Some(id) => held.workspaces().get(&owner, &id)?,
-            None => held.workspaces().temporary(&owner, &files)?,
+            Some(id) => pinned(&held, &owner, &id)?,
+            None => Place::Temporary(held.workspaces().temporary(&files)?),
         };
         let request = TestsRequest {
             workspace,
+            keep,
             framework: asked.framework,
             filter: asked.filter,
             coverage: asked.coverage,
@@ -89,6 +95,22 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     };
     let run = live.start(caller, order)?;
     Ok(follow(live, &run, patience, listener).await)
+}
+
+/// What becomes of the changes.
+fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<Keep, ErrorReport> {
+    for (asked, field) in [(keep, "keep"), (diff, "diff")] {
+        if asked && workspace.is_none() {
+            let why = format!("{field} needs workspace_id: what is given for one call is gone when it ends");
+            return Err(ErrorReport::new(Code::InvalidValue, why).field(field));
+        }
+    }
+    Ok(Keep { stay: keep, diff, ..Keep::default() })
+}
+
+/// A caller's workspace as it is now. Blocks.
+fn pinned(live: &Live, caller: &Caller, id: &str) -> Result<Place, ErrorReport> {
+    live.workspaces().get(caller, id)?.kept().map(Place::Kept)
 }
 
 /// All that was asked for, where it will be compared.

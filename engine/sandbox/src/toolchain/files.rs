@@ -15,7 +15,7 @@ const NAMES: usize = 4096;
 
 /// What a name is, without following a link at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A regular file.
     File {
         /// Whether anybody may execute it.
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 }
 
 /// A file system, real or made up for a test.
-pub(super) trait Fs {
+pub trait Fs {
     /// What `path` is; `None` when it is not there or may not be looked at.
     fn look(&self, path: &Path) -> Option<Kind>;
     /// The first bytes of a regular file, at most `most`; `None` when it cannot be read.
@@ -52,7 +52,8 @@ pub(super) trait Fs {
 }
 
 /// The host's file system.
-pub(super) struct Host;
+#[derive(Clone, Copy, Debug)]
+pub struct Host;
 
 impl Fs for Host {
     fn look(&self, path: &Path) -> Option<Kind> {

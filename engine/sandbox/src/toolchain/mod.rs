@@ -24,6 +24,8 @@ mod shim;
 mod tests;
 mod walk;
 
+pub use files::{Fs, Host, Kind};
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -201,4 +203,12 @@ fn among(searched: &[PathBuf]) -> String {
 /// [`LookupError`], when it is not there, cannot be started, or would need more of the host than a sandbox may see.
 pub fn find(program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupError> {
     finder::find(&files::Host, program, around)
+}
+
+/// The same where the project is not a plain folder of the host: `fs` shows what is at its path.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_in(fs: &dyn Fs, program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupError> {
+    finder::find(fs, program, around)
 }

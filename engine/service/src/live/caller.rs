@@ -7,12 +7,24 @@ use crate::report::{Code, ErrorReport};
 
 /// Whoever asks, as a front end tells callers apart: by a token, by a process. Says nothing else about them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Caller(Arc<str>);
+pub struct Caller(Arc<str>, bool);
 
 impl Caller {
     /// A caller by the front end's own name for it. It is not a secret and never shown to another caller.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(name.into())
+        Self(name.into(), false)
+    }
+
+    /// A caller that is one process. Others may have the same name, one after the other or at once: of what they have made it is
+    /// told nothing that it does not name.
+    pub fn of_process(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into(), true)
+    }
+
+    /// Whether it is one process.
+    #[must_use]
+    pub fn is_process(&self) -> bool {
+        self.1
     }
 }
 

@@ -2,18 +2,17 @@
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Bytes, Chunk, Limits, Running};
+use hotcell_sandbox::{Bytes, Changed, Chunk, Finished, Limits, Running};
 
 use super::asked::AskedLimits;
 use super::caller::Caller;
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
-use super::workspaces::Workspace;
+use super::workspaces::Place;
 use crate::changes::Keep;
 use crate::compile::Built;
 use crate::config::{EnvSetting, Settings};
@@ -35,8 +34,10 @@ pub struct CommandRequest {
     pub source: Option<(Language, String, Vec<u8>)>,
     /// The program and its arguments; only arguments where there is a source.
     pub argv: Vec<String>,
-    /// The folder that it starts in. What it writes there is gone when it ends.
-    pub workspace: Option<Arc<Workspace>>,
+    /// The folder that it starts in.
+    pub workspace: Option<Place>,
+    /// What becomes of the changes there; else they are gone when it ends.
+    pub keep: Keep,
     /// Environment variables.
     pub env: Vec<(String, String)>,
     /// Standard input; empty for none.
@@ -52,12 +53,13 @@ impl CommandRequest {
         language: Language,
         (path, text): (String, Vec<u8>),
         args: Vec<String>,
-        workspace: Arc<Workspace>,
+        workspace: Place,
     ) -> Self {
         Self {
             source: Some((language, path, text)),
             argv: args,
             workspace: Some(workspace),
+            keep: Keep::default(),
             env: Vec::new(),
             stdin: Vec::new(),
             limits: AskedLimits::default(),
@@ -98,10 +100,10 @@ impl CommandRequest {
         check_env(&self.env)?;
         check_stdin(&self.stdin)?;
         let request = RunRequest {
-            layers: Vec::new(),
-            keep: Keep::default(),
+            kept: self.workspace.as_ref().and_then(Place::kept).cloned(),
+            keep: self.keep,
             what,
-            workspace: self.workspace.as_ref().map(|w| w.path().to_owned()),
+            workspace: self.workspace.as_ref().map(Place::folder),
             settings: Settings {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
                 // Nobody who is not at the keyboard reaches a host.
@@ -115,10 +117,10 @@ impl CommandRequest {
         merged.policy.job.limits = self.limits.within(&merged.policy.job.limits)?;
         // The registry keeps the output; nobody needs the outcome's own copy.
         merged.policy.job.limits.capture = Bytes(0);
-        let workspace = self.workspace;
+        let (workspace, keep) = (self.workspace, self.keep);
         Ok(Box::new(move |desk| {
             Box::pin(async move {
-                let around = surroundings(workspace.as_deref());
+                let around = surroundings(workspace.as_ref());
                 let prepared = tokio::task::spawn_blocking(move || request.prepare(merged, around)).await;
                 let mut outcome = match prepared {
                     Err(e) => {
@@ -128,9 +130,15 @@ impl CommandRequest {
                         Some(language) if outcome.cause != Cause::Quarantined => unable(*outcome, language),
                         _ => without_host_paths(*outcome, &self.argv),
                     },
-                    Ok(Ok(prepared)) => {
-                        let mut outcome = perform(&desk, &prepared).await;
+                    Ok(Ok(mut prepared)) => {
+                        let (mut outcome, changed) = perform(&desk, &prepared).await;
                         prepared.sign(&mut outcome);
+                        if let Some(before) = prepared.before.take().filter(|_| keep != Keep::default()) {
+                            let success = outcome.success();
+                            if let Err(error) = before.collect(changed, &mut outcome, success).await {
+                                tracing::info!("what a run changed cannot be told: {error}");
+                            }
+                        }
                         outcome
                     }
                 };
@@ -143,12 +151,12 @@ impl CommandRequest {
 }
 
 /// The lookup's side: the operator's programs, and the workspace as the folder that paths count from.
-pub(super) fn surroundings(workspace: Option<&Workspace>) -> Surroundings {
-    let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), |w| w.path().to_owned());
+pub(super) fn surroundings(workspace: Option<&Place>) -> Surroundings {
+    let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), Place::folder);
     Surroundings { cwd, ..Surroundings::of_this_process() }
 }
 
-async fn perform(desk: &Desk, prepared: &Prepared) -> Outcome {
+async fn perform(desk: &Desk, prepared: &Prepared) -> (Outcome, Option<Changed>) {
     let mut compiled = None;
     if let Some(build) = &prepared.build {
         desk.progressed(Progress {
@@ -163,24 +171,24 @@ async fn perform(desk: &Desk, prepared: &Prepared) -> Outcome {
             Built::Failed(mut outcome) => {
                 desk.wrote(Stream::Stderr, &outcome.stderr.to_bytes());
                 (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
-                return *outcome;
+                return (*outcome, None);
             }
         }
     }
     let started = tokio::select! {
         biased;
-        () = desk.cancelled() => return super::run::never_ran(),
+        () = desk.cancelled() => return (super::run::never_ran(), None),
         started = desk.engine.spawn(&prepared.policy) => started,
     };
-    let mut outcome = match started {
+    let (mut outcome, changed): (Outcome, _) = match started {
         Ok(running) => follow(desk, running).await,
-        Err(refusal) => refusal.into(),
+        Err(refusal) => (refusal.into(), None),
     };
     outcome.compile = compiled;
-    outcome
+    (outcome, changed)
 }
 
-async fn follow(desk: &Desk, mut running: Running) -> Outcome {
+async fn follow(desk: &Desk, mut running: Running) -> (Outcome, Option<Changed>) {
     let canceller = running.canceller();
     let chunks = running.output();
     let reading = async {
@@ -193,18 +201,18 @@ async fn follow(desk: &Desk, mut running: Running) -> Outcome {
         }
     };
     let ending = async {
-        let mut ending = running.wait();
+        let mut ending = running.finish();
         tokio::select! {
-            outcome = &mut ending => outcome,
+            finished = &mut ending => finished,
             () = desk.cancelled() => {
                 canceller.cancel();
                 ending.await
             }
         }
     };
-    let ((), mut outcome) = tokio::join!(reading, ending);
+    let ((), Finished { mut outcome, changed, .. }) = tokio::join!(reading, ending);
     (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
-    outcome
+    (outcome, changed)
 }
 
 /// What the caller is told where a language cannot be run, without a folder of the host.

@@ -15,7 +15,7 @@
 //! | [`command`] | a program or a source as work |
 //! | [`tests`] | a project's tests as work |
 //! | [`paths`] | paths in a workspace, checked |
-//! | [`workspaces`] | folders of callers, with quotas |
+//! | [`workspaces`] | workspaces of callers, with quotas |
 //! | [`tokens`] | who may ask over a network |
 //! | [`folder`] | the service's own folder, and what a dead service left |
 
@@ -39,4 +39,4 @@ pub use registry::{Bounds, Live, Order, Work};
 pub use run::{Answer, Desk, Phase, Progress, Run, State, Stream};
 pub use tests::TestsRequest;
 pub use tokens::Tokens;
-pub use workspaces::{Entry, Quotas, Workspace, Workspaces};
+pub use workspaces::{Entry, EntryKind, Place, Quotas, Workspace, Workspaces};

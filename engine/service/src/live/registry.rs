@@ -14,7 +14,7 @@ use hotcell_sandbox::{BoxFuture, Engine};
 use super::caller::{Caller, handle};
 use super::queue::{Full, Places, Queue};
 use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
-use super::workspaces::{Quotas, Workspaces};
+use super::workspaces::{Folders, Quotas, Workspaces};
 use crate::config::Configuration;
 use crate::history::{History, Stored};
 use crate::quarantine::Office;
@@ -130,7 +130,7 @@ struct Table {
 }
 
 impl Live {
-    /// Begins a service within a runtime. Its workspaces lie in the state folder; what a dead service left there goes.
+    /// Begins a service within a runtime. Workspaces are in the state folder and stay; what else a dead service left there goes.
     ///
     /// # Errors
     /// A report when the state folder cannot be used.
@@ -141,7 +141,8 @@ impl Live {
         bounds: Bounds,
     ) -> Result<Self, ErrorReport> {
         configuration.reading = Reading::lasting(state.path());
-        let workspaces = Workspaces::open(&state, bounds.quotas)?;
+        let folders = Folders::of(&configuration.user.mcp, state.path());
+        let workspaces = Workspaces::open(&state, bounds.quotas, folders)?;
         let places = Places {
             running: bounds.concurrent,
             running_for_one: bounds.concurrent_for_one,
@@ -307,7 +308,7 @@ impl Live {
         }
     }
 
-    /// Ends everything: runs, workspaces, what is left of sandboxes.
+    /// Ends everything: runs, what is left of sandboxes. Workspaces stay.
     pub async fn close(&self) {
         let runs: Vec<_> = {
             let mut table = self.table();
@@ -323,9 +324,9 @@ impl Live {
         if tokio::time::timeout(CLOSE, ended).await.is_err() {
             tracing::warn!("some runs did not end within {} s", CLOSE.as_secs());
         }
-        self.0.workspaces.close();
         let shared = Arc::clone(&self.0);
         let _ = tokio::task::spawn_blocking(move || {
+            shared.workspaces.forget();
             shared.configuration.reading.close();
             shared.write_history();
         })
@@ -469,6 +470,6 @@ async fn sweep_now_and_then(live: Weak<Shared>) {
         tokio::time::sleep(SWEEP).await;
         let Some(shared) = live.upgrade() else { return };
         shared.forget(&mut shared.table.lock().unwrap_or_else(PoisonError::into_inner));
-        shared.workspaces.forget();
+        let _ = tokio::task::spawn_blocking(move || shared.workspaces.forget()).await;
     }
 }

@@ -1,7 +1,5 @@
 //! A project's tests as work for the registry. The project is a workspace: nothing in it is trusted.
 
-use std::sync::Arc;
-
 use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::profile::{LimitSettings, Span};
@@ -13,7 +11,7 @@ use super::caller::Caller;
 use super::command::{surroundings, without_host_paths};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
-use super::workspaces::Workspace;
+use super::workspaces::Place;
 use crate::changes::Keep;
 use crate::config::Settings;
 use crate::network::NetworkSetting;
@@ -27,8 +25,10 @@ const LONGEST_FILTER: usize = 4096;
 /// A workspace's tests to run.
 #[derive(Debug)]
 pub struct TestsRequest {
-    /// The project. What the tests write there is gone when they end.
-    pub workspace: Arc<Workspace>,
+    /// The project.
+    pub workspace: Place,
+    /// What becomes of the changes there; else they are gone when it ends.
+    pub keep: Keep,
     /// A framework's name; else what the project looks like.
     pub framework: Option<String>,
     /// Measure which lines run.
@@ -56,7 +56,8 @@ impl TestsRequest {
             .field("filter"));
         }
         let request = TestRequest {
-            project: self.workspace.path().to_owned(),
+            project: self.workspace.folder(),
+            kept: self.workspace.kept().cloned(),
             framework: self.framework,
             selection: Selection { filter: self.filter, ..Selection::default() },
             coverage: self.coverage,
@@ -67,7 +68,7 @@ impl TestsRequest {
                 network: Some(NetworkSetting::None),
                 ..Settings::default()
             },
-            keep: Keep::default(),
+            keep: self.keep,
         };
         let prepared = request.prepare(&live.configuration_of(caller), surroundings(Some(&self.workspace)));
         let workspace = self.workspace;
@@ -94,7 +95,7 @@ impl AskedLimits {
     /// As settings of a run of tests, where none is wider than the operator's.
     fn as_settings(&self, live: &Live) -> Result<LimitSettings, ErrorReport> {
         let tests = RunRequest {
-            layers: Vec::new(),
+            kept: None,
             keep: Keep::default(),
             what: What::Program(Vec::new()),
             workspace: None,
@@ -144,7 +145,7 @@ async fn perform(desk: &Desk, prepared: &PreparedTest) -> TestReport {
 }
 
 /// The report as it may leave: the registry has the output, and no folder of the host is named.
-fn inside(mut report: TestReport, workspace: &Workspace) -> TestReport {
+fn inside(mut report: TestReport, workspace: &Place) -> TestReport {
     (report.outcome.stdout, report.outcome.stderr) = (Output::default(), Output::default());
     let told = report.reason == report.outcome.reason;
     crate::guard::for_a_model(&mut report.outcome);
@@ -162,7 +163,7 @@ fn inside(mut report: TestReport, workspace: &Workspace) -> TestReport {
             report.reason.clone_from(&report.outcome.reason);
         }
     }
-    let host = workspace.path().to_string_lossy().into_owned();
+    let host = workspace.folder().to_string_lossy().into_owned();
     for reason in [&mut report.reason, &mut report.outcome.reason].into_iter().flatten() {
         *reason = reason.replace(&host, PROJECT).replace("--framework", "framework");
     }

@@ -22,6 +22,9 @@ const LONGEST: usize = 256;
 /// The longest file.
 const LONGEST_FILE: u64 = 64 * 1024;
 
+/// Callers that come without a token: who starts the server, and everybody where nobody needs one. No token has these names.
+pub const NOT_TOKENS: [&str; 2] = ["stdio", "everybody"];
+
 /// The tokens of a service.
 #[derive(Clone)]
 pub struct Tokens {
@@ -120,6 +123,9 @@ fn parse(text: &str) -> Result<Vec<(Caller, String)>, String> {
         if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.bytes().all(|b| b.is_ascii_graphic()) {
             return wrong("the token is not 32 to 256 printable characters; openssl rand -hex 32 makes one");
         }
+        if NOT_TOKENS.contains(&name) {
+            return wrong("the name is that of callers without a token; choose another");
+        }
         if all.iter().any(|(n, t)| *n == Caller::new(name) || t == token) {
             return wrong("the name or the token is there twice");
         }
@@ -182,6 +188,7 @@ mod tests {
             ("me short".to_owned(), "32 to 256"),
             (format!("me {a}\nme {b}"), "line 2"),
             (format!("me {a}\nyou {a}"), "twice"),
+            (format!("stdio {a}"), "without a token"),
         ] {
             assert!(parse(&text).unwrap_err().contains(why), "{text}");
         }

@@ -107,12 +107,6 @@ pub fn identify(targets: &[Target], report: &Report) -> io::Result<Identified> {
         [Target::Source(artifact)] => artifact.language.is_none(),
         _ => false,
     };
-    // A link that was changed in a workspace has no digest there.
-    if targets.iter().any(|target| matches!(target, Target::View(..))) && found.unreleasable.is_none() {
-        let why =
-            "it is a workspace with changes over its folder; commit them, and what a run refuses then can be";
-        found.unreleasable = Some(why.to_owned());
-    }
     if only && found.unreleasable.is_none() {
         found.unreleasable = Some("what it is run as is not known; what a run refuses can be".to_owned());
     }

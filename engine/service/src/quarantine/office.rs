@@ -1,6 +1,6 @@
 //! The steps as front ends take them. What was read under other rules is read again first, from what is kept.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hotcell_guard::quarantine::{Channel, State};
@@ -153,19 +153,28 @@ impl Office {
         Ok(item.filter(|item| quarantine.show(&item.id, self.own(), &terms).is_ok()))
     }
 
-    /// Reads a file or folder as the gate would, and says under which id it is held, if it is.
+    /// Reads a file, or a folder with layers over it, as the gate would, and says under which id it is held, if it is.
     ///
     /// # Errors
     /// A report when it cannot be read.
-    pub fn scan(&self, path: &Path) -> Done<Report> {
+    pub fn scan(&self, path: &Path, layers: &[PathBuf]) -> Done<Report> {
         let mut scan = self.reading.begin(self.rules.clone(), &CONFINEMENTS);
         let walk = Walk { gitignore: false, packages: false };
         let mut read = |artifact: &Artifact| scan.read(artifact);
-        let mut report = scan_path(&Limits::default(), path, walk, &mut read, &mut |_| ())
-            .map_err(|e| ErrorReport::new(Code::InvalidValue, format!("it cannot be read: {e}")))?;
+        let limits = Limits::default();
+        let target = match layers {
+            [] => Target::Path(path.to_owned()),
+            layers => Target::View(path.to_owned(), layers.to_vec()),
+        };
+        let report = match layers {
+            [] => scan_path(&limits, path, walk, &mut read, &mut |_| ()),
+            layers => crate::view::read(&limits, path, layers, &mut read),
+        };
+        let mut report =
+            report.map_err(|e| ErrorReport::new(Code::InvalidValue, format!("it cannot be read: {e}")))?;
         scan.end().map_err(unreadable)?;
         if report.verdict >= Verdict::Incomplete {
-            let item = self.held(Target::Path(path.to_owned()), &report)?;
+            let item = self.held(target, &report)?;
             report.quarantine = item.map(|item| Held { id: item.id, state: item.state.name().to_owned() });
         }
         Ok(report)

@@ -20,7 +20,7 @@ fn store() -> (tempfile::TempDir, Store, PathBuf) {
 }
 
 fn names(workspace: &Workspace<'_>) -> Vec<String> {
-    let all = workspace.with_view(|_, view| view.walk(Path::new(""), 999)).unwrap();
+    let all = workspace.with_view(|_, view| view.walk(Path::new(""), 9999)).unwrap();
     all.into_iter().map(|(path, _)| path.display().to_string()).collect()
 }
 
@@ -248,4 +248,216 @@ fn an_export_unpacks_to_the_view() {
     let all = Stack::new([], &folder).walk(Path::new(""), 99).unwrap();
     let shown: Vec<_> = all.iter().map(|(p, n)| (p.to_str().unwrap(), n.mode & 0o100)).collect();
     assert_eq!(shown, [("a", 0), ("d", 0o100), ("d/run", 0o100), ("d/x", 0)]);
+}
+
+fn text(workspace: &Workspace<'_>, path: &str) -> String {
+    io::read_to_string(workspace.with_view(|_, view| view.file(Path::new(path))).unwrap()).unwrap()
+}
+
+#[test]
+fn what_is_pinned_stays_readable_while_others_change_and_remove_it() {
+    let (_dir, store, original) = store();
+    let mut w = store.create(Source::Folder(original)).unwrap();
+    let id = w.id().to_owned();
+    w.write(&[new("f", "1")]).unwrap();
+    let pinned = store.pin(&id).unwrap();
+    w.write(&[new("f", "2")]).unwrap();
+    w.discard(None).unwrap();
+    let fork = store.fork(&id).unwrap();
+    assert_eq!(names(&fork), ["a", "d", "d/x"]);
+    drop((w, fork));
+    store.remove(&id).unwrap();
+    let seen = pinned.with_view(|_, view| io::read_to_string(view.file(Path::new("f"))?)).unwrap();
+    assert_eq!((seen.as_str(), layers_on_disk(&store)), ("1", 1));
+    drop(pinned);
+    store.sweep().unwrap();
+    assert_eq!((layers_on_disk(&store), store.folder.names(Path::new(PINS)).unwrap().len()), (0, 0));
+}
+
+/// Bytes that files of all layers take, and how many files and names there are; a file counts once, whatever its names.
+fn on_disk(store: &Store) -> (u64, usize, usize) {
+    use std::os::unix::fs::MetadataExt;
+    let (mut files, mut names) = (std::collections::BTreeMap::new(), 0);
+    let mut folders = vec![store.path.join(LAYERS)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let about = entry.metadata().unwrap();
+            if about.is_dir() {
+                folders.push(entry.path());
+            } else {
+                names += 1;
+                files.insert(about.ino(), about.blocks() * 512);
+            }
+        }
+    }
+    (files.values().sum(), files.len(), names)
+}
+
+#[test]
+fn states_that_share_almost_everything_cost_what_differs() {
+    let (_dir, store, _) = store();
+    let mut w = store.create(Source::Empty).unwrap();
+    let text =
+        |n: usize, round: usize| new(&format!("d{}/f{n}", n % 20), &format!("{round} {n}\n").repeat(500));
+    w.write(&(0..400).map(|n| text(n, 0)).collect::<Vec<_>>()).unwrap();
+    let (first, files, _) = on_disk(&store);
+    // Each state differs from the one before in one file of a hundred, and layers are merged on the way.
+    for round in 1..=12 {
+        w.snapshot(&format!("s{round}")).unwrap();
+        let changed: Vec<_> = (0..4).map(|n| text((round * 37 + n * 101) % 400, round)).collect();
+        w.write(&changed).unwrap();
+    }
+    let forks: Vec<_> = (0..5).map(|_| w.fork().unwrap()).collect();
+    let (last, all_files, names) = on_disk(&store);
+    let each = (last - first) as f64 / 12.0 / first as f64 * 100.0;
+    println!(
+        "{files} files, {first} bytes; then 12 states of 4 other files, {all_files} files in {names} names, {last} bytes: {each:.2} % each"
+    );
+    assert_eq!(all_files, files + 12 * 4, "nothing is copied that did not change");
+    assert!(each < 1.1 && forks.len() == 5, "{each}");
+    w.discard(Some("s1")).unwrap();
+    assert_eq!(names_of_files(&w), 400);
+}
+
+fn names_of_files(workspace: &Workspace<'_>) -> usize {
+    names(workspace).iter().filter(|name| name.contains("/f")).count()
+}
+
+#[test]
+fn a_dead_one_s_pin_holds_nothing() {
+    let (_dir, store, _) = store();
+    let mut w = store.create(Source::Empty).unwrap();
+    w.write(&[new("f", "1")]).unwrap();
+    let name = w.record.layers[0].name.clone();
+    std::fs::write(store.path.join(PINS).join("dead"), name).unwrap();
+    w.discard(None).unwrap();
+    assert_eq!((layers_on_disk(&store), store.folder.names(Path::new(PINS)).unwrap().len()), (0, 0));
+}
+
+/// What a run does to a view of a workspace, as an overlay's upper layer would have it.
+fn upper(dir: &Path, name: &str, does: impl FnOnce(&Folder)) -> Folder {
+    let path = dir.join(name);
+    std::fs::create_dir(&path).unwrap();
+    let folder = Folder::ours(&path).unwrap();
+    does(&folder);
+    folder
+}
+
+#[test]
+fn a_run_s_changes_are_added_to_what_the_workspace_has_become_or_refused() {
+    let (dir, store, original) = store();
+    let put = |path: &'static str, text: &'static str| {
+        move |folder: &Folder| {
+            folder.make_all(Path::new(path).parent().unwrap()).unwrap();
+            folder.create(Path::new(path)).unwrap().write_all(text.as_bytes()).unwrap();
+        }
+    };
+    let gone = |path: &'static str| {
+        move |folder: &Folder| {
+            folder.make_all(Path::new(path).parent().unwrap()).unwrap();
+            folder.whiteout(Path::new(path)).unwrap();
+        }
+    };
+    type Does = Box<dyn Fn(&Folder)>;
+    type Meanwhile = fn(&mut Workspace<'_>);
+    let cases: Vec<(Does, Meanwhile, &[&str])> = vec![
+        (Box::new(put("a", "run")), |_| (), &[]),
+        (Box::new(put("a", "run")), |w| w.write(&[new("d/x", "2")]).unwrap(), &[]),
+        (Box::new(put("a", "run")), |w| w.write(&[new("a", "2")]).unwrap(), &["a"]),
+        (Box::new(put("a", "run")), |w| w.delete(Path::new("a")).unwrap(), &["a"]),
+        (Box::new(put("new", "run")), |w| w.write(&[new("new", "2")]).unwrap(), &["new"]),
+        (Box::new(put("n/run", "run")), |w| w.write(&[new("n/other", "2")]).unwrap(), &[]),
+        (Box::new(put("n/run", "run")), |w| w.write(&[new("n", "2")]).unwrap(), &["n"]),
+        (Box::new(put("d/y", "run")), |w| w.delete(Path::new("d")).unwrap(), &["d"]),
+        (Box::new(gone("d")), |w| w.write(&[new("d/z", "2")]).unwrap(), &["d/z"]),
+        (Box::new(gone("d")), |w| w.write(&[new("d/x", "2")]).unwrap(), &["d/x"]),
+        (Box::new(gone("d")), |w| w.write(&[new("a", "2")]).unwrap(), &[]),
+        // There and back is no change.
+        (
+            Box::new(put("a", "run")),
+            |w| {
+                w.write(&[new("a", "2")]).unwrap();
+                w.write(&[new("a", "1")]).unwrap();
+            },
+            &[],
+        ),
+    ];
+    for (number, (does, meanwhile, conflicting)) in cases.into_iter().enumerate() {
+        let mut w = store.create(Source::Folder(original.clone())).unwrap();
+        w.write(&[new("a", "1")]).unwrap();
+        let start = store.pin(w.id()).unwrap();
+        let upper = upper(dir.path(), &format!("upper{number}"), does);
+        meanwhile(&mut w);
+        let before = names(&w);
+        match w.absorb_since(&start, &upper, false, &[]) {
+            Ok(found) => {
+                assert!(conflicting.is_empty() && !found.is_empty(), "{number}");
+                for change in found {
+                    let is = w.with_view(|_, view| view.node(&change.path)).unwrap();
+                    assert_eq!(is.map(|n| n.kind), change.after.map(|n| n.kind), "{number}: {change:?}");
+                }
+            }
+            Err(StoreError::Moved(paths)) => {
+                let want: Vec<_> = conflicting.iter().map(PathBuf::from).collect();
+                assert_eq!((paths, names(&w)), (want, before), "{number}");
+            }
+            Err(other) => panic!("{number}: {other}"),
+        }
+    }
+    // What others wrote meanwhile is there still.
+    let mut w = store.create(Source::Folder(original)).unwrap();
+    let start = store.pin(w.id()).unwrap();
+    let upper = upper(dir.path(), "last", put("a", "run"));
+    w.write(&[new("d/x", "2"), new("n", "2")]).unwrap();
+    w.absorb_since(&start, &upper, false, &[]).unwrap();
+    assert_eq!([text(&w, "a"), text(&w, "d/x"), text(&w, "n")], ["run", "2", "2"]);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 24, ..Default::default() })]
+
+    /// Two runs that began together, kept one after the other: the second is refused, or both are there whole.
+    #[test]
+    fn of_two_runs_at_once_both_stay_or_the_second_is_refused(
+        first in proptest::collection::btree_map(0usize..6, 0u8..4, 1..4),
+        second in proptest::collection::btree_map(0usize..6, 0u8..4, 1..4),
+    ) {
+        const PATHS: [&str; 6] = ["a", "d/x", "d/y", "e", "e/f", "g/h"];
+        let (dir, store, original) = store();
+        let mut w = store.create(Source::Folder(original)).unwrap();
+        w.write(&[new("d/y", "0")]).unwrap();
+        let start = store.pin(w.id()).unwrap();
+        let run = |name: &str, does: &std::collections::BTreeMap<usize, u8>| {
+            upper(dir.path(), name, |folder| for (path, what) in does {
+                let path = Path::new(PATHS[*path]);
+                // As far as one layer can: below a file or something deleted is nothing.
+                let _ = folder.make_all(path.parent().unwrap());
+                match what {
+                    0 => drop(folder.whiteout(path)),
+                    n => if let Ok(mut file) = folder.create(path) {
+                        file.write_all(format!("{name}{n}").as_bytes()).unwrap();
+                    },
+                }
+            })
+        };
+        let (one, two) = (run("one", &first), run("two", &second));
+        let whole = |w: &Workspace<'_>, found: &[Change]| found.iter().all(|change| {
+            w.with_view(|_, view| view.node(&change.path)).unwrap().map(|n| (n.kind, n.bytes))
+                == change.after.map(|n| (n.kind, n.bytes))
+        });
+        let found_first = w.absorb_since(&start, &one, false, &[]).unwrap();
+        proptest::prop_assert!(whole(&w, &found_first));
+        let before = names(&w);
+        match w.absorb_since(&start, &two, false, &[]) {
+            Ok(found_second) => {
+                proptest::prop_assert!(whole(&w, &found_first) && whole(&w, &found_second));
+            }
+            Err(StoreError::Moved(paths)) => {
+                proptest::prop_assert!(!paths.is_empty());
+                proptest::prop_assert_eq!(names(&w), before);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
 }

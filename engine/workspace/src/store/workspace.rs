@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::pins::{Open, Pinned};
 use super::{
     LAYERS, LOCK, Listed, MOST_LAYERS, MOST_PATHS, Record, Result, Snapshot, Source, Store, StoreError,
-    Summary, UNFINISHED, oldest, seconds, summary, total,
+    Summary, UNFINISHED, oldest, seconds, since, summary, total,
 };
 use crate::changes::{Change, changes};
 use crate::commit::{CommitError, Committed, Terms, admit, commit, conflicts, moment};
@@ -25,24 +26,6 @@ pub struct Workspace<'a> {
     pub(super) id: String,
     pub(super) record: Record,
     pub(super) _lock: File,
-}
-
-/// The folders of a view, held open.
-struct Open {
-    base: Folder,
-    layers: Vec<Folder>,
-}
-
-impl Open {
-    fn base(&self) -> Stack<'_> {
-        Stack::new([], &self.base)
-    }
-    fn layers(&self) -> Vec<Layer<'_>> {
-        self.layers.iter().map(Layer::over).collect()
-    }
-    fn view(&self) -> Stack<'_> {
-        Stack::new(self.layers(), &self.base)
-    }
 }
 
 /// A file to be written.
@@ -72,29 +55,19 @@ impl Workspace<'_> {
     /// What to mount: the folder, and the layers over it, the topmost first.
     #[must_use]
     pub fn mount(&self) -> (PathBuf, Vec<PathBuf>) {
-        (self.base(), self.record.layers.iter().map(|l| self.store.layer_path(&l.name)).collect())
+        self.store.mount(&self.record)
     }
 
     /// Whom the source's folder belongs to.
     #[must_use]
     pub fn owner_of_source(&self) -> Option<(u32, u32)> {
-        let folder = Folder::open(&self.base()).ok()?;
+        let folder = Folder::open(&self.mount().0).ok()?;
         folder.node(Path::new("")).ok().flatten().map(|node| node.owner)
-    }
-
-    fn base(&self) -> PathBuf {
-        match &self.record.source {
-            Source::Empty => self.store.path.join("empty"),
-            Source::Folder(path) => path.clone(),
-        }
     }
 
     fn open(&self) -> Result<Open> {
         let (base, layers) = self.mount();
-        Ok(Open {
-            base: Folder::open(&base).map_err(|error| StoreError::Source { path: base, error })?,
-            layers: layers.iter().map(|l| Folder::ours(l)).collect::<io::Result<_>>()?,
-        })
+        Open::of(&base, &layers)
     }
 
     /// What the workspace changed in its source.
@@ -102,8 +75,7 @@ impl Workspace<'_> {
     /// # Errors
     /// What the system says.
     pub fn changes(&self) -> Result<Vec<Change>> {
-        let open = self.open()?;
-        Ok(changes(&open.base(), &open.layers(), &[], MOST_PATHS)?)
+        self.open()?.changes()
     }
 
     /// Works on the view, with the source below it.
@@ -124,7 +96,33 @@ impl Workspace<'_> {
         let before = open.view();
         let layer = Layer { folder: upper, whole };
         let found = changes(&before, &[layer], ignored, MOST_PATHS)?;
-        self.add(&open, layer, &found)?;
+        self.add(&open, &before.with(layer), &found, self.record.since)?;
+        Ok(found)
+    }
+
+    /// Adds what a run changed that began at `start`, where others may have changed the workspace since.
+    ///
+    /// # Errors
+    /// [`StoreError::Moved`] when they changed the same; otherwise as [`Workspace::absorb`].
+    pub fn absorb_since(
+        &mut self,
+        start: &Pinned,
+        upper: &Folder,
+        whole: bool,
+        ignored: &[PathBuf],
+    ) -> Result<Vec<Change>> {
+        if start.record.layers == self.record.layers && start.record.since == self.record.since {
+            return self.absorb(upper, whole, ignored);
+        }
+        let (then, open) = (start.open()?, self.open()?);
+        let layer = Layer { folder: upper, whole };
+        let (before, now) = (then.view(), open.view());
+        let found = changes(&before, &[layer], ignored, MOST_PATHS)?;
+        let moved = since::moved(&before, &now, &found, MOST_PATHS)?;
+        if !moved.is_empty() {
+            return Err(StoreError::Moved(moved));
+        }
+        self.add(&open, &before.with(layer), &found, start.record.since.min(self.record.since))?;
         Ok(found)
     }
 
@@ -174,37 +172,40 @@ impl Workspace<'_> {
         filled
     }
 
-    fn add(&mut self, open: &Open, layer: Layer<'_>, found: &[Change]) -> Result<()> {
+    /// Adds changes, whose bytes are in the view `after`, of which everything else may be old.
+    fn add(&mut self, open: &Open, after: &Stack<'_>, found: &[Change], since: (i64, i64)) -> Result<()> {
         if found.is_empty() {
             return Ok(());
         }
-        let held = layer::held(found);
         let most = self.store.quota;
         let fits = |held: Held| held.bytes <= most.bytes && held.files <= most.files;
+        let held = layer::held(found);
+        // What layers say twice counts once, and is merged. Holes are never written: one such file is refused before.
         let full = !fits(total(&self.record.layers).and(held));
-        if full {
-            // What layers say twice counts once, and is merged.
-            let all: Vec<_> = [layer].into_iter().chain(open.layers()).collect();
-            let merged = layer::held(&changes(&open.base(), &all, &[], MOST_PATHS)?);
-            if !fits(merged) {
-                return Err(StoreError::Quota { held: merged, most });
-            }
+        if full && !fits(held) {
+            return Err(StoreError::Quota { held, most });
         }
         let (before, owner) = (open.view(), self.store.owner);
-        let after = before.with(layer);
         self.replace(|this| {
-            let name = this
-                .store
-                .write_layer(|to| layer::write(&before, &after, found, to, Bytes::Copied, owner))?;
-            let mut layers = vec![Listed { name, held, since: this.record.since }];
+            let name =
+                this.store.write_layer(|to| layer::write(&before, after, found, to, Bytes::Copied, owner))?;
+            let mut layers = vec![Listed { name, held, since }];
             layers.extend(this.record.layers.iter().cloned());
-            if full || layers.len() > MOST_LAYERS { this.merged(&layers) } else { Ok(layers) }
+            if !full && layers.len() <= MOST_LAYERS {
+                return Ok(layers);
+            }
+            let merged = this.merged(&layers)?;
+            let held = total(&merged);
+            if full && !fits(held) {
+                return Err(StoreError::Quota { held, most });
+            }
+            Ok(merged)
         })
     }
 
     /// The same view in one layer.
     fn merged(&self, layers: &[Listed]) -> Result<Vec<Listed>> {
-        let base = Folder::open(&self.base())?;
+        let base = Folder::open(&self.mount().0)?;
         let open = layers
             .iter()
             .map(|l| Folder::ours(&self.store.layer_path(&l.name)))
@@ -270,8 +271,7 @@ impl Workspace<'_> {
     /// # Errors
     /// What the system says.
     pub fn fork(&self) -> Result<Self> {
-        let record = Record { created: seconds(), snapshots: Vec::new(), ..self.record.clone() };
-        self.store.add(record)
+        self.store.fork(&self.id)
     }
 
     /// Takes the changes over into the source; the workspace is then without changes.
@@ -338,33 +338,7 @@ impl Workspace<'_> {
     /// # Errors
     /// What the system says.
     pub fn export(&self, to: impl Write) -> Result<()> {
-        use crate::folder::Kind;
-        self.with_view(|_, view| {
-            let mut archive = tar::Builder::new(to);
-            for (path, node) in view.walk(Path::new(""), MOST_PATHS)? {
-                let mut header = tar::Header::new_gnu();
-                header.set_mode(node.mode & 0o777);
-                header.set_mtime(u64::try_from(node.changed.0).unwrap_or(0));
-                header.set_size(0);
-                match node.kind {
-                    Kind::File => {
-                        header.set_size(node.bytes);
-                        header.set_entry_type(tar::EntryType::Regular);
-                        archive.append_data(&mut header, &path, view.file(&path)?)?;
-                    }
-                    Kind::Folder => {
-                        header.set_entry_type(tar::EntryType::Directory);
-                        archive.append_data(&mut header, &path, io::empty())?;
-                    }
-                    Kind::Link => {
-                        header.set_entry_type(tar::EntryType::Symlink);
-                        archive.append_link(&mut header, &path, view.link(&path)?)?;
-                    }
-                    Kind::Whiteout | Kind::Special => {}
-                }
-            }
-            archive.into_inner()?.flush()
-        })
+        self.with_view(|_, view| super::export::tar(view, to))
     }
 }
 

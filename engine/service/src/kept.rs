@@ -1,0 +1,185 @@
+//! A workspace that stays, as a run sees it: its state when the run began, which others cannot take away, and the way its
+//! changes go back.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell_sandbox::policy::Limits;
+use hotcell_sandbox::temporary;
+use hotcell_sandbox::toolchain::{Fs, Host, Kind as Seen};
+use hotcell_testing::{Entry, Project};
+use hotcell_workspace::store::{Pinned, Quota, Store, StoreError, Workspace};
+use hotcell_workspace::{Folder, Kind, Layer, Stack};
+
+/// How long a run that has ended waits for others to let go of its workspace.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest file that is read of a project, in bytes; of a longer one, the beginning.
+const LONGEST: u64 = 1 << 20;
+/// The most names that are read of one folder.
+const NAMES: usize = 20_000;
+
+/// A workspace as it was when it was pinned.
+#[derive(Debug)]
+pub struct Kept {
+    store: Arc<Store>,
+    pinned: Pinned,
+}
+
+impl Kept {
+    /// Pins it.
+    ///
+    /// # Errors
+    /// When there is none of that id.
+    pub fn pin(store: &Arc<Store>, id: &str) -> Result<Arc<Self>, StoreError> {
+        Ok(Arc::new(Self { store: Arc::clone(store), pinned: store.pin(id)? }))
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn pinned(&self) -> &Pinned {
+        &self.pinned
+    }
+
+    /// What to mount: the folder, and the layers over it, the topmost first.
+    #[must_use]
+    pub fn mount(&self) -> (PathBuf, Vec<PathBuf>) {
+        self.pinned.mount()
+    }
+
+    /// Whether something was changed in it: else it is its folder.
+    #[must_use]
+    pub fn has_layers(&self) -> bool {
+        !self.mount().1.is_empty()
+    }
+
+    /// The workspace itself, as it is now.
+    ///
+    /// # Errors
+    /// It is gone, or others have it for long.
+    pub fn take(&self) -> Result<Workspace<'_>, StoreError> {
+        self.store.take_within(self.pinned.id(), PATIENCE)
+    }
+
+    /// A plain folder with the same in it, for a sandbox that cannot lay layers over each other.
+    ///
+    /// # Errors
+    /// More than the limits of disk and files; what the system says.
+    pub fn copy(&self, limits: &Limits) -> Result<tempfile::TempDir, StoreError> {
+        let folder = temporary::folder()?;
+        let most = Quota { bytes: limits.disk.0, files: limits.files };
+        self.pinned.copy_to(&Folder::open(folder.path())?, most)?;
+        Ok(folder)
+    }
+
+    /// What it shows, for whoever asks without a mount.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn view(&self) -> io::Result<View> {
+        let (base, layers) = self.mount();
+        View::open(&base, &layers)
+    }
+}
+
+/// Layers over a folder, held open.
+#[derive(Debug)]
+pub struct View {
+    at: PathBuf,
+    base: Folder,
+    layers: Vec<Folder>,
+    files: Vec<String>,
+}
+
+impl View {
+    fn open(base: &Path, layers: &[PathBuf]) -> io::Result<Self> {
+        Ok(Self {
+            at: base.to_owned(),
+            base: Folder::open(base)?,
+            layers: layers.iter().map(|l| Folder::ours(l)).collect::<io::Result<_>>()?,
+            files: Vec::new(),
+        })
+    }
+
+    /// The same with its files listed, as a project of tests.
+    #[must_use]
+    pub fn as_project(mut self) -> Self {
+        let entries = |folder: &str| {
+            let all = self.stack().list(Path::new(folder)).unwrap_or_default();
+            let entry = |(path, node): (PathBuf, hotcell_workspace::Node)| {
+                let kind = match node.kind {
+                    Kind::File => Entry::File,
+                    Kind::Folder => Entry::Folder,
+                    _ => Entry::Other,
+                };
+                Some((path.file_name()?.to_str()?.to_owned(), kind))
+            };
+            all.into_iter().take(NAMES).filter_map(entry).collect()
+        };
+        let files = hotcell_testing::list(entries);
+        self.files = files;
+        self
+    }
+
+    fn stack(&self) -> Stack<'_> {
+        Stack::new(self.layers.iter().map(Layer::over), &self.base)
+    }
+
+    /// The beginning of a file below the view.
+    fn beginning(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.stack().file(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+}
+
+impl Project for View {
+    fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.beginning(Path::new(path), LONGEST)
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.stack().node(Path::new(path)).is_ok_and(|node| node.is_some())
+    }
+}
+
+/// The host's file system, with the view in the place of its folder. No link is followed within it.
+impl Fs for View {
+    fn look(&self, path: &Path) -> Option<Seen> {
+        let Ok(own) = path.strip_prefix(&self.at) else { return Host.look(path) };
+        if own.as_os_str().is_empty() {
+            return Some(Seen::Folder);
+        }
+        let stack = self.stack();
+        let node = stack.node(own).ok()??;
+        Some(match node.kind {
+            Kind::Folder => Seen::Folder,
+            Kind::Link => Seen::Link(stack.link(own).ok()?),
+            Kind::File => {
+                use std::os::unix::fs::MetadataExt;
+                let about = stack.file(own).ok()?.metadata().ok()?;
+                Seen::File { executable: node.mode & 0o111 != 0, id: (about.dev(), about.ino()) }
+            }
+            Kind::Whiteout | Kind::Special => Seen::Other,
+        })
+    }
+
+    fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>> {
+        match path.strip_prefix(&self.at) {
+            Ok(own) => self.beginning(own, most as u64),
+            Err(_) => Host.head(path, most),
+        }
+    }
+
+    fn names(&self, folder: &Path) -> Vec<OsString> {
+        let Ok(own) = folder.strip_prefix(&self.at) else { return Host.names(folder) };
+        let all = self.stack().list(own).unwrap_or_default();
+        all.into_iter().take(NAMES).filter_map(|(path, _)| path.file_name().map(OsString::from)).collect()
+    }
+}
