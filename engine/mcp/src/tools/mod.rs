@@ -106,7 +106,11 @@ fn object(schema: Schema, null: Null) -> Arc<JsonObject> {
     let mut schema = schema.to_value();
     with_one_type(&mut schema, null);
     Arc::new(match schema {
-        Value::Object(object) => object,
+        Value::Object(mut object) => {
+            // The protocol says which dialect it is, and the tool what it is for.
+            object.retain(|name, _| !matches!(name.as_str(), "$schema" | "title" | "description"));
+            object
+        }
         _ => JsonObject::new(),
     })
 }
