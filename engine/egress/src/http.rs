@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::host::{Host, HostError};
 
 /// The longest head, in bytes.
-pub const LONGEST_HEAD: usize = 32 * 1024;
+pub const LONGEST_HEAD: usize = 16 * 1024;
 /// Up to here a head is looked at with every byte that comes; beyond, only when its end is there: a client that sends byte by
 /// byte must not cost more than it spends.
 const SMALL_HEAD: usize = 1024;
@@ -20,7 +20,7 @@ const HTTP: u16 = 80;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Bad {
     /// No HTTP/1, or a head that is too long.
-    #[error("it is no HTTP/1 request, or its head is longer than 32 KiB")]
+    #[error("it is no HTTP/1 request, or its head is longer than 16 KiB")]
     Malformed,
     /// The target is neither `http://HOST/…` nor, for CONNECT, `HOST:PORT`.
     #[error("a proxy is asked for http://HOST/… or by CONNECT HOST:PORT")]
@@ -297,10 +297,11 @@ pub fn refusal(status: &str, why: &str) -> Vec<u8> {
 /// The answer to CONNECT when the connection stands.
 pub const CONNECTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
-/// A first line of a request is not longer.
-const LONGEST_FIRST_LINE: usize = 8 * 1024;
+/// Text without the end of a line that is longer is taken for a request, and refused as one.
+const LONGEST_FIRST_LINE: usize = 4 * 1024;
 
-/// Whether the first bytes of a tunnel begin a line as a request of HTTP has it; `None` when that cannot be told yet.
+/// Whether the first bytes of a tunnel begin a line as a request of HTTP has it; `None` when that cannot be told yet. In
+/// doubt they do: what lenient servers take for a request must not pass unread.
 #[must_use]
 pub fn looks_like_a_request(bytes: &[u8]) -> Option<bool> {
     // Empty lines in front are skipped by servers.
@@ -308,12 +309,15 @@ pub fn looks_like_a_request(bytes: &[u8]) -> Option<bool> {
     let line = &bytes[start..];
     let end = line.iter().position(|b| *b == b'\n');
     let line = &line[..end.unwrap_or(line.len())];
-    if line.iter().any(|b| !matches!(b, b'\t' | b'\r' | 0x20..=0x7e | 0x80..))
-        || bytes.len() > LONGEST_FIRST_LINE
-    {
+    let method = line.split(|b| matches!(b, b' ' | b'\t')).next().unwrap_or_default();
+    let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
+    if !method.iter().all(token) || line.contains(&0) {
         return Some(false);
     }
-    end.map(|_| line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/")))
+    match end {
+        Some(_) => Some(line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/"))),
+        None => (bytes.len() > LONGEST_FIRST_LINE).then_some(true),
+    }
 }
 
 #[cfg(test)]
@@ -480,6 +484,13 @@ mod tests {
             (b"EHLO me\r\n", Some(false)),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", Some(false)),
             (b"*1\r\n$4\r\nPING\r\n", Some(false)),
+            (b"GET /\x01 HTTP/1.1\n", Some(true)),
+            (b" GET / HTTP/1.1\n", Some(true)),
+            (b"GET / HTTP/1.1\0", Some(false)),
+            (b"0032git-upload-pack /p\0host=a.com\0", Some(false)),
+            (b"AMQP\0\0\x09\x01", Some(false)),
+            (&[b'x'; LONGEST_FIRST_LINE + 1], Some(true)),
+            (&[b'x'; LONGEST_FIRST_LINE], None),
         ] {
             assert_eq!(looks_like_a_request(bytes), want, "{bytes:?}");
         }

@@ -17,6 +17,8 @@ pub struct Hello {
 pub const HANDSHAKE: u8 = 22;
 /// A first message longer than this is none.
 const LONGEST: usize = 16 * 1024;
+/// No client cuts it into slivers, and with each piece that comes it is read from the front.
+const MOST_RECORDS: usize = 32;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_HELLO: u16 = 0xfe0d;
@@ -26,11 +28,8 @@ const ENCRYPTED_HELLO: u16 = 0xfe0d;
 /// # Errors
 /// [`Malformed`] for what is no first message.
 pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
-    if records.len() > 4 * LONGEST {
-        return Err(Malformed);
-    }
     let mut message = Vec::new();
-    loop {
+    for _ in 0..MOST_RECORDS {
         let needed = match message.get(..4) {
             Some([CLIENT_HELLO, a, b, c]) => {
                 4 + usize::from(*a) * 65536 + usize::from(*b) * 256 + usize::from(*c)
@@ -57,6 +56,7 @@ pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
         message.extend_from_slice(body);
         records = rest;
     }
+    Err(Malformed)
 }
 
 /// Bytes behind their length.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use hotcell_end_to_end::mcp::{Local, STATELESS};
 use hotcell_end_to_end::{everyone, find};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A web server on an address of this host that is not its loopback.
 struct Server {
@@ -273,5 +274,23 @@ fn tests_reach_what_they_may() {
         };
         test(&["--network", &rule]).code(0);
         test(&[]).code(1);
+    });
+}
+
+#[test]
+fn whoever_asks_over_mcp_reaches_no_host() {
+    everyone(|user| {
+        let config = user.make_folder("home/.config/hotcell").join("config.toml");
+        std::fs::write(&config, "network = [\"a.test=10.0.0.1:80\"]\n").unwrap();
+        let code = "import os, socket\nprint('proxy' if 'HTTP_PROXY' in os.environ else 'none')\n\
+                    try: socket.create_connection(('127.0.0.1', 888))\nexcept OSError as e: print(e.errno)";
+        let mut client = Local::start(user, STATELESS);
+        let content = client.good("run_code", &json!({ "language": "python", "code": code }));
+        assert_eq!(content["stdout"]["text"], "none\n111\n", "{content:#}");
+        let argv = json!({ "argv": ["python3", "-c", code] });
+        let content = client.good("run_command", &argv);
+        assert_eq!(content["stdout"]["text"], "none\n111\n", "{content:#}");
+        client.end();
+        std::fs::remove_file(config).unwrap();
     });
 }
