@@ -465,6 +465,9 @@ pub struct SandboxArgs {
     /// Hosts that it may reach (*.NAME, NAME=ADDRESS) [default: none]
     #[arg(long, value_name = "HOST:PORT,…", help_heading = "What it sees", value_parser = network)]
     pub network: Option<NetworkSetting>,
+    /// Install what lock files name, from their registries only, once; show it read-only
+    #[arg(long, help_heading = "What it sees")]
+    pub deps: bool,
     /// Read it first: enforce, report (run it anyway) or off [default: enforce]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub guard: Option<Mode>,

@@ -5,6 +5,7 @@
 mod args;
 mod audit;
 mod changes_text;
+mod deps;
 mod exit;
 mod log;
 mod mcp;

@@ -15,7 +15,8 @@ use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running};
 use hotcell_service::changes::Keep;
 use hotcell_service::compile::Built;
-use hotcell_service::config::Merged;
+use hotcell_service::config::{Configuration, Merged};
+use hotcell_service::deps::{self, DepsError};
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport, printable};
@@ -24,6 +25,7 @@ use hotcell_service::state::{StateChoice, StateFolder};
 use hotcell_service::workspaces;
 
 use crate::args::{Common, RunArgs};
+use crate::deps::Provider;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
     state, streams, usage, workspace,
@@ -45,15 +47,21 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok(kept) => kept,
         Err(error) => return Ok(usage::fail(&workspaces::report(&error), common.json)),
     };
-    let (merged, request, choice, input) = match begin(common, args, kept, &cwd) {
+    let (mut begun, input) = match begin(common, args, kept, &cwd) {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = Stored::begin(typed(args));
-    let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     // Its launcher sets itself up while the program is looked for.
-    let engine = Engine::for_one_run();
+    let engine = if args.sandbox.deps { Engine::new() } else { Engine::for_one_run() };
+    let provided = match args.sandbox.deps {
+        true => install(common, &engine, &mut begun)?,
+        false => Ok(()),
+    };
+    let Begun { merged, request, choice, .. } = begun;
+    let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     let done = match named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
+        provided?;
         let input = input.map_err(refused)?;
         Ok((request.prepare(merged, Surroundings::of_this_process())?, input))
     }) {
@@ -78,6 +86,42 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     Ok(finish(common, &choice, &stored, done, &roots, None))
 }
 
+/// What the command line and the configuration come to.
+struct Begun {
+    configuration: Configuration,
+    merged: Merged,
+    request: RunRequest,
+    choice: StateChoice,
+}
+
+/// What the workspace's lock files name, before it runs.
+fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Result<Result<(), Box<Outcome>>> {
+    let Some(workspace) = begun.request.workspace.clone() else {
+        return Ok(Err(refused(
+            "--deps is for the lock files of a workspace; name its folder with --workspace".to_owned(),
+        )));
+    };
+    let runtime = runtime()?;
+    let provider = Provider {
+        common,
+        engine,
+        runtime: &runtime,
+        configuration: &begun.configuration,
+        choice: &begun.choice,
+    };
+    let provided = provider.provide(&workspace, &mut begun.request.settings).and_then(|locks| {
+        if locks == 0 {
+            return Err(DepsError::Refused(Box::new(deps::no_lock_file(&workspace))));
+        }
+        begun.merged = begun.request.merge(&begun.configuration).map_err(DepsError::Wrong)?;
+        Ok(())
+    });
+    Ok(provided.map_err(|error| match error {
+        DepsError::Refused(outcome) => outcome,
+        DepsError::Wrong(report) => refused(report.message),
+    }))
+}
+
 /// A run that has ended.
 struct Done {
     outcome: Outcome,
@@ -97,7 +141,7 @@ fn begin(
     args: &RunArgs,
     kept: Option<Arc<Kept>>,
     cwd: &Path,
-) -> Result<(Merged, RunRequest, StateChoice, Input), ErrorReport> {
+) -> Result<(Begun, Input), ErrorReport> {
     let what = what(args)?;
     let workspace = match &kept {
         Some(kept) => Some(kept.mount().0),
@@ -132,7 +176,8 @@ fn begin(
         stdin,
     };
     let merged = request.merge(&configuration)?;
-    Ok((merged, request, state(common, &configuration), input))
+    let choice = state(common, &configuration);
+    Ok((Begun { configuration, merged, request, choice }, input))
 }
 
 fn what(args: &RunArgs) -> Result<What, ErrorReport> {

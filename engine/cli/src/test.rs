@@ -5,9 +5,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::{Engine, Outcome};
 use hotcell_service::changes::Keep;
+use hotcell_service::deps::{self, DepsError};
 use hotcell_service::history::Stored;
 use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport};
@@ -18,6 +19,7 @@ use hotcell_service::workspaces;
 use hotcell_testing::{Cancel, Selection, TestReport, github, junit_out};
 
 use crate::args::{Common, TestArgs};
+use crate::deps::Provider;
 use crate::progress::Show;
 use crate::test_text::{Style, headline, page};
 use crate::{
@@ -29,8 +31,9 @@ use crate::{
 pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let stored = Stored::begin(typed(args));
     // One run leaves the rest to its launcher; several clean up after each other.
-    let engine = if args.repeat > 1 { Engine::new() } else { Engine::for_one_run() };
-    let (prepared, choice) = match begin(common, args) {
+    let several = args.repeat > 1 || args.sandbox.deps;
+    let engine = if several { Engine::new() } else { Engine::for_one_run() };
+    let (prepared, choice) = match begin(common, args, &engine) {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
@@ -53,7 +56,11 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
 }
 
 /// Everything that can be wrong with command line and configuration.
-fn begin(common: &Common, args: &TestArgs) -> Result<(PreparedSuites, StateChoice), ErrorReport> {
+fn begin(
+    common: &Common,
+    args: &TestArgs,
+    engine: &Engine,
+) -> Result<(PreparedSuites, StateChoice), ErrorReport> {
     let cwd = current_folder();
     if let Some(file) = &args.junit {
         can_be_written(file)?;
@@ -80,7 +87,26 @@ fn begin(common: &Common, args: &TestArgs) -> Result<(PreparedSuites, StateChoic
         keep: Keep { stay: kept.is_some() && args.repeat == 1, ..keep(args)? },
         kept,
     };
-    match request.prepare_suites(&configuration, &Surroundings::of_this_process()) {
+    let runtime = match args.sandbox.deps {
+        true => Some(runtime().map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?),
+        false => None,
+    };
+    let mut locks = 0;
+    let mut ready = |request: &mut TestRequest| {
+        let Some(runtime) = &runtime else { return Ok(()) };
+        let provider = Provider { common, engine, runtime, configuration: &configuration, choice: &choice };
+        let answered = |outcome: Box<Outcome>| {
+            Unready::Answered(Box::new(TestReport::without_a_run("", Vec::new(), *outcome)))
+        };
+        match provider.provide(&request.project, &mut request.settings) {
+            Ok(count) => locks += count,
+            Err(DepsError::Wrong(report)) => return Err(Unready::Wrong(report)),
+            Err(DepsError::Refused(outcome)) => return Err(answered(outcome)),
+        }
+        // Of several suites, one may need nothing.
+        if locks == 0 { Err(answered(Box::new(deps::no_lock_file(&request.project)))) } else { Ok(()) }
+    };
+    match request.prepare_suites(&configuration, &Surroundings::of_this_process(), &mut ready) {
         Ok(prepared) => Ok((prepared, choice)),
         Err(Unready::Wrong(report)) => Err(report),
         // What is known without a run is the answer of a suite.

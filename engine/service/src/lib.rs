@@ -16,6 +16,7 @@ pub mod changes;
 pub mod compile;
 pub mod config;
 mod database;
+pub mod deps;
 pub mod guard;
 pub mod history;
 pub mod kept;

@@ -26,7 +26,8 @@ pub struct Part {
 }
 
 impl TestRequest {
-    /// Finds the suites of the project and what they need. A framework that was named is one suite, of the project itself.
+    /// Finds the suites of the project and what they need. A framework that was named is one suite, of the project itself. `ready` is
+    /// called with the request of each before it is prepared.
     ///
     /// # Errors
     /// [`Unready`]; nothing ran then.
@@ -34,9 +35,10 @@ impl TestRequest {
         &self,
         configuration: &Configuration,
         around: &Surroundings,
+        ready: &mut dyn FnMut(&mut Self) -> Result<(), Unready>,
     ) -> Result<PreparedSuites, Unready> {
-        let one = |folder: String, request: &Self| -> Result<Part, Unready> {
-            match request.prepare(configuration, around.clone()) {
+        let mut one = |folder: String, mut request: Self| -> Result<Part, Unready> {
+            match ready(&mut request).and_then(|()| request.prepare(configuration, around.clone())) {
                 Ok(tests) => Ok(Part { folder, tests: Ok(Box::new(tests)) }),
                 Err(Unready::Answered(report)) => Ok(Part { folder, tests: Err(report) }),
                 Err(wrong) => Err(wrong),
@@ -44,7 +46,7 @@ impl TestRequest {
         };
         let found = self.find(around);
         if found.is_empty() {
-            return Ok(PreparedSuites { parts: vec![one(String::new(), self)?] });
+            return Ok(PreparedSuites { parts: vec![one(String::new(), self.clone())?] });
         }
         if found.len() > 1 && self.keep != Keep::default() {
             return Err(Unready::Wrong(several(&found)));
@@ -54,7 +56,7 @@ impl TestRequest {
             request.project = self.project.join(&suite.folder);
             request.framework = Some(suite.framework.name().to_owned());
             request.selection.filter.clone_from(filter);
-            one(suite.folder.clone(), &request)
+            one(suite.folder.clone(), request)
         });
         Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()? })
     }

@@ -1,0 +1,47 @@
+//! `--deps` of `run` and `test`.
+
+use std::path::Path;
+
+use hotcell_sandbox::Engine;
+use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_service::deps::{self, DepsError, lock::Plan};
+use hotcell_service::state::{StateChoice, StateFolder};
+use hotcell_service::{Configuration, ErrorReport, Settings};
+use tokio::runtime::Runtime;
+
+use crate::args::Common;
+use crate::notes;
+
+/// What installs: a launcher and a place to wait in.
+#[derive(Debug)]
+pub struct Provider<'a> {
+    pub common: &'a Common,
+    pub engine: &'a Engine,
+    pub runtime: &'a Runtime,
+    pub configuration: &'a Configuration,
+    pub choice: &'a StateChoice,
+}
+
+impl Provider<'_> {
+    /// Adds what the lock files of a project name to the settings of a run; how many there are.
+    pub fn provide(&self, project: &Path, settings: &mut Settings) -> Result<usize, DepsError> {
+        let opened = self.choice.path().map_err(|e| e.to_string());
+        let state = opened.and_then(|path| StateFolder::open(path).map_err(|e| e.to_string()));
+        let state = state
+            .map_err(|why| DepsError::Wrong(ErrorReport::new(hotcell_service::report::Code::State, why)))?;
+        let around = Surroundings::of_this_process();
+        let say = &mut |plan: &Plan| {
+            if !self.common.json && !self.common.quiet {
+                let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.trim_end_matches(":443")).collect();
+                notes::say(format!(
+                    "{} installs what {} names, from {}",
+                    plan.installer.name(),
+                    plan.locks.join(" and "),
+                    hosts.join(", ")
+                ));
+            }
+        };
+        let work = deps::provide(self.engine, &state, self.configuration, (project, &around), settings, say);
+        self.runtime.block_on(work)
+    }
+}

@@ -1,0 +1,486 @@
+//! Lock files: which registries hold what they name, and what installs it. Pure; the project is hostile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use hotcell_testing::Project;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+/// Where installers put what they install, below the project. Nothing of it reaches the original.
+pub const MADE: &str = ".hotcell-deps";
+/// Files that `pip` reads, in the order in which they are looked for; all that are there are installed together.
+const REQUIREMENTS: [&str; 6] = [
+    "requirements.txt",
+    "requirements-dev.txt",
+    "requirements_dev.txt",
+    "dev-requirements.txt",
+    "requirements-test.txt",
+    "test-requirements.txt",
+];
+/// The form of what is kept; another one is installed anew.
+const FORM: &str = "1";
+
+/// What installs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Installer {
+    /// `npm ci`
+    Npm,
+    /// `pip install`
+    Pip,
+    /// `cargo fetch`
+    Cargo,
+}
+
+/// How a lock file's contents are installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What does it.
+    pub installer: Installer,
+    /// The lock files.
+    pub locks: Vec<String>,
+    /// What was asked for: a sha256 in hexadecimal, of the lock files and of what else decides.
+    pub digest: String,
+    /// Registries, as `HOST:443`.
+    pub hosts: BTreeSet<String>,
+    /// The installer and its arguments; it starts in the project.
+    pub argv: Vec<OsString>,
+    /// Its variables.
+    pub env: Vec<(OsString, OsString)>,
+    /// All that it gets to see, by path: what else is in the project cannot change what it installs.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// What it makes, in the same folder.
+    pub made: PathBuf,
+}
+
+/// Why a lock file is not installed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {why}")]
+pub struct LockError {
+    /// The file.
+    pub file: String,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+/// The plans of a project's lock files; none where it has none that is known.
+///
+/// # Errors
+/// A lock file that is broken, or names what no registry has.
+pub fn plans(project: &dyn Project) -> Result<Vec<Plan>, LockError> {
+    let mut plans = Vec::new();
+    if let Some(file) =
+        ["package-lock.json", "npm-shrinkwrap.json"].into_iter().find(|file| project.has(file))
+    {
+        plans.push(npm(project, file)?);
+    }
+    let requirements: Vec<&str> = REQUIREMENTS.into_iter().filter(|file| project.has(file)).collect();
+    if !requirements.is_empty() {
+        plans.push(pip(project, &requirements)?);
+    }
+    if project.has("Cargo.lock") {
+        plans.push(cargo(project)?);
+    }
+    Ok(plans)
+}
+
+impl Installer {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Pip => "pip",
+            Self::Cargo => "cargo",
+        }
+    }
+
+    fn plan(
+        self,
+        locks: &[&str],
+        files: BTreeMap<String, Vec<u8>>,
+        hosts: BTreeSet<String>,
+        words: &[&str],
+        made: &str,
+    ) -> Plan {
+        let mut hash = Sha256::new();
+        let own = [FORM, self.name(), std::env::consts::ARCH].map(str::as_bytes);
+        let theirs = files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_slice()]);
+        for part in own.into_iter().chain(theirs) {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Plan {
+            installer: self,
+            locks: locks.iter().map(|lock| (*lock).to_owned()).collect(),
+            digest: hex,
+            hosts,
+            argv: words.iter().map(OsString::from).collect(),
+            env: Vec::new(),
+            files,
+            made: made.into(),
+        }
+    }
+}
+
+fn bad(file: &str, why: impl Into<String>) -> LockError {
+    LockError { file: file.to_owned(), why: why.into() }
+}
+
+fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
+    project.read(file).ok_or_else(|| bad(file, "cannot be read; it must be a file of the project's"))
+}
+
+/// The host of an https address, as a rule for the way out.
+fn host(file: &str, address: &str) -> Result<String, LockError> {
+    let rest = address.strip_prefix("https://").ok_or_else(|| {
+        bad(file, format!("{address:.200} is not of a registry that is reached by https; only those are"))
+    })?;
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let plain = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
+    match plain {
+        true => Ok(format!("{}:443", host.to_ascii_lowercase())),
+        false => {
+            Err(bad(file, format!("{address:.200} names no plain host; only https://HOST/… is fetched")))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct NpmLock {
+    #[serde(rename = "lockfileVersion")]
+    version: u32,
+    #[serde(default)]
+    packages: BTreeMap<String, NpmPackage>,
+}
+
+#[derive(Deserialize)]
+struct NpmPackage {
+    #[serde(default)]
+    resolved: Option<String>,
+    #[serde(default)]
+    integrity: Option<String>,
+    #[serde(default)]
+    link: bool,
+}
+
+/// <https://docs.npmjs.com/cli/configuring-npm/package-lock-json>
+fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
+    let lock_text = text(project, file)?;
+    let package = text(project, "package.json")?;
+    let lock: NpmLock = serde_json::from_slice(&lock_text)
+        .map_err(|e| bad(file, format!("is no lock file: {e}; a very long one is not read")))?;
+    if lock.version < 2 {
+        return Err(bad(file, "is of version 1; make it anew with npm 7 or later"));
+    }
+    let mut hosts = BTreeSet::new();
+    let mut files = BTreeMap::from([(file.to_owned(), lock_text), ("package.json".to_owned(), package)]);
+    for (name, package) in &lock.packages {
+        if name.is_empty() || package.link {
+            continue;
+        }
+        // A workspace of the project's.
+        if !name.split('/').any(|part| part == "node_modules") {
+            let own = format!("{name}/package.json");
+            files.insert(own.clone(), text(project, &own)?);
+            continue;
+        }
+        if package.integrity.is_none() {
+            return Err(bad(
+                file,
+                format!("{name:.200} has no digest; only packages of registries are installed"),
+            ));
+        }
+        hosts.insert(match &package.resolved {
+            Some(address) => host(file, address)?,
+            // As npm takes it where the lock leaves it out.
+            None => "registry.npmjs.org:443".to_owned(),
+        });
+    }
+    let words = [
+        "npm",
+        "ci",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--no-update-notifier",
+        "--loglevel=error",
+    ];
+    let mut plan = Installer::Npm.plan(&[file], files, hosts, &words, "node_modules");
+    plan.env.push(("npm_config_cache".into(), "/tmp/npm".into()));
+    Ok(plan)
+}
+
+/// <https://pip.pypa.io/en/stable/reference/requirements-file-format/>
+fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
+    let mut hosts = BTreeSet::new();
+    let mut seen = BTreeMap::new();
+    let mut words = vec![
+        "python3".to_owned(),
+        "-m".to_owned(),
+        "pip".to_owned(),
+        "install".to_owned(),
+        "--disable-pip-version-check".to_owned(),
+        "--no-input".to_owned(),
+        "--no-cache-dir".to_owned(),
+        "--quiet".to_owned(),
+        // Whatever is not built already would run its own code.
+        "--only-binary=:all:".to_owned(),
+        format!("--target={MADE}/python"),
+    ];
+    for file in files {
+        let bytes = text(project, file)?;
+        let whole = String::from_utf8_lossy(&bytes).replace("\\\n", " ");
+        for line in whole.lines().map(|line| line.split(" #").next().unwrap_or_default().trim()) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            requirement(file, line, files, &mut hosts)?;
+        }
+        words.push(format!("-r{file}"));
+        seen.insert((*file).to_owned(), bytes);
+    }
+    // Without one of their own, or beside further ones.
+    if !seen.values().any(|text| names_an_index(text)) {
+        hosts.extend(["pypi.org:443", "files.pythonhosted.org:443"].map(str::to_owned));
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Ok(Installer::Pip.plan(files, seen, hosts, &words, &format!("{MADE}/python")))
+}
+
+fn names_an_index(text: &[u8]) -> bool {
+    text.split(|b| *b == b'\n').any(|line| line.starts_with(b"-i") || line.starts_with(b"--index-url"))
+}
+
+/// One line: a package at one version, or an option that is known.
+fn requirement(
+    file: &str,
+    line: &str,
+    files: &[&str],
+    hosts: &mut BTreeSet<String>,
+) -> Result<(), LockError> {
+    if let Some(option) = line.strip_prefix('-') {
+        let (name, value) = option.split_once(['=', ' ']).unwrap_or((option, ""));
+        let value = value.trim();
+        return match name {
+            "r" | "-requirement" | "c" | "-constraint" if files.contains(&value) => Ok(()),
+            "i" | "-index-url" | "-extra-index-url" => {
+                // An index names files elsewhere.
+                hosts.insert(host(file, value)?);
+                if value.contains("//pypi.org/") {
+                    hosts.insert("files.pythonhosted.org:443".to_owned());
+                }
+                Ok(())
+            }
+            "-require-hashes" | "-only-binary" | "-prefer-binary" => Ok(()),
+            _ => Err(bad(
+                file,
+                format!("-{option:.100} is not done here; take it out, or install by yourself"),
+            )),
+        };
+    }
+    let package = line.split(" --hash").next().unwrap_or_default();
+    let package = package.split(';').next().unwrap_or_default().trim();
+    let (name, version) = package.split_once("==").unwrap_or((package, ""));
+    let name = name.split('[').next().unwrap_or_default().trim();
+    let plain = |word: &str| {
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+!".contains(&b))
+    };
+    match plain(name) && plain(version.trim()) && !version.contains('*') {
+        true => Ok(()),
+        false => Err(bad(
+            file,
+            format!(
+                "{line:.100} is not one version of a package (NAME==VERSION); pip-compile or pip freeze write such a file"
+            ),
+        )),
+    }
+}
+
+#[derive(Deserialize)]
+struct CargoLock {
+    #[serde(default)]
+    package: Vec<CargoPackage>,
+}
+
+#[derive(Deserialize)]
+struct CargoPackage {
+    name: String,
+    #[serde(default)]
+    source: Option<String>,
+}
+
+/// <https://doc.rust-lang.org/cargo/guide/cargo-toml-vs-cargo-lock.html>
+fn cargo(project: &dyn Project) -> Result<Plan, LockError> {
+    const FILE: &str = "Cargo.lock";
+    const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+    let bytes = text(project, FILE)?;
+    let lock: CargoLock = toml::from_str(&String::from_utf8_lossy(&bytes))
+        .map_err(|e| bad(FILE, format!("is no lock file: {}", e.message())))?;
+    let mut hosts = BTreeSet::new();
+    for package in &lock.package {
+        match package.source.as_deref() {
+            None => {}
+            Some(CRATES_IO) => {
+                hosts.extend(["index.crates.io:443", "static.crates.io:443"].map(str::to_owned));
+            }
+            Some(source) => match source.strip_prefix("sparse+") {
+                Some(address) => {
+                    hosts.insert(host(FILE, address)?);
+                }
+                None => {
+                    let why = format!(
+                        "{:.100} comes from {source:.200}; only registries are fetched from",
+                        package.name
+                    );
+                    return Err(bad(FILE, why));
+                }
+            },
+        }
+    }
+    let mut files = BTreeMap::from([(FILE.to_owned(), bytes)]);
+    for manifest in
+        project.files().iter().filter(|f| f.as_str() == "Cargo.toml" || f.ends_with("/Cargo.toml"))
+    {
+        // Something to compile, which fetching asks for and does not read.
+        let source = format!("{}src/lib.rs", manifest.trim_end_matches("Cargo.toml"));
+        files.insert(source, Vec::new());
+        files.insert(manifest.clone(), text(project, manifest)?);
+    }
+    let home = format!("{MADE}/cargo");
+    let mut plan =
+        Installer::Cargo.plan(&[FILE], files, hosts, &["cargo", "fetch", "--locked", "--quiet"], &home);
+    plan.env.push(("CARGO_HOME".into(), format!("/home/sandbox/project/{home}").into()));
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Files(Vec<(&'static str, &'static str)>, Vec<String>);
+
+    impl Project for Files {
+        fn files(&self) -> &[String] {
+            &self.1
+        }
+        fn read(&self, path: &str) -> Option<Vec<u8>> {
+            self.0.iter().find(|(name, _)| *name == path).map(|(_, text)| text.as_bytes().to_vec())
+        }
+        fn has(&self, path: &str) -> bool {
+            self.0.iter().any(|(name, _)| *name == path)
+        }
+    }
+
+    fn of(files: &[(&'static str, &'static str)]) -> Result<Vec<Plan>, LockError> {
+        plans(&Files(files.to_vec(), Vec::new()))
+    }
+
+    fn hosts(plan: &Plan) -> Vec<&str> {
+        plan.hosts.iter().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn each_lock_names_its_registries() {
+        let npm = r#"{"lockfileVersion": 3, "packages": {"": {}, "packages/own": {}, "node_modules/own": {"link": true, "resolved": "packages/own"},
+            "node_modules/a": {"integrity": "sha512-x"},
+            "node_modules/b": {"integrity": "sha512-x", "resolved": "https://Npm.Example.org/b/-/b-1.tgz"}}}"#;
+        let cargo = "[[package]]\nname = \"me\"\nversion = \"1\"\n[[package]]\nname = \"a\"\nversion = \"1\"\n\
+                     source = \"registry+https://github.com/rust-lang/crates.io-index\"\n\
+                     [[package]]\nname = \"b\"\nversion = \"1\"\nsource = \"sparse+https://crates.example.org/index/\"\n";
+        let plans = of(&[
+            ("package.json", "{}"),
+            ("package-lock.json", npm),
+            ("requirements.txt", "# all\npytest==9.2.0\na[b]==1.0 ; python_version < '4' \\\n    --hash=sha256:00\n-r requirements-dev.txt\n"),
+            ("requirements-dev.txt", "c==2!1.0.post1\n"),
+            ("Cargo.lock", cargo),
+        ])
+        .unwrap();
+        assert_eq!(
+            plans.iter().map(|p| p.installer).collect::<Vec<_>>(),
+            [Installer::Npm, Installer::Pip, Installer::Cargo]
+        );
+        assert_eq!(hosts(&plans[0]), ["npm.example.org:443", "registry.npmjs.org:443"]);
+        assert_eq!(hosts(&plans[1]), ["files.pythonhosted.org:443", "pypi.org:443"]);
+        assert_eq!(
+            hosts(&plans[2]),
+            ["crates.example.org:443", "index.crates.io:443", "static.crates.io:443"]
+        );
+        assert!(plans.iter().all(|p| p.digest.len() == 64));
+        assert!(plans[0].argv.contains(&"--ignore-scripts".into()));
+        assert!(of(&[("main.py", "")]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_no_registry_has_is_named() {
+        let npm = |package: &'static str| -> Vec<(&'static str, &'static str)> {
+            vec![("package.json", "{}"), ("package-lock.json", package)]
+        };
+        for (files, why) in [
+            (npm("{"), "is no lock file"),
+            (npm(r#"{"lockfileVersion": 1}"#), "version 1"),
+            (
+                npm(
+                    r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"resolved": "git+ssh://git@x.org/a.git#1"}}}"#,
+                ),
+                "no digest",
+            ),
+            (
+                npm(
+                    r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"integrity": "x", "resolved": "http://x.org/a"}}}"#,
+                ),
+                "https",
+            ),
+            (
+                npm(
+                    r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"integrity": "x", "resolved": "https://u:p@x.org/a"}}}"#,
+                ),
+                "no plain host",
+            ),
+            (
+                npm(
+                    r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"integrity": "x", "resolved": "https://x.org:8443/a"}}}"#,
+                ),
+                "no plain host",
+            ),
+            (vec![("requirements.txt", "flask>=2\n")], "flask>=2 is not one version"),
+            (vec![("requirements.txt", "flask==2.*\n")], "is not one version"),
+            (vec![("requirements.txt", "git+https://x.org/a.git\n")], "is not one version"),
+            (vec![("requirements.txt", "-e .\n")], "-e . is not done here"),
+            (vec![("requirements.txt", "--find-links /tmp\n")], "is not done here"),
+            (vec![("requirements.txt", "-r ../other.txt\n")], "is not done here"),
+            (vec![("requirements.txt", "-i http://x.org/simple\n")], "https"),
+            (
+                vec![(
+                    "Cargo.lock",
+                    "[[package]]\nname = \"a\"\nversion = \"1\"\nsource = \"git+https://x.org/a\"\n",
+                )],
+                "comes from git+",
+            ),
+            (vec![("Cargo.lock", "x")], "is no lock file"),
+        ] {
+            let error = of(&files).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn another_lock_is_another_digest() {
+        let digest = |text| of(&[("requirements.txt", text)]).unwrap()[0].digest.clone();
+        assert_eq!(digest("a==1\n"), digest("a==1\n"));
+        assert_ne!(digest("a==1\n"), digest("a==2\n"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_requirements_are_read(line in "[-a-z0-9=.;\\[\\] :/@#*\\\\\n]{0,60}") {
+            let mut hosts = BTreeSet::new();
+            if requirement("r", &line, &["r"], &mut hosts).is_ok() {
+                assert!(hosts.iter().all(|host| host.ends_with(":443")));
+            }
+        }
+    }
+}
