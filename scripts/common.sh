@@ -23,6 +23,7 @@ has() {
     golang-go) command -v go >/dev/null ;;
     npm) command -v npm >/dev/null ;;
     bubblewrap) command -v bwrap >/dev/null ;;
+    docker-registry) [[ -x /usr/bin/docker-registry ]] ;;
     util-linux) command -v setpriv >/dev/null && command -v unshare >/dev/null ;;
     busybox-static) [[ -x /bin/busybox || -x /usr/bin/busybox ]] ;;
     qemu-system-x86) command -v qemu-system-x86_64 >/dev/null ;;

@@ -8,6 +8,7 @@
 mod bandit;
 mod guard;
 mod host;
+mod images;
 mod inside;
 mod leaks;
 mod mcp;
@@ -67,6 +68,8 @@ enum Part {
     Guard,
     /// Copy-on-write workspaces.
     Workspace,
+    /// Runs in images, and importing them.
+    Images,
     /// Calls through the MCP server.
     Mcp,
     /// Where the time of a start goes.
@@ -107,6 +110,9 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Workspace) {
         workspace::measure(&options, &mut report).await?;
+    }
+    if wanted(Part::Images) {
+        images::measure(&options, &mut report).await?;
     }
     if wanted(Part::Mcp) {
         mcp::measure(&options, &mut report).await?;

@@ -151,6 +151,34 @@ fn write(folder: PathBuf) -> Anything<()> {
     let junit = "<testsuites><testsuite name=\"pytest\" tests=\"1\"><testcase classname=\"a\" name=\"b\" time=\"0.1\">\
                  <failure message=\"m\">t&amp;</failure><system-out>o</system-out></testcase></testsuite></testsuites>";
     seeds.add("junit", &[junit.as_bytes()])?;
+    let mut layer = tar::Builder::new(Vec::new());
+    for (kind, name, says) in [
+        (tar::EntryType::Directory, "usr/", ""),
+        (tar::EntryType::Symlink, "bin", "usr/bin"),
+        (tar::EntryType::Regular, "usr/.wh.old", ""),
+        (tar::EntryType::Regular, "usr/.wh..wh..opq", ""),
+        (tar::EntryType::Link, "again", "usr/.wh.name"),
+        (tar::EntryType::Char, "null", ""),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(0);
+        header.set_mode(0o4755);
+        if !says.is_empty() {
+            header.set_link_name(says)?;
+        }
+        layer.append_data(&mut header, name, std::io::empty())?;
+    }
+    let layer = layer.into_inner()?;
+    for bytes in [&layer, &tar, &gzip] {
+        seeds.add("image", &[&[0], bytes])?;
+    }
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let index = format!("{{\"manifests\":[{{\"digest\":\"{digest}\",\"platform\":{{\"os\":\"linux\"}}}}]}}");
+    seeds.add("image", &[&[1], index.as_bytes()])?;
+    let config =
+        format!("{{\"architecture\":\"amd64\",\"os\":\"linux\",\"rootfs\":{{\"diff_ids\":[\"{digest}\"]}}}}");
+    seeds.add("image", &[&[2], config.as_bytes()])?;
     // The protocol's version, a request's kind, a number.
     seeds.add("wire", &[&2u32.to_le_bytes(), &[0; 16]])?;
     Ok(())

@@ -18,6 +18,9 @@ use hotcell_service::network::NetworkSetting;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 
+mod image;
+pub use image::ImageCommand;
+
 const STYLES: Styles =
     Styles::styled().header(AnsiColor::Yellow.on_default()).literal(AnsiColor::Green.on_default());
 
@@ -83,7 +86,7 @@ pub struct Common {
 pub enum Command {
     /// Run a command or a source file in a sandbox
     Run(Box<RunArgs>),
-    /// Run a project's tests in a sandbox and say test by test what happened
+    /// Run the tests of a project (DIR; never written), and say test by test what happened
     Test(Box<TestArgs>),
     /// Read files, folders or standard input, and say how dangerous they look
     Scan(Box<ScanArgs>),
@@ -102,6 +105,12 @@ pub enum Command {
     Workspace {
         #[command(subcommand)]
         command: WorkspaceCommand,
+    },
+    /// What sandboxes have as their root in place of the host's /usr
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Image {
+        #[command(subcommand)]
+        command: ImageCommand,
     },
     /// Show the history of runs
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
@@ -412,7 +421,7 @@ impl KeepArgs {
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused.")]
 pub struct TestArgs {
     /// The project, mounted copy-on-write and never written; or a workspace that stays
-    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(value_name = "DIR", hide = true, value_parser = OsStringValueParser::new().try_map(path))]
     pub project: PathBuf,
     /// pytest, unittest, jest, cargo, go [default: what it looks like]
     #[arg(long, value_name = "NAME")]
@@ -456,6 +465,9 @@ pub struct SandboxArgs {
     /// Show a file or folder that it may change for real
     #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
     pub rw: Vec<PathBuf>,
+    /// Run in an image, not in the host's /usr (hotcell image list)
+    #[arg(long, value_name = "NAME", help_heading = "What it sees")]
+    pub image: Option<String>,
     /// Show a toolchain's folder, and put it on PATH
     #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
     pub toolchain: Vec<PathBuf>,
@@ -541,6 +553,7 @@ impl SandboxArgs {
                 cpus: l.cpus,
             },
             env: self.env.clone(),
+            image: self.image.clone(),
             binds,
             toolchains: self.toolchain.iter().map(|t| cwd.join(t)).collect(),
             guard: self.guard,
@@ -661,6 +674,7 @@ mod tests {
             "test",
             "scan",
             "workspace",
+            "image",
             "quarantine",
             "audit",
             "mcp",

@@ -7,6 +7,7 @@ mod audit;
 mod changes_text;
 mod deps;
 mod exit;
+mod image;
 mod log;
 mod mcp;
 mod notes;
@@ -84,6 +85,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Audit { command } => Ok(audit::audit(&common, &command)),
         Command::Doctor => examine(&common),
         Command::Workspace { command } => Ok(workspace::workspace(&common, &command)),
+        Command::Image { command } => Ok(image::image(&common, &command)),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Schema { name } => Ok(schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),
@@ -191,7 +193,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 10] = [
+const SCHEMAS: [&str; 11] = [
     "outcome",
     "test_report",
     "scan",
@@ -200,6 +202,7 @@ const SCHEMAS: [&str; 10] = [
     "runs",
     "workspace",
     "workspaces",
+    "images",
     "doctor",
     "error",
 ];
@@ -221,6 +224,9 @@ fn schema(name: &str, json: bool) -> u8 {
         "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
         "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
         "workspaces" => (schemars::schema_for!(workspaces::WorkspaceList), workspaces::LIST_SCHEMA),
+        "images" => {
+            (schemars::schema_for!(hotcell_service::images::ImageList), hotcell_service::images::SCHEMA)
+        }
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use landlock::{ABI, Access, AccessFs, AccessNet, BitFlags, Scope};
 
 use crate::encode::Ruleset;
-use crate::policy::{HOME, Network};
+use crate::policy::{HOME, ImageRoot, Network, RootKind};
 use crate::root::{HostRoot, cstring};
 
 /// What a program may do at and below a path.
@@ -80,6 +80,27 @@ pub fn ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
     }
     finish(known(abi), rules, network)
 }
+
+/// The rules of a sandbox with an image: what lies in its root may be read and executed.
+pub fn image_ruleset(abi: u32, image: &ImageRoot, network: Network) -> Ruleset {
+    let mut rules = vec![
+        rule(abi, Path::new("/"), Grant::List, true),
+        rule(abi, Path::new("/etc"), Grant::Read, true),
+        rule(abi, Path::new("/proc"), Grant::Read, true),
+        rule(abi, Path::new("/dev"), Grant::Device, true),
+    ];
+    for entry in image.top.iter().filter(|e| e.kind != RootKind::Link && !OURS.contains(&e.name.as_str())) {
+        let folder = entry.kind == RootKind::Folder;
+        rules.push(rule(abi, &Path::new("/").join(&entry.name), Grant::Execute, folder));
+    }
+    for path in [HOME, "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue"] {
+        rules.push(rule(abi, Path::new(path), Grant::Write, true));
+    }
+    finish(known(abi), rules, network)
+}
+
+/// Of the root of an image, what is mounted over.
+const OURS: [&str; 3] = ["proc", "dev", "tmp"];
 
 /// The rules of a sandbox that has no root of its own: the same places of the host, and of `/etc` and `/dev`
 /// only the files that a root would have held. Its scratch folder is added when it is made.

@@ -124,6 +124,8 @@ pub enum Op {
     Link(CString, CString),
     /// A host path bound there; whether device nodes work.
     Bind(CString, CString, bool),
+    /// A host folder below all of it, and below the layers that were named before.
+    Layer(CString),
 }
 
 /// The operations of a template.
@@ -151,6 +153,10 @@ pub fn ops(ops: &[Op]) -> Vec<u8> {
             w.cstr(from);
             w.cstr(to);
             w.bool(*devices);
+        }
+        Op::Layer(path) => {
+            w.u8(4);
+            w.cstr(path);
         }
     });
     w.finish()

@@ -1,6 +1,6 @@
 //! What a failed step means to a person: the layer, what the kernel said, and what to do. A pure table.
 
-use hotcell_launcher::wire::Step;
+use hotcell_launcher::wire::{OVERLAY, Step};
 use nix::errno::Errno;
 
 use crate::layer::Layer;
@@ -34,6 +34,13 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
             "a folder is to be mounted below one of the host's that has no such place; use a path inside that is \
              new, or below /home/sandbox"
                 .to_owned(),
+        ),
+        Step::Template if detail == OVERLAY as u64 => (
+            Cause::Refused,
+            format!(
+                "the layers of the image cannot be mounted over one another (overlay): {said}; an ordinary user needs \
+                 Linux 5.11, and the state folder a file system that overlays take, such as ext4, xfs or btrfs"
+            ),
         ),
         Step::CloneMount if detail == 3 => (
             Cause::Refused,
@@ -239,6 +246,7 @@ mod tests {
             (Step::CloneMount, Errno::ESTALE, 3, Some(Layer::MountNs), "replaced"),
             (Step::Proc, Errno::EPERM, 0, Some(Layer::PidNs), "container"),
             (Step::Network, Errno::EPERM, 1, Some(Layer::UtsNs), "host name"),
+            (Step::Template, Errno::EPERM, OVERLAY as u64, Some(Layer::MountNs), "layers of the image"),
             (Step::Cwd, Errno::ENOENT, 0, None, "/there"),
         ] {
             let refusal = explain(Failure { step, errno, detail }, "prog", "/there");

@@ -72,7 +72,10 @@ pub use home::Home;
 pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
 pub use plan::Refusal;
-pub use policy::{Bind, Confinement, Job, Limits, Network, Policy, ProcView, Shape, Stdin, danger};
+pub use policy::{
+    Bind, Confinement, ImageRoot, Job, Limits, Network, Policy, ProcView, RootEntry, RootKind, Shape, Stdin,
+    danger,
+};
 pub use running::{Canceller, Changed, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;
 pub use supervise::Chunk;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::Path;
 
-use hotcell_launcher::wire::setup;
+use hotcell_launcher::wire::{MAX_IMAGE_LAYERS, setup};
 use nix::libc;
 
 use crate::access::{self, Grant};
@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
 use crate::outcome::{Cause, LayerState, Layers, Mount, Outcome};
-use crate::policy::{Confinement, HOME, Limits, Network, ProcView, Shape};
+use crate::policy::{Confinement, HOME, ImageRoot, Limits, Network, ProcView, RootKind, Shape};
 use crate::root::{Place, TERMINAL};
 use crate::seccomp::{self, Arch};
 use crate::units::Bytes;
@@ -77,6 +77,8 @@ pub struct ShapePlan {
     pub ceilings: Limits,
     /// Where something may be mounted when the job arrives; what differs between roots.
     pub places: BTreeSet<Place>,
+    /// What the root is made of, where that is not the host's.
+    pub image: Option<ImageRoot>,
     host_writes: bool,
     knocked_out: bool,
     landlock_abi: u32,
@@ -131,6 +133,9 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         .iter()
         .map(|p| Ok(Place { inside: inside_path(&p.inside)?, folder: p.folder }))
         .collect::<Result<_, Refusal>>()?;
+    if let Some(image) = &shape.image {
+        check_image(image, &places, rooted)?;
+    }
 
     let mut flags = 0;
     let mut namespaces = 0;
@@ -217,10 +222,11 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         } else {
             Vec::new()
         },
-        landlock: match (abi, rooted) {
-            (0, _) => encode::Ruleset::default(),
-            (_, true) => access::ruleset(abi, &host.root, shape.network),
-            (_, false) => access::host_ruleset(abi, &host.root, network),
+        landlock: match (abi, rooted, &shape.image) {
+            (0, ..) => encode::Ruleset::default(),
+            (_, true, Some(image)) => access::image_ruleset(abi, image, shape.network),
+            (_, true, None) => access::ruleset(abi, &host.root, shape.network),
+            (_, false, _) => access::host_ruleset(abi, &host.root, network),
         },
         filter: if on(Layer::Seccomp) {
             seccomp::program(Arch::HOST, filter_options).as_bytes()
@@ -231,7 +237,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         init_filter: if on(Layer::Seccomp) { seccomp::init(Arch::HOST).as_bytes() } else { Vec::new() },
         ..Setup::default()
     };
-    let mounts = if rooted { system_mounts(flags, host) } else { Vec::new() };
+    let mounts = if rooted { system_mounts(flags, host, shape.image.is_some()) } else { Vec::new() };
     Ok(ShapePlan {
         setup,
         layers,
@@ -241,11 +247,42 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         rooted,
         proxied,
         places,
+        image: shape.image.clone(),
         ceilings: shape.ceilings.clone(),
         host_writes: shape.host_writes,
         knocked_out: !shape.knocked_out.0.is_empty(),
         landlock_abi: abi,
     })
+}
+
+/// An image that cannot be shown here.
+fn check_image(image: &ImageRoot, places: &BTreeSet<Place>, rooted: bool) -> Result<(), Refusal> {
+    if !rooted {
+        return Err(Refusal {
+            layer: Some(Layer::MountNs),
+            ..Refusal::new("an image needs a mount namespace; use another profile, or run without an image")
+        });
+    }
+    if image.layers.is_empty() || image.layers.len() > MAX_IMAGE_LAYERS {
+        return Err(Refusal::new(format!(
+            "an image of {} layers cannot be shown: between 1 and {MAX_IMAGE_LAYERS} can",
+            image.layers.len()
+        )));
+    }
+    let link = |name: &std::ffi::OsStr| {
+        image.top.iter().any(|entry| name == entry.name.as_str() && entry.kind == RootKind::Link)
+    };
+    for place in places {
+        // A folder there would hide the link, and with it what the image's programs need.
+        if let Some(name) = place.inside.iter().nth(1).filter(|name| link(name)) {
+            return Err(Refusal::new(format!(
+                "nothing can be shown at {}: /{} is a link in the image; name the folder that it leads to",
+                place.inside.display(),
+                name.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// `CLONE_NEWTIME`, which `libc` lacks on some targets.
@@ -321,10 +358,15 @@ fn state(why: Option<&String>) -> LayerState {
     why.map_or(LayerState::On, |why| LayerState::Unavailable(why.clone()))
 }
 
-fn system_mounts(flags: u32, host: &Host) -> Vec<Mount> {
-    let mut mounts = vec![row("/", "system", false), row("/usr", "system", false)];
-    mounts.extend(host.root.folders().map(|name| row(&format!("/{name}"), "system", false)));
-    mounts.extend(host.root.etc_folders.iter().map(|name| row(&format!("/etc/{name}"), "system", false)));
+fn system_mounts(flags: u32, host: &Host, image: bool) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    if image {
+        mounts.push(row("/", "image", false));
+    } else {
+        mounts.extend([row("/", "system", false), row("/usr", "system", false)]);
+        mounts.extend(host.root.folders().map(|name| row(&format!("/{name}"), "system", false)));
+        mounts.extend(host.root.etc_folders.iter().map(|name| row(&format!("/etc/{name}"), "system", false)));
+    }
     let devices = host.root.devices.iter().chain([&TERMINAL]);
     mounts.extend(devices.map(|name| row(&format!("/dev/{name}"), "device", true)));
     for path in [HOME, "/tmp", "/var/tmp", "/dev/shm"] {

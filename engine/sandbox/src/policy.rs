@@ -62,6 +62,41 @@ pub enum ProcView {
     OwnProcesses,
 }
 
+/// An image in place of the host's `/usr`: layers, shown as one read-only root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImageRoot {
+    /// Folders of the host, the topmost first, at most 127, as overlays read them (`user.overlay` attributes). Nobody may
+    /// change them while a sandbox has them.
+    #[schemars(with = "Vec<String>")]
+    #[serde(with = "os_text::paths")]
+    pub layers: Vec<PathBuf>,
+    /// What lies directly in the root that they make.
+    pub top: Vec<RootEntry>,
+}
+
+/// Something that lies directly in an image's root.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RootEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: RootKind,
+}
+
+/// What something in an image's root is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RootKind {
+    /// A folder.
+    Folder,
+    /// A file.
+    File,
+    /// A link.
+    Link,
+}
+
 /// Limits of one run. See `design` chapter *Limits* of the book for which of them kill and which deny.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -135,6 +170,8 @@ pub struct Shape {
     pub network: Network,
     /// How much of `/proc` is there.
     pub proc: ProcView,
+    /// What the root is made of; without, the host's `/usr`.
+    pub image: Option<ImageRoot>,
     /// Layers without which the run is refused.
     pub require: BTreeSet<Layer>,
     /// The highest limits that a job of this shape may have.
@@ -362,6 +399,13 @@ impl Policy {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.job.limits = limits;
+        self
+    }
+
+    /// Runs the program in an image, not in the host's `/usr`.
+    #[must_use]
+    pub fn image(mut self, image: ImageRoot) -> Self {
+        self.shape.image = Some(image);
         self
     }
 

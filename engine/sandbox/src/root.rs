@@ -1,7 +1,8 @@
 //! The root file system of the `host` image: the host's `/usr` read-only, a minimal `/etc` and `/dev`, mountpoints.
 //!
 //! [`HostRoot::look`] reads what this host has; [`ops`] decides, purely, what the root is made of. The launcher
-//! builds it once and clones it for every sandbox.
+//! builds it once and clones it for every sandbox. With an image ([`image_ops`]) its layers take the place of the
+//! host's folders, and of `/etc` only what is the sandbox's own is ours.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
@@ -10,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::encode::Op;
-use crate::policy::HOME;
+use crate::policy::{HOME, ImageRoot};
 
 /// Top-level folders that a merged-usr distribution links into `/usr`, and others keep as folders.
 const TOP: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
@@ -160,8 +161,29 @@ pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, names: bool, user: u32) ->
             Top::Folder => root.bind(&format!("/{name}"), name, false),
         }
     }
-    etc(&mut root, host, names, user);
-    dev(&mut root, host);
+    own_etc(&mut root, host, names, user);
+    host_etc(&mut root, host);
+    mountpoints(&mut root, host, places);
+    root.ops
+}
+
+/// What the root of an image is made of, in order: what is ours, and below it the layers.
+pub fn image_ops(
+    image: &ImageRoot,
+    host: &HostRoot,
+    places: &BTreeSet<Place>,
+    names: bool,
+    user: u32,
+) -> Vec<Op> {
+    let mut root = Builder::default();
+    own_etc(&mut root, host, names, user);
+    mountpoints(&mut root, host, places);
+    root.ops.extend(image.layers.iter().map(|layer| Op::Layer(cstring(layer))));
+    root.ops
+}
+
+fn mountpoints(root: &mut Builder, host: &HostRoot, places: &BTreeSet<Place>) {
+    dev(root, host);
     root.folder("proc");
     root.folder("run");
     root.folder("tmp");
@@ -176,10 +198,10 @@ pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, names: bool, user: u32) ->
             root.file(relative, 0o444, b"");
         }
     }
-    root.ops
 }
 
-fn etc(root: &mut Builder, host: &HostRoot, names: bool, user: u32) {
+/// What says who and where the program is: the same in every sandbox.
+fn own_etc(root: &mut Builder, host: &HostRoot, names: bool, user: u32) {
     let passwd = format!(
         "root:x:0:0:root:/:/usr/sbin/nologin\n\
          sandbox:x:{user}:{user}:sandbox:{HOME}:/bin/sh\n\
@@ -198,13 +220,16 @@ fn etc(root: &mut Builder, host: &HostRoot, names: bool, user: u32) {
         format!("passwd: files\ngroup: files\nhosts: files{dns}\nservices: files\nprotocols: files\n");
     root.file("etc/nsswitch.conf", 0o444, switch.as_bytes());
     root.file("etc/resolv.conf", 0o444, server.as_bytes());
+    root.link("etc/mtab", OsStr::new("/proc/self/mounts"));
+}
+
+fn host_etc(root: &mut Builder, host: &HostRoot) {
     for (name, content) in &host.etc_files {
         root.file(format!("etc/{name}"), 0o444, content);
     }
     for (name, says) in &host.etc_links {
         root.link(format!("etc/{name}"), says.as_os_str());
     }
-    root.link("etc/mtab", OsStr::new("/proc/self/mounts"));
     for name in &host.etc_folders {
         root.bind(&format!("/etc/{name}"), &format!("etc/{name}"), false);
     }
@@ -296,7 +321,10 @@ mod tests {
         let made = ops(&host, &places.into_iter().collect(), true, 1000);
         let mut seen = BTreeSet::from([PathBuf::new()]);
         for op in &made {
-            let (Op::Dir(path, _) | Op::File(path, ..) | Op::Link(path, _) | Op::Bind(_, path, _)) = op;
+            let (Op::Dir(path, _) | Op::File(path, ..) | Op::Link(path, _) | Op::Bind(_, path, _)) = op
+            else {
+                panic!("a layer without an image");
+            };
             let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
             assert!(!path.is_absolute(), "{path:?}");
             match op {

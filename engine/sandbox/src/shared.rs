@@ -17,7 +17,7 @@ use crate::ids::Mapping;
 use crate::launcher::{Launcher, Trouble};
 use crate::layer::Layer;
 use crate::plan::{Refusal, ShapePlan, Source, SourceKind};
-use crate::policy::Limits;
+use crate::policy::{ImageRoot, Limits};
 use crate::root::{self, Place};
 use crate::units::Bytes;
 use crate::{encode, socket, sources};
@@ -44,17 +44,25 @@ impl Launchers {
     }
 }
 
+/// What differs between roots.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Differs {
+    /// The mountpoints.
+    places: BTreeSet<Place>,
+    /// The image; the host's own where there is none.
+    image: Option<ImageRoot>,
+    /// Names can be asked for.
+    names: bool,
+}
+
 /// A launcher with the templates that it holds.
 #[derive(Debug)]
 struct Ready {
     launcher: Launcher,
     /// Roots by what differs between them.
-    templates: HashMap<Root, u32>,
+    templates: HashMap<Differs, u32>,
     next: u32,
 }
-
-/// What differs between roots: the mountpoints, and whether names can be asked for.
-type Root = (BTreeSet<Place>, bool);
 
 /// Templates that a launcher holds at once; the number is the launcher's.
 const TEMPLATES: u32 = 32;
@@ -96,7 +104,7 @@ impl Shared {
     pub(crate) fn warm_up(&self) -> Result<(), Trouble> {
         let Ok(mut launchers) = self.launchers.try_lock() else { return Ok(()) };
         let ready = self.launcher(launchers.of(true), true)?;
-        ready.template(&Root::default(), &self.host).map(drop)
+        ready.template(&Differs::default(), &self.host).map(drop)
     }
 
     /// Hands the removal of cgroups to the launcher, which does it when this process has ended. False when there is
@@ -162,9 +170,9 @@ impl Shared {
         group: Option<&Group>,
     ) -> Result<(), Trouble> {
         let ready = self.launcher(ready, plan.rooted)?;
-        let root = (plan.places.clone(), plan.proxied);
+        let differs = Differs { places: plan.places.clone(), image: plan.image.clone(), names: plan.proxied };
         if plan.rooted {
-            plan.setup.template = ready.template(&root, &self.host)?;
+            plan.setup.template = ready.template(&differs, &self.host)?;
         }
         let join = group.map(Group::join).transpose().map_err(|e| Trouble::Lost(e.to_string()))?;
         let mut fds = vec![control];
@@ -177,7 +185,7 @@ impl Shared {
         // A new launcher has worked on all of it meanwhile.
         let settled = ready.launcher.settle().await;
         if settled.is_err() {
-            ready.templates.remove(&root);
+            ready.templates.remove(&differs);
         }
         settled
     }
@@ -225,20 +233,24 @@ impl Shared {
 
 impl Ready {
     /// Makes sure of a root; does not wait for it.
-    fn template(&mut self, root: &Root, host: &Host) -> Result<u32, Trouble> {
-        if let Some(id) = self.templates.get(root) {
+    fn template(&mut self, differs: &Differs, host: &Host) -> Result<u32, Trouble> {
+        if let Some(id) = self.templates.get(differs) {
             return Ok(*id);
         }
         let id = self.next % TEMPLATES;
-        let old = self.templates.iter().find(|(_, known)| **known == id).map(|(root, _)| root.clone());
+        let old = self.templates.iter().find(|(_, known)| **known == id).map(|(differs, _)| differs.clone());
         if let Some(old) = old {
             self.launcher.ask_later(&encode::forget(id), &[])?;
             self.templates.remove(&old);
         }
-        let bytes = encode::ops(&root::ops(&host.root, &root.0, root.1, crate::ids::INSIDE));
+        let Differs { places, image, names } = differs;
+        let bytes = encode::ops(&match image {
+            Some(image) => root::image_ops(image, &host.root, places, *names, crate::ids::INSIDE),
+            None => root::ops(&host.root, places, *names, crate::ids::INSIDE),
+        });
         let memory = socket::sealed(c"hotcell-template", &bytes).map_err(|e| Trouble::Lost(e.to_string()))?;
         self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;
-        self.templates.insert(root.clone(), id);
+        self.templates.insert(differs.clone(), id);
         self.next += 1;
         Ok(id)
     }

@@ -21,6 +21,7 @@ use hotcell_sandbox::{Layer, Limits};
 use serde::Deserialize;
 
 use crate::guard::{Guard, Mode, RulesDigest};
+use crate::images::Wanted;
 use crate::network::{self, NetworkSetting};
 use crate::quarantine::{Keep, RETENTION};
 use crate::reading::Reading;
@@ -56,6 +57,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// Environment variables.
     pub env: Vec<EnvSetting>,
+    /// The name of an image, in place of the host's `/usr`.
+    pub image: Option<String>,
     /// Host files and folders.
     pub binds: Vec<Bind>,
     /// Toolchains.
@@ -115,6 +118,7 @@ struct Written {
     limits: LimitSettings,
     env: BTreeMap<String, String>,
     pass_env: Vec<String>,
+    image: Option<String>,
     ro: Vec<String>,
     rw: Vec<String>,
     toolchains: Vec<PathBuf>,
@@ -134,6 +138,7 @@ const KEYS: &[Key] = &[
     Key::table("limits", LIMIT_KEYS),
     Key::value("env"),
     Key::value("pass_env"),
+    Key::value("image"),
     Key::value("ro"),
     Key::value("rw"),
     Key::value("toolchains"),
@@ -171,6 +176,7 @@ impl Settings {
             require: written.require,
             limits: written.limits,
             env: set.chain(pass).collect(),
+            image: written.image,
             binds,
             toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
             guard: written.guard,
@@ -237,6 +243,7 @@ impl Settings {
                 "CAPTURE" => parsed!(limits.capture),
                 "OUTPUT" => parsed!(limits.output),
                 "CPUS" => parsed!(limits.cpus),
+                "IMAGE" => settings.image = Some(text()?.to_owned()),
                 "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
                 "RULES" => settings.rules = Some(cwd.join(&value)),
                 "RULES_DIGEST" => settings.rules_digest = Some(text()?.parse().map_err(bad)?),
@@ -256,7 +263,7 @@ impl Settings {
 }
 
 /// The variables that are read, without their prefix.
-const VARIABLES: [&str; 18] = [
+const VARIABLES: [&str; 19] = [
     "PROFILE",
     "STATE",
     "CONFIG",
@@ -272,6 +279,7 @@ const VARIABLES: [&str; 18] = [
     "CAPTURE",
     "OUTPUT",
     "CPUS",
+    "IMAGE",
     "GUARD",
     "RULES",
     "RULES_DIGEST",
@@ -451,6 +459,8 @@ pub struct Merged {
     pub guard: Guard,
     /// What a compile step before the run may take; none where nothing is compiled.
     pub compile: Option<Limits>,
+    /// The image in place of the host's `/usr`; where it is, the request says.
+    pub image: Option<Wanted>,
 }
 
 /// A key of a project's file that would widen what the user allows, or hosts where there are no sockets at all.
@@ -509,7 +519,9 @@ pub fn merge(
     // The request is last here too.
     let asked = project.and_then(|(settings, _)| settings.guard).filter(|_| request.guard.is_none());
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
-    Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None })
+    let image = trusted.iter().find_map(|s| s.image.clone());
+    let image = image.map(|name| Wanted { name, state: StateChoice::Nowhere });
+    Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None, image })
 }
 
 /// What a trusted source says goes.
@@ -569,6 +581,9 @@ fn tighten(
         return Err(never("mcp", "folders of the host".to_owned()));
     }
     let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+    if let Some(image) = &settings.image {
+        return Err(never("image", image.clone()));
+    }
     if let Some(state) = &settings.state {
         return Err(never("state", state.display().to_string()));
     }

@@ -19,6 +19,8 @@ mod database;
 pub mod deps;
 pub mod guard;
 pub mod history;
+pub mod image_build;
+pub mod images;
 pub mod kept;
 pub mod known;
 pub mod language;

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_guard::Artifact;
+use hotcell_images::{Held, Image};
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
@@ -15,6 +16,7 @@ use crate::changes::{Before, Keep};
 use crate::compile::Build;
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
 use crate::guard::{Passed, Target};
+use crate::images;
 use crate::kept::Kept;
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
@@ -84,17 +86,23 @@ pub struct Prepared {
     strips: bool,
     /// The workspace as it is before the run.
     pub before: Option<Before>,
-    /// Files of ours that the run sees, while they are needed.
-    _held: Held,
+    /// What the run sees of ours, while it is needed.
+    stay: Stay,
 }
 
-/// Folders that stay while this does.
-pub(crate) type Held = Vec<tempfile::TempDir>;
+/// What stays while this does.
+#[derive(Debug, Default)]
+pub(crate) struct Stay {
+    /// The image.
+    _image: Option<Held>,
+    /// Files of ours.
+    _folders: Vec<tempfile::TempDir>,
+}
 
 impl Prepared {
-    /// The policy, the unset variables and the guard's word, of a request without a source of its own.
-    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, Held) {
-        (self.policy, self.unset, self.scan, self._held)
+    /// The policy, the unset variables, the guard's word and what has to stay, of a request without a source of its own.
+    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, Stay) {
+        (self.policy, self.unset, self.scan, self.stay)
     }
 
     /// Leaves the guard's report in an outcome.
@@ -170,6 +178,9 @@ impl RunRequest {
         }
         merged.guard.keep = configuration.keep();
         merged.guard.reading = reading.clone();
+        if let (Some(image), Some((_, state))) = (&mut merged.image, &configuration.asker) {
+            image.state = state.clone();
+        }
         Ok(merged)
     }
 
@@ -178,10 +189,15 @@ impl RunRequest {
     /// # Errors
     /// An outcome in which nothing ran: not found, not executable, or refused.
     pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<Outcome>> {
-        let Merged { mut policy, env, guard, compile: most } = merged;
+        let Merged { mut policy, env, guard, compile: most, image } = merged;
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
+        let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
+        policy.shape.image = image.as_ref().map(images::root);
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
         let cwd = around.cwd.clone();
+        let programs = image
+            .as_ref()
+            .map_or(Programs::Host(&around, self.kept.as_deref()), |held| Programs::Image(&held.image));
         // Before the guard reads it: what somebody changes from here on, the program may or may not have seen.
         let since = Before::moment(self.keep);
         policy.job.workspace = self.workspace.as_ref().map(|w| cwd.join(w));
@@ -195,21 +211,21 @@ impl RunRequest {
             check_bind(bind).map_err(&refused)?;
         }
 
-        let mut held: Held = Vec::new();
+        let mut folders: Vec<tempfile::TempDir> = Vec::new();
         let before = Before::of(&policy, since, self.keep, self.kept.clone());
         if policy.shape.confinement == Confinement::LandlockOnly && !policy.job.layers.is_empty() {
-            held.extend(self.plain(&mut policy).map_err(&refused)?);
+            folders.extend(self.plain(&mut policy).map_err(&refused)?);
         }
         let mut unset = Vec::new();
         let env = set(env, &mut unset);
         let (mut source, mut build, mut strips) = (None, None, false);
         match &self.what {
-            What::Program(argv) => self.start(&mut policy, argv.clone(), &around, &env)?,
+            What::Program(argv) => start(&mut policy, argv.clone(), programs, &env)?,
             What::Source(language, from, arguments) => {
                 let (inside, text) =
                     self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
                 let home = self.home(policy.shape.confinement);
-                let tsc = (*language == Language::TypeScript).then(|| self.tsc(&cwd, &around)).flatten();
+                let tsc = (*language == Language::TypeScript).then(|| self.tsc(&cwd, programs)).flatten();
                 let at = Places { source: &inside, home: &home, tsc: tsc.as_deref() };
                 strips = *language == Language::TypeScript && tsc.is_none();
                 let Steps { compile, mut argv, native, env: own } = language.steps(&text, at);
@@ -224,7 +240,7 @@ impl RunRequest {
                     }
                     compiling.job.limits = most.unwrap_or_else(Limits::for_tests);
                     let with_its = step.env.iter().chain(&env).cloned().collect::<Vec<_>>();
-                    self.start(&mut compiling, step.argv.clone(), &around, &with_its)?;
+                    start(&mut compiling, step.argv.clone(), programs, &with_its)?;
                     let made = Build::new(compiling, &step).map_err(|e| {
                         refused(format!("there is no place for the program: {e}; make room in TMPDIR"))
                     })?;
@@ -232,9 +248,9 @@ impl RunRequest {
                     build = Some(made);
                 }
                 if native {
-                    begin(&mut policy, Toolchain::default(), argv, &with_own);
+                    begin(&mut policy, Toolchain::default(), argv, programs, &with_own);
                 } else {
-                    self.start(&mut policy, argv, &around, &with_own)?;
+                    start(&mut policy, argv, programs, &with_own)?;
                 }
             }
         }
@@ -242,40 +258,16 @@ impl RunRequest {
         if scan.as_ref().is_some_and(Passed::has_python_cache) {
             policy.job.env.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
         }
-        held.extend(source);
-        Ok(Prepared { policy, build, unset, scan, strips, before, _held: held })
-    }
-
-    /// Looks a program up, in what the workspace shows.
-    fn find(&self, program: &OsStr, around: &Surroundings) -> Result<Toolchain, Box<Outcome>> {
-        let found = match self.kept.as_ref().filter(|kept| kept.has_layers()) {
-            Some(kept) => {
-                let view = kept.view().map_err(|e| {
-                    let why = format!("the workspace cannot be read: {e}");
-                    Box::new(Outcome::without_a_run(Cause::Refused, why))
-                })?;
-                toolchain::find_in(&view, program, around)
-            }
-            None => toolchain::find(program, around),
-        };
-        found.map_err(|e| not_found(&e))
-    }
-
-    /// Looks a program up, and completes the policy with it and with what it needs.
-    fn start(
-        &self,
-        policy: &mut Policy,
-        argv: Vec<OsString>,
-        around: &Surroundings,
-        env: &[(OsString, OsString)],
-    ) -> Result<(), Box<Outcome>> {
-        let program = argv.first().filter(|p| !p.is_empty()).ok_or_else(|| {
-            let why = "there is no program to run; name one after --";
-            Box::new(Outcome::without_a_run(Cause::Refused, why))
-        })?;
-        let found = self.find(program, around)?;
-        begin(policy, found, argv, env);
-        Ok(())
+        folders.extend(source);
+        Ok(Prepared {
+            policy,
+            build,
+            unset,
+            scan,
+            strips,
+            before,
+            stay: Stay { _image: image, _folders: folders },
+        })
     }
 
     /// Whether something has to be compiled before anything runs.
@@ -292,13 +284,14 @@ impl RunRequest {
         }
     }
 
-    /// The compiler of TypeScript: the workspace's own, or the one on the caller's `PATH`.
-    fn tsc(&self, cwd: &Path, around: &Surroundings) -> Option<Vec<OsString>> {
+    /// The compiler of TypeScript: the workspace's own, or the one on the caller's `PATH`. An image is not asked.
+    fn tsc(&self, cwd: &Path, programs: Programs<'_>) -> Option<Vec<OsString>> {
         const OWN: &str = "node_modules/typescript/bin/tsc";
         let own = self.workspace.as_ref().filter(|w| cwd.join(w).join(OWN).is_file());
-        match own {
-            Some(_) => Some(vec!["node".into(), OWN.into()]),
-            None => self.find(OsStr::new("tsc"), around).ok().map(|_| vec!["tsc".into()]),
+        match (own, programs) {
+            (Some(_), _) => Some(vec!["node".into(), OWN.into()]),
+            (None, Programs::Host(..)) => find(OsStr::new("tsc"), programs).ok().map(|_| vec!["tsc".into()]),
+            (None, Programs::Image(_)) => None,
         }
     }
 
@@ -445,8 +438,66 @@ fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsStri
     all
 }
 
+/// Where programs are looked for.
+#[derive(Clone, Copy)]
+enum Programs<'a> {
+    /// As the caller would find them; what they need is shown.
+    Host(&'a Surroundings, Option<&'a Kept>),
+    /// By the image's `PATH`, inside: nothing of the host is shown.
+    Image(&'a Image),
+}
+
+impl Programs<'_> {
+    /// The `PATH` inside, behind the toolchains' own folders.
+    fn path(&self) -> &str {
+        match self {
+            Self::Host(..) => PATH,
+            Self::Image(image) => image.config.path(),
+        }
+    }
+}
+
+/// Looks a program up, in what the workspace shows and on the host.
+fn find(program: &OsStr, programs: Programs<'_>) -> Result<Toolchain, Box<Outcome>> {
+    let found = match programs {
+        Programs::Host(around, Some(kept)) if kept.has_layers() => {
+            let view = kept.view().map_err(|e| {
+                let why = format!("the workspace cannot be read: {e}");
+                Box::new(Outcome::without_a_run(Cause::Refused, why))
+            })?;
+            toolchain::find_in(&view, program, around)
+        }
+        Programs::Host(around, _) => toolchain::find(program, around),
+        // Its loader finds it: a look from here could only guess.
+        Programs::Image(_) => return Ok(Toolchain::default()),
+    };
+    found.map_err(|e| not_found(&e))
+}
+
+/// Looks a program up, and completes the policy with it and with what it needs.
+fn start(
+    policy: &mut Policy,
+    argv: Vec<OsString>,
+    programs: Programs<'_>,
+    env: &[(OsString, OsString)],
+) -> Result<(), Box<Outcome>> {
+    let program = argv.first().filter(|p| !p.is_empty()).ok_or_else(|| {
+        let why = "there is no program to run; name one after --";
+        Box::new(Outcome::without_a_run(Cause::Refused, why))
+    })?;
+    let found = find(program, programs)?;
+    begin(policy, found, argv, programs, env);
+    Ok(())
+}
+
 /// Completes a policy with a program, where it was found, and the variables in their order.
-fn begin(policy: &mut Policy, found: Toolchain, argv: Vec<OsString>, env: &[(OsString, OsString)]) {
+fn begin(
+    policy: &mut Policy,
+    found: Toolchain,
+    argv: Vec<OsString>,
+    programs: Programs<'_>,
+    env: &[(OsString, OsString)],
+) {
     let given = std::mem::take(&mut policy.job.toolchains);
     let mut folders = found.path_dirs;
     for toolchain in &given {
@@ -465,13 +516,16 @@ fn begin(policy: &mut Policy, found: Toolchain, argv: Vec<OsString>, env: &[(OsS
         policy.job.argv[0] = found.program.into_os_string();
     }
     let mut all = Vec::new();
-    if !folders.is_empty() {
+    if let Programs::Image(image) = programs {
+        all.extend(images::variables(image));
+    }
+    if !folders.is_empty() || programs.path() != PATH {
         let mut path = OsString::new();
         for folder in &folders {
             path.push(folder);
             path.push(":");
         }
-        path.push(PATH);
+        path.push(programs.path());
         all.push((OsString::from("PATH"), path));
     }
     all.extend(found.env);

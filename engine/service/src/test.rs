@@ -17,7 +17,7 @@ use crate::config::{Configuration, Settings};
 use crate::guard::Passed;
 use crate::kept::{Kept, View};
 use crate::report::{Code, ErrorReport};
-use crate::request::{Held, RunRequest, What};
+use crate::request::{RunRequest, Stay, What};
 
 /// A request to run a project's tests.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct PreparedTest {
     before: Option<Before>,
     /// The project, where it is not a plain folder.
     view: Option<Arc<View>>,
-    _held: Held,
+    _stay: Stay,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<std::ffi::OsString>,
     /// What the guard says of the project; `None` when it was not asked.
@@ -129,7 +129,7 @@ impl TestRequest {
             .prepare(merged, around)
             .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
         let before = prepared.before.clone();
-        let (mut policy, unset, scan, held) = prepared.into_parts();
+        let (mut policy, unset, scan, stay) = prepared.into_parts();
         if policy.shape.confinement == Confinement::LandlockOnly {
             seen_from_the_project(&mut policy);
         }
@@ -142,7 +142,7 @@ impl TestRequest {
             repeat,
             before,
             view,
-            _held: held,
+            _stay: stay,
             unset,
             scan,
         })

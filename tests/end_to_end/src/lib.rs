@@ -4,6 +4,7 @@
 //! an environment with nothing of the caller's but `PATH`. As root, [`everyone`] runs a test a second time as an
 //! ordinary user, with a copy of the binary in a place that everybody can read.
 
+pub mod image;
 pub mod mcp;
 mod node_modules;
 mod rust;

@@ -43,7 +43,7 @@ fn the_command_line() {
         (&["doctor", "--attack"], "--attack"),
         (&["--nonsense"], "--nonsense"),
         // Options of later work do not parse.
-        (&["run", "--image", "x", "--", "true"], "--image"),
+        (&["run", "--cold", "--", "true"], "--cold"),
     ] {
         let ended = user.hotcell(words).end();
         ended.code(125).prints("").says_one_line(line);

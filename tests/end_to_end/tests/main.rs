@@ -7,6 +7,8 @@ mod coverage;
 mod endings;
 mod guard;
 mod history;
+mod image_build;
+mod images;
 mod interface;
 mod languages;
 mod mcp;

@@ -255,7 +255,7 @@ impl Launcher {
         let root = usize::try_from(id).ok().and_then(|slot| self.templates.get_mut(slot));
         let root = root.filter(|fd| **fd >= 0).ok_or(Errno::NOENT).at(Step::Template)?;
         sys::close(core::mem::replace(root, -1));
-        sys::umount(Text::of(format_args!("/t{id}")).cstr(), sys::MNT_DETACH).at(Step::Template)
+        template::remove(Text::of(format_args!("/t{id}")).cstr()).at(Step::Template)
     }
 
     fn clone_mount(&mut self, request: &CloneRequest<'_>) -> Result<Fd, Failure> {

@@ -1,10 +1,14 @@
 //! Builds a root file system from a list of operations. Not for deciding what belongs into it.
+//!
+//! Without layers it is a tmpfs on which folders of the host are bound. With the layers of an image it is a read-only
+//! overlay of them, and the tmpfs is its topmost layer.
 
 use core::ffi::CStr;
 
 use crate::report::{At, Failure};
 use crate::sys::{self, Errno, Fd};
-use crate::wire::{List, Step, TemplateOp};
+use crate::text::Buffer;
+use crate::wire::{List, MAX_IMAGE_LAYERS, OVERLAY, Step, TemplateOp};
 
 /// Where the host's tree is, once the launcher has a root of its own.
 pub const HOST: &CStr = c"/host";
@@ -26,19 +30,83 @@ pub fn build(place: &CStr, host: Fd, ops: List<'_, TemplateOp<'_>>) -> Result<Fd
     match fill(place, host, ops) {
         Ok(root) => Ok(root),
         Err(failure) => {
-            let _ = sys::umount(place, sys::MNT_DETACH);
+            let _ = remove(place);
             Err(failure)
         }
     }
 }
 
+/// Takes a tree away, with the tmpfs below an overlay.
+///
+/// # Errors
+/// When there is none.
+pub fn remove(place: &CStr) -> sys::Result<()> {
+    sys::umount(place, sys::MNT_DETACH)?;
+    let _ = sys::umount(place, sys::MNT_DETACH);
+    Ok(())
+}
+
 fn fill(place: &CStr, host: Fd, ops: List<'_, TemplateOp<'_>>) -> Result<Fd, Failure> {
-    let root = sys::openat(sys::AT_FDCWD, place, sys::O_PATH | sys::O_DIRECTORY, 0).at(Step::Template)?;
+    let mut root = sys::openat(sys::AT_FDCWD, place, sys::O_PATH | sys::O_DIRECTORY, 0).at(Step::Template)?;
+    let mut layers = Layers { fds: [-1; MAX_IMAGE_LAYERS + 1], count: 0 };
     for (number, op) in ops.enumerate() {
-        apply(root, host, &op).at_item(Step::Template, number)?;
+        match &op {
+            TemplateOp::Layer(path) => layers.add(host, path),
+            _ => apply(root, host, &op),
+        }
+        .at_item(Step::Template, number)?;
+    }
+    if layers.count > 0 {
+        let top = root;
+        let shown = show(place, top, &layers).at_item(Step::Template, OVERLAY);
+        layers.fds.iter().take(layers.count).chain([&top]).for_each(|fd| sys::close(*fd));
+        root = shown?;
     }
     sys::mount_setattr(root, true, sys::MOUNT_ATTR_RDONLY | sys::MOUNT_ATTR_NOSUID, -1).at(Step::Template)?;
     Ok(root)
+}
+
+/// The layers of an image, the topmost first, held open.
+struct Layers {
+    fds: [Fd; MAX_IMAGE_LAYERS + 1],
+    count: usize,
+}
+
+impl Layers {
+    fn add(&mut self, host: Fd, path: &CStr) -> sys::Result<()> {
+        let slot =
+            self.fds.get_mut(self.count).filter(|_| self.count < MAX_IMAGE_LAYERS).ok_or(Errno::INVAL)?;
+        let resolve = sys::RESOLVE_IN_ROOT | sys::RESOLVE_NO_SYMLINKS;
+        *slot = sys::openat2(host, path, sys::O_PATH | sys::O_DIRECTORY, resolve)?;
+        self.count += 1;
+        Ok(())
+    }
+}
+
+/// `lowerdir=` of an overlay, by descriptors: no path's colon or comma is read as anything else.
+impl core::fmt::Display for Layers {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let host = HOST.to_str().unwrap_or_default();
+        self.fds.iter().take(self.count).try_for_each(|fd| write!(f, ":{host}/proc/self/fd/{fd}"))
+    }
+}
+
+/// Mounts the layers below `top`, over it, and moves its devices there. Returns the root.
+fn show(place: &CStr, top: Fd, layers: &Layers) -> sys::Result<Fd> {
+    let host = HOST.to_str().unwrap_or_default();
+    let options = Buffer::<4096>::of(format_args!("lowerdir={host}/proc/self/fd/{top}{layers},userxattr"));
+    let flags = sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV;
+    sys::mount(c"image", place, c"overlay", flags, options.cstr())?;
+    let root = sys::openat(sys::AT_FDCWD, place, sys::O_PATH | sys::O_DIRECTORY, 0)?;
+    // An overlay shows no mounts of its layers, and what an image has in /dev is hidden.
+    let devices = sys::open_tree_clone(top, c"dev", true)?;
+    let moved = sys::openat2(root, c"dev", sys::O_PATH, RESOLVE).and_then(|at| {
+        let moved = sys::move_mount(devices, at, c"");
+        sys::close(at);
+        moved
+    });
+    sys::close(devices);
+    moved.map(|()| root)
 }
 
 fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>) -> sys::Result<()> {
@@ -69,6 +137,8 @@ fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>) -> sys::Result<()> {
             sys::close(source);
             result
         }
+        // Not by itself.
+        TemplateOp::Layer(_) => Err(Errno::INVAL),
     }
 }
 

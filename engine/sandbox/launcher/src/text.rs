@@ -3,16 +3,19 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
-/// At most 255 bytes of text. What does not fit makes [`Text::cstr`] fail rather than be cut off.
-pub struct Text {
-    bytes: [u8; 256],
+/// At most 255 bytes of text.
+pub type Text = Buffer<256>;
+
+/// Text in a buffer of so many bytes. What does not fit makes [`Buffer::cstr`] fail rather than be cut off.
+pub struct Buffer<const N: usize> {
+    bytes: [u8; N],
     len: usize,
     overflow: bool,
 }
 
-impl Text {
+impl<const N: usize> Buffer<N> {
     pub fn of(arguments: fmt::Arguments<'_>) -> Self {
-        let mut text = Self { bytes: [0; 256], len: 0, overflow: false };
+        let mut text = Self { bytes: [0; N], len: 0, overflow: false };
         text.overflow = text.write_fmt(arguments).is_err();
         text
     }
@@ -30,7 +33,7 @@ impl Text {
     }
 }
 
-impl Write for Text {
+impl<const N: usize> Write for Buffer<N> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let end = self.len + s.len();
         if end >= self.bytes.len() {

@@ -19,6 +19,11 @@ pub const MAX_MOUNTS: usize = 24;
 pub const PROXY_PORT: u16 = 888;
 /// Where it asks for names.
 pub const NAMES_PORT: u16 = 53;
+/// The most layers of an image: as many as fit into the mount options of an overlay, with one of ours.
+pub const MAX_IMAGE_LAYERS: usize = 127;
+/// The detail of a failed [`Step::Template`] whose layers could not be mounted over one another; less is the number of
+/// an operation.
+pub const OVERLAY: usize = 1_000_000;
 /// The most layers over one copy-on-write folder.
 pub const MAX_LAYERS: usize = 8;
 
@@ -206,6 +211,8 @@ pub enum TemplateOp<'a> {
     Link(&'a CStr, &'a CStr),
     /// Bind a host path, read-only and without setuid; `true`: device nodes work.
     Bind(&'a CStr, &'a CStr, bool),
+    /// Show a folder of the host below all of the above, and below the layers that were named before.
+    Layer(&'a CStr),
 }
 
 /// Flags of [`Setup`].
@@ -462,6 +469,7 @@ pub fn template_ops(bytes: &[u8]) -> Result<List<'_, TemplateOp<'_>>, Malformed>
             1 => TemplateOp::File(r.cstr()?, r.u32()?, r.bytes()?),
             2 => TemplateOp::Link(r.cstr()?, r.cstr()?),
             3 => TemplateOp::Bind(r.cstr()?, r.cstr()?, r.u8()? != 0),
+            4 => TemplateOp::Layer(r.cstr()?),
             _ => return Err(Malformed),
         })
     })?;

@@ -4,6 +4,7 @@
 mod basics;
 mod deaths;
 mod folders;
+mod images;
 mod leftovers;
 mod limits;
 mod network;

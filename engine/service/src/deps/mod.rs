@@ -129,6 +129,7 @@ async fn install(
         settings: Settings {
             profile: settings.profile.clone(),
             network: Some(hosts),
+            image: settings.image.clone(),
             toolchains: settings.toolchains.clone(),
             require: settings.require.clone(),
             // Nothing of the project's runs, and of packages neither.

@@ -1,0 +1,47 @@
+//! `hotcell image …`
+
+use std::ffi::OsString;
+
+use clap::Subcommand;
+
+/// The commands about images.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// List the images on this host
+    List,
+    /// Build one from Debian, PyPI and npm packages; python, node, go, rust … or a file
+    #[command(
+        after_help = "Definitions that come with hotcell: python, node, go, rust, cpp, java, postgres, angular. The host's apt\n\
+                      resolves and fetches; nothing is installed on the host, and no root is needed. Built again when\n\
+                      the archive has newer packages, otherwise there is nothing to do."
+    )]
+    Build {
+        /// A definition's name, or a file
+        #[arg(value_name = "NAME|FILE")]
+        definition: OsString,
+    },
+    /// Add one from a folder, an OCI layout, what `docker save` writes, or a registry
+    #[command(
+        after_help = "SOURCE is the folder of a root file system, an OCI layout (a folder, or a tar archive of it), what\n\
+                      `docker save` writes, or oci://HOST[:PORT]/NAME[:TAG|@sha256:…]; behind a # stands which image\n\
+                      of several in a file. Every digest is checked."
+    )]
+    Import {
+        /// Where it is
+        #[arg(value_name = "SOURCE")]
+        source: OsString,
+        /// Its name here [default: by its source]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Show what an image consists of, and what of it is left out
+    Inspect {
+        /// Its name
+        name: String,
+    },
+    /// Remove an image, and the layers that no other has
+    Remove {
+        /// Its name
+        name: String,
+    },
+}

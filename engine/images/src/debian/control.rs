@@ -1,0 +1,88 @@
+//! Reads the control form of Debian: paragraphs of `Field: value`, continued by lines that begin with a blank
+//! (`deb-control(5)`, `deb822(5)`).
+
+/// A paragraph: fields in their order, names as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paragraph(Vec<(String, String)>);
+
+impl Paragraph {
+    /// The value of a field, whatever the case of its name; continued lines are divided by line ends.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The words of a field; none when it is absent.
+    pub fn words(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.get(name).unwrap_or_default().split_ascii_whitespace()
+    }
+}
+
+/// Reads paragraphs; comment lines are left out.
+///
+/// # Errors
+/// The line, counted from 1, that is neither a field nor continues one.
+pub fn paragraphs(text: &str) -> Result<Vec<Paragraph>, usize> {
+    let mut all = vec![Paragraph::default()];
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let present = all.last_mut().ok_or(number + 1)?;
+        if line.trim().is_empty() {
+            if !present.0.is_empty() {
+                all.push(Paragraph::default());
+            }
+        } else if line.starts_with([' ', '\t']) {
+            let (_, value) = present.0.last_mut().ok_or(number + 1)?;
+            value.push('\n');
+            value.push_str(line.trim());
+        } else {
+            let (name, value) = line.split_once(':').ok_or(number + 1)?;
+            let good = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic());
+            if !good || present.get(name).is_some() {
+                return Err(number + 1);
+            }
+            present.0.push((name.to_owned(), value.trim().to_owned()));
+        }
+    }
+    all.retain(|paragraph| !paragraph.0.is_empty());
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn paragraphs_fields_and_continued_lines() {
+        let text = "# a comment\nPackage: dash\nDescription: short\n long\n# between\n .\n\tmore\n\n\n  \nPackage: b\nEmpty:\n";
+        let read = paragraphs(text).unwrap();
+        assert_eq!(read.len(), 2);
+        assert_eq!(read[0].get("package"), Some("dash"));
+        assert_eq!(read[0].get("Description"), Some("short\nlong\n.\nmore"));
+        assert_eq!(read[0].words("description").count(), 4);
+        assert_eq!((read[1].get("Empty"), read[1].get("None")), (Some(""), None));
+        assert_eq!(paragraphs("").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_field_is_named_by_its_line() {
+        for (text, line) in [
+            ("x", 1),
+            ("A: b\nno", 2),
+            (" first", 1),
+            ("A: b\n\n x", 3),
+            ("A: b\na: c", 2),
+            (": x", 1),
+            ("a b: c", 1),
+        ] {
+            assert_eq!(paragraphs(text), Err(line), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_ends(text in "[ -~\n\t#:]{0,200}") {
+            drop(paragraphs(&text));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Opens a Debian package: what it says it is, which scripts it would run, and its files.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::ar::Ar;
+use super::control::paragraphs;
+use crate::stream::Plain;
+
+/// The longest control archive without its compression: Debian's own are below 1 MiB.
+const CONTROL: u64 = 32 << 20;
+/// The longest control file.
+const CONTROL_FILE: u64 = 1 << 20;
+/// The most files of one package, in bytes.
+const DATA: u64 = 16 << 30;
+/// How much more may come out of a package than is in it: documentation and tables reach some hundreds.
+const RATIO: u64 = 2000;
+
+/// What a package says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The scripts that dpkg would run as root to install it, and hotcell does not.
+    pub scripts: Vec<String>,
+}
+
+/// A package that is being read: what it says, then its files as a tar archive.
+pub struct Deb<R: Read> {
+    /// What it says.
+    pub about: About,
+    data: Plain<Ar<R>>,
+}
+
+impl<R: Read> Deb<R> {
+    /// Reads up to the files.
+    ///
+    /// # Errors
+    /// When it is not a package of format 2, or cut off.
+    pub fn open(from: R) -> io::Result<Self> {
+        let mut ar = Ar::new(from)?;
+        let first = ar.next_member()?.ok_or_else(|| bad("is empty"))?;
+        let mut format = String::new();
+        (&mut ar).take(16).read_to_string(&mut format)?;
+        if first.name != "debian-binary" || !format.starts_with("2.") {
+            return Err(bad("is not a Debian package of format 2"));
+        }
+        let mut about = None;
+        while let Some(member) = ar.next_member()? {
+            if member.name.starts_with("control.tar") {
+                about = Some(read_control(Plain::new(&mut ar, RATIO, CONTROL)?)?);
+            } else if member.name.starts_with("data.tar") {
+                let about = about.ok_or_else(|| bad("has files before it says what it is"))?;
+                return Ok(Self { about, data: Plain::new(ar, RATIO, DATA)? });
+            } else if !member.name.starts_with('_') {
+                return Err(bad("has a member that packages do not have"));
+            }
+        }
+        Err(bad("has no files"))
+    }
+
+    /// Its files: a tar archive.
+    pub fn files(&mut self) -> &mut impl Read {
+        &mut self.data
+    }
+
+    /// Reads what is left, so that what is cut off or broken behind the last file is noticed.
+    ///
+    /// # Errors
+    /// When it is.
+    pub fn finish(self) -> io::Result<()> {
+        self.data.finish().map(|_| ())
+    }
+}
+
+fn read_control(from: impl Read) -> io::Result<About> {
+    let mut archive = tar::Archive::new(from);
+    let (mut text, mut scripts) = (None, Vec::new());
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        match path.strip_prefix("./").unwrap_or(&path).to_str() {
+            Some("control") => {
+                let mut read = String::new();
+                if (&mut entry).take(CONTROL_FILE + 1).read_to_string(&mut read)? as u64 > CONTROL_FILE {
+                    return Err(bad("has a control file without end"));
+                }
+                text = Some(read);
+            }
+            Some(name @ ("preinst" | "postinst")) => scripts.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    let text = text.ok_or_else(|| bad("has no control file"))?;
+    let paragraphs =
+        paragraphs(&text).map_err(|line| bad(&format!("has a control file with a bad line {line}")))?;
+    let field = |name: &str| {
+        let value = paragraphs.first().and_then(|p| p.get(name)).filter(|v| !v.is_empty());
+        value.map(str::to_owned).ok_or_else(|| bad(&format!("does not say its {name}")))
+    };
+    scripts.sort();
+    Ok(About { name: field("Package")?, version: field("Version")?, scripts })
+}
+
+fn bad(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Opens a package's file.
+///
+/// # Errors
+/// As [`Deb::open`], and when it cannot be read.
+pub fn open(path: &Path) -> io::Result<Deb<io::BufReader<std::fs::File>>> {
+    Deb::open(io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::debian::ar::tests::archive;
+    use std::io::Write as _;
+
+    /// A tar archive of entries: kind, path, link target or content.
+    pub fn tar_of(entries: &[(u8, &str, &str)]) -> Vec<u8> {
+        let mut out = tar::Builder::new(Vec::new());
+        for (kind, path, text) in entries {
+            let mut header = tar::Header::new_gnu();
+            let content = if *kind == b'0' { text.as_bytes() } else { b"" };
+            header.set_entry_type(tar::EntryType::new(*kind));
+            header.set_mode(0o6755);
+            header.set_mtime(7);
+            header.set_size(content.len() as u64);
+            // The raw fields: hostile names too.
+            header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+            if *kind != b'0' {
+                header.as_old_mut().linkname[..text.len()].copy_from_slice(text.as_bytes());
+            }
+            header.set_cksum();
+            out.append(&header, content).unwrap();
+        }
+        out.into_inner().unwrap()
+    }
+
+    pub fn control(name: &str) -> Vec<u8> {
+        let text = format!("Package: {name}\nVersion: 1.0-1\nArchitecture: all\n");
+        tar_of(&[
+            (b'5', "./", ""),
+            (b'0', "./control", &text),
+            (b'0', "./postinst", "#!/bin/sh\n"),
+            (b'0', "./md5sums", ""),
+        ])
+    }
+
+    pub fn package(name: &str, entries: &[(u8, &str, &str)]) -> Vec<u8> {
+        let mut packed =
+            lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(1)).unwrap();
+        packed.write_all(&tar_of(entries)).unwrap();
+        let data = packed.finish().unwrap();
+        archive(&[("debian-binary", b"2.0\n"), ("control.tar", &control(name)), ("data.tar.xz", &data)])
+    }
+
+    #[test]
+    fn a_package_says_what_it_is_and_gives_its_files() {
+        let bytes = package("dash", &[(b'5', "./bin/", ""), (b'0', "./bin/dash", "hello")]);
+        let mut deb = Deb::open(&bytes[..]).unwrap();
+        let about = About { name: "dash".into(), version: "1.0-1".into(), scripts: vec!["postinst".into()] };
+        assert_eq!(deb.about, about);
+        let mut tar = Vec::new();
+        deb.files().read_to_end(&mut tar).unwrap();
+        assert_eq!(tar, tar_of(&[(b'5', "./bin/", ""), (b'0', "./bin/dash", "hello")]));
+        for length in 0..bytes.len() {
+            let result = Deb::open(&bytes[..length]).and_then(|mut deb| {
+                io::copy(deb.files(), &mut io::sink())?;
+                deb.finish()
+            });
+            // The byte that makes the last member even may be missing.
+            assert!(result.is_err() || length + 1 == bytes.len(), "{length} of {}", bytes.len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_package_is_refused() {
+        let control = control("a");
+        let nameless = tar_of(&[(b'0', "./control", "Version: 1\n")]);
+        let broken = tar_of(&[(b'0', "./control", "Version\n")]);
+        let without = tar_of(&[]);
+        let head = ("debian-binary", &b"2.0\n"[..]);
+        for (members, word) in [
+            (&[][..], "empty"),
+            (&[("data.tar", &b""[..])], "format 2"),
+            (&[("debian-binary", b"3.0\n")], "format 2"),
+            (&[head, ("data.tar", b"")], "before it says"),
+            (&[head, ("control.tar", &control)], "no files"),
+            (&[head, ("other", b"")], "do not have"),
+            (&[head, ("control.tar", &nameless), ("data.tar", b"")], "does not say its Package"),
+            (&[head, ("control.tar", &broken), ("data.tar", b"")], "bad line 1"),
+            (&[head, ("control.tar", &without), ("data.tar", b"")], "no control file"),
+        ] {
+            let error = Deb::open(&archive(members)[..]).err().unwrap().to_string();
+            assert!(error.contains(word), "{word}: {error}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A tar archive whose files are read by name: a layout or what `docker save` writes. It is read once to learn where
+//! each file stands.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+use tar::EntryType;
+
+use super::oci::Blobs;
+use super::{SourceError, compression};
+use crate::store::{Store, StoreError};
+use crate::stream::{Compression, Plain};
+use crate::unpack::Limits;
+
+/// More files has no archive of an image: three for each layer.
+const MOST: usize = 10_000;
+
+/// An archive, and where its files stand.
+pub(crate) struct Archive {
+    file: File,
+    files: HashMap<String, Place>,
+}
+
+enum Place {
+    /// Offset and length.
+    Bytes(u64, u64),
+    /// The name of another: old archives have a layer once, and links to it.
+    Link(String),
+}
+
+impl Archive {
+    pub(crate) fn open(store: &Store, path: &Path, limits: &Limits) -> Result<Self, StoreError> {
+        let unreadable = |error| SourceError::Unreadable { path: path.to_owned(), error };
+        let mut file = File::open(path).map_err(unreadable)?;
+        if !file.metadata().map_err(unreadable)?.is_file() {
+            return Err(SourceError::NoImage(path.display().to_string()).into());
+        }
+        if compression(&mut file).map_err(unreadable)? != Compression::None {
+            file = plain(store, file, limits, path)?;
+        }
+        let files = index(&mut file).map_err(|_| SourceError::NoImage(path.display().to_string()))?;
+        if !files.contains_key("index.json") && !files.contains_key("manifest.json") {
+            return Err(SourceError::NoImage(path.display().to_string()).into());
+        }
+        Ok(Self { file, files })
+    }
+}
+
+/// The archive without its compression, in a file without a name.
+fn plain(store: &Store, file: File, limits: &Limits, path: &Path) -> Result<File, StoreError> {
+    let mut import = store.begin()?;
+    let folder = import.fresh()?;
+    let name = folder.join("plain");
+    let kept = (|| {
+        let mut kept = File::options().read(true).write(true).create_new(true).open(&name)?;
+        io::copy(&mut Plain::new(file, limits.ratio, limits.bytes)?, &mut kept)?;
+        kept.rewind()?;
+        Ok(kept)
+    })();
+    std::fs::remove_dir_all(&folder)?;
+    Ok(kept.map_err(|error| SourceError::Unreadable { path: path.to_owned(), error })?)
+}
+
+fn index(file: &mut File) -> io::Result<HashMap<String, Place>> {
+    // Headers only: what lies between them is skipped.
+    let mut files = HashMap::new();
+    let mut archive = tar::Archive::new(BufReader::with_capacity(4096, Bounded { file, left: MOST * 4096 }));
+    for entry in archive.entries_with_seek()? {
+        let entry = entry?;
+        let Some(name) = entry.path_bytes().strip_prefix(b"./").map_or_else(
+            || String::from_utf8(entry.path_bytes().into_owned()).ok(),
+            |rest| String::from_utf8(rest.to_owned()).ok(),
+        ) else {
+            continue;
+        };
+        if files.len() == MOST {
+            return Err(io::Error::other("too many files"));
+        }
+        match entry.header().entry_type() {
+            EntryType::Regular => {
+                files.insert(name, Place::Bytes(entry.raw_file_position(), entry.size()));
+            }
+            EntryType::Symlink | EntryType::Link => {
+                let says = entry.link_name_bytes().unwrap_or_default();
+                let from = if entry.header().entry_type() == EntryType::Link {
+                    Path::new("")
+                } else {
+                    Path::new(&name).parent().unwrap_or(Path::new(""))
+                };
+                if let Some(to) = std::str::from_utf8(&says).ok().and_then(|says| joined(from, says)) {
+                    files.insert(name, Place::Link(to));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(files)
+}
+
+/// Headers take so much and no more, whatever lengths they say.
+struct Bounded<'a> {
+    file: &'a mut File,
+    left: usize,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            return Err(io::Error::other("its headers are too long"));
+        }
+        let len = out.len().min(self.left);
+        let count = self.file.read(&mut out[..len])?;
+        self.left -= count;
+        Ok(count)
+    }
+}
+
+impl Seek for Bounded<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// A relative link's target as a name in the archive.
+fn joined(from: &Path, says: &str) -> Option<String> {
+    let mut path = PathBuf::from(from);
+    for part in Path::new(says).components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::ParentDir => {
+                path.pop();
+            }
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    path.into_os_string().into_string().ok()
+}
+
+impl Blobs for Archive {
+    fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, SourceError> {
+        let mut at = name;
+        for _ in 0..8 {
+            match self.files.get(at) {
+                Some(Place::Bytes(offset, length)) => {
+                    return Ok(Box::new(Part { file: &self.file, at: *offset, left: *length }));
+                }
+                Some(Place::Link(to)) => at = to,
+                None => break,
+            }
+        }
+        Err(SourceError::Missing(name.to_owned()))
+    }
+}
+
+/// A part of a file.
+struct Part<'a> {
+    file: &'a File,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let len = out.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let count = self.file.read_at(&mut out[..len], self.at)?;
+        self.at += count as u64;
+        self.left -= count as u64;
+        Ok(count)
+    }
+}

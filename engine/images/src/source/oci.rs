@@ -1,0 +1,345 @@
+//! The documents of an image: index, manifest, configuration; and which image of several is for this host.
+//!
+//! OCI image specification 1.1 (`image-layout.md`, `image-index.md`, `manifest.md`, `config.md`), and the `manifest.json`
+//! of `docker save`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::SourceError;
+use crate::image::Config;
+use crate::store::StoreError;
+use crate::stream::Digest;
+
+/// The longest document that is read, in bytes.
+pub(crate) const LONGEST: u64 = 8 << 20;
+/// Indexes within indexes.
+const DEEPEST: usize = 4;
+
+/// The host's architecture, as images name it.
+pub const HOST_ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
+    b"x86_64" => "amd64",
+    b"aarch64" => "arm64",
+    _ => std::env::consts::ARCH,
+};
+
+/// Something that is named by its digest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// What it is.
+    #[serde(default)]
+    pub media_type: String,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its length in bytes.
+    #[serde(default)]
+    pub size: u64,
+    /// What it runs on.
+    pub platform: Option<Platform>,
+    /// Notes about it.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// What an image runs on.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Platform {
+    /// `amd64` …
+    #[serde(default)]
+    pub architecture: String,
+    /// `linux` …
+    #[serde(default)]
+    pub os: String,
+}
+
+impl Platform {
+    fn is_host(&self) -> bool {
+        self.os == "linux" && self.architecture == HOST_ARCHITECTURE
+    }
+}
+
+/// An index or a manifest: they are told apart by what they have.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Manifest {
+    /// Of an index: what it lists.
+    #[serde(default)]
+    pub manifests: Vec<Descriptor>,
+    /// Of a manifest: its configuration.
+    pub config: Option<Descriptor>,
+    /// Of a manifest: its layers, the lowest first.
+    #[serde(default)]
+    pub layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct ImageConfig {
+    #[serde(default)]
+    architecture: String,
+    #[serde(default)]
+    os: String,
+    config: Option<RunConfig>,
+    rootfs: RootFs,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct RunConfig {
+    env: Option<Vec<String>>,
+    working_dir: Option<String>,
+    user: Option<String>,
+    entrypoint: Option<Vec<String>>,
+    cmd: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct RootFs {
+    diff_ids: Vec<Digest>,
+}
+
+/// A row of the `manifest.json` of `docker save`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Saved {
+    config: String,
+    repo_tags: Option<Vec<String>>,
+    layers: Vec<String>,
+}
+
+/// What an image consists of.
+pub(crate) struct Resolved {
+    pub(crate) digest: Digest,
+    pub(crate) config: Config,
+    /// The lowest first.
+    pub(crate) layers: Vec<LayerBlob>,
+}
+
+/// A layer that can be read.
+pub(crate) struct LayerBlob {
+    /// Its name among the blobs.
+    pub(crate) blob: String,
+    /// The digest of the blob, where one was promised.
+    pub(crate) digest: Option<Digest>,
+    /// The digest of the archive without its compression.
+    pub(crate) diff_id: Digest,
+}
+
+/// Files by name.
+pub(crate) trait Blobs {
+    /// Opens one; `Missing` when it is not there.
+    fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, SourceError>;
+}
+
+/// The name of a blob in a layout.
+pub(crate) fn blob(digest: &Digest) -> String {
+    format!("blobs/sha256/{}", digest.hex())
+}
+
+/// A layout that is a folder.
+pub(crate) struct Layout {
+    path: PathBuf,
+    folder: File,
+}
+
+impl Layout {
+    pub(crate) fn open(path: &Path) -> Result<Self, SourceError> {
+        let folder =
+            File::open(path).map_err(|error| SourceError::Unreadable { path: path.to_owned(), error })?;
+        Ok(Self { path: path.to_owned(), folder })
+    }
+}
+
+impl Blobs for Layout {
+    fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, SourceError> {
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fail = |error| SourceError::Unreadable { path: self.path.join(name), error };
+        let file: File = match fs::openat2(&self.folder, name, flags, Mode::empty(), beneath) {
+            Err(rustix::io::Errno::NOENT) => return Err(SourceError::Missing(name.to_owned())),
+            file => file.map_err(|e| fail(e.into()))?.into(),
+        };
+        if !file.metadata().map_err(fail)?.is_file() {
+            return Err(fail(std::io::Error::other("it is not a file")));
+        }
+        Ok(Box::new(file))
+    }
+}
+
+/// Reads a document whole.
+fn read(blobs: &dyn Blobs, name: &str) -> Result<Vec<u8>, SourceError> {
+    let mut bytes = Vec::new();
+    let bad = |why: String| SourceError::Document { what: name.to_owned(), why };
+    blobs.open(name)?.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|e| bad(e.to_string()))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(bad(format!("it is longer than {LONGEST} bytes")));
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, SourceError> {
+    serde_json::from_slice(bytes)
+        .map_err(|e| SourceError::Document { what: what.to_owned(), why: e.to_string() })
+}
+
+/// A document by its digest, which it must have.
+fn verified(blobs: &dyn Blobs, what: &str, digest: Digest) -> Result<Vec<u8>, StoreError> {
+    let bytes = read(blobs, &blob(&digest))?;
+    check(what, &bytes, digest)?;
+    Ok(bytes)
+}
+
+/// That bytes have the digest that was promised.
+pub(crate) fn check(what: &str, bytes: &[u8], promised: Digest) -> Result<(), StoreError> {
+    let found = Digest::of(bytes);
+    if found == promised {
+        Ok(())
+    } else {
+        Err(StoreError::Digest { what: what.to_owned(), promised, found })
+    }
+}
+
+/// Finds the image for this host.
+pub(crate) fn resolve(blobs: &dyn Blobs, which: Option<&str>) -> Result<Resolved, StoreError> {
+    match read(blobs, "index.json") {
+        Ok(bytes) => {
+            let index: Manifest = parse("index.json", &bytes)?;
+            let chosen = choose(&index.manifests, which)?;
+            of_manifest(blobs, chosen.digest, 0)
+        }
+        Err(SourceError::Missing(_)) => match read(blobs, "manifest.json") {
+            Ok(bytes) => saved(blobs, &bytes, which),
+            Err(SourceError::Missing(_)) => {
+                Err(SourceError::Missing("neither index.json nor manifest.json".to_owned()).into())
+            }
+            Err(error) => Err(error.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The names by which a layout's index tells images apart.
+const NAMES: [&str; 2] = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
+
+/// Which of an index's images: by name where one is asked for, then by platform.
+pub(crate) fn choose<'a>(all: &'a [Descriptor], which: Option<&str>) -> Result<&'a Descriptor, SourceError> {
+    let named = |d: &Descriptor, name: &str| {
+        NAMES.iter().filter_map(|key| d.annotations.get(*key)).any(|n| n == name)
+            || d.digest.to_string() == name
+    };
+    let mut left: Vec<&Descriptor> = all.iter().filter(|d| which.is_none_or(|name| named(d, name))).collect();
+    if let (Some(name), true) = (which, left.is_empty()) {
+        return Err(SourceError::Missing(format!("an image {name:?}")));
+    }
+    // Signatures and notes about builds say that they run on nothing.
+    let list = |all: &[&Descriptor]| {
+        let text = |d: &&Descriptor| d.platform.as_ref().map(|p| format!("{}/{}", p.os, p.architecture));
+        all.iter().filter_map(text).collect::<Vec<_>>().join(", ")
+    };
+    let known = list(&left);
+    left.retain(|d| d.platform.as_ref().is_none_or(Platform::is_host));
+    left.dedup_by_key(|d| d.digest);
+    match left[..] {
+        [one] => Ok(one),
+        [] if known.is_empty() => Err(SourceError::Missing("an image".to_owned())),
+        [] => Err(SourceError::Platform(known)),
+        _ => {
+            let name = |d: &&Descriptor| {
+                let name = NAMES.iter().find_map(|key| d.annotations.get(*key));
+                name.cloned().unwrap_or_else(|| d.digest.to_string())
+            };
+            Err(SourceError::Several(left.iter().map(name).collect::<Vec<_>>().join(", ")))
+        }
+    }
+}
+
+pub(crate) fn of_manifest(blobs: &dyn Blobs, digest: Digest, depth: usize) -> Result<Resolved, StoreError> {
+    let what = format!("the manifest {digest}");
+    let manifest: Manifest = parse(&what, &verified(blobs, &what, digest)?)?;
+    if manifest.config.is_none() && !manifest.manifests.is_empty() && depth < DEEPEST {
+        let chosen = choose(&manifest.manifests, None)?;
+        return of_manifest(blobs, chosen.digest, depth + 1);
+    }
+    let bad = |why: &str| SourceError::Document { what: what.clone(), why: why.to_owned() };
+    let config = manifest.config.ok_or_else(|| bad("it has no configuration"))?;
+    let what = format!("the configuration {}", config.digest);
+    let (config, diff_ids) = configuration(&what, &verified(blobs, &what, config.digest)?)?;
+    Ok(Resolved { digest, config, layers: layers(&manifest.layers, &diff_ids).map_err(bad)? })
+}
+
+/// Layers with the digests of their archives.
+pub(crate) fn layers(layers: &[Descriptor], diff_ids: &[Digest]) -> Result<Vec<LayerBlob>, &'static str> {
+    if layers.is_empty() || layers.len() != diff_ids.len() {
+        return Err("it has not as many layers as its configuration, or none");
+    }
+    let both = layers.iter().zip(diff_ids);
+    Ok(both
+        .map(|(layer, diff_id)| LayerBlob {
+            blob: blob(&layer.digest),
+            digest: Some(layer.digest),
+            diff_id: *diff_id,
+        })
+        .collect())
+}
+
+/// What a configuration says, and the digests of its layers' archives.
+pub(crate) fn configuration(what: &str, bytes: &[u8]) -> Result<(Config, Vec<Digest>), SourceError> {
+    let read: ImageConfig = parse(what, bytes)?;
+    let platform = Platform { architecture: read.architecture, os: read.os };
+    if !platform.is_host() {
+        return Err(SourceError::Platform(format!("{}/{}", platform.os, platform.architecture)));
+    }
+    let run = read.config.unwrap_or_default();
+    let pairs = run.env.unwrap_or_default();
+    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    // One that cannot be set is none.
+    let good =
+        |(name, value): &(String, String)| !(name.is_empty() || name.contains('\0') || value.contains('\0'));
+    let config = Config {
+        env: pairs.iter().filter_map(pair).filter(good).collect(),
+        workdir: run.working_dir.filter(|w| !w.is_empty()),
+        user: run.user.filter(|u| !u.is_empty()),
+        entrypoint: run.entrypoint.unwrap_or_default(),
+        command: run.cmd.unwrap_or_default(),
+    };
+    Ok((config, read.rootfs.diff_ids))
+}
+
+/// An image of `docker save`, older than its OCI form: blobs by file name, digests of the unpacked layers only.
+fn saved(blobs: &dyn Blobs, bytes: &[u8], which: Option<&str>) -> Result<Resolved, StoreError> {
+    let what = "manifest.json";
+    let all: Vec<Saved> = parse(what, bytes)?;
+    let tagged = |s: &&Saved| which.is_none_or(|w| s.repo_tags.iter().flatten().any(|tag| tag == w));
+    let chosen: Vec<&Saved> = all.iter().filter(tagged).collect();
+    let one = match chosen[..] {
+        [one] => one,
+        [] => return Err(SourceError::Missing(which.unwrap_or("an image").to_owned()).into()),
+        _ => {
+            let tags: Vec<&str> =
+                chosen.iter().flat_map(|s| s.repo_tags.iter().flatten()).map(String::as_str).collect();
+            return Err(SourceError::Several(tags.join(", ")).into());
+        }
+    };
+    let config_bytes = read(blobs, &one.config)?;
+    // The configuration is named by its digest.
+    let hex = Path::new(&one.config).file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+    if let Some(promised) = Digest::parse(&format!("sha256:{hex}")) {
+        check("the configuration", &config_bytes, promised)?;
+    }
+    let (config, diff_ids) = configuration("the configuration", &config_bytes)?;
+    if one.layers.is_empty() || one.layers.len() != diff_ids.len() {
+        let why = "it has not as many layers as its configuration, or none".to_owned();
+        return Err(SourceError::Document { what: what.to_owned(), why }.into());
+    }
+    let both = one.layers.iter().zip(diff_ids);
+    Ok(Resolved {
+        digest: Digest::of(&config_bytes),
+        config,
+        layers: both.map(|(blob, diff_id)| LayerBlob { blob: blob.clone(), digest: None, diff_id }).collect(),
+    })
+}

@@ -1,0 +1,198 @@
+//! Runs a program of the host: nothing of our environment but where it looks for programs and proxies, bounded output, a
+//! limit of time.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::stream::Digest;
+
+/// The longest output that is kept.
+const LONGEST: u64 = 64 << 20;
+/// How often we look whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Why a program of the host did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// It is not installed.
+    #[error("{name} is not installed; {mend}")]
+    Missing {
+        /// The program.
+        name: String,
+        /// What to do.
+        mend: String,
+    },
+    /// It cannot be started or listened to.
+    #[error("{name} cannot be run: {error}")]
+    Io {
+        /// The program.
+        name: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It failed.
+    #[error("{what} failed: {said}")]
+    Failed {
+        /// What it was to do.
+        what: String,
+        /// The last lines that it printed.
+        said: String,
+    },
+    /// It went on for too long.
+    #[error("{what} did not end within {} s", limit.as_secs())]
+    Time {
+        /// What it was to do.
+        what: String,
+        /// The limit.
+        limit: Duration,
+    },
+}
+
+/// Finds a program in `PATH`.
+///
+/// # Errors
+/// [`ToolError::Missing`], with what to do about it.
+pub fn find(name: &str, mend: &str) -> Result<PathBuf, ToolError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file())
+        .ok_or_else(|| ToolError::Missing { name: name.to_owned(), mend: mend.to_owned() })
+}
+
+/// A command with an empty environment but for `PATH`, proxies and these prefixes; `home` is its home.
+pub fn command(program: &Path, home: &Path, prefixes: &[&str]) -> Command {
+    const PASSED: [&str; 12] = [
+        "PATH",
+        "http_proxy",
+        "https_proxy",
+        "ftp_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+    ];
+    let mut command = Command::new(program);
+    let passed = |name: &str| PASSED.contains(&name) || prefixes.iter().any(|p| name.starts_with(p));
+    command
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(passed)))
+        .env("HOME", home)
+        .env("LC_ALL", "C.UTF-8");
+    command
+}
+
+/// Runs it to its end; what it printed to standard output.
+///
+/// # Errors
+/// [`ToolError`] when it cannot be run, fails, or goes on for longer than `limit`.
+pub fn run(mut command: Command, what: &str, limit: Duration) -> Result<Vec<u8>, ToolError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let io = |error| ToolError::Io { name: name.clone(), error };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(io)?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (status, out, err) = thread::scope(|scope| {
+        let out = scope.spawn(|| read(out));
+        let err = scope.spawn(|| read(err));
+        let began = Instant::now();
+        let status = loop {
+            match child.try_wait() {
+                Ok(None) if began.elapsed() > limit => {
+                    // Helpers of its own end with it: their pipes do. It stays in our process group, so that Ctrl-C
+                    // reaches it as well.
+                    drop(child.kill());
+                    break child.wait().map(|_| None);
+                }
+                Ok(None) => thread::sleep(LOOK),
+                Ok(Some(status)) => break Ok(Some(status)),
+                Err(e) => break Err(e),
+            }
+        };
+        (status, out.join().unwrap_or_default(), err.join().unwrap_or_default())
+    });
+    match status.map_err(io)? {
+        None => Err(ToolError::Time { what: what.to_owned(), limit }),
+        Some(status) if status.success() => Ok(out),
+        Some(status) => {
+            let text = String::from_utf8_lossy(if err.is_empty() { &out } else { &err });
+            let said = said(&text);
+            let said = if said.is_empty() { status.to_string() } else { said };
+            Err(ToolError::Failed { what: what.to_owned(), said })
+        }
+    }
+}
+
+/// The digest of a file.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn digest(path: &Path) -> io::Result<Digest> {
+    let (mut hash, mut file, mut piece) = (Sha256::new(), std::fs::File::open(path)?, vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(Digest(hash.finalize().into())),
+            count => hash.update(&piece[..count]),
+        }
+    }
+}
+
+fn read(from: Option<impl Read>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    if let Some(mut from) = from {
+        // A reader that fails ends what is kept; the exit status tells.
+        drop((&mut from).take(LONGEST).read_to_end(&mut kept));
+        drop(io::copy(&mut from, &mut io::sink()));
+    }
+    kept
+}
+
+/// What it says is wrong: the first three lines that are marked as errors, else the last three.
+fn said(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let marks = ["E: ", "ERROR: ", "npm error "];
+    let marked: Vec<&str> =
+        lines.iter().filter_map(|line| marks.iter().find_map(|mark| line.strip_prefix(mark))).collect();
+    let told = match marked.is_empty() {
+        true => &lines[lines.len().saturating_sub(3)..],
+        false => &marked[..marked.len().min(3)],
+    };
+    hotcell_sandbox::text::printable(&told.join(" / ").chars().take(600).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, limit: Duration) -> Result<Vec<u8>, ToolError> {
+        let mut command = command(Path::new("/bin/sh"), Path::new("/nowhere"), &[]);
+        command.args(["-c", script]);
+        run(command, "the script", limit)
+    }
+
+    #[test]
+    fn a_program_ends_well_badly_or_never() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(sh("echo $HOME $CARGO_MANIFEST_DIR", minute).unwrap(), b"/nowhere\n");
+        let error =
+            sh("echo a >&2; echo b >&2; echo >&2; echo c >&2; echo d >&2; exit 3", minute).unwrap_err();
+        assert_eq!(error.to_string(), "the script failed: b / c / d");
+        let error = sh("echo E: a; echo b; echo npm error c; exit 1", minute).unwrap_err();
+        assert_eq!(error.to_string(), "the script failed: a / c");
+        assert!(sh("exit 3", minute).unwrap_err().to_string().contains('3'));
+        let error = sh("exec sleep 60", Duration::from_millis(100)).unwrap_err();
+        assert!(error.to_string().contains("did not end within 0 s"), "{error}");
+        let error = find("hotcell-no-such", "apt-get install it").unwrap_err().to_string();
+        assert!(error.contains("apt-get install it"), "{error}");
+    }
+}

@@ -1,0 +1,454 @@
+//! An archive becomes a folder. The archive is hostile: nothing lands outside the folder, and nothing is made that could
+//! act on the host.
+//!
+//! | in the archive | on disk |
+//! | --- | --- |
+//! | files, folders, links | the same, owned by whoever unpacks; setuid, setgid and sticky bits are taken off |
+//! | hard links | within the archive's own files only |
+//! | devices, pipes | nothing; counted |
+//! | `.wh.NAME`, `.wh..wh..opq` | what an overlay understands: a device 0/0, `user.overlay.opaque` |
+//! | attributes `user.*` | kept where the file system takes them; all others (capabilities, overlay's) are counted |
+//! | owner, mode, device numbers that the disk does not show | rows of [`Unpacked::recorded`] |
+//!
+//! A name that is absolute, has `..` in it, or leads through a link is an error: no image has such names.
+
+use std::ffi::OsStr;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use tar::{EntryType, Header};
+
+use crate::stream::{Digest, Gauge, Plain, Tripped};
+use crate::tree::{Tree, set_attribute, settle};
+
+/// What one archive may come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the archive without its compression, holes of sparse files included. Default 16 GiB.
+    pub bytes: u64,
+    /// Entries. Default 2,000,000.
+    pub entries: u64,
+    /// Bytes of one name. Default 4,095: longer ones no system call takes.
+    pub name: usize,
+    /// Folders within folders. Default 128.
+    pub depth: usize,
+    /// Bytes of names and attributes of one entry together. Default 1 MiB.
+    pub headers: u64,
+    /// Bytes that come out for each that goes in, beyond the first 64 MiB. Default 200.
+    pub ratio: u64,
+    /// Names that begin with `.wh.` delete, as in a layer; otherwise they are names. Default true.
+    pub whiteouts: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 30,
+            entries: 2_000_000,
+            name: 4095,
+            depth: 128,
+            headers: 1 << 20,
+            ratio: 200,
+            whiteouts: true,
+        }
+    }
+}
+
+/// What came out of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    /// The digest of the archive without its compression: what image configurations call `diff_id`.
+    pub diff_id: Digest,
+    /// The length of the same, in bytes.
+    pub archive_bytes: u64,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Devices and pipes that were left out.
+    pub special: u64,
+    /// Deletions, and folders that hide.
+    pub whiteouts: u64,
+    /// Files with setuid or setgid bits, which were taken off.
+    pub setid: u64,
+    /// Attributes that were left out.
+    pub attributes_dropped: u64,
+    /// What the disk does not show.
+    pub recorded: Vec<Recorded>,
+}
+
+/// What an archive says of an entry and the disk does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Where.
+    pub path: PathBuf,
+    /// What: `-` a file, `d` a folder, `l` a link, `c` and `b` devices, `p` a pipe.
+    pub kind: char,
+    /// The twelve permission bits.
+    pub mode: u32,
+    /// User id.
+    pub uid: u64,
+    /// Group id.
+    pub gid: u64,
+    /// Major and minor number of a device.
+    pub device: Option<(u32, u32)>,
+}
+
+impl std::fmt::Display for Recorded {
+    /// One line: kind, mode, owner, group, device numbers, name with everything but printable ASCII escaped.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:04o} {} {} ", self.kind, self.mode, self.uid, self.gid)?;
+        match self.device {
+            Some((major, minor)) => write!(f, "{major}:{minor} ")?,
+            None => write!(f, "- ")?,
+        }
+        write!(f, "{}", self.path.as_os_str().as_bytes().escape_ascii())
+    }
+}
+
+/// Why an archive is not unpacked. What was unpacked until then is left for the caller to remove.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// It is no archive, or a damaged one.
+    #[error("the archive cannot be read: {0}")]
+    Archive(io::Error),
+    /// A name that no image has.
+    #[error("the archive's entry {name:?} {why}")]
+    Entry {
+        /// As it stands there, shortened.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// More than it may come to.
+    #[error("the archive has more than {most} {what}")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there may be.
+        most: u64,
+    },
+    /// The folder's own file system.
+    #[error("{name:?} cannot be written: {error}")]
+    Write {
+        /// Which entry.
+        name: String,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Unpacks a tar archive, plain or compressed by gzip, zstd or xz, into a folder that is open.
+///
+/// The folder should be empty and the caller's own; nobody else may write to it meanwhile.
+///
+/// # Errors
+/// [`UnpackError`], with the entry that is at fault.
+pub fn unpack(archive: impl Read, into: OwnedFd, limits: &Limits) -> Result<Unpacked, UnpackError> {
+    let plain = Plain::new(archive, limits.ratio, limits.bytes).map_err(UnpackError::Archive)?;
+    let gauge = plain.gauge();
+    let mut archive = tar::Archive::new(plain);
+    let mut unpacking = Unpacking {
+        tree: Tree::new(into),
+        limits: *limits,
+        piece: vec![0; 128 * 1024],
+        found: Unpacked {
+            diff_id: Digest([0; 32]),
+            archive_bytes: 0,
+            bytes: 0,
+            entries: 0,
+            special: 0,
+            whiteouts: 0,
+            setid: 0,
+            attributes_dropped: 0,
+            recorded: Vec::new(),
+        },
+    };
+    let read = |error| unreadable(&gauge, limits, error);
+    let mut entries = archive.entries().map_err(read)?;
+    loop {
+        gauge.headers(Some(limits.headers));
+        let Some(entry) = entries.next() else { break };
+        let mut entry = entry.map_err(read)?;
+        gauge.headers(None);
+        unpacking.entry(&mut entry, &gauge)?;
+    }
+    let mut found = unpacking.found;
+    (found.diff_id, found.archive_bytes) =
+        archive.into_inner().finish().map_err(|error| unreadable(&gauge, limits, error))?;
+    Ok(found)
+}
+
+fn unreadable(gauge: &Gauge, limits: &Limits, error: io::Error) -> UnpackError {
+    let (what, most) = match gauge.tripped() {
+        None => return UnpackError::Archive(error),
+        Some(Tripped::Bytes) => ("bytes", limits.bytes),
+        Some(Tripped::Headers) => ("bytes of names and attributes in one entry", limits.headers),
+        Some(Tripped::Ratio) => ("bytes for each compressed byte", limits.ratio),
+    };
+    UnpackError::Limit { what, most }
+}
+
+struct Unpacking {
+    tree: Tree,
+    limits: Limits,
+    piece: Vec<u8>,
+    found: Unpacked,
+}
+
+/// What is at fault, for messages.
+fn shown(name: &[u8]) -> String {
+    const MOST: usize = 200;
+    let text = String::from_utf8_lossy(&name[..name.len().min(MOST)]).into_owned();
+    if name.len() > MOST { format!("{text}…") } else { text }
+}
+
+/// A name in an archive, as a path below a folder. `.` and doubled slashes mean nothing; the empty path is the folder.
+fn below(name: &[u8], limits: &Limits) -> Result<PathBuf, &'static str> {
+    if name.len() > limits.name {
+        return Err("has a name that is too long");
+    }
+    if name.first() == Some(&b'/') {
+        return Err("has an absolute name");
+    }
+    if name.contains(&0) {
+        return Err("has a NUL character in its name");
+    }
+    let mut path = PathBuf::new();
+    let mut depth = 0;
+    for part in name.split(|b| *b == b'/').filter(|part| !part.is_empty() && *part != b".") {
+        if part == b".." {
+            return Err("has .. in its name");
+        }
+        if part.len() > 255 {
+            return Err("has a name that is too long");
+        }
+        depth += 1;
+        path.push(OsStr::from_bytes(part));
+    }
+    if depth > limits.depth { Err("lies too deep") } else { Ok(path) }
+}
+
+/// What a name of a layer means.
+#[derive(Debug, PartialEq, Eq)]
+enum Meaning<'a> {
+    Name,
+    /// What has this name below is deleted.
+    Deleted(&'a OsStr),
+    /// The folder hides what is below.
+    Opaque,
+    /// A note of the program that made the layer.
+    Note,
+}
+
+fn meaning(name: &OsStr) -> Result<Meaning<'_>, &'static str> {
+    Ok(match name.as_bytes().strip_prefix(b".wh.") {
+        None => Meaning::Name,
+        Some(b".wh..opq") => Meaning::Opaque,
+        Some(rest) if rest.starts_with(b".wh.") => Meaning::Note,
+        Some(b"" | b"." | b"..") => return Err("deletes no name"),
+        Some(rest) => Meaning::Deleted(OsStr::from_bytes(rest)),
+    })
+}
+
+/// The mode on disk: everybody may read, and what somebody may execute everybody may, since the program inside is
+/// neither the owner nor in the group; and whoever unpacked it can remove it.
+const fn mode_on_disk(mode: u32, folder: bool) -> u32 {
+    let floor = if folder || mode & 0o111 != 0 { 0o755 } else { 0o644 };
+    mode & 0o777 | floor
+}
+
+impl Unpacking {
+    fn entry<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>, gauge: &Gauge) -> Result<(), UnpackError> {
+        let header = entry.header().clone();
+        let kind = header.entry_type();
+        if kind == EntryType::XGlobalHeader {
+            return self.skip(entry, gauge);
+        }
+        self.found.entries += 1;
+        if self.found.entries > self.limits.entries {
+            return Err(UnpackError::Limit { what: "entries", most: self.limits.entries });
+        }
+        let name = entry.path_bytes().into_owned();
+        let fault = |why| UnpackError::Entry { name: shown(&name), why };
+        let path = below(&name, &self.limits).map_err(fault)?;
+        let folder = kind.is_dir();
+        let Some((parent, last)) = path.parent().zip(path.file_name()) else {
+            // The folder itself.
+            return if folder { self.skip(entry, gauge) } else { Err(fault("has no name")) };
+        };
+        let write = |error: io::Error| cannot(&name, error);
+        if self.limits.whiteouts {
+            let meant = meaning(last).map_err(fault)?;
+            match meant {
+                Meaning::Name => {}
+                Meaning::Deleted(what) => self.tree.whiteout(parent, what).map_err(write)?,
+                Meaning::Opaque => self.tree.opaque(parent).map_err(write)?,
+                Meaning::Note => {}
+            }
+            if meant != Meaning::Name {
+                self.found.whiteouts += u64::from(meant != Meaning::Note);
+                return self.skip(entry, gauge);
+            }
+        }
+        let bad = |error| UnpackError::Archive(error);
+        let mode = header.mode().map_err(bad)? & 0o7777;
+        let modified = modified(&header);
+        let on_disk = mode_on_disk(mode, folder);
+        let mut device = None;
+        let letter = match kind {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                self.file(entry, gauge, (parent, last), &name, (on_disk, modified))?;
+                '-'
+            }
+            EntryType::Directory => {
+                self.tree.make(parent, last, on_disk).map_err(write)?;
+                'd'
+            }
+            EntryType::Symlink => {
+                let says = entry.link_name_bytes().unwrap_or_default().into_owned();
+                if says.is_empty() || says.len() > self.limits.name || says.contains(&0) {
+                    return Err(fault("is a link that says nothing, or too much"));
+                }
+                self.tree.link(parent, last, OsStr::from_bytes(&says), modified).map_err(write)?;
+                'l'
+            }
+            EntryType::Link => {
+                let says = entry.link_name_bytes().unwrap_or_default().into_owned();
+                let of = below(&says, &self.limits)
+                    .map_err(|_| fault("is a hard link to something outside the archive"))?;
+                let target = of.parent().zip(of.file_name()).filter(|_| of != path);
+                let target = target.ok_or_else(|| fault("is a hard link to nothing"))?;
+                if !self.tree.hard_link(parent, last, target).map_err(write)? {
+                    return Err(fault("is a hard link to something that is not in the archive before it"));
+                }
+                // It has the owner and mode of what it is a name of.
+                return self.skip(entry, gauge);
+            }
+            EntryType::Char | EntryType::Block | EntryType::Fifo => {
+                self.found.special += 1;
+                let numbers = (header.device_major(), header.device_minor());
+                if let (Ok(Some(major)), Ok(Some(minor)), true) =
+                    (numbers.0, numbers.1, kind != EntryType::Fifo)
+                {
+                    device = Some((major, minor));
+                }
+                self.skip(entry, gauge)?;
+                match kind {
+                    EntryType::Char => 'c',
+                    EntryType::Block => 'b',
+                    _ => 'p',
+                }
+            }
+            _ => return Err(fault("is neither a file, a folder, a link nor a device")),
+        };
+        let setid = mode & 0o6000 != 0 && letter == '-';
+        self.found.setid += u64::from(setid);
+        // Blank in very old archives.
+        let (uid, gid) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
+        let special = !matches!(letter, '-' | 'd' | 'l');
+        if special || (uid, gid) != (0, 0) || (mode != on_disk && letter != 'l') {
+            self.found.recorded.push(Recorded { path, kind: letter, mode, uid, gid, device });
+        }
+        Ok(())
+    }
+
+    /// Reads past an entry's bytes, so that what is read next are headers.
+    fn skip<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>, gauge: &Gauge) -> Result<(), UnpackError> {
+        loop {
+            match entry.read(&mut self.piece) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(e) => return Err(unreadable(gauge, &self.limits, e)),
+            }
+        }
+    }
+
+    fn file<R: Read>(
+        &mut self,
+        entry: &mut tar::Entry<'_, R>,
+        gauge: &Gauge,
+        (parent, last): (&Path, &OsStr),
+        name: &[u8],
+        (mode, modified): (u32, i64),
+    ) -> Result<(), UnpackError> {
+        let sparse = entry.header().entry_type() == EntryType::GNUSparse;
+        let mut attributes = Vec::new();
+        let limits = self.limits;
+        let bad = |error| unreadable(gauge, &limits, error);
+        if let Some(extensions) = entry.pax_extensions().map_err(bad)? {
+            for extension in extensions {
+                let extension = extension.map_err(bad)?;
+                if extension.key_bytes().starts_with(b"GNU.sparse.") {
+                    return Err(UnpackError::Entry {
+                        name: shown(name),
+                        why: "is a sparse file of a kind that is not read; make the archive with --format=gnu",
+                    });
+                }
+                if let Some(attribute) = extension.key_bytes().strip_prefix(b"SCHILY.xattr.") {
+                    attributes.push((attribute.to_owned(), extension.value_bytes().to_owned()));
+                }
+            }
+        }
+        let left = self.limits.bytes - self.found.bytes.min(self.limits.bytes);
+        if entry.size() > left {
+            return Err(UnpackError::Limit { what: "bytes", most: self.limits.bytes });
+        }
+        let cannot = |error| cannot(name, error);
+        let mut file = self.tree.create(parent, last).map_err(cannot)?;
+        let mut written: u64 = 0;
+        loop {
+            let count = match entry.read(&mut self.piece) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) => return Err(unreadable(gauge, &self.limits, error)),
+            };
+            let piece = &self.piece[..count];
+            written += count as u64;
+            if sparse && piece.iter().all(|b| *b == 0) {
+                file.seek(SeekFrom::Start(written)).map_err(cannot)?;
+            } else {
+                file.write_all(piece).map_err(cannot)?;
+            }
+        }
+        if written != entry.size() {
+            let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a file");
+            return Err(UnpackError::Archive(error));
+        }
+        if sparse {
+            file.set_len(written).map_err(cannot)?;
+        }
+        self.found.bytes += written;
+        for (attribute, value) in attributes {
+            let kept = std::str::from_utf8(&attribute)
+                .ok()
+                .filter(|a| a.starts_with("user.") && !a.starts_with("user.overlay."))
+                .is_some_and(|attribute| set_attribute(&file, attribute, &value));
+            self.found.attributes_dropped += u64::from(!kept);
+        }
+        settle(&file, mode, modified).map_err(cannot)
+    }
+}
+
+/// What the file system says; of links on the way, that no image has them.
+fn cannot(name: &[u8], error: io::Error) -> UnpackError {
+    use rustix::io::Errno;
+    let name = shown(name);
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => {
+            UnpackError::Entry { name, why: "lies behind a link, or below something that is no folder" }
+        }
+        _ => UnpackError::Write { name, error },
+    }
+}
+
+/// Seconds since 1970, within what every file system takes.
+fn modified(header: &Header) -> i64 {
+    const LATEST: u64 = u32::MAX as u64;
+    i64::try_from(header.mtime().unwrap_or(0).min(LATEST)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! `image build`: which definition is meant, and what is said when no image comes of it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hotcell_images::build::{self, BuildError, Built};
+use hotcell_images::debian::apt::AptError;
+use hotcell_images::debian::layer::DebianError;
+use hotcell_images::pypi::PypiError;
+use hotcell_images::{Definition, DefinitionError, Store};
+
+use crate::images;
+use crate::report::{Code, ErrorReport};
+
+/// The definition that a person names: one that comes with hotcell by its name, a file by a path with a slash or with
+/// `.toml` at its end.
+///
+/// # Errors
+/// A report with the nearest name, or with the line of the file.
+pub fn definition(named: &OsStr, cwd: &Path) -> Result<Definition, ErrorReport> {
+    let is_path = named.as_bytes().contains(&b'/') || named.as_bytes().ends_with(b".toml");
+    let found = match is_path {
+        true => Definition::from_file(&cwd.join(named)).map_err(DefinitionError::File),
+        false => Definition::named(&named.to_string_lossy()),
+    };
+    found.map_err(|error| match &error {
+        DefinitionError::Unknown { .. } => {
+            let all: Vec<&str> = Definition::names().collect();
+            ErrorReport::new(Code::UnknownName, error.to_string())
+                .hint(format!("there are {}", all.join(", ")))
+        }
+        DefinitionError::File(file) => {
+            let report = ErrorReport::new(Code::Configuration, error.to_string());
+            match &file.key {
+                Some(key) => report.field(key),
+                None => report,
+            }
+        }
+    })
+}
+
+/// Builds the image of a definition; `progress` is told one line at a time.
+///
+/// # Errors
+/// A report: what is wrong with the definition, or with what it is built from.
+pub fn build(
+    store: &Store,
+    named: &OsStr,
+    cwd: &Path,
+    progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<Built, ErrorReport> {
+    let definition = definition(named, cwd)?;
+    build::build(store, &definition, &named.to_string_lossy(), progress).map_err(|e| report(&e))
+}
+
+fn report(error: &BuildError) -> ErrorReport {
+    let code = match error {
+        BuildError::Store(error) => return images::report(error),
+        BuildError::Apt(AptError::Suite(_))
+        | BuildError::Debian(DebianError::Link { .. } | DebianError::Path { .. })
+        | BuildError::Pypi(PypiError::NoPython | PypiError::Digest { .. })
+        | BuildError::Language(_) => Code::InvalidValue,
+        _ => Code::Internal,
+    };
+    ErrorReport::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_is_named_or_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("mine.toml"), "[debian]\npackages = [\"dash\"]\n").unwrap();
+        std::fs::write(dir.path().join("bad"), "[debian]\npackage = []\n").unwrap();
+        let get = |named: &str| definition(OsStr::new(named), dir.path());
+        assert_eq!(get("python").unwrap().name, "python");
+        assert_eq!(get("mine.toml").unwrap().name, "mine");
+        assert_eq!(get("./mine.toml").unwrap().packages, ["dash"]);
+        for (named, code, word) in [
+            ("pyton", Code::UnknownName, "\"python\""),
+            ("mine", Code::UnknownName, "there are python"),
+            ("none.toml", Code::Configuration, "cannot be read"),
+            ("./bad", Code::Configuration, "did you mean \"debian.packages\""),
+        ] {
+            let error = get(named).unwrap_err();
+            assert_eq!(error.code, code, "{named}");
+            assert!(error.to_string().contains(word), "{named}: {error}");
+        }
+        assert_eq!(get("./bad").unwrap_err().field.as_deref(), Some("debian.package"));
+    }
+}

@@ -1,0 +1,74 @@
+//! Images built from Debian's archive: by anybody, once, and good to run in.
+
+use std::path::Path;
+
+use hotcell_end_to_end::{Ended, User, everyone};
+
+fn image(user: &User, words: &[&str]) -> Ended {
+    user.hotcell(["image"]).words(words).end()
+}
+
+fn has(program: &str) -> bool {
+    let there = Path::new("/usr/bin").join(program).exists();
+    if !there {
+        println!("skipped: no {program}");
+    }
+    there
+}
+
+#[test]
+fn an_image_is_built_from_a_file_and_run_in() {
+    if !has("apt-get") {
+        return;
+    }
+    everyone(|user| {
+        user.write(
+            "work/small.toml",
+            "languages = [\"bash\", \"python\"]\nenv = { GREETING = \"hello\" }\nlinks = { \"usr/bin/awk\" = \"mawk\" }\n\
+             [debian]\npackages = [\"bash\", \"coreutils\", \"dash\", \"mawk\", \"python3-minimal\"]\n",
+        );
+        let built = image(user, &["--json", "build", "./small.toml"]).code(0).json();
+        let row = &built["images"][0];
+        assert_eq!((&built["schema"], &row["name"]), (&"hotcell.images/1".into(), &"small".into()));
+        assert_eq!(row["languages"], serde_json::json!(["bash", "python"]));
+        let notes = row["details"]["notes"].to_string();
+        assert!(notes.contains("scripts of packages that were not run"), "{notes}");
+        // What the archive gives did not change meanwhile, so nothing is made again.
+        image(user, &["build", "small.toml"]).code(0).says("nothing to do");
+        assert_eq!(image(user, &["--json", "list"]).code(0).json()["images"][0]["digest"], row["digest"]);
+
+        let run = user.shell(
+            ["--image", "small"],
+            "echo $GREETING; awk 'BEGIN { print 6 * 7 }'; touch /usr/x; ls /usr/games",
+        );
+        let said = run.end();
+        assert_eq!(said.text(), "hello\n42\n");
+        said.says("Read-only file system");
+        let script = "import re, sys; print(sys.prefix, re.__cached__.startswith('/usr/lib'))";
+        let said = user.hotcell(["run", "--image", "small", "--", "python3", "-c", script]).end();
+        assert_eq!(said.code(0).text(), "/usr True\n");
+        // Compiled ahead of time, where a sandbox could be had.
+        if !notes.contains("not compiled ahead") {
+            let script = "import re, os, sys; sys.exit(not os.path.exists(re.__cached__))";
+            user.hotcell(["run", "--image", "small", "--", "python3", "-c", script]).end().code(0);
+        }
+    });
+}
+
+#[test]
+fn a_definition_that_is_wrong_is_named() {
+    everyone(|user| {
+        user.write("work/bad.toml", "[debian]\nsuit = \"x\"\npackages = [\"dash\"]\n");
+        for (named, word) in [
+            ("pyhton", "did you mean \"python\""),
+            ("bad.toml", "did you mean \"debian.suite\""),
+            ("./none.toml", "cannot be read"),
+        ] {
+            image(user, &["build", named]).code(125).says(word);
+        }
+        user.hotcell(["run", "--image", "python", "--", "true"])
+            .end()
+            .code(125)
+            .says("hotcell image build python");
+    });
+}
