@@ -21,6 +21,12 @@ has() {
     python3-venv) [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -I -c 'import ensurepip, venv' 2>/dev/null ;;
     nodejs) [[ -x /usr/bin/node ]] ;;
     golang-go) command -v go >/dev/null ;;
+    libgtest-dev) [[ -f /usr/include/gtest/gtest.h ]] ;;
+    cmake | make) command -v "$1" >/dev/null ;;
+    g++) command -v c++ >/dev/null ;;
+    default-jdk-headless) command -v javac >/dev/null ;;
+    postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
+    pgtap) compgen -G '/usr/share/postgresql/*/extension/pgtap.control' >/dev/null ;;
     npm) command -v npm >/dev/null ;;
     bubblewrap) command -v bwrap >/dev/null ;;
     docker-registry) [[ -x /usr/bin/docker-registry ]] ;;

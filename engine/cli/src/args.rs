@@ -421,9 +421,9 @@ impl KeepArgs {
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused.")]
 pub struct TestArgs {
     /// The project, mounted copy-on-write and never written; or a workspace that stays
-    #[arg(value_name = "DIR", hide = true, value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub project: PathBuf,
-    /// pytest, unittest, jest, cargo, go [default: what it looks like]
+    /// Which one, such as pytest or jest [default: what it looks like]
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
     /// Only these: an id of the report, a path, or what the framework takes (-k)
@@ -477,7 +477,7 @@ pub struct SandboxArgs {
     /// Hosts that it may reach (*.NAME, NAME=ADDRESS) [default: none]
     #[arg(long, value_name = "HOST:PORT,…", help_heading = "What it sees", value_parser = network)]
     pub network: Option<NetworkSetting>,
-    /// Install what lock files name, from their registries only, once; show it read-only
+    /// Install what lock files name, once, from their registries only
     #[arg(long, help_heading = "What it sees")]
     pub deps: bool,
     /// Read it first: enforce, report (run it anyway) or off [default: enforce]

@@ -8,7 +8,7 @@ use hotcell_testing::{Cancel, Progress, ProjectFolder, TestReport, Verdict};
 use crate::changes::Keep;
 use crate::config::Configuration;
 use crate::report::{Code, ErrorReport};
-use crate::test::{PreparedTest, TestRequest, Unready};
+use crate::test::{PreparedTest, TestRequest, Unready, undecided};
 
 /// Suites that are ready to run.
 #[derive(Debug)]
@@ -54,6 +54,15 @@ impl TestRequest {
         let parts = found.iter().map(|(suite, filter)| {
             let mut request = self.clone();
             request.project = self.project.join(&suite.folder);
+            if let Some((other, also)) = &suite.rival {
+                let answer = undecided(&request.project, (suite.framework, &suite.evidence), (*other, also));
+                return match answer {
+                    Unready::Answered(report) => {
+                        Ok(Part { folder: suite.folder.clone(), tests: Err(report) })
+                    }
+                    wrong => Err(wrong),
+                };
+            }
             request.framework = Some(suite.framework.name().to_owned());
             request.selection.filter.clone_from(filter);
             one(suite.folder.clone(), request)

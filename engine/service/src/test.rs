@@ -8,7 +8,7 @@ use hotcell_sandbox::policy::{Confinement, HOME, Limits, Policy, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Engine, layer};
 use hotcell_testing::coverage::Measured;
-use hotcell_testing::framework::{self, Command, Framework};
+use hotcell_testing::framework::{self, Command, Evidence, Framework};
 use hotcell_testing::repeat::Repeats;
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, Session, TestReport, Verdict};
 
@@ -99,13 +99,7 @@ impl TestRequest {
         };
         let framework = match named {
             Some(framework) => framework,
-            None => match hotcell_testing::detect(project).into_iter().next() {
-                Some((framework, evidence)) => {
-                    tracing::info!("{}: {}", framework.name(), evidence.reason);
-                    framework
-                }
-                None => return Err(nothing_to_run(&self.project)),
-            },
+            None => chosen(project, &self.project)?,
         };
         let mut command = framework
             .command(&self.selection, project)
@@ -231,6 +225,32 @@ fn without_coverage(framework: &dyn Framework) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, why)
         .field("--coverage")
         .hint("leave it out; pytest, unittest, jest and go have it")
+}
+
+/// As much speaks for one framework as for another.
+pub(crate) fn undecided(
+    path: &Path,
+    (first, one): (&dyn Framework, &Evidence),
+    (second, other): (&dyn Framework, &Evidence),
+) -> Unready {
+    let (first, second) = (first.name(), second.name());
+    refused(format!(
+        "{} looks like {first} ({}) and like {second} ({}): choose with --framework {first} or --framework {second}",
+        path.display(),
+        one.reason,
+        other.reason
+    ))
+}
+
+/// What a project looks like.
+fn chosen(project: &dyn Project, path: &Path) -> Result<&'static dyn Framework, Unready> {
+    let found = hotcell_testing::detect(project);
+    let Some((framework, evidence)) = found.first() else { return Err(nothing_to_run(path)) };
+    if let Some((other, also)) = hotcell_testing::rival(&found) {
+        return Err(undecided(path, (*framework, evidence), (*other, also)));
+    }
+    tracing::info!("{}: {}", framework.name(), evidence.reason);
+    Ok(*framework)
 }
 
 fn refused(why: String) -> Unready {

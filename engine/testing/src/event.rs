@@ -85,6 +85,8 @@ pub struct LineEvents {
     skipping: bool,
     events: usize,
     faults: usize,
+    /// What runs, where a framework says that before it is known to be a test: it counts when nothing follows.
+    at: Option<Event>,
 }
 
 impl EventReader for LineEvents {
@@ -118,13 +120,25 @@ impl EventReader for LineEvents {
     fn end(&mut self) -> Vec<Event> {
         // A line without its end was cut off.
         let cut = !std::mem::take(&mut self.line).is_empty();
-        if cut && self.faults < MOST_FAULTS { vec![Event::Fault] } else { Vec::new() }
+        let cut = (cut && self.faults < MOST_FAULTS).then_some(Event::Fault);
+        self.at.take().into_iter().chain(cut).collect()
     }
 }
 
 impl LineEvents {
-    fn take(&mut self, event: Option<Event>, events: &mut Vec<Event>) {
+    fn take(&mut self, event: Option<Said>, events: &mut Vec<Event>) {
         self.events += 1;
+        let event = match event {
+            Some(Said::At(at)) => {
+                self.at = at;
+                return;
+            }
+            Some(Said::Event(event)) => Some(event),
+            None => None,
+        };
+        if matches!(event, Some(Event::Finished(..))) {
+            self.at = None;
+        }
         let event = event.filter(|_| self.events < MOST_EVENTS).unwrap_or_else(|| {
             self.faults += 1;
             Event::Fault
@@ -175,13 +189,22 @@ fn short(text: String) -> String {
     if text.len() <= NAME { text } else { clip(&text, NAME) }
 }
 
-fn parse(line: &[u8]) -> Option<Event> {
+/// What one line says.
+enum Said {
+    Event(Event),
+    At(Option<Event>),
+}
+
+fn parse(line: &[u8]) -> Option<Said> {
     let mut line: Line = serde_json::from_slice(line).ok()?;
     let runtime = |line: &mut Line| Runtime {
         version: line.version.take().map(|t| clip(&t, 100)),
         interpreter: line.python.take().map(|t| clip(&t, 100)),
     };
-    Some(match line.e.as_str() {
+    if line.e == "at" {
+        return Some(Said::At(line.id.map(|id| Event::Started(short(id), line.file.map(short), line.line))));
+    }
+    Some(Said::Event(match line.e.as_str() {
         "session" => Event::Session(runtime(&mut line)),
         "missing" => Event::Missing(clip(line.what.as_ref()?, 100), runtime(&mut line)),
         "collected" => Event::Collected(line.count?, line.left_out.unwrap_or(0)),
@@ -200,7 +223,7 @@ fn parse(line: &[u8]) -> Option<Event> {
         }
         "finish" => Event::Finished(line.exit?, line.stopped.map(|t| clip(&t, MESSAGE))),
         _ => return None,
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -228,6 +251,9 @@ mod tests {
             (b"{\"e\":\"finish\",\"exit\":0}\n\n", vec![Event::Finished(0, None), Event::Fault]),
             (b"\xff\n{\"e\":\"start\",\"id\":\"x\"}\n", vec![Event::Fault, started("x")]),
             (b"", vec![]),
+            (b"{\"e\":\"at\",\"id\":\"x\"}\n{\"e\":\"at\",\"id\":\"y\"}\n", vec![started("y")]),
+            (b"{\"e\":\"at\",\"id\":\"x\"}\n{\"e\":\"at\"}\n", vec![]),
+            (b"{\"e\":\"at\",\"id\":\"x\"}\n{\"e\":\"finish\",\"exit\":0}\n", vec![Event::Finished(0, None)]),
         ] {
             assert_eq!(all(bytes), want, "{}", String::from_utf8_lossy(bytes));
         }

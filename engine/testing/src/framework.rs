@@ -10,7 +10,7 @@ use crate::event::EventReader;
 use crate::jest;
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::{cargo, golang};
+use crate::{cargo, golang, gtest, java, node, pgtap};
 use crate::{pytest, unittest};
 
 /// The folder inside that holds our reporters, below the home folder.
@@ -127,11 +127,18 @@ pub enum Ecosystem {
     Rust,
     /// Go.
     Go,
+    /// C and C++.
+    Cpp,
+    /// Java.
+    Java,
+    /// SQL.
+    Sql,
 }
 
 impl Ecosystem {
     /// Every ecosystem.
-    pub const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::Rust, Self::Go];
+    pub const ALL: [Self; 7] =
+        [Self::Python, Self::JavaScript, Self::Rust, Self::Go, Self::Cpp, Self::Java, Self::Sql];
 }
 
 /// One test framework.
@@ -203,7 +210,20 @@ pub trait Framework: Debug + Sync {
 /// Every framework, the one that goes first among equals first.
 #[must_use]
 pub fn frameworks() -> &'static [&'static dyn Framework] {
-    &[&pytest::Pytest, &unittest::Unittest, &jest::Jest, &cargo::Cargo, &golang::Go]
+    &[
+        &pytest::Pytest,
+        &unittest::Unittest,
+        &jest::Jest,
+        &node::VITEST,
+        &node::MOCHA,
+        &node::JASMINE,
+        &node::NODE,
+        &cargo::Cargo,
+        &golang::Go,
+        &gtest::GoogleTest,
+        &java::Junit,
+        &pgtap::PgTap,
+    ]
 }
 
 /// The framework of this name.
@@ -218,6 +238,18 @@ pub fn detect(project: &dyn Project) -> Vec<(&'static dyn Framework, Evidence)> 
     let mut found: Vec<_> = frameworks().iter().filter_map(|f| Some((*f, f.detect(project)?))).collect();
     found.sort_by_key(|(_, evidence)| std::cmp::Reverse(evidence.strength));
     found
+}
+
+/// The one that goes as well as the likeliest, when that cannot be told: both are configured, or tests use both. pytest
+/// runs unittest's tests too.
+#[must_use]
+pub fn rival<'a>(
+    found: &'a [(&'static dyn Framework, Evidence)],
+) -> Option<&'a (&'static dyn Framework, Evidence)> {
+    let [(first, best), (second, other), ..] = found else { return None };
+    let same = best.strength == other.strength && best.strength > Strength::Shaped;
+    let python = (first.name(), second.name()) == ("pytest", "unittest");
+    found.get(1).filter(|_| same && !python)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::framework::{CommandError, Selection, Strength, detect, framework};
+use crate::framework::{CommandError, Selection, Strength, detect, framework, rival};
 use crate::project::Project;
 
 #[derive(Debug)]
@@ -71,12 +71,36 @@ fn a_project_is_taken_for() {
         ),
         (&[("package.json", r#"{"devDependencies":{"jest":"30.5.2"}}"#)], Some(("jest", Used))),
         (&[("a.test.ts", "import { test } from '@jest/globals'")], Some(("jest", Used))),
-        (&[("package.json", r#"{"scripts":{"test":"vitest"}}"#), ("a.test.ts", "")], None),
+        (
+            &[("package.json", r#"{"scripts":{"test":"vitest run"}}"#), ("a.test.ts", "")],
+            Some(("vitest", Configured)),
+        ),
+        (&[("a.test.ts", "import { test } from 'vitest'")], Some(("vitest", Used))),
+        (&[("package.json", r#"{"devDependencies":{"mocha":"11"}}"#)], Some(("mocha", Used))),
+        (&[(".mocharc.json", "{}")], Some(("mocha", Configured))),
+        (&[("spec/support/jasmine.mjs", "")], Some(("jasmine", Configured))),
+        (&[("package.json", r#"{"scripts":{"test":"node --test"}}"#)], Some(("node", Configured))),
+        (&[("a.test.mjs", "import test from 'node:test'")], Some(("node", Used))),
+        (&[("package.json", r#"{"scripts":{"test":"ava"}}"#), ("a.test.ts", "")], None),
         (&[("package.json", "[[[[")], None),
         (&[("Cargo.toml", "[package]")], Some(("cargo", Shaped))),
         (&[("Cargo.toml", ""), ("src/lib.rs", "  #[tokio::test]\nasync fn a() {}")], Some(("cargo", Used))),
         (&[("src/lib.rs", "#[test]\nfn a() {}")], None),
         (&[("Cargo.toml", ""), ("src/lib.rs", ""), ("pytest.ini", "")], Some(("pytest", Configured))),
+        (&[("CMakeLists.txt", "find_package(GTest)")], Some(("gtest", Configured))),
+        (
+            &[("CMakeLists.txt", "project(a)"), ("t/CMakeLists.txt", "gtest_discover_tests(a)")],
+            Some(("gtest", Configured)),
+        ),
+        (&[("CMakeLists.txt", "project(a)"), ("a.cc", "int main() {}")], None),
+        (&[("a.cc", "#include <gtest/gtest.h>")], Some(("gtest", Used))),
+        (&[("bin/a_test", "\x7fELF gtest_list_tests")], Some(("gtest", Used))),
+        (&[("bin/a_test", "#!/bin/sh gtest_list_tests")], None),
+        (&[("tests/a.sql", "SELECT plan(1);\nSELECT * FROM finish();")], Some(("pgtap", Used))),
+        (&[("schema.sql", "CREATE TABLE plan(a int);")], None),
+        (&[("pom.xml", "<artifactId>junit-jupiter</artifactId>")], Some(("junit", Configured))),
+        (&[("pom.xml", "<artifactId>testng</artifactId>"), ("A.java", "class A {}")], None),
+        (&[("a/ATest.java", "import org.junit.jupiter.api.Test;")], Some(("junit", Used))),
         (&[("go.mod", "module a"), ("a_test.go", "package a")], Some(("go", Used))),
         (&[("go.work", "use a"), ("a/a.go", "package a")], Some(("go", Shaped))),
         (&[("a_test.go", "package a")], None),
@@ -140,9 +164,47 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
     assert_eq!(command.argv.len(), 3, "from the project's folder: {:?}", command.argv);
     compiled();
     let jobs = Selection { jobs: Some(2), ..Selection::default() };
+    for (name, filter, want) in [
+        ("gtest", Some("a/b_test::Cart.Adds"), &["Cart.Adds", "a/b_test"][..]),
+        ("gtest", Some("Cart.*"), &["Cart.*", ""]),
+        ("gtest", None, &["*", ""]),
+        ("junit", Some("a.B::c(int)[1]"), &["a.B::c(int)[1]"]),
+        ("mocha", Some("test/a.js::b"), &["/home/sandbox/.hotcell-reports/mocha.jsonl", "test/a.js::b", ""]),
+        ("node", Some("test_a.py"), &["test_a.py", "", "test_a.py"]),
+        ("pgtap", Some("./test_a.py::b"), &["", "test_a.py"]),
+    ] {
+        let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
+        let command = framework(name).unwrap().command(&selection, &project).unwrap();
+        let want: Vec<_> = want.iter().map(std::ffi::OsString::from).collect();
+        assert!(command.argv.ends_with(&want), "{name} {filter:?}: {:?}", command.argv);
+    }
+    let part = Selection { filter: Some("part".to_owned()), ..Selection::default() };
+    let refused = framework("pgtap").unwrap().command(&part, &project);
+    assert!(matches!(refused, Err(CommandError::Unsupported { .. })));
     let refused = framework("unittest").unwrap().command(&jobs, &project);
     assert!(matches!(refused, Err(CommandError::Unsupported { option: "--jobs", .. })));
     assert!(framework("nothing").is_none());
+}
+
+#[test]
+fn two_that_go_equally_well() {
+    let manifest = ("package.json", r#"{"scripts":{"test":"jest"}}"#);
+    for (files, want) in [
+        (&[("pytest.ini", ""), manifest][..], Some(("pytest", "jest"))),
+        (&[("test_a.py", "import pytest"), ("test_b.py", CASES)], None),
+        (&[("test_a.py", "import pytest"), manifest], None),
+        (
+            &[("go.mod", ""), ("a_test.go", ""), ("Cargo.toml", ""), ("src/lib.rs", "#[test]")],
+            Some(("cargo", "go")),
+        ),
+        (&[("go.mod", ""), ("Cargo.toml", "")], None),
+        (&[manifest], None),
+        (&[], None),
+    ] {
+        let found = detect(&Files::new(files));
+        let got = rival(&found).map(|(other, _)| (found[0].0.name(), other.name()));
+        assert_eq!(got, want, "{files:?}");
+    }
 }
 
 /// The words that follow what is always there.

@@ -4,10 +4,6 @@ use serde_json::Value;
 
 use crate::project::Project;
 
-/// The most test files that are looked into.
-const MOST_READ: usize = 300;
-/// Read of each, bytes.
-const READ: usize = 64 << 10;
 /// How JavaScript and TypeScript files end.
 const ENDINGS: [&str; 8] = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"];
 
@@ -51,7 +47,7 @@ impl Package {
 }
 
 /// Whether a file is JavaScript or TypeScript; not one that only declares types.
-fn is_script(file: &str) -> bool {
+pub(crate) fn is_script(file: &str) -> bool {
     ENDINGS.iter().any(|end| file.ends_with(end)) && !file.ends_with(".d.ts")
 }
 
@@ -63,19 +59,6 @@ pub fn for_jest(file: &str) -> bool {
         && (stem.ends_with(".test")
             || stem.ends_with(".spec")
             || file.split('/').rev().skip(1).any(|folder| folder == "__tests__"))
-}
-
-/// The first of these files that has one of these texts in its beginning.
-#[must_use]
-pub fn first_with(project: &dyn Project, is: impl Fn(&str) -> bool, texts: &[&str]) -> Option<String> {
-    let files = project.files().iter().filter(|f| is(f)).take(MOST_READ);
-    let has = |file: &&String| {
-        project.read(file).is_some_and(|bytes| {
-            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(READ)]);
-            texts.iter().any(|t| text.contains(t))
-        })
-    };
-    files.into_iter().find(has).cloned()
 }
 
 /// A pattern that matches this text only. A `::` of an id stands between titles, which are joined by spaces.

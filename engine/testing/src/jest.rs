@@ -16,7 +16,7 @@ use crate::framework::{
 use crate::javascript::{self, Package};
 use crate::jest_report;
 use crate::live::LiveLog;
-use crate::project::Project;
+use crate::project::{Project, first_with};
 use crate::pytest::NOT_INSTALLED;
 
 const DRIVER: &str = "hotcell_jest.cjs";
@@ -63,7 +63,7 @@ impl Framework for Jest {
         if package.depends.iter().any(|name| name == "jest") {
             return evidence(Strength::Used, "package.json depends on jest".to_owned());
         }
-        let file = javascript::first_with(project, javascript::for_jest, &["@jest/globals"])?;
+        let file = first_with(project, javascript::for_jest, &["@jest/globals"])?;
         evidence(Strength::Used, format!("{file} imports jest"))
     }
 

@@ -217,6 +217,8 @@ impl Read {
                 "name" => case.name = clip(&value, NAME),
                 "file" => case.file = Some(clip(&value, NAME)),
                 "line" => case.line = value.parse().ok(),
+                // Google Test's word for a test that is switched off.
+                "status" if value == "notrun" => case.status = Status::Skipped,
                 "time" => {
                     let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e9).contains(s));
                     case.duration_ms = seconds.unwrap_or(0.0) * 1000.0;

@@ -22,6 +22,10 @@
 //! | --- | --- |
 //! | [`mod@framework`] | what is known about one framework: [`pytest`], [`unittest`] |
 //! | [`mod@cargo`], [`libtest`], [`golang`], [`runner`] | Rust and Go: compiled, each test program started through a script of ours |
+//! | [`gtest`], [`native`], [`programs`] | Google Test; following programs that a script starts |
+//! | [`node`] | node's own runner, mocha, jasmine, vitest |
+//! | [`pgtap`], [`tap`] | tests in SQL; the Test Anything Protocol |
+//! | [`java`] | JUnit, driven by a program of ours in Java |
 //! | [`project`], [`python`] | reading a hostile project to find it |
 //! | [`javascript`], [`jest`], [`jest_report`] | the same for JavaScript; jest and its report |
 //! | [`event`], [`live`] | what is seen while tests run |
@@ -41,6 +45,8 @@ pub mod event;
 pub mod framework;
 pub mod github;
 pub mod golang;
+pub mod gtest;
+pub mod java;
 pub mod javascript;
 pub mod jest;
 pub mod jest_report;
@@ -50,6 +56,10 @@ pub mod junit_out;
 pub mod libtest;
 pub mod lines;
 pub mod live;
+pub mod native;
+pub mod node;
+pub mod pgtap;
+pub mod programs;
 pub mod project;
 pub mod pytest;
 pub mod python;
@@ -58,12 +68,13 @@ pub mod report;
 pub mod runner;
 pub mod session;
 pub mod suites;
+pub mod tap;
 pub mod text;
 pub mod unittest;
 
 pub use case::{Case, Status};
 pub use event::Event;
-pub use framework::{Command, Evidence, Framework, Selection, detect, framework, frameworks};
+pub use framework::{Command, Evidence, Framework, Selection, detect, framework, frameworks, rival};
 pub use judge::Verdict;
 pub use project::{Entry, Project, ProjectFolder, list};
 pub use report::TestReport;

@@ -17,6 +17,10 @@ const MOST_FOLDERS: usize = 4_000;
 const DEPTH: usize = 12;
 /// The longest file that is read, bytes; of a longer one, the beginning.
 const LONGEST: u64 = 1 << 20;
+/// The most test files that are looked into.
+const MOST_READ: usize = 300;
+/// Read of each, bytes.
+const READ: usize = 64 << 10;
 /// Folders whose files are not the project's own.
 const FOREIGN: [&str; 9] =
     ["node_modules", "__pycache__", "target", "build", "dist", "site-packages", "venv", "env", "vendor"];
@@ -78,6 +82,19 @@ pub fn list(mut entries: impl FnMut(&str) -> Vec<(String, Entry)>) -> Vec<String
     }
     files.sort();
     files
+}
+
+/// The first of these files that has one of these texts in its beginning.
+#[must_use]
+pub fn first_with(project: &dyn Project, is: impl Fn(&str) -> bool, texts: &[&str]) -> Option<String> {
+    let files = project.files().iter().filter(|f| is(f)).take(MOST_READ);
+    let has = |file: &&String| {
+        project.read(file).is_some_and(|bytes| {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(READ)]);
+            texts.iter().any(|t| text.contains(t))
+        })
+    };
+    files.into_iter().find(has).cloned()
 }
 
 /// A project in a folder of this host.

@@ -9,7 +9,8 @@ use crate::text::Budget;
 /// One line of ours: what it is about, which program, and the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark<'a> {
-    /// `program`, `version`, `test`, `start`, `logged`, `log` or `end`.
+    /// `program`, `version`, `test`, `start`, `logged`, `log`, `file` or `end`; `broken`, `missing` and `done` are about
+    /// no program.
     pub kind: &'a str,
     /// A path or number that no other program has.
     pub program: &'a str,
@@ -33,6 +34,8 @@ pub struct Ran {
     pub tests: Vec<String>,
     /// Lines of the log that it was to write itself; `None` when it cannot.
     pub log: Option<Vec<String>>,
+    /// The report that it wrote itself, as it is; the line before it says how many bytes it has.
+    pub file: Option<Vec<u8>>,
     /// Its exit code, once it ended; the rest of the line says whether it came to its own end.
     pub end: Option<(i32, String)>,
 }
@@ -43,20 +46,27 @@ pub struct Ran {
 /// [`ReportError::Broken`].
 pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
     let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
-    let Ok(text) = std::str::from_utf8(bytes) else { return broken("it is not text") };
-    if !text.ends_with('\n') {
-        return broken("it ends within a line");
-    }
     let mut room = Budget::new(ALL_TEXT);
     let mut programs: Vec<Ran> = Vec::new();
     let mut index = HashMap::new();
     let mut count = 0;
-    for line in text.lines() {
+    let mut rest = bytes;
+    if rest.is_empty() {
+        return broken("it is empty");
+    }
+    while !rest.is_empty() {
+        let Some(end) = rest.iter().position(|b| *b == b'\n') else { return broken("it ends within a line") };
+        let (line, after) = (&rest[..end], &rest[end + 1..]);
+        rest = after;
+        let Ok(line) = std::str::from_utf8(line) else { return broken("it is not text") };
         let Some(mark) = mark(line) else { return broken("a line is not an entry") };
         count += 1;
         // A listed and a logged test each have a line.
         if line.len() > NAME || count > 3 * MOST_CASES || !room.take(line.len()) {
             return broken("it has more than is read");
+        }
+        if mark.kind == "done" {
+            return if rest.is_empty() { Ok(programs) } else { broken("something follows its end") };
         }
         if mark.kind == "program" {
             if index.insert(mark.program, programs.len()).is_some() {
@@ -76,6 +86,14 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
             "logged" => program.log = Some(Vec::new()),
             "log" => program.log.get_or_insert_default().push(mark.rest.to_owned()),
             "start" | "version" => {}
+            "file" => {
+                let size = mark.rest.trim().parse().ok().filter(|size| rest.get(*size) == Some(&b'\n'));
+                let Some(size) = size.filter(|_| program.file.is_none()) else {
+                    return broken("a file in it has not the size that is said");
+                };
+                program.file = Some(rest[..size].to_vec());
+                rest = &rest[size + 1..];
+            }
             "end" => {
                 let (code, rest) = mark.rest.split_once(' ').unwrap_or((mark.rest, ""));
                 let Ok(code) = code.parse() else { return broken("an exit code is none") };
@@ -133,6 +151,26 @@ mod tests {
         assert!(parse(&[0xff, b'\n']).is_err());
         let long = format!("@hotcell\tprogram\t{}\n", "x".repeat(NAME));
         assert!(parse(long.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_file_of_a_program_s_own_is_taken_as_it_is() {
+        let report =
+            |file: &str| parse(format!("@hotcell\tprogram\ta\n@hotcell\tfile\ta\t{file}").as_bytes());
+        let read = report("18\n<a>\n@hotcell\tend\ta\n@hotcell\tend\ta\t0\n@hotcell\tdone\t-\t0\n").unwrap();
+        assert_eq!(read[0].file.as_deref(), Some(&b"<a>\n@hotcell\tend\ta"[..18]));
+        assert_eq!(read[0].end, Some((0, String::new())));
+        for bad in [
+            "3\nab\n",
+            "-1\nab\n",
+            "99999999999999999999\nab\n",
+            "18446744073709551615\nab\n",
+            "2\nab",
+            "2\nab\n@hotcell\tfile\ta\t0\n\n",
+            "2\nab\n@hotcell\tdone\t-\t0\n@hotcell\tend\ta\t0\n",
+        ] {
+            assert!(report(bad).is_err(), "{bad:?}");
+        }
     }
 
     proptest! {

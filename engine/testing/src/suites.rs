@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::case::{Case, MOST_CASES};
 use crate::coverage::Coverage;
-use crate::framework::{Ecosystem, Evidence, Framework, Strength, frameworks};
+use crate::framework::{Ecosystem, Evidence, Framework, Strength, frameworks, rival};
 use crate::project::Project;
 use crate::report::{Suite, TestReport, Totals};
 
@@ -22,6 +22,8 @@ pub struct Found {
     pub framework: &'static dyn Framework,
     /// Why.
     pub evidence: Evidence,
+    /// Another one of the same ecosystem for which as much speaks: somebody has to choose.
+    pub rival: Option<(&'static dyn Framework, Evidence)>,
 }
 
 /// The suites of a project, by folder. Each ecosystem's projects are the folders with a manifest of it, and the project itself with what
@@ -34,16 +36,16 @@ pub fn suites(project: &dyn Project) -> Vec<Found> {
         for folder in own.iter().map(String::as_str).chain((!own.contains("")).then_some("")) {
             let others = own.iter().filter(|other| is_below(other, folder));
             let view = View::new(project, folder, others.map(String::as_str));
-            let likely = frameworks()
+            let mut likely: Vec<_> = frameworks()
                 .iter()
                 .filter(|framework| framework.ecosystem() == ecosystem)
                 .filter_map(|framework| Some((*framework, framework.detect(&view)?)))
                 .filter(|(_, evidence)| evidence.strength >= Strength::Used)
-                // Among equals the one that goes first.
-                .rev()
-                .max_by_key(|(_, evidence)| evidence.strength);
-            if let Some((framework, evidence)) = likely {
-                found.push(Found { folder: folder.to_owned(), framework, evidence });
+                .collect();
+            likely.sort_by_key(|(_, evidence)| std::cmp::Reverse(evidence.strength));
+            let rival = rival(&likely).cloned();
+            if let Some((framework, evidence)) = likely.into_iter().next() {
+                found.push(Found { folder: folder.to_owned(), framework, evidence, rival });
             }
         }
     }
@@ -88,6 +90,9 @@ impl Ecosystem {
             Self::JavaScript => &["package.json"],
             Self::Rust => &["Cargo.toml"],
             Self::Go => &["go.mod", "go.work"],
+            Self::Cpp => &["CMakeLists.txt"],
+            Self::Java => &["pom.xml", "build.gradle", "build.gradle.kts"],
+            Self::Sql => &[],
         }
     }
 
@@ -96,7 +101,7 @@ impl Ecosystem {
     fn stands_alone(self, project: &dyn Project, above: &str) -> bool {
         let beside = |name: &str| if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
         match self {
-            Self::Python | Self::JavaScript => false,
+            Self::Python | Self::JavaScript | Self::Cpp | Self::Java | Self::Sql => false,
             Self::Go => !project.has(&beside("go.work")),
             Self::Rust => {
                 let text = project.read(&beside("Cargo.toml")).unwrap_or_default();

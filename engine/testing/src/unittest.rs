@@ -123,7 +123,7 @@ fn is_path(filter: &str, project: &dyn Project) -> bool {
 }
 
 /// One JSON object a line, and a last one that says how many there are.
-fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
     let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
     let mut room = Budget::new(ALL_TEXT);
     let mut entries = Vec::new();

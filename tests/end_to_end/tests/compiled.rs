@@ -1,4 +1,4 @@
-//! `hotcell test` on projects that are compiled first: Rust and Go, with the toolchains of this machine.
+//! `hotcell test` on the examples in other languages than Python, with the toolchains of this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -104,5 +104,136 @@ fn a_module_with_a_bug_and_a_test_that_never_ends() {
         ];
         assert_eq!(results(&report), want.into(), "{report:#}");
         test(user, &path, &folder, &["--filter", "TestSum"], 0);
+    });
+}
+
+#[test]
+fn a_project_in_cpp_with_a_bug_and_a_test_that_never_ends() {
+    let lacks = ["/usr/include/gtest/gtest.h", "/usr/bin/cmake", "/usr/bin/c++", "/usr/bin/make"];
+    if let Some(lacking) = lacks.iter().find(|path| !Path::new(path).exists()) {
+        println!("skipped: no {lacking} (on Debian: apt-get install libgtest-dev cmake make g++)");
+        return;
+    }
+    everyone(|user| {
+        let folder = example(user, "parking");
+        let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "40s"], 124);
+        assert_eq!(report["framework"], "gtest");
+        let want = [
+            ("fee_test::Fee.BeginsFree", "passed"),
+            ("fee_test::Fee.CountsHoursThatHaveBegun", "passed"),
+            ("fee_test::Fee.DISABLED_AtNight", "skipped"),
+            ("fee_test::Fee.HasAMostForADay", "failed"),
+            ("fee_test::Fee.OfAYear", "skipped"),
+            ("fee_test::Fee.RefusesLessThanNoTime", "passed"),
+            ("fee_test::Some/Days.CostTheSameEach/0", "passed"),
+            ("fee_test::Some/Days.CostTheSameEach/1", "passed"),
+            ("fee_test::Some/Days.CostTheSameEach/2", "passed"),
+            ("waits_test::Waits.First", "passed"),
+            ("waits_test::Waits.ForEver", "not_finished"),
+        ];
+        assert_eq!(results(&report), want.into(), "{report:#}");
+        assert!(!folder.join("build").exists(), "the project is as it was");
+
+        let report = test(user, "/usr/bin:/bin", &folder, &["--filter", want[3].0], 1);
+        assert_eq!(results(&report), [want[3]].into(), "{report:#}");
+        assert_eq!(report["cases"][0]["source"], "EXPECT_EQ(fee(23 * 60), 1500) << \"a day costs no more\";");
+        test(user, "/usr/bin:/bin", &folder, &["--filter", "Fee.Begins*"], 0);
+    });
+}
+
+#[test]
+fn a_project_in_java_with_a_bug_and_a_test_that_never_ends() {
+    let lacks = ["/usr/bin/javac", "/usr/share/java/junit-jupiter-api.jar"];
+    if let Some(lacking) = lacks.iter().find(|path| !Path::new(path).exists()) {
+        println!("skipped: no {lacking} (on Debian: apt-get install default-jdk-headless junit5)");
+        return;
+    }
+    everyone(|user| {
+        let folder = example(user, "tickets");
+        let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "25s"], 124);
+        assert_eq!(report["framework"], "junit");
+        let want = [
+            ("src/test/java/tickets/PricesTest.java", "errored"),
+            ("tickets.SeatsTest$WhenFull::nothingIsTaken()", "passed"),
+            ("tickets.SeatsTest::takenSeatsAreNotFree(int)[1]", "passed"),
+            ("tickets.SeatsTest::takenSeatsAreNotFree(int)[2]", "passed"),
+            ("tickets.SeatsTest::theBalcony()", "skipped"),
+            ("tickets.SeatsTest::theFirstAreTakenFirst()", "passed"),
+            ("tickets.SeatsTest::theWholeRow()", "errored"),
+            ("tickets.WaitsTest::first()", "passed"),
+            ("tickets.WaitsTest::forEver()", "not_finished"),
+        ];
+        assert_eq!(results(&report), want.into(), "{report:#}");
+
+        let report =
+            test(user, "/usr/bin:/bin", &folder, &["--filter", "tickets.SeatsTest::theWholeRow()"], 1);
+        let (case, want) = (
+            &report["cases"][1],
+            "throw new IllegalStateException(\"no \" + count + \" seats beside each other\");",
+        );
+        assert_eq!(
+            (&case["source"], &case["file"]),
+            (&want.into(), &"src/main/java/tickets/Seats.java".into())
+        );
+    });
+}
+
+#[test]
+fn nodes_own_runner_with_a_bug_an_early_end_and_a_test_that_never_ends() {
+    if !Path::new("/usr/bin/node").exists() {
+        println!("skipped: no /usr/bin/node (on Debian: apt-get install nodejs)");
+        return;
+    }
+    everyone(|user| {
+        let folder = example(user, "recipes");
+        let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "15s"], 124);
+        assert_eq!(report["framework"], "node");
+        let want = [
+            // Which node alone has for passed.
+            ("test/early.test.js", "errored"),
+            ("test/scale.test.js::scale::doubles", "passed"),
+            ("test/scale.test.js::scale::goes to the next five grams", "failed"),
+            ("test/scale.test.js::scale::is for somebody", "passed"),
+            ("test/scale.test.js::scale::knows litres", "skipped"),
+            ("test/scale.test.js::scale::knows pinches", "skipped"),
+            ("test/waits.test.js::begins", "passed"),
+            ("test/waits.test.js::waits for ever", "not_finished"),
+        ];
+        assert_eq!(results(&report), want.into(), "{report:#}");
+
+        let report = test(user, "/usr/bin:/bin", &folder, &["--filter", want[2].0], 1);
+        assert_eq!(results(&report), [want[2]].into(), "{report:#}");
+        assert_eq!(report["cases"][0]["source"], "assert.equal(scale(98, 'g', 1, 1), 100);");
+        test(user, "/usr/bin:/bin", &folder, &["--filter", want[1].0], 0);
+    });
+}
+
+#[test]
+fn a_database_with_a_bug_and_a_test_that_never_ends() {
+    let found = std::fs::read_dir("/usr/share/postgresql").into_iter().flatten().flatten();
+    if !found.map(|e| e.path()).any(|version| version.join("extension/pgtap.control").exists()) {
+        println!("skipped: no pgTAP (on Debian: apt-get install postgresql postgresql-15-pgtap)");
+        return;
+    }
+    everyone(|user| {
+        let folder = example(user, "loans");
+        let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "25s"], 124);
+        assert_eq!(report["framework"], "pgtap");
+        let want = [
+            ("tests/lending.sql::a book is lent", "passed"),
+            ("tests/lending.sql::again when it is back", "passed"),
+            ("tests/lending.sql::not twice at once", "passed"),
+            ("tests/lending.sql::test 5", "skipped"),
+            ("tests/lending.sql::what came back does not count", "failed"),
+            ("tests/returns.sql", "errored"),
+            ("tests/returns.sql::Table loans should exist", "passed"),
+            ("tests/waits.sql::begins", "passed"),
+            ("tests/waits.sql::test 2", "not_finished"),
+        ];
+        assert_eq!(results(&report), want.into(), "{report:#}");
+
+        let report = test(user, "/usr/bin:/bin", &folder, &["--filter", "tests/returns.sql"], 1);
+        let error = &report["cases"].as_array().unwrap().iter().find(|c| c["status"] == "errored").unwrap();
+        assert_eq!(error["message"], "relation \"returned\" does not exist");
     });
 }

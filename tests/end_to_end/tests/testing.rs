@@ -261,6 +261,12 @@ fn mistakes_are_answered_before_anything_runs() {
             (&report["schema"], &report["outcome"]["cause"]),
             (&"hotcell.test_report/1".into(), &"refused".into())
         );
+        let both = user.make_folder("both");
+        user.write("both/pytest.ini", "");
+        user.write("both/package.json", r#"{"scripts":{"test":"mocha"}}"#);
+        let why = "looks like pytest (there is pytest.ini) and like mocha (package.json tests by mocha): choose with \
+                   --framework pytest or --framework mocha";
+        test(user, path, &both, &[]).code(125).says(why);
         test(user, path, &empty, &["--framework", "pytst"]).code(125).says_one_line("did you mean pytest?");
         test(user, path, &empty, &["--junit", "absent/x.xml"]).code(125).says_one_line("--junit");
         test(user, path, &empty, &["--repeat", "0"]).code(125).says_one_line("--repeat");

@@ -212,7 +212,7 @@ pub struct RunTests {
     /// Show what it changed, as changes and diff. Needs workspace_id.
     #[serde(default)]
     pub diff: bool,
-    /// pytest, unittest, jest, cargo or go; else what the project looks like.
+    /// pytest, unittest, jest, vitest, mocha, jasmine, node, cargo, go, gtest, junit or pgtap; else what the project looks like.
     #[serde(default)]
     pub framework: Option<String>,
     /// Which tests: an id from an earlier report, a path or an expression, as the framework reads it.

@@ -10,28 +10,7 @@ fn with_jest() -> Option<&'static Path> {
         if let Some(folder) = std::env::var_os("HOTCELL_TEST_JEST") {
             return Ok(folder.into());
         }
-        let folder = tempfile::tempdir().map_err(|e| e.to_string())?.keep();
-        // Its input ends with us.
-        Command::new("sh")
-            .args([OsStr::new("-c"), OsStr::new("read -r _; rm -rf \"$0\""), folder.as_os_str()])
-            .stdin(Stdio::piped())
-            .spawn()
-            .map(std::mem::forget)
-            .map_err(|e| e.to_string())?;
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/postage");
-        for file in ["package.json", "package-lock.json"] {
-            std::fs::copy(example.join(file), folder.join(file)).map_err(|e| e.to_string())?;
-        }
-        let output = Command::new("npm")
-            .args(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"])
-            .current_dir(&folder)
-            .env("HOME", &folder)
-            .output()
-            .map_err(|e| format!("npm: {e}"))?;
-        match output.status.success() {
-            true => Ok(folder),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
+        installed_by_npm(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/postage"))
     });
     match made {
         Ok(folder) => Some(folder),

@@ -5,8 +5,12 @@
 
 mod cargo;
 mod golang;
+mod gtest;
 mod hostile;
+mod java;
 mod jest;
+mod node;
+mod pgtap;
 mod plain;
 mod unittest;
 
@@ -197,6 +201,42 @@ async fn run_with(
         })
         .await;
     Ran { report, events }
+}
+
+/// A new folder with what this folder's lock file names, which is removed when this process has ended.
+fn installed_by_npm(from: &Path) -> Result<PathBuf, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?.keep();
+    // Its input ends with us.
+    Command::new("sh")
+        .args([OsStr::new("-c"), OsStr::new("read -r _; rm -rf \"$0\""), folder.as_os_str()])
+        .stdin(Stdio::piped())
+        .spawn()
+        .map(std::mem::forget)
+        .map_err(|e| e.to_string())?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(from.join(file), folder.join(file)).map_err(|e| e.to_string())?;
+    }
+    let output = Command::new("npm")
+        .args(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .current_dir(&folder)
+        .env("HOME", &folder)
+        .output()
+        .map_err(|e| format!("npm: {e}"))?;
+    match output.status.success() {
+        true => Ok(folder),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// A policy under which only these programs of the system are found by name.
+fn only(mut policy: Policy, project: &Path, programs: &[&str]) -> Policy {
+    std::fs::create_dir(project.join("bin")).unwrap();
+    for name in programs {
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(name), project.join("bin").join(name)).unwrap();
+    }
+    policy.job.env.retain(|(name, _)| name != "PATH");
+    policy.job.env.push(("PATH".into(), "/home/sandbox/project/bin".into()));
+    policy
 }
 
 async fn pytest(prefix: &Path, files: &[(&str, &str)]) -> Ran {

@@ -1,0 +1,237 @@
+//! Google Test: built by CMake or the compiler alone, or there already; each program with its own report, in XML.
+
+use std::cell::OnceCell;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+use hotcell_sandbox::policy::HOME;
+
+use crate::case::{Entry, FinalReport, ReportError, Status};
+use crate::event::{Event, EventReader};
+use crate::framework::{
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
+    Reporter, Selection, Strength,
+};
+use crate::live::LiveLog;
+use crate::programs::{self, Prints, ProgramEvents, Running, Why};
+use crate::project::{Project, first_with};
+use crate::pytest::NOT_INSTALLED;
+use crate::runner::{self, Ran};
+use crate::{junit, native};
+
+const RUNNER: &str = "hotcell_gtest.sh";
+const REPORT: &str = "gtest.txt";
+
+/// The framework.
+#[derive(Debug)]
+pub struct GoogleTest;
+
+impl Framework for GoogleTest {
+    fn name(&self) -> &'static str {
+        "gtest"
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::Cpp
+    }
+
+    fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
+        if let Some(file) = first_with(project, native::is_cmake, &["gtest", "GTest", "googletest", "gmock"])
+            && project.has("CMakeLists.txt")
+        {
+            return evidence(Strength::Configured, format!("{file} uses Google Test"));
+        }
+        if let Some(file) = first_with(project, native::is_cpp, &["gtest/gtest.h", "gmock/gmock.h"]) {
+            return evidence(Strength::Used, format!("{file} includes Google Test"));
+        }
+        let file = native::program(project)?;
+        evidence(Strength::Used, format!("{file} is a program of Google Test"))
+    }
+
+    fn command(&self, selection: &Selection, _: &dyn Project) -> Result<Command, CommandError> {
+        // `PROGRAM::SUITE.TEST` of a report; else a pattern of Google Test's.
+        let filter = selection.filter.as_deref().unwrap_or("*");
+        let (program, filter) = filter.rsplit_once("::").unwrap_or(("", filter));
+        let words = [
+            "sh".to_owned(),
+            format!("{REPORTERS}/{RUNNER}"),
+            format!("{HOME}/{REPORTS}/{REPORT}"),
+            format!("{HOME}/.hotcell-build"),
+            selection.jobs.unwrap_or(2).to_string(),
+            if selection.fail_fast { "stop" } else { "" }.to_owned(),
+            filter.to_owned(),
+            program.to_owned(),
+        ];
+        Ok(Command {
+            argv: words.map(OsString::from).into(),
+            env: Vec::new(),
+            reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/gtest.sh") }],
+            reports: vec![Path::new(REPORTS).join(REPORT)],
+            live: LiveSource::Stdout,
+            files: Vec::new(),
+        })
+    }
+
+    fn events(&self) -> Box<dyn EventReader> {
+        Box::<ProgramEvents<Lines>>::default()
+    }
+
+    fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
+        let mut entries: Vec<Entry> = programs::never_started(live).collect();
+        let programs = files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))?;
+        // One that ends as none should has no report; one that says that all is well must have one.
+        let died = |ran: &&Ran| ran.file.is_none() && ran.end.as_ref().is_some_and(|(code, _)| *code != 0);
+        let died: HashSet<&str> = programs.iter().filter(died).map(|ran| ran.program.as_str()).collect();
+        entries.extend(programs::as_seen(live, &died));
+        for ran in &programs {
+            of_program(ran, live, &mut entries)?;
+        }
+        Ok(FinalReport { entries })
+    }
+
+    fn exit(&self, code: i32) -> ExitMeaning {
+        match code {
+            0 => ExitMeaning::AllPassed,
+            1 => ExitMeaning::SomeFailed,
+            NOT_INSTALLED => ExitMeaning::NotInstalled,
+            _ => ExitMeaning::Broken("the script that starts the tests was ended"),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> String {
+        id.rsplit("::").next().unwrap_or(id).to_owned()
+    }
+
+    fn heads<'a>(&self, _: &'a str) -> Vec<&'a str> {
+        Vec::new()
+    }
+
+    fn install(&self, what: &str, _: &str) -> Option<String> {
+        let package = match what {
+            "gtest" => "libgtest-dev (and libgmock-dev)",
+            "cmake" => "cmake",
+            "make" => "make (or ninja-build)",
+            "g++" => "g++",
+            _ => return None,
+        };
+        Some(format!("{what} is not installed: on Debian, apt-get install {package}"))
+    }
+}
+
+/// What the report says of one program.
+fn of_program(ran: &Ran, live: &LiveLog, entries: &mut Vec<Entry>) -> Result<(), ReportError> {
+    let (Some(_), Some(file)) = (&ran.end, &ran.file) else { return Ok(()) };
+    for case in junit::parse(file)? {
+        // Of what belongs to no test, the program says that it is not good.
+        if case.name.is_empty() {
+            continue;
+        }
+        let id = format!("{}::{}.{}", ran.program, case.classname, case.name);
+        let stdout = live.position(&id).and_then(|at| live.seen()[at].details.clone());
+        let message =
+            case.message.map(|text| native::without_place(&text).to_owned()).filter(|m| !m.is_empty());
+        entries.push(Entry {
+            id,
+            status: case.status,
+            duration_ms: case.duration_ms,
+            file: case.file.map(|file| native::relative(&file).to_owned()),
+            line: case.line,
+            message,
+            details: case.details,
+            stdout,
+            stderr: None,
+        });
+    }
+    Ok(())
+}
+
+/// What a program of Google Test prints.
+#[derive(Debug, Default)]
+struct Lines {
+    /// The suites of its tests, once they are asked for.
+    suites: OnceCell<HashSet<String>>,
+}
+
+impl Lines {
+    fn has_suite(&self, running: &Running, name: &str) -> bool {
+        let of = |test: &String| test.split('.').next().map(str::to_owned);
+        self.suites.get_or_init(|| running.tests.keys().filter_map(of).collect()).contains(name)
+    }
+}
+
+impl Prints for Lines {
+    fn is_off(test: &str) -> bool {
+        let off = |part: &str| part.starts_with("DISABLED_") || part.contains("/DISABLED_");
+        test.split_once('.').is_some_and(|(suite, name)| off(suite) || off(name))
+    }
+
+    fn line(&mut self, running: &mut Running, line: &str, out: &mut Vec<Event>) {
+        if let Some(test) = line.strip_prefix("[ RUN      ] ").filter(|t| running.tests.contains_key(*t)) {
+            running.begin(test, out);
+            return;
+        }
+        // What a test printed last may have no end of its own.
+        for (sign, status) in [
+            ("[       OK ] ", Status::Passed),
+            ("[  FAILED  ] ", Status::Failed),
+            ("[  SKIPPED ] ", Status::Skipped),
+        ] {
+            let Some((before, after)) = line.rsplit_once(sign) else { continue };
+            let (name, time) = after.rsplit_once(" (").unwrap_or((after, ""));
+            let name = name.split(", where ").next().unwrap_or(name);
+            let time = time.strip_suffix(" ms)").and_then(|ms| ms.parse::<u64>().ok());
+            if let Some(ms) = time.filter(|_| running.open.as_ref().is_some_and(|(open, _)| open == name)) {
+                running.keep(before);
+                let said = running.open.as_ref().map_or("", |(_, said)| said.as_str());
+                let why = if status == Status::Passed { (None, None) } else { why(said) };
+                #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
+                running.finish(status, ms as f64, why, out);
+                return;
+            }
+            // It cannot have ended otherwise than it did, nor without a beginning.
+            if time.is_some() && running.tests.contains_key(name) {
+                out.push(Event::Fault);
+                return;
+            }
+            if let Some(suite) = name.strip_suffix(": SetUpTestSuite or TearDownTestSuite")
+                && running.open.is_none()
+                && self.has_suite(running, suite)
+            {
+                let said = std::mem::take(&mut running.said);
+                let id = running.id(suite);
+                running.group(id.clone(), why(&said), out);
+                out.push(Event::Said(id, said));
+                return;
+            }
+        }
+        running.keep(line);
+    }
+
+    fn end(&mut self, running: &mut Running, code: Option<i32>, out: &mut Vec<Event>) {
+        let Some(code) = code else { return };
+        let undone = running.tests.keys().filter(|t| !Self::is_off(t)).any(|t| !running.begun.contains(t));
+        let open = running.open.take().is_some();
+        if code != 0 && (!running.bad || open || undone && code != 1) {
+            let more = if open || undone { " before all of its tests were done" } else { "" };
+            let said = std::mem::take(&mut running.said);
+            let (id, (_, at)) = (running.program.clone(), why(&said));
+            running.group(id, (Some(format!("{}{more}", runner::ending(code))), at), out);
+        }
+    }
+}
+
+/// The first failure in what was printed.
+fn why(said: &str) -> Why {
+    let mut lines = said.lines().skip_while(|l| !l.ends_with(": Failure") && !l.ends_with(": Skipped"));
+    let Some(head) = lines.next() else { return (None, None) };
+    let message = lines
+        .take_while(|l| !l.ends_with(": Failure") && !l.starts_with("[ "))
+        .collect::<Vec<_>>()
+        .join("\n");
+    (Some(message).filter(|m| !m.trim().is_empty()), native::place(head))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What programs of Google Test print, and what hostile tests add.
+
+use super::*;
+use crate::event::Event;
+use proptest::prelude::*;
+
+fn begun(tests: &[&str]) -> String {
+    let tests: String = tests.iter().map(|t| format!("@hotcell\ttest\ta/cart\t{t}\n")).collect();
+    format!("@hotcell\tprogram\ta/cart\t\n{tests}@hotcell\tstart\ta/cart\t\n")
+}
+
+fn done(code: i32) -> String {
+    format!("\n@hotcell\tend\ta/cart\t{code}\n@hotcell\tdone\t-\t{}\n", i32::from(code != 0))
+}
+
+fn followed(text: &str) -> LiveLog {
+    let mut reader = GoogleTest.events();
+    let mut live = LiveLog::default();
+    let mut events: Vec<Event> = reader.push(text.as_bytes());
+    events.extend(reader.end());
+    events.iter().for_each(|event| live.apply(event));
+    live
+}
+
+fn of<'a>(live: &'a LiveLog, test: &str) -> &'a crate::live::Seen {
+    &live.seen()[live.position(&format!("a/cart::{test}")).unwrap()]
+}
+
+#[test]
+fn a_run_is_followed() {
+    let text = [
+        &begun(&["Cart.Adds", "Cart.Bad", "Cart.Left", "Cart.DISABLED_Later", "S.Never", "Params/P.X/1"]),
+        "[ RUN      ] Cart.Adds\nhi[       OK ] Cart.Adds (3 ms)\n",
+        "[ RUN      ] Cart.Bad\nsaid\n./sub/cart_test.cc:4: Failure\nExpected equality of these values:\n  1\n  2\nsub/b.cc:9: Failure\nX\n[  FAILED  ] Cart.Bad (0 ms)\n",
+        "[ RUN      ] Cart.Left\na.cc:5: Skipped\nslow\n[  SKIPPED ] Cart.Left (0 ms)\n[----------] 1 test from S\na.cc:10: Failure\nFailed\nset-up\n",
+        "[ RUN      ] S.Never\n[  SKIPPED ] S.Never (0 ms)\n[ RUN      ] Params/P.X/1\n[  FAILED  ] Params/P.X/1, where GetParam() = 2 (0 ms)\n",
+        "[  FAILED  ] Cart.Bad\n[  SKIPPED ] 2 tests, listed below:\n[  FAILED  ] S: SetUpTestSuite or TearDownTestSuite\n",
+        &done(1),
+    ]
+    .concat();
+    let live = followed(&text);
+    assert_eq!((live.faults, live.collected, &live.finished), (0, Some(5), &Some((1, None))));
+    for (test, want) in [
+        ("Cart.Adds", Status::Passed),
+        ("Cart.Bad", Status::Failed),
+        ("Cart.Left", Status::Skipped),
+        ("Cart.DISABLED_Later", Status::Skipped),
+        ("S", Status::Errored),
+        ("Params/P.X/1", Status::Failed),
+    ] {
+        assert_eq!((of(&live, test).status, of(&live, test).open), (Some(want), 0), "{test}");
+    }
+    let bad = of(&live, "Cart.Bad");
+    assert_eq!(bad.message.as_deref(), Some("Expected equality of these values:\n  1\n  2"));
+    assert_eq!(bad.at, Some(("sub/cart_test.cc".to_owned(), 4)));
+    assert_eq!(
+        (of(&live, "Cart.Adds").details.as_deref(), of(&live, "Cart.Adds").duration_ms),
+        (Some("hi"), 3.0)
+    );
+    assert_eq!(of(&live, "S").message.as_deref(), Some("Failed\nset-up"));
+}
+
+#[test]
+fn endings_that_are_no_end_of_tests() {
+    let crash = format!("{}[ RUN      ] Cart.Adds\n{}", begun(&["Cart.Adds", "Cart.B"]), done(139));
+    let live = followed(&crash);
+    assert_eq!((of(&live, "Cart.Adds").open, live.faults), (1, 0));
+    let program = &live.seen()[live.position("a/cart").unwrap()];
+    let want = "SIGSEGV ended the test program before all of its tests were done";
+    assert_eq!((program.status, program.message.as_deref()), (Some(Status::Errored), Some(want)));
+    let cut = followed(&format!("{}[ RUN      ] Cart.Adds\nabc", begun(&["Cart.Adds"])));
+    assert_eq!((of(&cut, "Cart.Adds").open, cut.finished), (1, None));
+    let build = "@hotcell\tbroken\tsub/a.cc\t7 no such thing\n@hotcell\tdone\t-\t1\n";
+    let live = followed(build);
+    assert_eq!(live.seen()[0].at, Some(("sub/a.cc".to_owned(), 7)));
+    assert_eq!(live.seen()[0].message.as_deref(), Some("no such thing"));
+}
+
+#[test]
+fn what_a_test_adds_is_no_other_test() {
+    let run = "[ RUN      ] Cart.Adds\n";
+    for (what, added, faults) in [
+        ("another's beginning", "[ RUN      ] Cart.B\n", true),
+        ("another's end", "[       OK ] Cart.B (0 ms)\n", true),
+        ("its end twice", "[       OK ] Cart.Adds (0 ms)\n[  FAILED  ] Cart.Adds (0 ms)\n", true),
+        ("a line of ours", "@hotcell\ttest\ta/cart\tCart.C\n", true),
+        ("another program", "@hotcell\tprogram\tb\t\n", true),
+        ("its end and all", "@hotcell\tend\ta/cart\t0\n@hotcell\tdone\t-\t0\n", true),
+        ("a test that nobody listed", "[ RUN      ] Inner.Test\n[       OK ] Inner.Test (0 ms)\n", false),
+    ] {
+        let live = followed(&format!("{}{run}{added}{}", begun(&["Cart.Adds", "Cart.B"]), done(0)));
+        assert_eq!(live.faults > 0, faults, "{what}: {live:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text(text in "(@hotcell\t|program|test|start|end|done|broken|\t|a|\\[ RUN      \\] |\\[       OK \\] |\\[  FAILED  \\] |A.b| \\(3 ms\\)|: Failure|\n){0,40}") {
+        let _ = followed(&text);
+    }
+}

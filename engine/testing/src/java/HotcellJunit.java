@@ -1,0 +1,214 @@
+// hotcell's. Compiles a project's Java, then has JUnit run what is compiled (HotcellRun), and tells what happens on a pipe:
+// one JSON object a line. Without JUnit this file compiles too, and says so.
+
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.lang.reflect.InvocationTargetException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.jar.JarFile;
+import java.util.stream.Collectors;
+import javax.tools.Diagnostic;
+import javax.tools.DiagnosticCollector;
+import javax.tools.JavaCompiler;
+import javax.tools.JavaFileObject;
+import javax.tools.StandardJavaFileManager;
+import javax.tools.ToolProvider;
+
+public class HotcellJunit {
+    static final int MISSING = 86;
+    /** What belongs to no project of its own. */
+    private static final Set<String> FOREIGN = Set.of("target", "build", "out", "bin", "node_modules");
+    /** Debian's names, without versions; the first that is there of several that hold the same. */
+    private static final String[] SYSTEM = {
+        "junit-jupiter-api", "junit-jupiter-engine", "junit-jupiter-params", "junit-vintage-engine", "junit-platform-launcher",
+        "junit-platform-engine", "junit-platform-commons", "junit-platform-reporting", "junit-platform-suite-api",
+        "junit-platform-suite-commons", "junit-platform-suite-engine", "opentest4j", "opentest4j-reporting-events",
+        "apiguardian-api", "univocity-parsers", "junit4", "hamcrest-core", "hamcrest", "assertj-core", "mockito-core",
+        "byte-buddy", "byte-buddy-agent", "objenesis",
+    };
+    private static OutputStream pipe;
+
+    public static synchronized void emit(String kind, Object... fields) {
+        if (pipe == null) {
+            return;
+        }
+        StringBuilder line = new StringBuilder("{\"e\":\"").append(kind).append('"');
+        for (int i = 0; i < fields.length; i += 2) {
+            if (fields[i + 1] == null) {
+                continue;
+            }
+            line.append(",\"").append(fields[i]).append("\":");
+            if (fields[i + 1] instanceof Number) {
+                line.append(fields[i + 1]);
+            } else {
+                quote(clip(fields[i + 1].toString(), 7000), line);
+            }
+        }
+        try {
+            pipe.write(line.append("}\n").toString().getBytes(StandardCharsets.UTF_8));
+        } catch (IOException e) {
+            // Half a line may be out. The run counts as not reported.
+            pipe = null;
+        }
+    }
+
+    private static void quote(String text, StringBuilder out) {
+        out.append('"');
+        for (char c : text.toCharArray()) {
+            if (c == '"' || c == '\\') {
+                out.append('\\').append(c);
+            } else if (c < ' ' || Character.isSurrogate(c)) {
+                out.append(String.format("\\u%04x", (int) (Character.isSurrogate(c) ? '\ufffd' : c)));
+            } else {
+                out.append(c);
+            }
+        }
+        out.append('"');
+    }
+
+    public static String clip(String text, int most) {
+        return text.length() <= most ? text : text.substring(0, most / 2) + "\n...\n" + text.substring(text.length() - most / 2);
+    }
+
+    private static List<Path> files(Path top, String ending) throws IOException {
+        List<Path> found = new ArrayList<>();
+        Files.walkFileTree(top, new SimpleFileVisitor<>() {
+            @Override
+            public FileVisitResult preVisitDirectory(Path folder, BasicFileAttributes about) {
+                String name = folder.getFileName() == null ? "" : folder.getFileName().toString();
+                boolean foreign = !folder.equals(top) && (name.startsWith(".") || FOREIGN.contains(name));
+                return foreign ? FileVisitResult.SKIP_SUBTREE : FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes about) {
+                if (about.isRegularFile() && file.toString().endsWith(ending) && !file.endsWith("module-info.java")) {
+                    found.add(file);
+                }
+                return FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult visitFileFailed(Path file, IOException why) {
+                return FileVisitResult.CONTINUE;
+            }
+        });
+        found.sort(null);
+        return found;
+    }
+
+    private static boolean holds(Path jar, String entry) {
+        try (JarFile file = new JarFile(jar.toFile())) {
+            return file.getEntry(entry) != null;
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
+    /** Compiles; the first error of each file that has one. */
+    private static Map<Path, Diagnostic<? extends JavaFileObject>> compile(List<Path> sources, String path, Path to) throws IOException {
+        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+        DiagnosticCollector<JavaFileObject> said = new DiagnosticCollector<>();
+        List<String> options = new ArrayList<>(List.of("-g", "-parameters", "-nowarn", "-implicit:none", "-encoding", "UTF-8"));
+        options.addAll(List.of("-cp", path, "-d", to.toString()));
+        boolean done;
+        try (StandardJavaFileManager manager = compiler.getStandardFileManager(said, null, StandardCharsets.UTF_8)) {
+            var units = manager.getJavaFileObjectsFromPaths(sources);
+            done = compiler.getTask(null, manager, said, options, null, units).call();
+        }
+        Map<Path, Diagnostic<? extends JavaFileObject>> errors = new LinkedHashMap<>();
+        for (var one : said.getDiagnostics()) {
+            if (one.getKind() == Diagnostic.Kind.ERROR) {
+                errors.putIfAbsent(one.getSource() == null ? Path.of("javac") : Path.of(one.getSource().toUri()), one);
+            }
+        }
+        return done ? Map.of() : errors;
+    }
+
+    static void end(int code) {
+        emit("finish", "exit", code);
+        System.out.flush();
+        System.err.flush();
+        // Threads that tests leave behind do not keep it.
+        Runtime.getRuntime().halt(code);
+    }
+
+    public static void main(String[] args) throws Exception {
+        try {
+            pipe = new FileOutputStream("/proc/self/fd/3");
+        } catch (IOException e) {
+            // Nothing is reported, and that is not taken for passed.
+        }
+        Path own = Path.of(args[0]), report = Path.of(args[1]), build = Path.of(args[2]), top = Path.of("").toAbsolutePath();
+        String version = System.getProperty("java.version");
+        List<Path> jars = files(top, ".jar");
+        if (jars.stream().noneMatch(jar -> holds(jar, "org/junit/platform/launcher/Launcher.class"))) {
+            Arrays.stream(SYSTEM).map(name -> Path.of("/usr/share/java", name + ".jar")).filter(Files::exists).forEach(jars::add);
+        }
+        String path = jars.stream().map(Path::toString).collect(Collectors.joining(":"));
+        Path classes = Files.createDirectories(build.resolve("classes")), runner = Files.createDirectories(build.resolve("runner"));
+        var broken = compile(List.of(own.resolve("HotcellRun.java"), own.resolve("HotcellJunit.java")), path, runner);
+        if (!broken.isEmpty()) {
+            emit("missing", "what", "junit", "interpreter", version);
+            System.err.println("JUnit is not there: " + broken.values().iterator().next().getMessage(null));
+            Runtime.getRuntime().halt(MISSING);
+        }
+        List<Path> sources = files(top, ".java");
+        boolean bad = false;
+        // Without what does not compile, the rest may.
+        while (!sources.isEmpty()) {
+            var errors = compile(sources, path, classes);
+            if (errors.isEmpty()) {
+                break;
+            }
+            for (var error : errors.entrySet()) {
+                String file = top.relativize(error.getKey().toAbsolutePath()).toString();
+                Diagnostic<?> what = error.getValue();
+                emit("group", "id", file, "status", "errored", "message", what.getMessage(null), "file", file, "at_file", file,
+                    "at_line", what.getLineNumber() > 0 ? what.getLineNumber() : null);
+                System.err.println(what);
+            }
+            bad = true;
+            if (!sources.removeAll(errors.keySet())) {
+                break;
+            }
+        }
+        List<URL> urls = new ArrayList<>();
+        List<Path> folders = new ArrayList<>(List.of(classes, runner));
+        for (String resources : List.of("src/main/resources", "src/test/resources", "resources")) {
+            folders.add(top.resolve(resources));
+        }
+        folders.addAll(jars);
+        for (Path folder : folders) {
+            if (Files.exists(folder)) {
+                urls.add(folder.toUri().toURL());
+            }
+        }
+        URLClassLoader loader = new URLClassLoader(urls.toArray(new URL[0]), HotcellJunit.class.getClassLoader());
+        Thread.currentThread().setContextClassLoader(loader);
+        List<String> names = sources.stream().map(file -> top.relativize(file).toString()).collect(Collectors.toList());
+        int code;
+        try {
+            var run = loader.loadClass("HotcellRun").getMethod("run", Path.class, Path.class, List.class, String.class, String.class);
+            code = (int) run.invoke(null, classes, report, names, args[3], version);
+        } catch (InvocationTargetException e) {
+            e.getCause().printStackTrace();
+            code = 3;
+        }
+        end(bad ? Math.max(1, code % 2) : code);
+    }
+}

@@ -1,0 +1,63 @@
+
+// The report of a framework that writes none that says enough: one JSON object a line, and a last one with their number.
+class Cases {
+  constructor(output) {
+    this.output = output;
+    this.lines = [];
+    this.write = fs.writeFileSync;
+    this.make = fs.mkdirSync;
+  }
+
+  add(id, status, ms, text, file, line) {
+    const details = text ? { details: clip(plain(text), 60000), message: clip(plain(text).split(/\n\s+at /)[0].trim(), 1000) } : {};
+    this.lines.push(JSON.stringify({ e: 'case', id, status, ms, file, line, ...details }));
+  }
+
+  end() {
+    this.lines.push(JSON.stringify({ e: 'done', count: this.lines.length }), '');
+    this.make(path.dirname(this.output), { recursive: true });
+    this.write(this.output, this.lines.join('\n'));
+  }
+}
+
+/** An id, as short as it is read. */
+const idOf = (file, titles) => clip([file, ...titles].join('::'), 7000);
+
+/** What was thrown, with its stack. */
+function told(error) {
+  if (error === null || typeof error !== 'object') return String(error);
+  const head = error.message === undefined ? '' : `${error.name ?? 'Error'}: ${error.message}`;
+  const stack = typeof error.stack === 'string' ? error.stack : '';
+  return head !== '' && stack.includes(String(error.message)) ? stack : `${head}\n${stack}`.trim();
+}
+
+/** Leaves out the sandbox's own words of the command line, and tells them. */
+function words() {
+  const [output, filter, stop] = process.argv.splice(2, 3);
+  return { output, filter, stop: stop === 'stop' };
+}
+
+/** The manifest of a package that the project has; without it the run ends. */
+function installed(name) {
+  const resolve = require('node:module').createRequire(path.join(TOP, 'package.json')).resolve;
+  for (const folder of resolve.paths(name)) {
+    const manifest = path.join(folder, name, 'package.json');
+    if (fs.existsSync(manifest)) {
+      const about = JSON.parse(fs.readFileSync(manifest, 'utf8'));
+      emit('session', { tool: name, version: about.version, ...runtime });
+      return { folder: path.dirname(manifest), ...about };
+    }
+  }
+  emit('missing', { what: name, ...runtime });
+  process.stderr.write(`${name} is not installed in the project\n`);
+  return process.exit(MISSING);
+}
+
+/** Ends with this code, whatever is left open. */
+function leave(code, stopped) {
+  emit('finish', { exit: code, stopped });
+  process.reallyExit(code);
+}
+
+/** A pattern that is this text only. */
+const escape = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');

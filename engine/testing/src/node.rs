@@ -1,0 +1,311 @@
+//! What runs JavaScript's tests beside jest: node's own runner, mocha, jasmine and vitest. Each is started by a driver of
+//! ours, by which it is followed; they differ in how projects name them and in the report.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+use hotcell_sandbox::policy::HOME;
+
+use crate::case::{FinalReport, ReportError, Status};
+use crate::event::{EventReader, LineEvents};
+use crate::framework::{
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
+    Reporter, Selection, Strength,
+};
+use crate::javascript::{self, Package};
+use crate::live::LiveLog;
+use crate::project::{Project, first_with};
+use crate::pytest::NOT_INSTALLED;
+use crate::{jest_report, unittest};
+
+/// The most test files that are named to node.
+const MOST_FILES: usize = 2_000;
+
+/// One of them.
+#[derive(Debug)]
+pub struct Runner {
+    name: &'static str,
+    /// Where it looks for its settings.
+    settings: &'static [&'static str],
+    /// How tests mention it; none where they use globals.
+    imported: &'static [&'static str],
+    driver: Reporter,
+    /// Whether the report is JSON as jest's; else our own lines.
+    json: bool,
+}
+
+/// What every driver begins with.
+macro_rules! driver {
+    ($file:literal) => {
+        concat!(
+            include_str!("javascript/events.cjs"),
+            include_str!("javascript/cases.cjs"),
+            include_str!($file)
+        )
+    };
+}
+
+/// node's own runner.
+pub const NODE: Runner = Runner {
+    name: "node",
+    settings: &[],
+    imported: &["'node:test'", "\"node:test\""],
+    driver: Reporter { name: "hotcell_node.cjs", text: driver!("javascript/node_driver.cjs") },
+    json: false,
+};
+
+/// mocha.
+pub const MOCHA: Runner = Runner {
+    name: "mocha",
+    settings: &[
+        ".mocharc.js",
+        ".mocharc.cjs",
+        ".mocharc.mjs",
+        ".mocharc.yaml",
+        ".mocharc.yml",
+        ".mocharc.json",
+        ".mocharc.jsonc",
+    ],
+    imported: &["'mocha'", "\"mocha\""],
+    driver: Reporter { name: "hotcell_mocha.cjs", text: driver!("javascript/mocha_driver.cjs") },
+    json: false,
+};
+
+/// jasmine.
+pub const JASMINE: Runner = Runner {
+    name: "jasmine",
+    settings: &[
+        "spec/support/jasmine.json",
+        "spec/support/jasmine.mjs",
+        "spec/support/jasmine.js",
+        "jasmine.json",
+        "jasmine.mjs",
+    ],
+    imported: &[],
+    driver: Reporter { name: "hotcell_jasmine.cjs", text: driver!("javascript/jasmine_driver.cjs") },
+    json: false,
+};
+
+/// vitest.
+pub const VITEST: Runner = Runner {
+    name: "vitest",
+    settings: &[
+        "vitest.config.ts",
+        "vitest.config.js",
+        "vitest.config.mts",
+        "vitest.config.mjs",
+        "vitest.workspace.ts",
+    ],
+    imported: &["'vitest'", "\"vitest\""],
+    driver: Reporter { name: "hotcell_vitest.cjs", text: driver!("javascript/vitest_driver.cjs") },
+    json: true,
+};
+
+impl Runner {
+    fn is_node(&self) -> bool {
+        self.name == "node"
+    }
+
+    fn report_name(&self) -> String {
+        format!("{}.{}", self.name, if self.json { "json" } else { "jsonl" })
+    }
+}
+
+/// The words of the script `test` around `--test`: options for node itself, and which files.
+fn script(package: &Package) -> Option<(Vec<&str>, Vec<&str>)> {
+    let words: Vec<&str> = package.words().collect();
+    let node = words.iter().position(|w| *w == "node" || w.ends_with("/node"))?;
+    let test = words.iter().skip(node).position(|w| *w == "--test")? + node;
+    let mut options = Vec::new();
+    let mut before = words[node + 1..test].iter().chain(&words[test + 1..]).peekable();
+    let mut files = Vec::new();
+    while let Some(word) = before.next() {
+        match *word {
+            "--import" | "--require" | "-r" | "--loader" | "--experimental-loader" => {
+                options.push(*word);
+                options.extend(before.next());
+            }
+            w if w.starts_with("--import=")
+                || w.starts_with("--require=")
+                || w.starts_with("--experimental-") =>
+            {
+                options.push(w);
+            }
+            w if w.starts_with('-') => {}
+            // What a shell would have to understand is nobody's file.
+            w => files.push(w.trim_matches(['"', '\'']).trim_start_matches("./")),
+        }
+    }
+    files.retain(|f| !f.contains(['*', '&', '|', ';', '$', '>']));
+    Some((options, files))
+}
+
+/// Whether node takes a file for tests.
+fn for_node(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let Some((stem, end)) = name.rsplit_once('.') else { return false };
+    let named = stem == "test"
+        || stem.starts_with("test-")
+        || [".test", "-test", "_test"].iter().any(|e| stem.ends_with(e));
+    let below = file.split('/').rev().skip(1).any(|folder| folder == "test");
+    matches!(end, "js" | "cjs" | "mjs") && (named || below)
+}
+
+/// The files that node is to run.
+fn node_files(filter: Option<&str>, named: &[&str], project: &dyn Project) -> Vec<String> {
+    let path = filter.map(|f| f.split("::").next().unwrap_or(f)).filter(|path| project.has(path));
+    let below = |file: &str, top: &str| {
+        let top = top.trim_end_matches('/');
+        file == top || file.strip_prefix(top).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let is = |file: &&String| match path {
+        Some(path) if file.as_str() == path => true,
+        Some(path) => for_node(file) && below(file, path),
+        None if named.is_empty() => for_node(file),
+        None => named.iter().any(|top| file == top || for_node(file) && below(file, top)),
+    };
+    project.files().iter().filter(is).take(MOST_FILES).cloned().collect()
+}
+
+impl Framework for Runner {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::JavaScript
+    }
+
+    fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
+        if let Some(file) = self.settings.iter().find(|file| project.has(file)) {
+            return evidence(Strength::Configured, format!("there is {file}"));
+        }
+        let package = Package::read(project);
+        let runs = if self.is_node() { script(&package).is_some() } else { package.runs(self.name) };
+        if runs {
+            return evidence(Strength::Configured, format!("package.json tests by {}", self.name));
+        }
+        if !self.is_node() && package.depends.iter().any(|name| name == self.name) {
+            return evidence(Strength::Used, format!("package.json depends on {}", self.name));
+        }
+        let file = first_with(project, javascript::is_script, self.imported)?;
+        evidence(Strength::Used, format!("{file} imports {}", self.imported.first()?.trim_matches('\'')))
+    }
+
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
+        if selection.jobs.is_some() {
+            return Err(CommandError::Unsupported {
+                framework: self.name,
+                option: "--jobs",
+                hint: "leave it out: tests run one after the other",
+            });
+        }
+        let package = Package::read(project);
+        let (options, named) =
+            if self.is_node() { script(&package).unwrap_or_default() } else { Default::default() };
+        let mut argv: Vec<OsString> = vec!["node".into()];
+        argv.extend(options.into_iter().map(OsString::from));
+        argv.push(format!("{REPORTERS}/{}", self.driver.name).into());
+        argv.push(format!("{HOME}/{REPORTS}/{}", self.report_name()).into());
+        argv.push(selection.filter.clone().unwrap_or_default().into());
+        argv.push(if selection.fail_fast { "stop" } else { "" }.into());
+        let mut files = Vec::new();
+        if self.is_node() {
+            files = node_files(selection.filter.as_deref(), &named, project);
+            argv.extend(files.iter().map(OsString::from));
+        } else if self.json {
+            files = project.files().iter().filter(|f| javascript::for_jest(f)).cloned().collect();
+        }
+        Ok(Command {
+            argv,
+            env: vec![("NO_COLOR".into(), "1".into())],
+            reporters: vec![self.driver.clone()],
+            reports: vec![Path::new(REPORTS).join(self.report_name())],
+            live: LiveSource::Descriptor,
+            files: if selection.filter.is_none() { files } else { Vec::new() },
+        })
+    }
+
+    fn events(&self) -> Box<dyn EventReader> {
+        Box::<LineEvents>::default()
+    }
+
+    fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
+        let bytes = files.first().ok_or(ReportError::Missing)?;
+        if !self.json {
+            return unittest::parse(bytes);
+        }
+        let seen: HashSet<&str> = live.seen().iter().filter_map(|seen| seen.file.as_deref()).collect();
+        let mut entries = jest_report::parse(bytes, &seen)?;
+        // With a filter, all others are listed as skipped.
+        entries.retain(|e| e.status != Status::Skipped || live.position(&e.id).is_some());
+        // What belongs to no test, nor to a file.
+        let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
+        entries.extend(crate::programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        Ok(FinalReport { entries })
+    }
+
+    fn exit(&self, code: i32) -> ExitMeaning {
+        match code {
+            0 => ExitMeaning::AllPassed,
+            1 => ExitMeaning::SomeFailed,
+            NOT_INSTALLED => ExitMeaning::NotInstalled,
+            _ => ExitMeaning::Broken("the test runner has no such exit code"),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> String {
+        id.rsplit("::").next().unwrap_or(id).to_owned()
+    }
+
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.split("::").take(1).collect()
+    }
+
+    fn install(&self, what: &str, _: &str) -> Option<String> {
+        let how = format!(
+            "run `npm ci` in its folder, or `npm install --save-dev {what}` where it is not in package.json"
+        );
+        (what == self.name && !self.is_node())
+            .then(|| format!("{what} is not installed in the project: {how}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_node_is_asked_to_run() {
+        for (script_, want) in [
+            ("node --test", Some((vec![], vec![]))),
+            (
+                "CI=1 node --import tsx --test ./spec/ 'a.js' src/**/*.js",
+                Some((vec!["--import", "tsx"], vec!["spec/", "a.js"])),
+            ),
+            (
+                "node --test --experimental-vm-modules --test-reporter=tap",
+                Some((vec!["--experimental-vm-modules"], vec![])),
+            ),
+            ("node test.js", None),
+            ("jest --test", None),
+        ] {
+            let package = Package { script: script_.to_owned(), ..Package::default() };
+            assert_eq!(script(&package), want, "{script_}");
+        }
+        for (file, want) in [
+            ("a.test.js", true),
+            ("a-test.mjs", true),
+            ("sub/test-a.cjs", true),
+            ("test.js", true),
+            ("test/deep/helper.js", true),
+            ("tests/a.js", false),
+            ("a.test.ts", false),
+            ("latest.js", false),
+        ] {
+            assert_eq!(for_node(file), want, "{file}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+# hotcell's. Builds a project's Google Tests and starts one program after the other. What is said here is said before and
+# after a program, never by it; the report gets the same lines, and what each program wrote.
+report=$1 build=$2 jobs=$3 stop=$4 filter=$5 only=$6 top=$PWD
+tab=$(printf '\t') bad=0
+mkdir -p "${report%/*}" "$build"
+say() { printf '@hotcell\t%s\t%s\t%s\n' "$1" "$2" "$3"; }
+lacks() {
+    say missing - "$1"
+    exit 86
+}
+# Each file's first error, as compilers and CMake write it; without any, the end of what was printed.
+broken() {
+    bad=1
+    cat "$build/log" >&2
+    awk -v top="$top/" -v tab="$tab" -v fallback="$1" '
+        function told(file, line, text) {
+            sub(/^\.\//, "", file)
+            if (index(file, top) == 1) file = substr(file, length(top) + 1)
+            if (!(file in seen)) printf "@hotcell%sbroken%s%s%s%s %s\n", tab, tab, file, tab, line, text
+            seen[file] = any = 1
+        }
+        match($0, /^[^ :]+:[0-9]+:([0-9]+:)? (fatal )?error: /) {
+            split($0, place, ":")
+            told(place[1], place[2], substr($0, RLENGTH + 1))
+        }
+        /undefined reference to / { text = $0; sub(/.*undefined/, "undefined", text); linked = text }
+        /^CMake Error at / { split($4, place, ":"); configured = place[1]; at = place[2]; next }
+        configured != "" && !(configured in seen) && NF { sub(/^ +/, ""); told(configured, at, $0) }
+        NF { last = $0 }
+        END { if (!any) told(fallback, 0, linked == "" ? last : linked) }' "$build/log"
+}
+# A program of Google Test, linked with it either way.
+tests() {
+    [ "$(head -c 4 "$1" | tr -d '\177')" = ELF ] && grep -aqe gtest_list_tests -e 'libgtest[_a-z]*\.so' "$1"
+}
+programs() { find "$1" -name CMakeFiles -prune -o -name '*[[:cntrl:]]*' -prune -o -type f -perm -u+x ! -name '*.so*' -print | sort; }
+sources() {
+    find . -name '.*' ! -name . -prune -o -name '*[[:cntrl:] ]*' -prune -o -type f \
+        \( -name '*.cc' -o -name '*.cpp' -o -name '*.cxx' \) -print | sort
+}
+# Sources that have this; none is not all that comes on standard input.
+having() { xargs -r grep -lE "$1" </dev/stdin 2>/dev/null; }
+
+where=$build
+if [ -f CMakeLists.txt ]; then
+    command -v cmake >/dev/null || lacks cmake
+    command -v make >/dev/null || command -v ninja >/dev/null || lacks make
+    command -v c++ >/dev/null || lacks g++
+    set -- -DCMAKE_BUILD_TYPE=Debug -DFETCHCONTENT_FULLY_DISCONNECTED=ON
+    # What a project would fetch is there, where Google Test is installed as source.
+    for name in GOOGLETEST GTEST; do
+        [ ! -d /usr/src/googletest ] || set -- "$@" "-DFETCHCONTENT_SOURCE_DIR_$name=/usr/src/googletest"
+    done
+    if ! cmake -S . -B "$build" "$@" >"$build/log" 2>&1; then
+        ! grep -qE 'find GTest|GTestConfig.cmake' "$build/log" || lacks gtest
+        broken CMakeLists.txt
+    else
+        keep=-k
+        [ ! -f "$build/build.ninja" ] || keep=-k0
+        cmake --build "$build" --parallel "$jobs" -- $keep >"$build/log" 2>&1 || broken CMakeLists.txt
+    fi
+elif suites=$(sources | having '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](gtest|gmock)/') && [ -n "$suites" ]; then
+    command -v c++ >/dev/null || lacks g++
+    set -- -std=c++17 -g -I. -Iinclude -Isrc
+    printf '#include <gtest/gtest.h>\n' | c++ "$@" -E -x c++ - >/dev/null 2>&1 || lacks gtest
+    libraries='-lgtest_main -lgtest'
+    [ -z "$(printf '%s\n' "$suites" | having '[<"]gmock/')" ] || libraries='-lgmock_main -lgmock -lgtest'
+    # Everything else that has no `main` of its own belongs to each program.
+    mains=$(sources | having '(^|[[:space:]])int[[:space:]]+main[[:space:]]*\(')
+    objects=
+    for source in $(sources); do
+        case "
+$suites
+$mains
+" in *"
+$source
+"*) continue ;; esac
+        object=$build/objects/$source.o
+        mkdir -p "${object%/*}"
+        if c++ "$@" -c "$source" -o "$object" >"$build/log" 2>&1; then objects="$objects $object"; else broken "${source#./}"; fi
+    done
+    for source in $suites; do
+        program=$build/${source#./}
+        program=${program%.*}
+        mkdir -p "${program%/*}"
+        # shellcheck disable=SC2086 # lists of words without spaces
+        c++ "$@" "$source" $objects $libraries -lpthread -o "$program" >"$build/log" 2>&1 || broken "${source#./}"
+    done
+    rm -rf "$build/objects"
+else
+    where=.
+fi
+
+for file in $(programs "$where" | sed 's/ /\v/g'); do
+    file=$(printf '%s' "$file" | tr '\v' ' ')
+    tests "$file" || continue
+    program=${file#"$where"/}
+    [ -z "$only" ] || [ "$only" = "$program" ] || continue
+    # Where ctest would start it.
+    cd "$top" && { [ ! -f CMakeLists.txt ] || cd "${file%/*}"; }
+    case $file in /*) ;; *) file=$top/$file ;; esac
+    {
+        say program "$program"
+        "$file" --gtest_list_tests --gtest_filter="$filter" 2>/dev/null </dev/null | awk -v head="@hotcell${tab}test${tab}$program${tab}" '
+            { sub(/  # .*/, "") }
+            /^[^ ].*\.$/ { suite = $0; next }
+            /^  [^ ]/ && suite != "" { print head suite substr($0, 3) }'
+        say start "$program"
+    } >"$build/now"
+    grep -q "^@hotcell${tab}test" "$build/now" || continue
+    cat "$build/now" >>"$report"
+    cat "$build/now"
+    rm -rf "$build/xml"
+    "$file" --gtest_output="xml:$build/xml" --gtest_color=no --gtest_filter="$filter" ${stop:+--gtest_fail_fast} </dev/null
+    code=$?
+    [ "$code" = 0 ] || bad=1
+    if [ -f "$build/xml" ]; then
+        say file "$program" "$(wc -c <"$build/xml")" >>"$report"
+        cat "$build/xml" >>"$report"
+        echo >>"$report"
+    fi
+    say end "$program" "$code" >>"$report"
+    echo
+    say end "$program" "$code"
+    [ -z "$stop" ] || [ "$code" = 0 ] || break
+done
+say 'done' - "$bad" >>"$report"
+say 'done' - "$bad"
+exit "$bad"

@@ -1,0 +1,193 @@
+//! The Test Anything Protocol, version 12, as pgTAP writes it. Any line of it may be a test's own.
+
+use std::collections::HashSet;
+
+use crate::case::{DETAILS, MOST_CASES, NAME, Status};
+use crate::text::clip;
+
+/// What came of one test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Its description; with its number where that is not the first of the name, or there is none.
+    pub name: String,
+    /// What it came to; what failed as expected is skipped.
+    pub status: Status,
+    /// Why it was skipped.
+    pub reason: Option<String>,
+    /// Lines of comment that follow.
+    pub details: String,
+}
+
+/// Reads line by line. A test is told of when something follows what belongs to it.
+#[derive(Debug, Default)]
+pub struct Tap {
+    /// So many were to be run.
+    pub plan: Option<u64>,
+    /// Why all are skipped.
+    pub skipped: Option<String>,
+    /// So many were told of.
+    pub ran: u64,
+    /// Something cannot be: a second plan, a number out of its order.
+    pub faults: u64,
+    names: HashSet<String>,
+    last: Option<Point>,
+}
+
+impl Tap {
+    /// Takes a line; the test that was told of before, when this line is not about it.
+    pub fn line(&mut self, line: &str) -> Option<Point> {
+        if let (Some(text), Some(last)) = (line.strip_prefix('#'), &mut self.last) {
+            if last.details.len() < DETAILS {
+                last.details.push_str(text.strip_prefix(' ').unwrap_or(text));
+                last.details.push('\n');
+            }
+            return None;
+        }
+        let (good, rest) = match (line.strip_prefix("ok"), line.strip_prefix("not ok")) {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => {
+                self.planned(line);
+                return None;
+            }
+        };
+        if !(rest.is_empty() || rest.starts_with(' ')) {
+            return None;
+        }
+        let before = self.last.take();
+        self.ran += 1;
+        // Nobody reads more; that there are more is told.
+        if self.names.len() >= MOST_CASES {
+            self.faults += 1;
+            return before;
+        }
+        let rest = rest.trim_start();
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, rest) = rest.split_at(digits);
+        self.faults += u64::from(!number.is_empty() && number.parse() != Ok(self.ran));
+        let (text, directive) =
+            match rest.rsplit_once(" # ").or_else(|| rest.strip_prefix("# ").map(|d| ("", d))) {
+                Some((text, word)) if is(word, "skip") || is(word, "todo") => (text, Some(word)),
+                _ => (rest, None),
+            };
+        let text = text.trim().strip_prefix('-').unwrap_or(text).trim();
+        let number = self.ran;
+        let mut name = if text.is_empty() {
+            format!("test {number}")
+        } else {
+            clip(&text.replace("\\#", "#"), NAME / 2)
+        };
+        if !self.names.insert(name.clone()) {
+            name = format!("{name} ({number})");
+        }
+        let status = match directive {
+            Some(_) => Status::Skipped,
+            None if good => Status::Passed,
+            None => Status::Failed,
+        };
+        let reason = directive.map(|word| word[4..].trim_start_matches([':', ' ']).to_owned());
+        self.last =
+            Some(Point { name, status, reason: reason.filter(|r| !r.is_empty()), details: String::new() });
+        before
+    }
+
+    /// There are no more lines.
+    pub fn end(&mut self) -> Option<Point> {
+        self.last.take()
+    }
+
+    /// What would come next, when it is not the end.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        let done = self.plan.is_some_and(|plan| self.ran >= plan);
+        (!done).then(|| format!("test {}", self.ran + 1))
+    }
+
+    /// Why this cannot be all.
+    #[must_use]
+    pub fn lacks(&self) -> Option<String> {
+        match self.plan {
+            _ if self.skipped.is_some() && self.ran == 0 => None,
+            None => Some("it has no plan: it ended before finish()".to_owned()),
+            Some(plan) if plan != self.ran => {
+                Some(format!("{plan} tests were planned, and {} ran", self.ran))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// `1..3`, `1..0 # SKIP why`
+    fn planned(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("1..") else { return };
+        let (count, why) = rest.split_once('#').unwrap_or((rest, ""));
+        let Ok(count) = count.trim().parse() else { return };
+        self.faults += u64::from(self.plan.replace(count).is_some());
+        let why = why.trim();
+        if count == 0 {
+            self.skipped = Some(why.get(4..).unwrap_or_default().trim().to_owned());
+        }
+    }
+}
+
+/// Whether a directive begins with this word.
+fn is(text: &str, word: &str) -> bool {
+    text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(text: &str) -> (Vec<Point>, Tap) {
+        let mut tap = Tap::default();
+        let mut points: Vec<_> = text.lines().filter_map(|line| tap.line(line)).collect();
+        points.extend(tap.end());
+        (points, tap)
+    }
+
+    #[test]
+    fn a_whole_file() {
+        let (points, tap) = all(
+            "1..7\nok 1 - adds\nnot ok 2 - fails\n# Failed test 2: \"fails\"\n#         have: 1\n    ok 1 - inner\n\
+                                 ok 3 - adds\nok 4 # SKIP slow\nnot ok 5 - later # TODO when it is there\n# Failed (TODO) test 5\nok 6\nokay\nok 7 - the # of rows\n",
+        );
+        let got: Vec<_> = points.iter().map(|p| (p.name.as_str(), p.status, p.reason.as_deref())).collect();
+        let want = [
+            ("adds", Status::Passed, None),
+            ("fails", Status::Failed, None),
+            ("adds (3)", Status::Passed, None),
+            ("test 4", Status::Skipped, Some("slow")),
+            ("later", Status::Skipped, Some("when it is there")),
+            ("test 6", Status::Passed, None),
+            ("the # of rows", Status::Passed, None),
+        ];
+        assert_eq!(got, want);
+        assert_eq!(points[1].details, "Failed test 2: \"fails\"\n        have: 1\n");
+        assert_eq!((tap.faults, tap.lacks(), tap.next()), (0, None, None));
+    }
+
+    #[test]
+    fn what_is_not_whole() {
+        for (text, lacks, faults) in [
+            ("", Some("it has no plan"), 0),
+            ("1..2\nok 1\n", Some("2 tests were planned, and 1 ran"), 0),
+            ("1..1\nok 1\nok 2\n", Some("1 tests were planned, and 2 ran"), 0),
+            ("1..0 # SKIP no such server\n", None, 0),
+            ("1..1\n1..1\nok 1\n", None, 1),
+            ("ok 2\n1..1\n", None, 1),
+        ] {
+            let (_, tap) = all(text);
+            assert_eq!(tap.faults, faults, "{text}");
+            assert_eq!(tap.lacks().is_some(), lacks.is_some(), "{text}");
+            assert!(tap.lacks().unwrap_or_default().starts_with(lacks.unwrap_or_default()), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text in "(ok|not ok| |#|1|\\.\\.|-|SKIP|todo|é|\n){0,40}") {
+            let _ = all(&text);
+        }
+    }
+}

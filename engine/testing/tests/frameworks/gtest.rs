@@ -1,0 +1,234 @@
+//! Google Test of Debian, built by CMake or the compiler alone, on projects that are well, broken or hostile.
+
+use super::*;
+
+fn with_gtest() -> bool {
+    let lacks = [
+        ("/usr/include/gtest/gtest.h", "libgtest-dev"),
+        ("/usr/bin/cmake", "cmake"),
+        ("/usr/bin/c++", "g++"),
+        ("/usr/bin/make", "make"),
+    ];
+    let lacks: Vec<_> = lacks.iter().filter(|(path, _)| !Path::new(path).exists()).map(|(_, p)| *p).collect();
+    if !lacks.is_empty() {
+        println!("skipped: no Google Test (on Debian: apt-get install {})", lacks.join(" "));
+    }
+    lacks.is_empty()
+}
+
+fn large() -> Limits {
+    Limits { memory: Bytes::mib(1024), wall: Duration::from_secs(240), disk: Bytes::mib(512), ..limits() }
+}
+
+async fn gtest(files: &[(&str, &str)], selection: Selection, limits: Limits) -> Ran {
+    run_with("gtest", Path::new("/usr"), files, selection, limits).await
+}
+
+async fn plain(files: &[(&str, &str)]) -> Ran {
+    gtest(files, Selection::default(), large()).await
+}
+
+/// One test file, whose tests can do everything.
+fn tests(text: &str) -> String {
+    let headers =
+        ["gtest/gtest.h", "cstdio", "cstdlib", "fstream", "string", "vector", "unistd.h", "signal.h"];
+    let headers: String = headers.iter().map(|h| format!("#include <{h}>\n")).collect();
+    format!("{headers}{text}\n")
+}
+
+const BAD: &str = "TEST(A, Bad) { EXPECT_EQ(1, 2); }\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_of_test_and_filter() {
+    if !with_gtest() {
+        return;
+    }
+    let many = tests(
+        "TEST(Cart, Adds) { printf(\"hi\"); }\nTEST(Cart, Bad) {\n  EXPECT_EQ(1, 2) << \"why\";\n}\nTEST(Cart, Left) { GTEST_SKIP() << \"slow\"; }\n\
+         TEST(Cart, DISABLED_Later) {}\nTEST(Throws, Now) { throw 3; }\nclass S : public testing::Test { protected: static void SetUpTestSuite() { FAIL() << \"set-up\"; } };\n\
+         TEST_F(S, Never) {}\n",
+    );
+    let files = [
+        ("sub dir/cart_test.cc", "#include <gtest/gtest.h>\nTEST(Not, Found) {}\n"),
+        ("tests/cart_test.cc", many.as_str()),
+        (
+            "tests/sum_test.cpp",
+            "#include \"sum.h\"\n#include <gtest/gtest.h>\nTEST(Sum, Of) { EXPECT_EQ(sum(1, 2), 3); }\n",
+        ),
+        ("tests/broken_test.cc", "#include <gtest/gtest.h>\nTEST(X, Y) {\n  undefined();\n}\n"),
+        ("src/sum.cc", "#include \"sum.h\"\nint sum(int a, int b) { return a + b; }\n"),
+        ("src/main.cc", "int main() { return 0; }\n"),
+        ("include/sum.h", "int sum(int, int);\n"),
+    ];
+    let ran = plain(&files).await;
+    ran.assert(Verdict::Failed, true, true);
+    // Passed: adds, sum. Failed: bad, throws. Errored: the suite, the file. Skipped: left, later, never.
+    assert_eq!(ran.counts(), [2, 2, 2, 3, 0], "{}", ran.told());
+    let bad = ran.case("tests/cart_test::Cart.Bad");
+    assert_eq!((bad.file.as_deref(), bad.line), (Some("tests/cart_test.cc"), Some(11)), "{}", ran.told());
+    assert_eq!(bad.source.as_deref(), Some("EXPECT_EQ(1, 2) << \"why\";"));
+    assert!(bad.message.as_deref().unwrap().ends_with("why"), "{}", ran.told());
+    assert_eq!(ran.case("Cart.Adds").stdout.as_deref(), Some("hi"), "{}", ran.told());
+    assert_eq!(
+        (ran.case("::S").status, ran.case("Cart.Left").message.as_deref()),
+        (Status::Errored, Some("slow"))
+    );
+    let broken = ran.case("tests/broken_test.cc");
+    assert_eq!((broken.status, broken.line), (Status::Errored, Some(3)), "{}", ran.told());
+
+    for (filter, want) in [
+        ("tests/cart_test::Cart.Bad", &["tests/cart_test::Cart.Bad"][..]),
+        ("Sum.*", &["tests/sum_test::Sum.Of"]),
+    ] {
+        let files: Vec<_> = files.iter().filter(|(name, _)| !name.contains("broken")).copied().collect();
+        let ran = gtest(&files, filtered(filter), large()).await;
+        let ids: Vec<_> = ran.report.cases.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, want, "{}", ran.told());
+    }
+    plain(&files[2..3]).await.assert(Verdict::Failed, true, true);
+    plain(&[files[2], files[4], files[6]]).await.assert(Verdict::Passed, true, true);
+    assert_eq!(plain(&files[4..5]).await.report.verdict, Verdict::Unusable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_be_fetched_is_there_and_what_is_broken_is_named() {
+    if !with_gtest() {
+        return;
+    }
+    let cmake = |more: &str| format!("cmake_minimum_required(VERSION 3.20)\nproject(a CXX)\n{more}\n");
+    let fetched = cmake(
+        "include(FetchContent)\nFetchContent_Declare(googletest URL https://example.org/googletest.zip)\nFetchContent_MakeAvailable(googletest)\n\
+         add_executable(a a_test.cc)\ntarget_link_libraries(a GTest::gtest_main)\nadd_executable(b b.cc)\n",
+    );
+    let test = ("a_test.cc", "#include <gtest/gtest.h>\nTEST(A, B) {}\n");
+    let files = [("CMakeLists.txt", fetched.as_str()), test, ("b.cc", "int main() {\n  return x;\n}\n")];
+    let ran = plain(&files).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(
+        (ran.case("a::A.B").status, ran.case("b.cc").line),
+        (Status::Passed, Some(2)),
+        "{}",
+        ran.told()
+    );
+    let broken = cmake("find_package(NoSuchThing REQUIRED)");
+    let ran = plain(&[("CMakeLists.txt", &broken), test]).await;
+    ran.assert(Verdict::Failed, true, true);
+    let case = ran.case("CMakeLists.txt");
+    assert_eq!((case.status, case.line), (Status::Errored, Some(3)), "{}", ran.told());
+    assert!(case.message.as_deref().unwrap().contains("NoSuchThing"), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_that_were_built_before() {
+    if !with_gtest() {
+        return;
+    }
+    let folder = project(&[("a.cc", &tests(&format!("TEST(A, Good) {{}}\n{BAD}")))]);
+    let built = folder.path().join("cart_test");
+    let words = ["a.cc", "-o", "cart_test", "-lgtest_main", "-lgtest", "-lpthread"];
+    assert!(Command::new("/usr/bin/c++").args(words).current_dir(&folder).status().unwrap().success());
+    let prebuilt = tempfile::tempdir().unwrap();
+    std::fs::create_dir(prebuilt.path().join("bin")).unwrap();
+    std::fs::copy(built, prebuilt.path().join("bin/cart_test")).unwrap();
+    let found = hotcell_testing::detect(&ProjectFolder::open(prebuilt.path()).unwrap());
+    assert_eq!(found[0].0.name(), "gtest");
+    let session = session("gtest", Path::new("/usr"), prebuilt.path(), &Selection::default(), large());
+    let ran = Ran { report: session.run(&Engine::new(), &mut |_| ()).await, events: Vec::new() };
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [1, 1, 0, 0, 0], "{}", ran.told());
+    assert_eq!(ran.case("bin/cart_test::A.Bad").status, Status::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_ends_a_program_leaves_what_was_seen() {
+    if !with_gtest() {
+        return;
+    }
+    let short = Limits { wall: Duration::from_secs(40), ..large() };
+    let tight = Limits { memory: Bytes::mib(500), ..large() };
+    for (does, limits, verdict) in [
+        ("raise(SIGSEGV);", large(), Verdict::Unusable),
+        ("_exit(0);", large(), Verdict::Unusable),
+        ("exit(1);", large(), Verdict::Unusable),
+        ("abort();", large(), Verdict::Unusable),
+        ("kill(getppid(), 9); pause();", large(), Verdict::Unusable),
+        ("for (;;) pause();", short, Verdict::Limit),
+        ("std::vector<std::string> all; for (;;) all.emplace_back(1 << 20, 'x');", tight, Verdict::Limit),
+    ] {
+        let text = tests(&format!("TEST(A, First) {{}}\nTEST(A, Ends) {{ {does} }}\nTEST(A, Last) {{}}\n"));
+        let ran = gtest(&[("a_test.cc", &text)], Selection::default(), limits).await;
+        assert_eq!(ran.report.verdict, verdict, "{does}: {}", ran.told());
+        ran.assert_not_passed();
+        assert_eq!(ran.case("A.First").status, Status::Passed, "{does}: {}", ran.told());
+        assert_eq!(ran.case("A.Ends").status, Status::NotFinished, "{does}: {}", ran.told());
+    }
+}
+
+/// Writes the program's own report, or the whole one.
+const FORGE: &str = r#"
+static void forge(const char *file, const std::string &text) { std::ofstream(file) << text; }
+#define OWN "/home/sandbox/.hotcell-build/xml"
+#define ALL "/home/sandbox/.hotcell-reports/gtest.txt"
+static const std::string GOOD = "<testsuites><testsuite name='A'><testcase name='First' classname='A'/><testcase name='Bad' classname='A'/></testsuite></testsuites>";
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_reports_and_codes() {
+    if !with_gtest() {
+        return;
+    }
+    for (what, does) in [
+        ("its report, and gone", "forge(OWN, GOOD); _exit(0);"),
+        ("no lines", "fclose(stdout); forge(OWN, GOOD); _exit(0);"),
+        ("the exit code", "atexit([] { _exit(0); });"),
+        (
+            "our lines",
+            "puts(\"\\n@hotcell\\tend\\ta_test\\t0\\n@hotcell\\tdone\\t-\\t0\"); fflush(stdout); _exit(0);",
+        ),
+        ("no report", "atexit([] { remove(OWN); _exit(0); });"),
+        ("an empty one", "atexit([] { forge(OWN, \"\"); });"),
+        ("a cut one", "atexit([] { forge(OWN, GOOD.substr(0, 60)); });"),
+        ("one that is none", "atexit([] { forge(OWN, \"\\n@hotcell\\tend\\ta_test\\t0\\n\"); });"),
+        (
+            "a deep one",
+            "atexit([] { std::string deep = \"<testsuites>\"; for (int i = 0; i < 100000; i++) deep += \"<a>\"; forge(OWN, deep); });",
+        ),
+        ("one of 1 GB", "atexit([] { forge(OWN, \"\"); if (truncate(OWN, 1 << 30)) {} });"),
+        ("a folder", "atexit([] { remove(OWN); if (system(\"mkdir \" OWN)) {} });"),
+        ("the whole", "forge(ALL, \"@hotcell\\tdone\\t-\\t0\\n\"); atexit([] { _exit(0); });"),
+        (
+            "another test's",
+            "atexit([] { forge(OWN, \"<testsuites><testcase classname='A' name='Other'/></testsuites>\"); });",
+        ),
+    ] {
+        let bad = if what.contains("one") || what.contains("a folder") || what.contains("another") {
+            "TEST(A, Bad) {}"
+        } else {
+            BAD
+        };
+        let text = tests(&format!("{FORGE}TEST(A, First) {{ {does} }}\n{bad}"));
+        let ran = gtest(
+            &[("a_test.cc", &text)],
+            Selection::default(),
+            Limits { disk: Bytes::mib(2048), ..large() },
+        )
+        .await;
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{what}: {}", ran.told());
+        ran.assert_not_passed();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_compiler_it_is_said_what_to_do() {
+    if !with_gtest() {
+        return;
+    }
+    let folder = project(&[("a_test.cc", "#include <gtest/gtest.h>\nTEST(A, B) {}\n")]);
+    let session =
+        session_with("gtest", Path::new("/usr"), folder.path(), &Selection::default(), large(), |policy| {
+            only(policy, folder.path(), &["awk", "find", "grep", "mkdir", "sed", "sort", "xargs"])
+        });
+    let report = session.run(&Engine::new(), &mut |_| ()).await;
+    assert_eq!(report.verdict, Verdict::NotInstalled, "{report:?}");
+    assert!(report.reason.as_deref().unwrap().contains("apt-get install g++"), "{report:?}");
+}

@@ -1,0 +1,326 @@
+//! node's own runner, mocha, jasmine and vitest, as `runners/package-lock.json` pins them: every kind of ending, and
+//! projects that want to be taken for good.
+
+use super::*;
+
+/// A folder with `node_modules`, made once and removed when this process has ended.
+fn with_runners() -> Option<&'static Path> {
+    static MODULES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let made = MODULES.get_or_init(|| {
+        // What a script has made for every suite.
+        if let Some(folder) = std::env::var_os("HOTCELL_TEST_RUNNERS") {
+            return Ok(folder.into());
+        }
+        installed_by_npm(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frameworks/runners"))
+    });
+    match made {
+        Ok(folder) => Some(folder),
+        Err(error) => {
+            println!("skipped: no mocha: {}", error.lines().next_back().unwrap_or_default());
+            None
+        }
+    }
+}
+
+fn large() -> Limits {
+    Limits {
+        memory: Bytes::mib(1024),
+        wall: Duration::from_secs(90),
+        processes: 256,
+        disk: Bytes::mib(256),
+        ..limits()
+    }
+}
+
+/// What the four differ in, for a test of the same meaning.
+#[derive(Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    file: &'static str,
+    /// Before the tests.
+    head: &'static str,
+    /// Whether tests share a process with the runner.
+    within: bool,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        name: "node",
+        file: "a.test.js",
+        head: "const { test, describe, before, after } = require('node:test');",
+        within: false,
+    },
+    Kind { name: "mocha", file: "test/a.js", head: "const test = it;", within: true },
+    Kind {
+        name: "jasmine",
+        file: "spec/aSpec.js",
+        head: "const test = it; const before = beforeAll, after = afterAll;",
+        within: true,
+    },
+    Kind {
+        name: "vitest",
+        file: "a.test.js",
+        head: "import { test, describe, beforeAll as before, afterAll as after } from 'vitest'; import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
+        within: false,
+    },
+];
+
+impl Kind {
+    fn text(&self, tests: &str) -> String {
+        format!("{}\n{tests}\n", self.head)
+    }
+
+    async fn run(&self, modules: &Path, files: &[(&str, &str)], selection: Selection, limits: Limits) -> Ran {
+        let folder = project(files);
+        let script = if self.name == "node" { "node --test" } else { self.name };
+        std::fs::write(
+            folder.path().join("package.json"),
+            format!("{{\"scripts\":{{\"test\":\"{script}\"}}}}"),
+        )
+        .unwrap();
+        let found = hotcell_testing::detect(&ProjectFolder::open(folder.path()).unwrap());
+        assert_eq!(found[0].0.name(), self.name);
+        let session =
+            session_with(self.name, Path::new("/usr"), folder.path(), &selection, limits, |policy| {
+                policy.read_only(modules.join("node_modules"), "/home/sandbox/node_modules")
+            });
+        Ran { report: session.run(&Engine::new(), &mut |_| ()).await, events: Vec::new() }
+    }
+
+    async fn one(&self, modules: &Path, tests: &str) -> Ran {
+        self.run(modules, &[(self.file, &self.text(tests))], Selection::default(), large()).await
+    }
+}
+
+const BAD: &str = "test('b', () => { throw new Error('it does not work'); });";
+const GOOD: &str = "test('b', () => { if (global.never) throw 1; });";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_of_test_and_filter() {
+    let Some(modules) = with_runners() else { return };
+    for kind in KINDS {
+        let skip = match kind.name {
+            "node" | "vitest" => "test.skip('left', () => {}); test.todo('later');",
+            "mocha" => "it.skip('left', () => {}); it('later');",
+            _ => "xit('left', () => {}); it('later');",
+        };
+        let many = kind.text(&format!(
+            "describe('cart', () => {{\n  test('ok', () => {{}});\n  test('bad', () => {{\n    require('assert').strictEqual(1, 2);\n  }});\n  {skip}\n}});\n\
+             test('throws', async () => {{ throw new TypeError('why'); }});\ntest('a + b', () => {{}});"
+        ));
+        let ran = kind.run(modules, &[(kind.file, &many)], Selection::default(), large()).await;
+        ran.assert(Verdict::Failed, true, true);
+        assert_eq!(ran.counts(), [2, 2, 0, 2, 0], "{}: {}", kind.name, ran.told());
+        let bad = ran.case("::cart::bad");
+        assert_eq!((bad.file.as_deref(), bad.line), (Some(kind.file), Some(5)), "{}", ran.told());
+        assert_eq!(bad.source.as_deref(), Some("require('assert').strictEqual(1, 2);"));
+        assert!(bad.message.as_deref().unwrap().contains("1 !== 2"), "{}", ran.told());
+        assert!(bad.details.as_deref().unwrap().contains("at "), "{}: {}", kind.name, ran.told());
+        assert!(ran.report.framework_version.is_some() && ran.report.interpreter.is_some(), "{}", ran.told());
+        let id = |rest: &str| format!("{}::{rest}", kind.file);
+        for (filter, want) in [
+            (id("cart::bad"), vec![id("cart::bad")]),
+            (id("a + b"), vec![id("a + b")]),
+            ("throws".to_owned(), vec![id("throws")]),
+        ] {
+            let ran = kind.run(modules, &[(kind.file, &many)], filtered(&filter), large()).await;
+            let ids: Vec<_> = ran.report.cases.iter().map(|c| c.id.clone()).collect();
+            assert_eq!(ids, want, "{} {filter}: {}", kind.name, ran.told());
+        }
+        let other = kind.file.replace('a', "b");
+        let ran = kind
+            .run(modules, &[(kind.file, &many), (&other, &kind.text(GOOD))], filtered(&other), large())
+            .await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{}: {}", kind.name, ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_holds_tests_and_is_broken() {
+    let Some(modules) = with_runners() else { return };
+    for kind in KINDS {
+        let hooks = "describe('h', () => { before(() => { throw new Error('set-up'); }); test('never', () => {}); });\n\
+                     describe('t', () => { after(() => { throw new Error('tear'); }); test('was', () => {}); });";
+        let ran = kind.one(modules, &format!("{GOOD}\n{hooks}")).await;
+        ran.assert(Verdict::Failed, true, true);
+        assert!(ran.report.totals.errored >= 1, "{}: {}", kind.name, ran.told());
+        assert!(format!("{:?}", ran.report.cases).contains("set-up"), "{}: {}", kind.name, ran.told());
+        // mocha loads nothing after that, and jasmine runs nothing.
+        let ran =
+            kind.run(modules, &[(kind.file, "test('a', () => {\n")], Selection::default(), large()).await;
+        ran.report.cases.iter().for_each(|c| assert_eq!(c.status, Status::Errored, "{}", ran.told()));
+        assert_ne!(ran.report.verdict, Verdict::Passed, "{}: {}", kind.name, ran.told());
+        let said = format!("{:?} {:?}", ran.report.reason, ran.report.cases);
+        assert!(
+            ["SyntaxError", "Unexpected end", "invalid JS syntax"].iter().any(|s| said.contains(s)),
+            "{}: {}",
+            kind.name,
+            ran.told()
+        );
+        let ran = kind.one(modules, "").await;
+        assert_ne!(ran.report.verdict, Verdict::Passed, "{}: {}", kind.name, ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_ends_the_runner_leaves_what_was_seen() {
+    let Some(modules) = with_runners() else { return };
+    for kind in KINDS {
+        let away = "process.reallyExit(0);";
+        for does in [
+            "process.exit(0);",
+            "process.exit(1);",
+            away,
+            "process.kill(process.pid, 'SIGKILL');",
+            "process.abort();",
+        ] {
+            let ran = kind
+                .one(modules, &format!("test('a', () => {{}});\ntest('b', async () => {{ await new Promise((r) => setTimeout(r, 300)); {does} }});\ntest('c', () => {{}});"))
+                .await;
+            assert!(
+                matches!(ran.report.verdict, Verdict::Unusable | Verdict::Failed),
+                "{} {does}: {}",
+                kind.name,
+                ran.told()
+            );
+            let named = ran.report.cases.iter().any(|c| !c.status.is_good());
+            assert!(named, "{} {does}: {}", kind.name, ran.told());
+            if kind.within {
+                ran.assert_not_passed();
+                assert_eq!(
+                    (ran.case("::a").status, ran.case("::b").status),
+                    (Status::Passed, Status::NotFinished)
+                );
+            }
+        }
+        // Before anything ran.
+        let ran = kind.one(modules, &format!("process.exit(0);\n{GOOD}")).await;
+        assert_ne!(ran.report.verdict, Verdict::Passed, "{}: {}", kind.name, ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_leave_what_was_seen_and_name_what_ran() {
+    let Some(modules) = with_runners() else { return };
+    for kind in KINDS {
+        let wait = "await new Promise((r) => setTimeout(r, 2000));";
+        for (does, limits) in [
+            ("for (;;) {}", Limits { wall: Duration::from_secs(20), ..large() }),
+            (
+                "const all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1));",
+                Limits { memory: Bytes::mib(400), ..large() },
+            ),
+        ] {
+            let text = kind.text(&format!("test('a', () => {{}});\ntest('b', async () => {{ {wait} {does} }}, 60000);\ntest('c', () => {{}});"));
+            let text = if kind.name == "node" { text.replace(", 60000", "") } else { text };
+            let text =
+                if kind.name == "mocha" { text.replace("}, 60000)", "}).timeout(60000)") } else { text };
+            let ran = kind.run(modules, &[(kind.file, &text)], Selection::default(), limits).await;
+            assert_eq!(ran.report.verdict, Verdict::Limit, "{} {does}: {}", kind.name, ran.told());
+            assert_eq!(ran.case("::a").status, Status::Passed, "{} {does}: {}", kind.name, ran.told());
+            assert_eq!(ran.case("::b").status, Status::NotFinished, "{} {does}: {}", kind.name, ran.told());
+        }
+    }
+}
+
+/// Writes an all-passed report of two tests, and events.
+const FORGE: &str = r#"
+const { fs, path } = { fs: require('fs'), path: require('path') };
+const folder = '/home/sandbox/.hotcell-reports';
+const forge = (text) => { fs.mkdirSync(folder, { recursive: true }); for (const n of NAMES) fs.writeFileSync(path.join(folder, n), text); };
+const CASES = (ids) => ids.map((id) => JSON.stringify({ e: 'case', id, status: 'passed' })).concat(JSON.stringify({ e: 'done', count: ids.length }), '').join('\n');
+const pipes = () => fs.readdirSync('/proc/self/fd').map(Number).filter((fd) => { try { return fd > 2 && fs.fstatSync(fd).isFIFO(); } catch { return false; } });
+const say = (text) => pipes().forEach((fd) => { try { fs.writeSync(fd, text); } catch {} });
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_reports_and_codes() {
+    let Some(modules) = with_runners() else { return };
+    // In their own process it is the runner's parent that reports: what they do to files and codes is overwritten.
+    for kind in KINDS.into_iter().filter(|kind| kind.within) {
+        let head = FORGE.replace("NAMES", &format!("['{}.jsonl']", kind.name));
+        for (what, does, rest) in [
+            ("everything, and gone", "forge(CASES([])); process.reallyExit(0);", BAD),
+            (
+                "the end",
+                "say('{\"e\":\"finish\",\"exit\":0}\\n'); forge(CASES([])); process.reallyExit(0);",
+                BAD,
+            ),
+            (
+                "the exit code",
+                "process.on('exit', () => process.reallyExit(0)); const r = process.reallyExit; process.reallyExit = () => r.call(process, 0);",
+                BAD,
+            ),
+            ("nonsense", "say('\\n\\xff');", GOOD),
+            ("what never began", "say('{\"e\":\"end\",\"id\":\"x\",\"status\":\"passed\"}\\n');", GOOD),
+            ("no pipe", "pipes().forEach((fd) => { try { fs.closeSync(fd); } catch {} });", GOOD),
+            ("a folder", "fs.mkdirSync(folder + '/NAME', { recursive: true });", GOOD),
+            ("a link", "fs.mkdirSync(folder); fs.symlinkSync('/tmp/other', folder + '/NAME');", GOOD),
+            (
+                "missing",
+                "process.reallyExit = ((r) => (c) => { fs.rmSync(folder, { recursive: true }); r.call(process, c); })(process.reallyExit);",
+                GOOD,
+            ),
+            (
+                "another's",
+                "process.reallyExit = ((r) => (c) => { forge(CASES(['x'])); r.call(process, c); })(process.reallyExit);",
+                GOOD,
+            ),
+            (
+                "empty",
+                "process.reallyExit = ((r) => (c) => { forge(''); r.call(process, c); })(process.reallyExit);",
+                GOOD,
+            ),
+            (
+                "cut",
+                "process.reallyExit = ((r) => (c) => { forge(CASES(['x']).slice(0, 20)); r.call(process, c); })(process.reallyExit);",
+                GOOD,
+            ),
+            (
+                "deep",
+                "process.reallyExit = ((r) => (c) => { forge('['.repeat(1e6)); r.call(process, c); })(process.reallyExit);",
+                GOOD,
+            ),
+            (
+                "of 1 GB",
+                "process.reallyExit = ((r) => (c) => { forge(''); fs.truncateSync(folder + '/NAME', 2 ** 30); r.call(process, c); })(process.reallyExit);",
+                GOOD,
+            ),
+        ] {
+            let does = does.replace("NAME", &format!("{}.jsonl", kind.name));
+            let ran = kind.one(modules, &format!("{head}\ntest('a', () => {{ {does} }});\n{rest}")).await;
+            assert_eq!(ran.report.verdict, Verdict::Unusable, "{} {what}: {}", kind.name, ran.told());
+            ran.assert_not_passed();
+        }
+    }
+    for kind in KINDS.into_iter().filter(|kind| !kind.within) {
+        let head = FORGE.replace("NAMES", "['node.jsonl', 'vitest.json']");
+        for (what, does) in [
+            ("everything", "forge(CASES([])); process.exitCode = 0;"),
+            (
+                "a report that stays",
+                "fs.mkdirSync(folder + '/node.jsonl', { recursive: true }); fs.mkdirSync(folder + '/vitest.json', { recursive: true });",
+            ),
+            ("what pipes there are", "say('{\"e\":\"finish\",\"exit\":0}\\n'); process.reallyExit(0);"),
+            ("the runner", "process.kill(process.ppid, 'SIGKILL');"),
+        ] {
+            let ran = kind.one(modules, &format!("{head}\ntest('a', () => {{ {does} }});\n{BAD}")).await;
+            assert_ne!(ran.report.verdict, Verdict::Passed, "{} {what}: {}", kind.name, ran.told());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_them_it_is_said_what_to_do() {
+    if !Path::new("/usr/bin/node").exists() {
+        println!("skipped: no /usr/bin/node");
+        return;
+    }
+    for kind in &KINDS[1..] {
+        let files = [(kind.file, kind.head)];
+        let ran = run_with(kind.name, Path::new("/usr"), &files, Selection::default(), large()).await;
+        assert_eq!(ran.report.verdict, Verdict::NotInstalled, "{}: {}", kind.name, ran.told());
+        assert!(ran.report.reason.as_deref().unwrap().contains("`npm ci`"), "{}", ran.told());
+    }
+}

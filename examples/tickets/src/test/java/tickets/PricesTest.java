@@ -1,0 +1,10 @@
+package tickets;
+
+import org.junit.jupiter.api.Test;
+
+class PricesTest {
+    @Test
+    void ofABox() {
+        Prices.of("box");
+    }
+}
