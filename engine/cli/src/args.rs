@@ -535,6 +535,7 @@ impl SandboxArgs {
             .flat_map(|(paths, writable)| paths.iter().filter_map(move |p| parse_bind(p, cwd, writable).ok()))
             .collect();
         Settings {
+            deps_hosts: None,
             mcp: McpSettings::default(),
             profile: self.profile.clone(),
             state: None,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use hotcell_egress::{AllowList, RuleError};
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::policy::{Bind, Confinement, Network, Policy, ProcView};
@@ -69,6 +70,8 @@ pub struct Settings {
     pub rules: Option<PathBuf>,
     /// The digest that the rules of the user's own have to have.
     pub rules_digest: Option<RulesDigest>,
+    /// Where registries are, for `--deps`: rules that name an address, `HOST=ADDRESS:443`, for hosts that do not resolve to a public one.
+    pub deps_hosts: Option<AllowList>,
     /// How what is refused is held.
     pub quarantine: QuarantineSettings,
     /// What callers of an MCP server may have of the host.
@@ -125,6 +128,7 @@ struct Written {
     guard: Option<Mode>,
     rules: Option<PathBuf>,
     rules_digest: Option<RulesDigest>,
+    deps_hosts: Option<Vec<String>>,
     quarantine: QuarantineSettings,
     mcp: McpSettings,
 }
@@ -145,6 +149,7 @@ const KEYS: &[Key] = &[
     Key::value("guard"),
     Key::value("rules"),
     Key::value("rules_digest"),
+    Key::value("deps_hosts"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
     Key::table("mcp", &[Key::value("folders"), Key::value("commit")]),
 ];
@@ -164,6 +169,8 @@ impl Settings {
                 binds.push(bind.map_err(|e| FileError::of_key(file, key, e).found_in(text))?);
             }
         }
+        let hosts =
+            written.deps_hosts.map(|hosts| AllowList::of(hosts.iter().map(String::as_str))).transpose();
         let set = written.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into()));
         let pass = written.pass_env.into_iter().map(|n| EnvSetting::Pass(n.into()));
         Ok(Self {
@@ -182,6 +189,9 @@ impl Settings {
             guard: written.guard,
             rules: written.rules.map(|p| base.join(p)),
             rules_digest: written.rules_digest,
+            deps_hosts: hosts.map_err(|e: RuleError| {
+                FileError::of_key(file, "deps_hosts", e.to_string()).found_in(text)
+            })?,
             quarantine: written.quarantine,
             mcp: McpSettings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
@@ -246,6 +256,11 @@ impl Settings {
                 "IMAGE" => settings.image = Some(text()?.to_owned()),
                 "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
                 "RULES" => settings.rules = Some(cwd.join(&value)),
+                "DEPS_HOSTS" => {
+                    let parsed: Result<AllowList, _> = text()?.parse();
+                    settings.deps_hosts =
+                        Some(parsed.map_err(|e| bad(format!("is HOST=ADDRESS:443,…: {e}")))?);
+                }
                 "RULES_DIGEST" => settings.rules_digest = Some(text()?.parse().map_err(bad)?),
                 _ => {
                     let near = nearest(key, VARIABLES).unwrap_or("PROFILE");
@@ -263,7 +278,7 @@ impl Settings {
 }
 
 /// The variables that are read, without their prefix.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 20] = [
     "PROFILE",
     "STATE",
     "CONFIG",
@@ -283,6 +298,7 @@ const VARIABLES: [&str; 19] = [
     "GUARD",
     "RULES",
     "RULES_DIGEST",
+    "DEPS_HOSTS",
 ];
 
 /// Reads `LAYER,LAYER`.
@@ -567,6 +583,9 @@ fn tighten(
     }
     if let Some(rules) = &settings.rules {
         return Err(never("rules", rules.display().to_string()));
+    }
+    if let Some(hosts) = &settings.deps_hosts {
+        return Err(never("deps_hosts", hosts.to_string()));
     }
     if let Some(digest) = &settings.rules_digest {
         return Err(never("rules_digest", digest.to_string()));

@@ -4,6 +4,7 @@ mod bad_input;
 mod compiled;
 mod configuration;
 mod coverage;
+mod deps;
 mod endings;
 mod guard;
 mod history;

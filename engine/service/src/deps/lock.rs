@@ -207,6 +207,8 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
         "--no-fund",
         "--no-update-notifier",
         "--loglevel=error",
+        // What is denied stays denied.
+        "--fetch-retries=1",
     ];
     let mut plan = Installer::Npm.plan(&[file], files, hosts, &words, "node_modules");
     plan.env.push(("npm_config_cache".into(), "/tmp/npm".into()));
@@ -225,6 +227,7 @@ fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
         "--disable-pip-version-check".to_owned(),
         "--no-input".to_owned(),
         "--no-cache-dir".to_owned(),
+        "--retries=1".to_owned(),
         "--quiet".to_owned(),
         // Whatever is not built already would run its own code.
         "--only-binary=:all:".to_owned(),
@@ -352,6 +355,7 @@ fn cargo(project: &dyn Project) -> Result<Plan, LockError> {
     let home = format!("{MADE}/cargo");
     let mut plan =
         Installer::Cargo.plan(&[FILE], files, hosts, &["cargo", "fetch", "--locked", "--quiet"], &home);
+    plan.env.push(("CARGO_NET_RETRY".into(), "1".into()));
     plan.env.push(("CARGO_HOME".into(), format!("/home/sandbox/project/{home}").into()));
     Ok(plan)
 }
@@ -394,6 +398,7 @@ mod tests {
         let plans = of(&[
             ("package.json", "{}"),
             ("package-lock.json", npm),
+            ("packages/own/package.json", "{}"),
             ("requirements.txt", "# all\npytest==9.2.0\na[b]==1.0 ; python_version < '4' \\\n    --hash=sha256:00\n-r requirements-dev.txt\n"),
             ("requirements-dev.txt", "c==2!1.0.post1\n"),
             ("Cargo.lock", cargo),

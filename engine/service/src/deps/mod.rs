@@ -8,8 +8,10 @@ pub mod lock;
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use hotcell_egress::{AllowList, Host, Place};
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
@@ -119,7 +121,10 @@ async fn install(
         let to = folder.path().join(path);
         to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&to, text)).map_err(room)?;
     }
-    let hosts = plan.hosts.iter().cloned().collect::<Vec<_>>().join(",");
+    let places = [&configuration.environment.deps_hosts, &configuration.user.deps_hosts]
+        .into_iter()
+        .find_map(Option::as_ref);
+    let hosts = plan.hosts.iter().map(|host| placed(host, places)).collect::<Vec<_>>().join(",");
     let hosts: NetworkSetting =
         hosts.parse().map_err(|e| refused(format!("--deps: {}: {e}", plan.locks.join(", "))))?;
     let request = RunRequest {
@@ -168,6 +173,17 @@ async fn install(
     }
 }
 
+/// A registry's rule, with the address that the operator's configuration names for it.
+fn placed(host: &str, places: Option<&AllowList>) -> String {
+    let name = host.trim_end_matches(":443");
+    let place = places.and_then(|list| list.find(&Host::parse(name.as_bytes()).ok()?, 443));
+    match place {
+        Some(Place::At(IpAddr::V4(address))) => format!("{name}={address}:443"),
+        Some(Place::At(IpAddr::V6(address))) => format!("{name}=[{address}]:443"),
+        Some(Place::Resolve) | None => host.to_owned(),
+    }
+}
+
 /// The installer's outcome, as the reason why nothing else ran.
 fn failed(mut outcome: Outcome, plan: &Plan) -> DepsError {
     let printed =
@@ -179,11 +195,15 @@ fn failed(mut outcome: Outcome, plan: &Plan) -> DepsError {
         outcome.denials.iter().filter(|d| d.layer == "network").map(|d| d.target.as_str()).collect();
     let denied = match denied.as_slice() {
         [] => String::new(),
-        targets => format!(
-            "; it may reach {}, and tried {}",
-            plan.hosts.iter().cloned().collect::<Vec<_>>().join(", "),
-            targets.join(", ")
-        ),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            let hosts: Vec<&str> = plan.hosts.iter().map(String::as_str).collect();
+            format!(
+                "; it may reach {}, and {first}{more} was denied; where a registry's address is not a public one, name it with \
+                 deps_hosts in the configuration, as HOST=ADDRESS:443",
+                hosts.join(", ")
+            )
+        }
     };
     let why = outcome.reason.take().unwrap_or_default();
     let name = plan.installer.name();
