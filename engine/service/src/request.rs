@@ -320,8 +320,8 @@ impl RunRequest {
         let mut targets: Vec<Target> = self.workspace.iter().map(workspace).collect();
         if let What::Source(language, source, _) = &self.what {
             let (name, bytes) = match source {
-                // The workspace is read anyway; this one as what it is run as.
-                Source::Inside(path, text) => (path.to_string_lossy().into_owned(), text.clone()),
+                // Read with the workspace, and by its name as what it is run as.
+                Source::Inside(..) => return Ok(targets),
                 Source::Text(text) => (language.file_name(text), text.clone()),
                 Source::File(file) => {
                     let bytes = std::fs::read(cwd.join(file)).map_err(|e| {

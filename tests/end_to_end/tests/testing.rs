@@ -262,10 +262,10 @@ fn mistakes_are_answered_before_anything_runs() {
             (&"hotcell.test_report/1".into(), &"refused".into())
         );
         let both = user.make_folder("both");
-        user.write("both/pytest.ini", "");
+        user.write("both/jest.config.js", "");
         user.write("both/package.json", r#"{"scripts":{"test":"mocha"}}"#);
-        let why = "looks like pytest (there is pytest.ini) and like mocha (package.json tests by mocha): choose with \
-                   --framework pytest or --framework mocha";
+        let why = "looks like jest (there is jest.config.js) and like mocha (package.json tests by mocha): choose with \
+                   --framework jest or --framework mocha";
         test(user, path, &both, &[]).code(125).says(why);
         test(user, path, &empty, &["--framework", "pytst"]).code(125).says_one_line("did you mean pytest?");
         test(user, path, &empty, &["--junit", "absent/x.xml"]).code(125).says_one_line("--junit");
