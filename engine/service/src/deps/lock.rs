@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use hotcell_testing::Project;
 use serde::Deserialize;
@@ -19,6 +19,9 @@ const REQUIREMENTS: [&str; 6] = [
     "requirements-test.txt",
     "test-requirements.txt",
 ];
+/// Manifests that an installer sees, and bytes of them.
+const MOST_FILES: usize = 4000;
+const MOST_BYTES: usize = 32 << 20;
 /// The form of what is kept; another one is installed anew.
 const FORM: &str = "1";
 
@@ -129,6 +132,27 @@ fn bad(file: &str, why: impl Into<String>) -> LockError {
     LockError { file: file.to_owned(), why: why.into() }
 }
 
+/// Adds a file of the project to those that an installer sees.
+fn add(files: &mut BTreeMap<String, Vec<u8>>, project: &dyn Project, file: String) -> Result<(), LockError> {
+    let plain = Path::new(&file).components().all(|part| matches!(part, Component::Normal(_)));
+    if !plain {
+        return Err(bad(&file, "is no path below the project"));
+    }
+    let bytes = text(project, &file)?;
+    let all: usize = files.values().map(Vec::len).sum();
+    if files.len() >= MOST_FILES || all + bytes.len() > MOST_BYTES {
+        return Err(bad(
+            &file,
+            format!(
+                "is one too many: at most {MOST_FILES} manifests of {} MiB are installed",
+                MOST_BYTES >> 20
+            ),
+        ));
+    }
+    files.insert(file, bytes);
+    Ok(())
+}
+
 fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
     project.read(file).ok_or_else(|| bad(file, "cannot be read; it must be a file of the project's"))
 }
@@ -184,7 +208,7 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
         // A workspace of the project's.
         if !name.split('/').any(|part| part == "node_modules") {
             let own = format!("{name}/package.json");
-            files.insert(own.clone(), text(project, &own)?);
+            add(&mut files, project, own)?;
             continue;
         }
         if package.integrity.is_none() {
@@ -350,7 +374,7 @@ fn cargo(project: &dyn Project) -> Result<Plan, LockError> {
         // Something to compile, which fetching asks for and does not read.
         let source = format!("{}src/lib.rs", manifest.trim_end_matches("Cargo.toml"));
         files.insert(source, Vec::new());
-        files.insert(manifest.clone(), text(project, manifest)?);
+        add(&mut files, project, manifest.clone())?;
     }
     let home = format!("{MADE}/cargo");
     let mut plan =
@@ -451,6 +475,8 @@ mod tests {
                 ),
                 "no plain host",
             ),
+            (npm(r#"{"lockfileVersion": 3, "packages": {"../x": {}}}"#), "no path below the project"),
+            (npm(r#"{"lockfileVersion": 3, "packages": {"/etc": {}}}"#), "no path below the project"),
             (vec![("requirements.txt", "flask>=2\n")], "flask>=2 is not one version"),
             (vec![("requirements.txt", "flask==2.*\n")], "is not one version"),
             (vec![("requirements.txt", "git+https://x.org/a.git\n")], "is not one version"),
