@@ -32,6 +32,7 @@ fn runtime() -> tokio::runtime::Runtime {
 fn request(argv: &[&str]) -> CommandRequest {
     CommandRequest {
         source: None,
+        image: None,
         argv: argv.iter().map(|a| (*a).to_owned()).collect(),
         workspace: None,
         keep: Keep::default(),

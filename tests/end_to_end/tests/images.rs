@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use hotcell_end_to_end::image::{Entry, archive, blob, digest, layers, layout};
+use hotcell_end_to_end::mcp::{Local, STATELESS};
 use hotcell_end_to_end::{Ended, User, everyone};
+use serde_json::json;
 
 fn image(user: &User, words: &[&str]) -> Ended {
     user.hotcell(["image"]).words(words).end()
@@ -133,6 +135,24 @@ fn a_folder_is_an_image_and_a_workspace_is_shown_in_it() {
         assert!(configured.code(0).text().contains("bin\n"));
         user.write("work/p/hotcell.toml", "image = \"root\"\n");
         user.shell(["--workspace", "p"], "true").end().code(125).says("image");
+    });
+}
+
+#[test]
+fn an_agent_runs_in_an_image_of_the_operators() {
+    everyone_with_a_layout(|user, _| {
+        image(user, &["import", "layout", "--name", "made"]).code(0);
+        let mut client = Local::start(user, STATELESS);
+        let asked = json!({ "argv": ["cat", "/etc/which"], "image": "made" });
+        let content = client.good("run_command", &asked);
+        assert_eq!(content["stdout"]["text"], "upper\n", "{content:#}");
+        let asked = json!({ "language": "bash", "code": "true", "image": "other" });
+        let said = client.bad("run_code", &asked);
+        assert!(
+            said.contains("there is no image \\\"other\\\"") || said.contains("there is no image \"other\""),
+            "{said}"
+        );
+        client.end();
     });
 }
 

@@ -148,6 +148,9 @@ pub struct RunCode {
     /// The program's arguments.
     #[serde(default)]
     pub args: Vec<String>,
+    /// An image of the operator's to run in, in place of the host's programs.
+    #[serde(default)]
+    pub image: Option<String>,
     /// Limits, at most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,
@@ -183,6 +186,9 @@ pub struct RunCommand {
     /// What the program reads from standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
+    /// An image of the operator's to run in, in place of the host's programs.
+    #[serde(default)]
+    pub image: Option<String>,
     /// Limits, at most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,
@@ -221,6 +227,9 @@ pub struct RunTests {
     /// Measure which lines the tests run.
     #[serde(default)]
     pub coverage: bool,
+    /// An image of the operator's to run in, in place of the host's programs.
+    #[serde(default)]
+    pub image: Option<String>,
     /// Limits, at most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,

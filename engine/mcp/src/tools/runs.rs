@@ -39,7 +39,7 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
         blocking(move || live.workspaces().temporary(&files).map(Place::Temporary)).await?
     };
     let mut request = CommandRequest::of_source(language, (name, code), asked.args, workspace);
-    (request.stdin, request.limits) = (asked.stdin.into_bytes(), asked.limits);
+    (request.stdin, request.limits, request.image) = (asked.stdin.into_bytes(), asked.limits, asked.image);
     start(live, caller, request, (asked.idempotency_key, content), patience, listener).await
 }
 
@@ -52,6 +52,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let workspace = blocking(move || asked.workspace_id.map(|id| pinned(&held, &owner, &id)).transpose());
     let request = CommandRequest {
         source: None,
+        image: asked.image,
         argv: asked.argv,
         workspace: workspace.await?,
         keep,
@@ -83,6 +84,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             framework: asked.framework,
             filter: asked.filter,
             coverage: asked.coverage,
+            image: asked.image,
             limits: asked.limits,
         };
         request.into_work(&held, &owner)

@@ -15,7 +15,8 @@ use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Place;
 use crate::changes::Keep;
 use crate::compile::Built;
-use crate::config::{EnvSetting, Settings};
+use crate::config::{Configuration, EnvSetting, Settings};
+use crate::images::Wanted;
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::{Language, Prepared, RunRequest, Source, What};
@@ -32,6 +33,8 @@ const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
 pub struct CommandRequest {
     /// A source to run, by its path in the workspace, and its text.
     pub source: Option<(Language, String, Vec<u8>)>,
+    /// An image of the operator's.
+    pub image: Option<String>,
     /// The program and its arguments; only arguments where there is a source.
     pub argv: Vec<String>,
     /// The folder that it starts in.
@@ -57,6 +60,7 @@ impl CommandRequest {
     ) -> Self {
         Self {
             source: Some((language, path, text)),
+            image: None,
             argv: args,
             workspace: Some(workspace),
             keep: Keep::default(),
@@ -108,12 +112,15 @@ impl CommandRequest {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
                 // Nobody who is not at the keyboard reaches a host.
                 network: Some(NetworkSetting::None),
+                image: self.image,
                 ..Settings::default()
             },
             limits: Limits::default(),
             stdin: if self.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(self.stdin) },
         };
-        let mut merged = request.merge(&live.configuration_of(caller))?;
+        let configuration = live.configuration_of(caller);
+        there(&configuration, request.settings.image.as_deref())?;
+        let mut merged = request.merge(&configuration)?;
         merged.policy.job.limits = self.limits.within(&merged.policy.job.limits)?;
         // The registry keeps the output; nobody needs the outcome's own copy.
         merged.policy.job.limits.capture = Bytes(0);
@@ -246,6 +253,22 @@ pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outco
         _ => return outcome,
     });
     outcome
+}
+
+/// Whether the operator has an image of this name.
+pub(super) fn there(configuration: &Configuration, image: Option<&str>) -> Result<(), ErrorReport> {
+    let Some(name) = image else { return Ok(()) };
+    let wanted =
+        configuration.asker.as_ref().map(|(_, state)| Wanted { name: name.to_owned(), state: state.clone() });
+    match wanted.map(|wanted| wanted.hold()) {
+        Some(Ok(_)) => Ok(()),
+        missing => {
+            tracing::info!("an image was asked for: {missing:?}");
+            Err(ErrorReport::new(Code::UnknownName, format!("there is no image {name:?}"))
+                .field("image")
+                .hint("leave it out, or ask the operator, who has hotcell image list, build and import"))
+        }
+    }
 }
 
 /// What may be wrong with arguments, whoever gets them.

@@ -8,7 +8,7 @@ use hotcell_testing::{Cancel, Event, Selection, TestReport};
 
 use super::asked::AskedLimits;
 use super::caller::Caller;
-use super::command::{surroundings, without_host_paths};
+use super::command::{surroundings, there, without_host_paths};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Place;
@@ -33,6 +33,8 @@ pub struct TestsRequest {
     pub framework: Option<String>,
     /// Measure which lines run.
     pub coverage: bool,
+    /// An image of the operator's.
+    pub image: Option<String>,
     /// Which tests, as the framework reads it.
     pub filter: Option<String>,
     /// Limits.
@@ -66,11 +68,14 @@ impl TestsRequest {
                 limits: self.limits.as_settings(live)?,
                 // Nobody who is not at the keyboard reaches a host.
                 network: Some(NetworkSetting::None),
+                image: self.image,
                 ..Settings::default()
             },
             keep: self.keep,
         };
-        let prepared = request.prepare(&live.configuration_of(caller), surroundings(Some(&self.workspace)));
+        let configuration = live.configuration_of(caller);
+        there(&configuration, request.settings.image.as_deref())?;
+        let prepared = request.prepare(&configuration, surroundings(Some(&self.workspace)));
         let workspace = self.workspace;
         Ok(match prepared {
             Err(Unready::Wrong(report)) => {
