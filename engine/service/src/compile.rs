@@ -100,6 +100,10 @@ impl Build {
                         (None, why) => format!("what {name} made cannot be used: {why}"),
                     });
                 }
+                // A compiler that is content and leaves nothing is no success.
+                if outcome.success() {
+                    (outcome.cause, outcome.exit_code) = (Cause::Refused, None);
+                }
                 outcome.compile = Some(compile);
                 Built::Failed(Box::new(outcome))
             }

@@ -1,6 +1,7 @@
 //! One request to run something: what was asked for becomes a policy, or an outcome in which nothing ran.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ const PYTHON_CACHE_INSIDE: &str = "/tmp/.python-cache";
 /// What to do where nothing can read TypeScript.
 const NO_TYPESCRIPT: &str = "nothing here reads TypeScript: there is no tsc, and this node is older than 22.6; \
      install one (npm install typescript in the workspace, on Debian: apt install node-typescript)";
-/// The longest source that is taken from standard input.
+/// The longest source that is run by its language.
 pub const LONGEST_SOURCE: u64 = 16 << 20;
 
 /// Where a source comes from.
@@ -218,7 +219,7 @@ impl RunRequest {
         }
         let mut unset = Vec::new();
         let env = set(env, &mut unset);
-        let (mut source, mut build, mut strips) = (None, None, false);
+        let (mut source, mut read, mut build, mut strips) = (None, None, None, false);
         match &self.what {
             What::Program(argv) => start(&mut policy, argv.clone(), programs, &env)?,
             What::Source(language, from, arguments) => {
@@ -229,6 +230,7 @@ impl RunRequest {
                 let at = Places { source: &inside, home: &home, tsc: tsc.as_deref() };
                 strips = *language == Language::TypeScript && tsc.is_none();
                 let Steps { compile, mut argv, native, env: own } = language.steps(&text, at);
+                read = Some(text);
                 argv.extend(arguments.iter().cloned());
                 let with_own = own.into_iter().chain(env.iter().cloned()).collect::<Vec<_>>();
                 if let Some(step) = compile {
@@ -254,7 +256,7 @@ impl RunRequest {
                 }
             }
         }
-        let scan = guard.check(&self.targets(&cwd)?, policy.shape.confinement)?;
+        let scan = guard.check(&self.targets(&cwd, read), policy.shape.confinement)?;
         if scan.as_ref().is_some_and(Passed::has_python_cache) {
             policy.job.env.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
         }
@@ -311,29 +313,23 @@ impl RunRequest {
     }
 
     /// What the guard reads: the source, and the workspace.
-    fn targets(&self, cwd: &Path) -> Result<Vec<Target>, Box<Outcome>> {
+    fn targets(&self, cwd: &Path, text: Option<Vec<u8>>) -> Vec<Target> {
         let layers = self.layers();
         let workspace = |w: &PathBuf| match layers.as_slice() {
             [] => Target::Path(cwd.join(w)),
             layers => Target::View(cwd.join(w), layers.to_vec()),
         };
         let mut targets: Vec<Target> = self.workspace.iter().map(workspace).collect();
-        if let What::Source(language, source, _) = &self.what {
-            let (name, bytes) = match source {
+        if let (What::Source(language, source, _), Some(text)) = (&self.what, text) {
+            let name = match source {
                 // Read with the workspace, and by its name as what it is run as.
-                Source::Inside(..) => return Ok(targets),
-                Source::Text(text) => (language.file_name(text), text.clone()),
-                Source::File(file) => {
-                    let bytes = std::fs::read(cwd.join(file)).map_err(|e| {
-                        let why = format!("the file {} cannot be read: {e}", file.display());
-                        Box::new(Outcome::without_a_run(Cause::Refused, why))
-                    })?;
-                    (file.to_string_lossy().into_owned(), bytes)
-                }
+                Source::Inside(..) => return targets,
+                Source::Text(_) => language.file_name(&text),
+                Source::File(file) => file.to_string_lossy().into_owned(),
             };
-            targets.push(Target::Source(Artifact::new(name, bytes).run_as(language.as_read())));
+            targets.push(Target::Source(Artifact::new(name, text).run_as(language.as_read())));
         }
-        Ok(targets)
+        targets
     }
 
     /// The caller's side of the lookup, with the project and the toolchains that were named.
@@ -403,7 +399,7 @@ impl RunRequest {
                 if !host.is_file() {
                     return Err(bad("is not a file; name a source file, or - for standard input"));
                 }
-                let text = std::fs::read(&host).map_err(|e| bad(&format!("cannot be read: {e}")))?;
+                let text = read_source(&host).map_err(|e| bad(&format!("cannot be read: {e}")))?;
                 if let Some(below) = self.in_workspace(&host, cwd) {
                     return Ok((home.join(PROJECT_NAME).join(below), text));
                 }
@@ -421,6 +417,16 @@ impl RunRequest {
         let workspace = cwd.join(self.workspace.as_ref()?).canonicalize().ok()?;
         Some(host.strip_prefix(workspace).ok()?.to_owned())
     }
+}
+
+/// A source that may have any length.
+fn read_source(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    std::fs::File::open(path)?.take(LONGEST_SOURCE + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LONGEST_SOURCE {
+        return Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST_SOURCE >> 20)));
+    }
+    Ok(text)
 }
 
 /// The variables that are set, and the names of those that were to be passed through and are not there.

@@ -2,7 +2,7 @@
 
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_testing::suites::{self, Found};
+use hotcell_testing::suites::{self, Found, MOST};
 use hotcell_testing::{Cancel, Progress, ProjectFolder, TestReport, Verdict};
 
 use crate::changes::Keep;
@@ -47,6 +47,14 @@ impl TestRequest {
         let found = self.find(around);
         if found.is_empty() {
             return Ok(PreparedSuites { parts: vec![one(String::new(), self.clone())?] });
+        }
+        if found.len() > MOST {
+            let why = format!(
+                "there are {} suites in {}, and at most {MOST} are run together: name the folder of one, or --filter its folder",
+                found.len(),
+                self.project.display()
+            );
+            return Err(Unready::Wrong(ErrorReport::new(Code::Usage, why).field("DIR")));
         }
         if found.len() > 1 && self.keep != Keep::default() {
             return Err(Unready::Wrong(several(&found)));

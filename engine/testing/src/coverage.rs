@@ -162,6 +162,7 @@ fn lcov(text: &str) -> Result<Lines, String> {
         if let Some(path) = row.strip_prefix("SF:") {
             now = of_project(path);
             if let Some(path) = &now {
+                room.take(1)?;
                 files.entry(path.clone()).or_default();
             }
         } else if row == "end_of_record" {

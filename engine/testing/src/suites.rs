@@ -8,8 +8,8 @@ use crate::framework::{Ecosystem, Evidence, Framework, Strength, frameworks, riv
 use crate::project::Project;
 use crate::report::{Suite, TestReport, Totals};
 
-/// The most suites.
-const MOST: usize = 16;
+/// The most suites that are run together.
+pub const MOST: usize = 16;
 /// How deep below the project their folders lie.
 const DEPTH: usize = 4;
 
@@ -50,7 +50,6 @@ pub fn suites(project: &dyn Project) -> Vec<Found> {
         }
     }
     found.sort_by(|a, b| a.folder.cmp(&b.folder));
-    found.truncate(MOST);
     found
 }
 

@@ -67,6 +67,9 @@ fn wheels_of_the_index_are_installed_once() {
         user.write("work/project/requirements.txt", "idna==3.10\n-i https://127.0.0.1/simple\n");
         let outcome = run(user, &path, &places, &["true"], 125);
         assert!(outcome["reason"].as_str().unwrap().contains("127.0.0.1"), "{outcome:#}");
+        user.write("work/project/requirements.txt", "idna==3.10\n-i https://pypi.org/${HOME}/simple\n");
+        let outcome = run(user, &path, &places, &["true"], 125);
+        assert!(outcome["reason"].as_str().unwrap().contains("names a variable"), "{outcome:#}");
         assert_eq!(kept(user), 1);
         std::fs::remove_file(user.path("work/project/requirements.txt")).unwrap();
         let outcome = run(user, &path, &places, &["true"], 125);

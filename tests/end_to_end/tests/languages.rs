@@ -215,6 +215,22 @@ fn a_compiler_has_limits_of_its_own() {
 }
 
 #[test]
+fn a_compiler_that_makes_nothing_is_no_success() {
+    if !there(("javac", "default-jdk-headless")) {
+        return;
+    }
+    everyone(|user| {
+        let outcome = run(user, PATH, &[], "java", "// nothing\n", 125);
+        assert_eq!((&outcome["cause"], &outcome["compile"]["done"]), (&json!("refused"), &json!(false)));
+        user.write("work/long.py", vec![b'#'; (16 << 20) + 1]);
+        user.hotcell(["run", "--lang", "python", "long.py"])
+            .end()
+            .code(125)
+            .says_one_line("longer than 16 MiB");
+    });
+}
+
+#[test]
 fn what_cannot_be_tried_is_said() {
     everyone(|user| {
         user.write("work/main.rs", "fn main() {}\n");

@@ -75,6 +75,22 @@ fn each_suite_runs_in_its_folder_and_there_is_one_report() {
 }
 
 #[test]
+fn too_many_suites_are_not_left_out_in_silence() {
+    everyone(|user| {
+        for n in 0..17 {
+            user.make_folder(format!("many/p{n:02}").as_str());
+            user.write(format!("many/p{n:02}/setup.py"), "");
+            user.write(format!("many/p{n:02}/test_it.py"), GOOD);
+        }
+        let folder = user.path("many");
+        let call = user.hotcell(["test"]).words(&[folder.to_str().unwrap()]);
+        call.end().code(125).says_one_line("there are 17 suites");
+        let words = ["--filter", "p03", folder.to_str().unwrap()];
+        user.hotcell(["test"]).env("PATH", "/usr/bin:/bin").words(&words).end().code(0);
+    });
+}
+
+#[test]
 fn a_suite_that_cannot_run_does_not_keep_others_from_it() {
     everyone(|user| {
         let Some(path) = project(user) else { return };

@@ -23,7 +23,7 @@ const REQUIREMENTS: [&str; 6] = [
 const MOST_FILES: usize = 4000;
 const MOST_BYTES: usize = 32 << 20;
 /// The form of what is kept; another one is installed anew.
-const FORM: &str = "1";
+const FORM: &str = "2";
 
 /// What installs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -207,6 +207,9 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
         }
         // A workspace of the project's.
         if !name.split('/').any(|part| part == "node_modules") {
+            if name.split('/').any(|part| part.is_empty() || part == ".") {
+                return Err(bad(file, format!("{name:.200} is no plain path")));
+            }
             let own = format!("{name}/package.json");
             add(&mut files, project, own)?;
             continue;
@@ -259,13 +262,22 @@ fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
     ];
     for file in files {
         let bytes = text(project, file)?;
-        let whole = String::from_utf8_lossy(&bytes).replace("\\\n", " ");
+        let whole = String::from_utf8(bytes).unwrap_or_default().replace("\r\n", "\n").replace("\\\n", " ");
+        // Nothing that anybody else may take for the end of a line, or for another encoding.
+        if whole.is_empty() || whole.bytes().any(|b| !matches!(b, b'\n' | b'\t' | b' '..=b'~')) {
+            return Err(bad(file, "is empty, or has characters other than plain text"));
+        }
+        // pip gets the lines that were understood here, and no others.
+        let mut kept = String::new();
         for line in whole.lines().map(|line| line.split(" #").next().unwrap_or_default().trim()) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             requirement(file, line, files, &mut hosts)?;
+            kept.push_str(line);
+            kept.push('\n');
         }
+        let bytes = kept.into_bytes();
         words.push(format!("-r{file}"));
         seen.insert((*file).to_owned(), bytes);
     }
@@ -288,6 +300,9 @@ fn requirement(
     files: &[&str],
     hosts: &mut BTreeSet<String>,
 ) -> Result<(), LockError> {
+    if line.contains("${") {
+        return Err(bad(file, format!("{line:.100} names a variable, and none is set here")));
+    }
     if let Some(option) = line.strip_prefix('-') {
         let (name, value) = option.split_once(['=', ' ']).unwrap_or((option, ""));
         let value = value.trim();
@@ -301,14 +316,24 @@ fn requirement(
                 }
                 Ok(())
             }
-            "-require-hashes" | "-only-binary" | "-prefer-binary" => Ok(()),
+            "-require-hashes" | "-prefer-binary" if value.is_empty() => Ok(()),
+            "-only-binary" if value == ":all:" => Ok(()),
             _ => Err(bad(
                 file,
                 format!("-{option:.100} is not done here; take it out, or install by yourself"),
             )),
         };
     }
-    let package = line.split(" --hash").next().unwrap_or_default();
+    let mut words = line.split(" --");
+    let package = words.next().unwrap_or_default();
+    if let Some(option) =
+        words.find(|word| !word.starts_with("hash=sha") || word.trim().contains([' ', '\t']))
+    {
+        return Err(bad(
+            file,
+            format!("--{option:.100} is not done here; take it out, or install by yourself"),
+        ));
+    }
     let package = package.split(';').next().unwrap_or_default().trim();
     let (name, version) = package.split_once("==").unwrap_or((package, ""));
     let name = name.split('[').next().unwrap_or_default().trim();
@@ -476,7 +501,13 @@ mod tests {
                 "no plain host",
             ),
             (npm(r#"{"lockfileVersion": 3, "packages": {"../x": {}}}"#), "no path below the project"),
-            (npm(r#"{"lockfileVersion": 3, "packages": {"/etc": {}}}"#), "no path below the project"),
+            (npm(r#"{"lockfileVersion": 3, "packages": {"/etc": {}}}"#), "no plain path"),
+            (npm(r#"{"lockfileVersion": 3, "packages": {"./.": {}}}"#), "no plain path"),
+            (vec![("requirements.txt", "a==1\n--only-binary=:none:\n")], "is not done here"),
+            (vec![("requirements.txt", "# a\x0c--no-binary=:all:\n")], "other than plain text"),
+            (vec![("requirements.txt", "\u{feff}a==1\n")], "other than plain text"),
+            (vec![("requirements.txt", "a==1 --hash=sha256:0 --global-option=x\n")], "is not done here"),
+            (vec![("requirements.txt", "-i https://x.org/${TOKEN}/simple\n")], "names a variable"),
             (vec![("requirements.txt", "flask>=2\n")], "flask>=2 is not one version"),
             (vec![("requirements.txt", "flask==2.*\n")], "is not one version"),
             (vec![("requirements.txt", "git+https://x.org/a.git\n")], "is not one version"),

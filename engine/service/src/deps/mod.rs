@@ -9,12 +9,14 @@ pub mod lock;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hotcell_egress::{AllowList, Host, Place};
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Stdin};
-use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Changed, Engine, Finished, temporary};
 use hotcell_testing::ProjectFolder;
 use hotcell_workspace::layer::Bytes as How;
@@ -28,6 +30,7 @@ use crate::report::ErrorReport;
 use crate::request::{RunRequest, What};
 use crate::state::StateFolder;
 use lock::{Installer, Plan};
+use sha2::{Digest, Sha256};
 
 /// The folder in the state folder.
 const KEPT: &str = "deps";
@@ -69,8 +72,9 @@ pub async fn provide(
     let kept = state.path().join(KEPT);
     fs::create_dir_all(&kept).map_err(|e| refused(format!("--deps: {}: {e}", kept.display())))?;
     for plan in plans {
-        let place = kept.join(format!("{}-{}", plan.installer.name(), plan.digest));
-        if !place.is_dir() {
+        let place =
+            kept.join(format!("{}-{}", plan.installer.name(), with(&plan, settings, configuration, around)));
+        if !is_folder(&place) {
             say(&plan);
             install(engine, configuration, around, settings, &plan, &place).await?;
         }
@@ -89,6 +93,26 @@ pub fn no_lock_file(project: &Path) -> Outcome {
     Outcome::without_a_run(Cause::Refused, why)
 }
 
+/// The digest of a plan and of what carries it out: another image's or toolchain's installer makes something else.
+fn with(plan: &Plan, settings: &Settings, configuration: &Configuration, around: &Surroundings) -> String {
+    let mut hash = Sha256::new();
+    let mut field = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    field(plan.digest.as_bytes());
+    for settings in [settings, &configuration.environment, &configuration.user] {
+        field(settings.image.as_deref().unwrap_or_default().as_bytes());
+        settings.toolchains.iter().for_each(|t| field(t.as_os_str().as_bytes()));
+    }
+    if let Some(Ok(found)) = plan.argv.first().map(|program| toolchain::find(program, around)) {
+        field(found.program.as_os_str().as_bytes());
+        let changed = fs::metadata(&found.program).map(|m| (m.len(), m.mtime())).unwrap_or_default();
+        field(format!("{changed:?}").as_bytes());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// What a run gets to see of what is kept. What the caller says goes before it.
 fn show(installer: Installer, place: &Path, settings: &mut Settings) {
     let mut bind = |host: PathBuf, inside: PathBuf| {
@@ -96,7 +120,12 @@ fn show(installer: Installer, place: &Path, settings: &mut Settings) {
     };
     match installer {
         Installer::Npm => bind(place.to_owned(), Path::new(PROJECT).join("node_modules")),
-        Installer::Cargo => bind(place.join("registry"), Path::new(HOME).join(".cargo/registry")),
+        // In what was installed, where the host follows no link.
+        Installer::Cargo => {
+            if is_folder(&place.join("registry")) {
+                bind(place.join("registry"), Path::new(HOME).join(".cargo/registry"));
+            }
+        }
         Installer::Pip => {
             let inside = Path::new(HOME).join(PYTHON);
             bind(place.to_owned(), inside.clone());
@@ -146,7 +175,15 @@ async fn install(
         stdin: Stdin::Null,
         keep: Keep::default(),
     };
-    let merged = request.merge(configuration).map_err(DepsError::Wrong)?;
+    // What is configured for runs is nothing for an installer that a project's files steer: variables, folders, hosts.
+    let mut own = configuration.clone();
+    own.project = None;
+    for settings in [&mut own.user, &mut own.environment] {
+        settings.env.clear();
+        settings.binds.clear();
+        settings.network = None;
+    }
+    let merged = request.merge(&own).map_err(DepsError::Wrong)?;
     if merged.policy.shape.confinement == Confinement::LandlockOnly {
         return Err(refused(
             "--deps needs a network of its own, and the profile has none; use another one".to_owned(),
@@ -227,17 +264,35 @@ fn keep(changed: &Changed, base: &Path, made: &Path, place: &Path) -> io::Result
     let parent = place.parent().unwrap_or(Path::new("."));
     let unfinished = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(parent)?;
     layer::write(&before, &after, &wanted, &Folder::ours(unfinished.path())?, How::Copied, None)?;
-    let whole = unfinished.path().join(made);
-    if !whole.is_dir() {
-        // A lock with no packages.
-        fs::create_dir_all(&whole)?;
-    }
+    let whole = real_below(unfinished.path(), made)?;
     fs::set_permissions(&whole, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     match fs::rename(&whole, place) {
         // Somebody else installed the same.
-        Err(_) if place.is_dir() => Ok(()),
+        Err(_) if is_folder(place) => Ok(()),
         renamed => renamed,
     }
+}
+
+/// A folder itself, not what a link says.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|about| about.is_dir())
+}
+
+/// A folder below another by folders only, made where it is not there: what the installer left is the program's, and may be links
+/// that lead to the host's own folders.
+fn real_below(folder: &Path, made: &Path) -> io::Result<PathBuf> {
+    let mut at = folder.to_owned();
+    for part in made.components() {
+        at.push(part);
+        match fs::symlink_metadata(&at) {
+            Ok(about) if about.is_dir() => {}
+            Ok(_) => return Err(io::Error::other("the installer left something that is no folder")),
+            // A lock with no packages.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => fs::create_dir(&at)?,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(at)
 }
 
 /// The host's own certificates, where it has them: behind a company's proxy others are no use.
@@ -248,4 +303,26 @@ fn trust() -> impl Iterator<Item = EnvSetting> {
         .into_iter()
         .filter(|_| Path::new(BUNDLE).is_file())
         .map(|name| EnvSetting::Set(name.into(), BUNDLE.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_installer_made_is_a_folder_and_no_link_to_one() {
+        let top = tempfile::tempdir().unwrap();
+        let (made, elsewhere) = (top.path().join("made"), top.path().join("elsewhere"));
+        fs::create_dir_all(elsewhere.join("python")).unwrap();
+        fs::create_dir(&made).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, made.join("link")).unwrap();
+        fs::create_dir(made.join("real")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.join("python"), made.join("real/python")).unwrap();
+        for link in ["link", "link/python", "real/python"] {
+            let error = real_below(&made, Path::new(link)).unwrap_err();
+            assert!(error.to_string().contains("no folder"), "{link}: {error}");
+        }
+        assert_eq!(real_below(&made, Path::new("real/other")).unwrap(), made.join("real/other"));
+        assert!(is_folder(&made) && !is_folder(&made.join("link")));
+    }
 }

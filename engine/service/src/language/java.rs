@@ -1,5 +1,8 @@
 //! The types that a Java source declares, as far as `java` has to be told which one to start.
 
+/// Bytes of a source in which types are looked for.
+const LOOKED_AT: usize = 1 << 20;
+
 /// A type at the top of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
@@ -73,7 +76,7 @@ fn is_name(word: &str) -> bool {
 
 /// Words and single signs, without comments and without what stands in quotes.
 fn words(text: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(text);
+    let text = String::from_utf8_lossy(&text[..text.len().min(LOOKED_AT)]);
     let mut rest = text.as_ref();
     let mut words: Vec<String> = Vec::new();
     while let Some(first) = rest.chars().next() {

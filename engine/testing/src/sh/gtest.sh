@@ -58,6 +58,12 @@ if [ -f CMakeLists.txt ]; then
         keep=-k
         [ ! -f "$build/build.ninja" ] || keep=-k0
         cmake --build "$build" --parallel "$jobs" -- $keep >"$build/log" 2>&1 || broken CMakeLists.txt
+        # Each test's program, and the folder that the project wants it started in.
+        (cd "$build" && ctest --show-only=json-v1 2>/dev/null) | awk -F '"' -v tab="$tab" '
+            /"command" :/ { first = 1; next }
+            first && /^[[:space:]]*"/ { program = $2; first = 0 }
+            /"name" : "WORKING_DIRECTORY"/ { place = 1; next }
+            place && /"value" :/ { if (!(program in seen)) print program tab $4; seen[program] = 1; place = 0 }' >"$build/places"
     fi
 elif suites=$(sources | having '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](gtest|gmock)/') && [ -n "$suites" ]; then
     command -v c++ >/dev/null || lacks g++
@@ -97,7 +103,11 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
     program=${file#"$where"/}
     [ -z "$only" ] || [ "$only" = "$program" ] || continue
     # Where ctest would start it.
-    cd "$top" && { [ ! -f CMakeLists.txt ] || cd "${file%/*}"; }
+    cd "$top"
+    if [ -f CMakeLists.txt ]; then
+        place=$(awk -F "$tab" -v file="$file" '$1 == file { print $2 }' "$build/places" 2>/dev/null)
+        cd "${place:-${file%/*}}" 2>/dev/null || cd "${file%/*}"
+    fi
     case $file in /*) ;; *) file=$top/$file ;; esac
     {
         say program "$program"
