@@ -73,6 +73,7 @@ impl Shared {
                     let why = format!("{} sent no answer of HTTP/1", forward.host);
                     return back.write_all(&http::refusal("502 Bad Gateway", &why)).await;
                 };
+                self.budget.spend(answer.head.len())?;
                 back.write_all(&answer.head).await?;
                 if !answer.interim {
                     return answers.copy_body(answer.body, &mut back, &self.budget).await;

@@ -305,17 +305,26 @@ const LONGEST_FIRST_LINE: usize = 4 * 1024;
 #[must_use]
 pub fn looks_like_a_request(bytes: &[u8]) -> Option<bool> {
     // Empty lines in front are skipped by servers.
-    let start = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(bytes.len());
+    // What some servers take for a blank, whatever the standard says.
+    let blank = |b: &u8| matches!(b, b' ' | b'\t' | 0x0b | 0x0c | 0x1c..=0x1f | 0x85 | 0xa0);
+    let start = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n') && !blank(b)).unwrap_or(bytes.len());
     let line = &bytes[start..];
     let end = line.iter().position(|b| *b == b'\n');
     let line = &line[..end.unwrap_or(line.len())];
-    let method = line.split(|b| matches!(b, b' ' | b'\t')).next().unwrap_or_default();
+    let mut words = line.split(blank).filter(|word| !word.is_empty());
+    let method = words.next().unwrap_or_default();
     let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    if !method.iter().all(token) || line.contains(&0) {
+    // A zero byte keeps no server from reading on, and git's own protocol has one where no method could be.
+    let no_method = line.contains(&0) && !method.iter().all(u8::is_ascii_alphabetic);
+    if no_method || !method.iter().all(token) {
         return Some(false);
     }
     match end {
-        Some(_) => Some(line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/"))),
+        // With a version, or of the form that has none: `GET /path`.
+        Some(_) => {
+            let version = line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/"));
+            Some(version || !method.is_empty() && words.next().is_some_and(|word| word.starts_with(b"/")))
+        }
         None => (bytes.len() > LONGEST_FIRST_LINE).then_some(true),
     }
 }
@@ -486,7 +495,7 @@ mod tests {
             (b"*1\r\n$4\r\nPING\r\n", Some(false)),
             (b"GET /\x01 HTTP/1.1\n", Some(true)),
             (b" GET / HTTP/1.1\n", Some(true)),
-            (b"GET / HTTP/1.1\0", Some(false)),
+            (b"GET / HTTP/1.1\0", None),
             (b"0032git-upload-pack /p\0host=a.com\0", Some(false)),
             (b"AMQP\0\0\x09\x01", Some(false)),
             (&[b'x'; LONGEST_FIRST_LINE + 1], Some(true)),

@@ -26,7 +26,18 @@ enum First {
 
 /// Judges a client's first bytes; `None` when more are needed.
 fn judge(bytes: &[u8], host: &Host) -> Option<First> {
-    if bytes.first()? != &tls::HANDSHAKE {
+    let first = *bytes.first()?;
+    // Other records of TLS, and a first message in the form of SSL 2: a server that bears them goes on to read a name
+    // that nobody saw.
+    let record = matches!(first, 20 | 21 | 23 | 24);
+    let old = first & 0x80 != 0;
+    if record && bytes.len() < 2 || old && bytes.len() < 3 {
+        return None;
+    }
+    if record && bytes[1] == 3 || old && bytes[2] == 1 {
+        return Some(First::Other("it begins as TLS does, and not with a first message".to_owned()));
+    }
+    if first != tls::HANDSHAKE {
         return http::looks_like_a_request(bytes).map(|http| if http { First::Http } else { First::Free });
     }
     let other = |what: &str| Some(First::Other(what.to_owned()));
@@ -136,7 +147,23 @@ mod tests {
             (&address, hello(&[b"a.com"]), Some(First::Other("its TLS names a.com".into()))),
             (&name, hello(&[b"a.com"])[..20].to_vec(), None),
             (&name, b"\x16GETX".to_vec(), Some(First::Other("its first message cannot be read".into()))),
+            (
+                &name,
+                b"\x15\x03\x01\0\x02\x01Z".to_vec(),
+                Some(First::Other("it begins as TLS does, and not with a first message".into())),
+            ),
+            (
+                &name,
+                b"\x80\x2e\x01\x03\x01".to_vec(),
+                Some(First::Other("it begins as TLS does, and not with a first message".into())),
+            ),
+            (&name, vec![0x15], None),
+            (&name, vec![0x15, 0x70], Some(First::Free)),
             (&name, b"GET / HTTP/1.1\r\n".to_vec(), Some(First::Http)),
+            (&name, b"GET\x0b/ HTTP/1.1\r\n".to_vec(), Some(First::Http)),
+            (&name, b"\xa0GET / HTTP/1.1\r\n".to_vec(), Some(First::Http)),
+            (&name, b"GET /\x00 HTTP/1.1\r\n".to_vec(), Some(First::Http)),
+            (&name, b"GET /x\r\n".to_vec(), Some(First::Http)),
             (&name, b"SSH-2.0-x\r\n".to_vec(), Some(First::Free)),
             (&name, vec![0, 0, 0, 8], Some(First::Free)),
             (&name, Vec::new(), None),

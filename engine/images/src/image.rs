@@ -112,8 +112,14 @@ const POSTGRES: &str = "/usr/lib/postgresql";
 
 /// The languages of an image.
 pub(crate) fn languages(view: &View, path: &str) -> std::io::Result<Vec<String>> {
-    let folders: Vec<PathBuf> =
-        path.split(':').filter_map(|p| p.strip_prefix('/')).take(64).map(PathBuf::from).collect();
+    let folders: Vec<PathBuf> = path
+        .split(':')
+        .filter_map(|p| p.strip_prefix('/'))
+        // A path of a million steps is no folder of programs.
+        .filter(|p| p.len() <= 255 && !p.split('/').any(|part| part == ".."))
+        .take(64)
+        .map(PathBuf::from)
+        .collect();
     let mut found = Vec::new();
     for (language, programs) in PROGRAMS {
         let mut has = language == "sql" && view.find(Path::new(&POSTGRES[1..]))?.is_some();

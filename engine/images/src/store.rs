@@ -35,6 +35,8 @@ const LAYERS: &str = "layers";
 const LOCK: &str = "lock";
 /// Begins the name of what is being written; its writer's process id follows.
 const UNFINISHED: &str = "unfinished-";
+/// Names in the root of an image: each one is a rule of the sandbox.
+const MOST_TOP: usize = 1000;
 /// The longest row that is read.
 const LONGEST_ROW: u64 = 4 << 20;
 /// An overlay's mount options are one page, which holds so many layers, and one of ours.
@@ -43,6 +45,9 @@ pub const MOST_LAYERS: usize = 127;
 /// Why a store refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// More than a run can have.
+    #[error("the image has {0}; make a smaller one")]
+    Large(String),
     /// There is no such image.
     #[error("there is no image {0:?}")]
     Unknown(String),
@@ -498,11 +503,21 @@ impl Import<'_> {
             config,
             notes,
         };
+        if image.top.len() > MOST_TOP {
+            return Err(StoreError::Large(format!(
+                "{} names in its root, and at most {MOST_TOP}",
+                image.top.len()
+            )));
+        }
         // The layers first: a row never names what a power cut took.
         let top = File::open(&self.store.path)?;
         rustix::fs::syncfs(&top).map_err(io::Error::from)?;
         let mut text = serde_json::to_vec_pretty(&image).map_err(io::Error::from)?;
         text.push(b'\n');
+        // It has to be read again.
+        if text.len() as u64 >= LONGEST_ROW {
+            return Err(StoreError::Large(format!("a configuration of {} bytes", text.len())));
+        }
         let folder = self.fresh()?;
         let new = folder.join("row");
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;

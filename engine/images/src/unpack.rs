@@ -154,6 +154,7 @@ pub fn unpack(archive: impl Read, into: OwnedFd, limits: &Limits) -> Result<Unpa
         tree: Tree::new(into),
         limits: *limits,
         piece: vec![0; 128 * 1024],
+        names: 0,
         found: Unpacked {
             diff_id: Digest([0; 32]),
             archive_bytes: 0,
@@ -191,10 +192,15 @@ fn unreadable(gauge: &Gauge, limits: &Limits, error: io::Error) -> UnpackError {
     UnpackError::Limit { what, most }
 }
 
+/// Bytes of the table of owners, modes and devices.
+const MOST_RECORDED: u64 = 64 << 20;
+
 struct Unpacking {
     tree: Tree,
     limits: Limits,
     piece: Vec<u8>,
+    /// Bytes of names that were recorded.
+    names: u64,
     found: Unpacked,
 }
 
@@ -350,6 +356,14 @@ impl Unpacking {
         let (uid, gid) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
         let special = !matches!(letter, '-' | 'd' | 'l');
         if special || (uid, gid) != (0, 0) || (mode != on_disk && letter != 'l') {
+            // The table is held in memory, and a name may be long.
+            self.names += path.as_os_str().len() as u64 + 64;
+            if self.names > MOST_RECORDED {
+                return Err(UnpackError::Limit {
+                    what: "bytes of names with owners or devices",
+                    most: MOST_RECORDED,
+                });
+            }
             self.found.recorded.push(Recorded { path, kind: letter, mode, uid, gid, device });
         }
         Ok(())

@@ -196,7 +196,9 @@ pub fn root(held: &Held) -> ImageRoot {
 #[must_use]
 pub fn variables(image: &Image) -> Vec<(OsString, OsString)> {
     const OWN: [&str; 4] = ["PATH", "HOME", "TMPDIR", "PWD"];
-    let theirs = image.config.env.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
+    // A proxy of the image's is none that a sandbox could reach.
+    let proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
+    let theirs = image.config.env.iter().filter(|(name, _)| !OWN.contains(&name.as_str()) && !proxy(name));
     theirs.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
@@ -217,7 +219,7 @@ pub fn report(error: &StoreError) -> ErrorReport {
             Code::InvalidValue,
             Some("name the folder of a root file system, an OCI layout, or what docker save wrote"),
         ),
-        StoreError::Source(_) | StoreError::Layers(_) => (Code::InvalidValue, None),
+        StoreError::Source(_) | StoreError::Layers(_) | StoreError::Large(_) => (Code::InvalidValue, None),
         StoreError::Layer { .. } => (Code::InvalidValue, Some("nothing of it was kept")),
         StoreError::Digest { .. } => (Code::InvalidValue, Some("nothing of it was kept; get it again")),
         StoreError::Damaged(..) | StoreError::Io(_) => (Code::State, None),
