@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -60,8 +62,17 @@ struct Differs {
 struct Ready {
     launcher: Launcher,
     /// Roots by what differs between them.
-    templates: HashMap<Differs, u32>,
+    templates: HashMap<Differs, Template>,
     next: u32,
+}
+
+/// A root that a launcher has mounted.
+#[derive(Debug)]
+struct Template {
+    id: u32,
+    /// The layers of its image, locked as `flock(2)` has it: whoever removes images leaves those that somebody holds, and an
+    /// overlay over a folder that was removed is nothing that the kernel defines.
+    _layers: Vec<File>,
 }
 
 /// Templates that a launcher holds at once; the number is the launcher's.
@@ -234,23 +245,30 @@ impl Shared {
 impl Ready {
     /// Makes sure of a root; does not wait for it.
     fn template(&mut self, differs: &Differs, host: &Host) -> Result<u32, Trouble> {
-        if let Some(id) = self.templates.get(differs) {
-            return Ok(*id);
+        if let Some(template) = self.templates.get(differs) {
+            return Ok(template.id);
         }
         let id = self.next % TEMPLATES;
-        let old = self.templates.iter().find(|(_, known)| **known == id).map(|(differs, _)| differs.clone());
+        let old = self.templates.iter().find(|(_, known)| known.id == id).map(|(differs, _)| differs.clone());
         if let Some(old) = old {
             self.launcher.ask_later(&encode::forget(id), &[])?;
             self.templates.remove(&old);
         }
         let Differs { places, image, names } = differs;
+        // What is not there is the launcher's to say.
+        let hold = |layer: &PathBuf| {
+            let folder = File::open(layer)?;
+            folder.lock_shared().map(|()| folder)
+        };
+        let layers =
+            image.iter().flat_map(|image| &image.layers).filter_map(|layer| hold(layer).ok()).collect();
         let bytes = encode::ops(&match image {
             Some(image) => root::image_ops(image, &host.root, places, *names, crate::ids::INSIDE),
             None => root::ops(&host.root, places, *names, crate::ids::INSIDE),
         });
         let memory = socket::sealed(c"hotcell-template", &bytes).map_err(|e| Trouble::Lost(e.to_string()))?;
         self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;
-        self.templates.insert(differs.clone(), id);
+        self.templates.insert(differs.clone(), Template { id, _layers: layers });
         self.next += 1;
         Ok(id)
     }
