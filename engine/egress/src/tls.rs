@@ -11,6 +11,8 @@ pub struct Hello {
     pub name: Option<Vec<u8>>,
     /// It carries a second, encrypted first message (ECH), which may want somebody else.
     pub encrypted: bool,
+    /// Bytes of the records that it came in.
+    pub length: usize,
 }
 
 /// The first byte of a record with a handshake message.
@@ -23,12 +25,41 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_HELLO: u16 = 0xfe0d;
 
+/// Whether a server's first bytes ask for another first message, which may name another host; `None` when more are needed.
+/// RFC 8446, 4.1.4: a ServerHello with this for its random.
+#[must_use]
+pub fn asks_again(records: &[u8]) -> Option<bool> {
+    const RANDOM: [u8; 32] = [
+        0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
+        0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+    ];
+    // A record's head, a message's head, a version.
+    let random = 5 + 4 + 2;
+    if records.first().is_some_and(|kind| *kind != HANDSHAKE) {
+        return Some(false);
+    }
+    Some(records.get(random..random + RANDOM.len())? == RANDOM)
+}
+
+/// The record that clients send before their second first message, for boxes on the way; empty where there is none, and
+/// `None` when that cannot be told yet.
+#[must_use]
+pub fn for_the_middle(records: &[u8]) -> Option<usize> {
+    const CHANGE: [u8; 6] = [20, 3, 3, 0, 1, 1];
+    match records.first()? {
+        20 if records.len() < CHANGE.len() => None,
+        20 if records.starts_with(&CHANGE) => Some(CHANGE.len()),
+        _ => Some(0),
+    }
+}
+
 /// Reads a first message, which may be spread over several records; `None` when more bytes are needed.
 ///
 /// # Errors
 /// [`Malformed`] for what is no first message.
 pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
     let mut message = Vec::new();
+    let all = records.len();
     for _ in 0..MOST_RECORDS {
         let needed = match message.get(..4) {
             Some([CLIENT_HELLO, a, b, c]) => {
@@ -41,7 +72,8 @@ pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
             return Err(Malformed);
         }
         if message.len() >= needed && needed > 4 {
-            return read(&message[4..needed]).map(Some);
+            let length = all - records.len();
+            return read(&message[4..needed]).map(|hello| Some(Hello { length, ..hello }));
         }
         let Some((head, rest)) = records.split_at_checked(5) else {
             let good = records.first().is_none_or(|kind| *kind == HANDSHAKE);
@@ -135,13 +167,39 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn who_asks_for_another_first_message() {
+        let mut server = vec![22, 3, 3, 0, 90, 2, 0, 0, 86, 3, 3];
+        server.extend_from_slice(&[
+            0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+            0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+        ]);
+        assert_eq!(asks_again(&server), Some(true));
+        assert_eq!(asks_again(&server[..42]), None);
+        assert_eq!(asks_again(b""), None);
+        server[20] ^= 1;
+        assert_eq!(asks_again(&server), Some(false));
+        assert_eq!(asks_again(b"\x15\x03"), Some(false));
+        for (bytes, want) in [
+            (&[20, 3, 3, 0, 1, 1, 22][..], Some(6)),
+            (&[20, 3, 3], None),
+            (&[22], Some(0)),
+            (&[20, 3, 3, 0, 1, 2], Some(0)),
+            (&[], None),
+        ] {
+            assert_eq!(for_the_middle(bytes), want, "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn whom_a_client_wants() {
         let plain = client_hello(&[b"a.com"], &[0, 16, 0, 0]);
         assert_eq!(
             hello(&plain).unwrap().unwrap(),
-            Hello { name: Some(b"a.com".to_vec()), encrypted: false }
+            Hello { name: Some(b"a.com".to_vec()), encrypted: false, length: plain.len() }
         );
-        assert_eq!(hello(&client_hello(&[], &[])), Ok(Some(Hello::default())));
+        let nameless = client_hello(&[], &[]);
+        let length = nameless.len();
+        assert_eq!(hello(&nameless), Ok(Some(Hello { length, ..Hello::default() })));
         let hidden = client_hello(&[b"a.com"], &[0xfe, 0x0d, 0, 1, 0]);
         assert!(hello(&hidden).unwrap().unwrap().encrypted);
         assert_eq!(hello(&client_hello(&[b"a.com", b"b.com"], &[])), Err(Malformed));

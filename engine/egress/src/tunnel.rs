@@ -16,8 +16,10 @@ use crate::tls;
 /// What a client's first bytes are.
 #[derive(Debug, PartialEq, Eq)]
 enum First {
-    /// Nothing that names a host, or TLS with the right one: goes through.
+    /// Nothing that names a host: goes through.
     Free,
+    /// TLS with the right host, in so many bytes: they go through, and the server may ask for another first message.
+    Tls(usize),
     /// A request of HTTP.
     Http,
     /// TLS with another server; whom it names.
@@ -49,8 +51,8 @@ fn judge(bytes: &[u8], host: &Host) -> Option<First> {
     let name = hello.name.as_deref().map(Host::parse);
     match (host, name) {
         _ if hello.encrypted => other("its first message hides another (ECH)"),
-        (Host::Name(_), Some(Ok(named))) if named == *host => Some(First::Free),
-        (Host::Address(_), None) => Some(First::Free),
+        (Host::Name(_), Some(Ok(named))) if named == *host => Some(First::Tls(hello.length)),
+        (Host::Address(_), None) => Some(First::Tls(hello.length)),
         (_, None) => other("its TLS names no server"),
         (_, Some(Ok(named))) => other(&format!("its TLS names {named}")),
         (_, Some(Err(_))) => other("its TLS names what is no host"),
@@ -72,7 +74,31 @@ impl From<io::Error> for End {
     }
 }
 
+/// Reads a client's first bytes until they can be judged.
+async fn judged(client: &mut Input<impl AsyncRead + Unpin>, host: &Host) -> io::Result<First> {
+    loop {
+        if let Some(first) = judge(client.held(), host) {
+            return Ok(first);
+        }
+        if !client.more().await? {
+            return Ok(First::Free);
+        }
+    }
+}
+
 impl Shared {
+    /// Passes on what was read of a client.
+    async fn pass(
+        &self,
+        client: &mut Input<impl AsyncRead + Unpin>,
+        length: usize,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        let bytes = client.take(length);
+        self.budget.spend(bytes.len())?;
+        to.write_all(&bytes).await
+    }
+
     /// Lets client and server talk until both have ended.
     pub async fn tunnel(
         &self,
@@ -84,17 +110,29 @@ impl Shared {
     ) -> io::Result<()> {
         let (answers, mut requests) = server.split();
         let mut answers = Input::new(answers);
+        let (tell, again) = tokio::sync::oneshot::channel();
         let there = async {
-            let first = loop {
-                if let Some(first) = judge(client.held(), host) {
-                    break first;
+            let mut first = judged(&mut client, host).await?;
+            if let First::Tls(length) = first {
+                self.pass(&mut client, length, &mut requests).await?;
+                // Nothing more before the server's first words: its answer may be that it wants a second first message.
+                if again.await.unwrap_or(false) {
+                    let before = loop {
+                        match tls::for_the_middle(client.held()) {
+                            Some(before) => break before,
+                            None if !client.more().await? => break client.held().len(),
+                            None => {}
+                        }
+                    };
+                    self.pass(&mut client, before, &mut requests).await?;
+                    first = judged(&mut client, host).await?;
+                    if matches!(first, First::Http) || first == First::Free && !client.held().is_empty() {
+                        first = First::Other("its second first message is none".to_owned());
+                    }
                 }
-                if !client.more().await? {
-                    break First::Free;
-                }
-            };
+            }
             match first {
-                First::Free => {
+                First::Free | First::Tls(_) => {
                     client.copy(&mut requests, &self.budget).await?;
                     Ok(requests.shutdown().await?)
                 }
@@ -113,6 +151,15 @@ impl Shared {
         };
         // From the beginning: a server may speak first.
         let here = async {
+            let asks = loop {
+                match tls::asks_again(answers.held()) {
+                    Some(asks) => break asks,
+                    None if !answers.more().await? => break false,
+                    None => {}
+                }
+            };
+            // Who waits for it has gone, or never did.
+            let _ = tell.send(asks);
             answers.copy(&mut back, &self.budget).await?;
             Ok::<(), End>(back.shutdown().await?)
         };
@@ -139,11 +186,11 @@ mod tests {
         let address = Host::parse(b"10.0.0.1").unwrap();
         let hello = |names: &[&[u8]]| client_hello(names, &[]);
         for (host, bytes, want) in [
-            (&name, hello(&[b"A.com"]), Some(First::Free)),
+            (&name, hello(&[b"A.com"]), Some(First::Tls(hello(&[b"A.com"]).len()))),
             (&name, hello(&[b"b.com"]), Some(First::Other("its TLS names b.com".into()))),
             (&name, hello(&[b"a.com.evil"]), Some(First::Other("its TLS names a.com.evil".into()))),
             (&name, hello(&[]), Some(First::Other("its TLS names no server".into()))),
-            (&address, hello(&[]), Some(First::Free)),
+            (&address, hello(&[]), Some(First::Tls(hello(&[]).len()))),
             (&address, hello(&[b"a.com"]), Some(First::Other("its TLS names a.com".into()))),
             (&name, hello(&[b"a.com"])[..20].to_vec(), None),
             (&name, b"\x16GETX".to_vec(), Some(First::Other("its first message cannot be read".into()))),
