@@ -152,6 +152,14 @@ impl User {
         }
     }
 
+    /// A project of `examples/`, as this user's own.
+    #[must_use]
+    pub fn example(&self, name: &str) -> PathBuf {
+        let to = self.path(name);
+        self.copy_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name), &to);
+        to
+    }
+
     /// A program of the host, started by this user.
     #[must_use]
     pub fn program(&self, program: &Path) -> Command {

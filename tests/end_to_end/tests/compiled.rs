@@ -1,27 +1,10 @@
 //! `hotcell test` on the examples in other languages than Python, with the toolchains of this machine.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hotcell_end_to_end::{User, everyone, rust};
 use serde_json::Value;
-
-/// A project of `examples/`, as this user's own.
-fn example(user: &User, name: &str) -> PathBuf {
-    fn copy(user: &User, from: &Path, to: &str) {
-        user.make_folder(to);
-        for entry in std::fs::read_dir(from).expect("a folder").flatten() {
-            let inner = format!("{to}/{}", entry.file_name().to_string_lossy());
-            if entry.path().is_dir() {
-                copy(user, &entry.path(), &inner);
-            } else {
-                user.write(&inner, std::fs::read(entry.path()).expect("a file"));
-            }
-        }
-    }
-    copy(user, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name), name);
-    user.path(name)
-}
 
 /// Results by id.
 fn results(report: &Value) -> BTreeMap<&str, &str> {
@@ -40,7 +23,7 @@ fn a_crate_with_a_bug_and_a_test_that_never_ends() {
     let Some(rust) = rust() else { return };
     let path = format!("{}/bin:/usr/bin:/bin", rust.display());
     everyone(|user| {
-        let folder = example(user, "tally");
+        let folder = user.example("tally");
         let report = test(user, &path, &folder, &["--timeout", "25s"], 124);
         assert_eq!(report["framework"], "cargo");
         let want = [
@@ -78,7 +61,7 @@ fn a_module_with_a_bug_and_a_test_that_never_ends() {
     };
     let path = format!("{}:/usr/bin:/bin", bin.display());
     everyone(|user| {
-        let folder = example(user, "ledger");
+        let folder = user.example("ledger");
         let report = test(user, &path, &folder, &["--timeout", "25s"], 124);
         assert_eq!(report["framework"], "go");
         let want = [
@@ -115,7 +98,7 @@ fn a_project_in_cpp_with_a_bug_and_a_test_that_never_ends() {
         return;
     }
     everyone(|user| {
-        let folder = example(user, "parking");
+        let folder = user.example("parking");
         let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "40s"], 124);
         assert_eq!(report["framework"], "gtest");
         let want = [
@@ -149,7 +132,7 @@ fn a_project_in_java_with_a_bug_and_a_test_that_never_ends() {
         return;
     }
     everyone(|user| {
-        let folder = example(user, "tickets");
+        let folder = user.example("tickets");
         let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "25s"], 124);
         assert_eq!(report["framework"], "junit");
         let want = [
@@ -185,7 +168,7 @@ fn nodes_own_runner_with_a_bug_an_early_end_and_a_test_that_never_ends() {
         return;
     }
     everyone(|user| {
-        let folder = example(user, "recipes");
+        let folder = user.example("recipes");
         let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "15s"], 124);
         assert_eq!(report["framework"], "node");
         let want = [
@@ -216,7 +199,7 @@ fn a_database_with_a_bug_and_a_test_that_never_ends() {
         return;
     }
     everyone(|user| {
-        let folder = example(user, "loans");
+        let folder = user.example("loans");
         let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "25s"], 124);
         assert_eq!(report["framework"], "pgtap");
         let want = [

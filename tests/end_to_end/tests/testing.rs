@@ -34,23 +34,6 @@ fn results(report: &Value) -> BTreeMap<String, String> {
     cases.iter().map(|case| (text(&case["id"]), text(&case["status"]))).collect()
 }
 
-/// The generated project of `examples/`, as this user's own.
-fn basket(user: &User) -> PathBuf {
-    fn copy(user: &User, from: &Path, to: &str) {
-        user.make_folder(to);
-        for entry in std::fs::read_dir(from).expect("a folder").flatten() {
-            let inner = format!("{to}/{}", entry.file_name().to_string_lossy());
-            if entry.path().is_dir() {
-                copy(user, &entry.path(), &inner);
-            } else {
-                user.write(&inner, std::fs::read(entry.path()).expect("a file"));
-            }
-        }
-    }
-    copy(user, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/basket"), "basket");
-    user.path("basket")
-}
-
 /// Every file below a folder with its bytes.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -67,7 +50,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn a_bug_is_found_and_shown_and_nothing_is_written() {
     with_pytest(|user, path| {
-        let folder = basket(user);
+        let folder = user.example("basket");
         let before = contents(&folder);
         // One of its files is hostile: the guard would stop here, the sandbox is what these tests are about.
         let ended = test(user, path, &folder, &["--guard", "report", "--json", "--filter", "not warmup"]);
@@ -104,7 +87,7 @@ fn a_bug_is_found_and_shown_and_nothing_is_written() {
 #[test]
 fn a_limit_keeps_what_was_seen_and_names_the_test_that_ran() {
     with_pytest(|user, path| {
-        let folder = basket(user);
+        let folder = user.example("basket");
         let ended = test(user, path, &folder, &["--guard", "report", "--json", "--memory", "256M"]);
         let report = ended.code(124).json();
         let results = results(&report);
