@@ -206,6 +206,9 @@ pub enum Stdin {
     Null,
     /// A pipe that the caller writes to through [`crate::Running::stdin`].
     Piped,
+    /// One end of a pair of stream sockets; the caller has the other, [`crate::Running::socket`]. For programs that answer:
+    /// what they say there is in no capture and counts against no limit of output.
+    Socket,
     /// These bytes, then end of file.
     #[schemars(with = "String")]
     Bytes(#[serde(with = "os_text::bytes")] Vec<u8>),

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -25,13 +26,20 @@ use crate::{BoxFuture, root, sys};
 /// Writes to a program's standard input; dropping it ends the stream.
 pub type StdinWriter = pipe::Sender;
 
+/// The caller's end of a program's standard input.
+#[derive(Debug)]
+pub(crate) enum Given {
+    Writer(StdinWriter),
+    Socket(UnixStream),
+}
+
 /// A job under way. Dropping it ends the whole process tree.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) follow: Option<(Ends, Task)>,
     pub(crate) chunks: (mpsc::Sender<Chunk>, Option<mpsc::Receiver<Chunk>>),
     pub(crate) events: Option<mpsc::Receiver<Vec<u8>>>,
-    pub(crate) stdin: Option<StdinWriter>,
+    pub(crate) stdin: Option<Given>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) slot: Option<Slot>,
@@ -93,7 +101,25 @@ impl std::fmt::Debug for Task {
 impl Running {
     /// The program's standard input, for [`crate::Stdin::Piped`]; once.
     pub fn stdin(&mut self) -> Option<StdinWriter> {
-        self.stdin.take()
+        match self.stdin.take() {
+            Some(Given::Writer(writer)) => Some(writer),
+            other => {
+                self.stdin = other;
+                None
+            }
+        }
+    }
+
+    /// The other end of the program's standard input, for [`crate::Stdin::Socket`]; once. Descriptors that the program may
+    /// send along are closed unless the reader asks for them: do not.
+    pub fn socket(&mut self) -> Option<UnixStream> {
+        match self.stdin.take() {
+            Some(Given::Socket(socket)) => Some(socket),
+            other => {
+                self.stdin = other;
+                None
+            }
+        }
     }
 
     /// What the program prints, as it comes; once, and before [`Running::events`]. Whoever takes it must read it:

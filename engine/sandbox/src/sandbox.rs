@@ -1,6 +1,7 @@
 //! A sandbox that is ready for its one job: release sends it what it needs to become a run.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::plan::{self, Refusal, ShapePlan, Source};
 use crate::policy::{HOME, Job, Stdin};
-use crate::running::{Running, StdinWriter};
+use crate::running::{Given, Running};
 use crate::shared::{Shared, Slot, group_limits, out_of_descriptors};
 use crate::supervise::{Ends, Stop, Task};
 use crate::{BoxFuture, host, plain, socket, sources};
@@ -67,7 +68,7 @@ impl Sandbox {
         }
         let bytes = plan.job.encode();
         let memory = socket::sealed(c"hotcell-job", &bytes).map_err(out_of_descriptors)?;
-        let (stdin, stdin_writer) = self.stdin(&job.stdin)?;
+        let (stdin, given) = self.stdin(&job.stdin)?;
         let (stdout, stdout_writer) = self.pipe()?;
         let (stderr, stderr_writer) = self.pipe()?;
         let mut fds = vec![memory.as_fd(), stdin.as_fd(), stdout_writer.as_fd(), stderr_writer.as_fd()];
@@ -110,7 +111,7 @@ impl Sandbox {
             follow: Some((ends, task)),
             chunks: (chunks, Some(receiver)),
             events: job.events.then_some(events_receiver),
-            stdin: stdin_writer,
+            stdin: given,
             stop,
             shared: self.shared,
             slot: Some(self.slot),
@@ -134,7 +135,7 @@ impl Sandbox {
         }
     }
 
-    fn stdin(&self, stdin: &Stdin) -> Result<(OwnedFd, Option<StdinWriter>), Refusal> {
+    fn stdin(&self, stdin: &Stdin) -> Result<(OwnedFd, Option<Given>), Refusal> {
         let null = || {
             std::fs::File::open("/dev/null")
                 .map(OwnedFd::from)
@@ -156,7 +157,11 @@ impl Sandbox {
                 self.give(&reader);
                 set_nonblocking(&writer)?;
                 let writer = pipe::Sender::from_owned_fd(writer).map_err(out_of_descriptors)?;
-                (reader, Some(writer))
+                (reader, Some(Given::Writer(writer)))
+            }
+            Stdin::Socket => {
+                let (ours, theirs) = UnixStream::pair().map_err(out_of_descriptors)?;
+                (theirs.into(), Some(Given::Socket(ours)))
             }
         })
     }

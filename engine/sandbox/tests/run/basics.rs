@@ -1,3 +1,4 @@
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use hotcell_sandbox::{Cause, Chunk, Layer, Policy, Stdin};
@@ -125,6 +126,25 @@ async fn standard_input_can_be_bytes_or_nothing() {
     nothing.job.stdin = Stdin::Null;
     let outcome = run(&nothing).await;
     assert_eq!((stdout(&outcome), outcome.exit_code), ("", Some(0)));
+}
+
+#[tokio::test]
+async fn standard_input_can_be_a_socket_that_answers() {
+    let mut policy = sh("read line; echo answered $line >&0; read line; echo and $line");
+    policy.job.stdin = Stdin::Socket;
+    let mut running = hotcell_sandbox::spawn(&policy).await.expect("spawned");
+    assert!(running.stdin().is_none());
+    let mut socket = running.socket().expect("the other end");
+    assert!(running.socket().is_none());
+    let answer = tokio::task::spawn_blocking(move || {
+        socket.write_all(b"this\n")?;
+        let mut answer = [0; 14];
+        socket.read_exact(&mut answer)?;
+        socket.write_all(b"that\n")?;
+        Ok::<_, std::io::Error>(answer)
+    });
+    assert_eq!(&answer.await.expect("no panic").expect("said and heard"), b"answered this\n");
+    assert_eq!(stdout(&running.wait().await), "and that\n");
 }
 
 #[tokio::test]

@@ -1,0 +1,36 @@
+//! What a call came to.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What a tool answered. A tool that says no (`result::err`) has answered too.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// Whether the tool says that it failed.
+    pub is_error: bool,
+    /// The value, as JSON text that its output schema describes: an object. Of an error, the error's own value as
+    /// `{"error": …}`.
+    pub value: Box<RawValue>,
+    /// What it printed, as far as it is kept.
+    pub stdout: String,
+    /// The same of its errors.
+    pub stderr: String,
+    /// What it was denied, in the words of `hotcell tool grant`, each once, at most 32.
+    pub denied: Vec<String>,
+    /// Microseconds from the instance's start to its end.
+    pub wall_us: u64,
+    /// The most that its memories had together, in bytes.
+    pub peak_memory: u64,
+}
+
+/// A folder that a component sees, under the name that it has on the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Folder {
+    /// An absolute, canonical path.
+    pub path: PathBuf,
+    /// Whether it may change what is in it.
+    pub writable: bool,
+}

@@ -1,0 +1,111 @@
+//! What one call of a tool may use. Each limit has a name of its own, so that an error says which one was reached.
+
+use std::fmt;
+use std::time::Duration;
+
+use hotcell_sandbox::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The limits of one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// All linear memories together. 64 MiB.
+    pub memory: Bytes,
+    /// Tables. 8.
+    pub tables: u32,
+    /// Elements of each table. 20,000.
+    pub table_elements: u32,
+    /// Core instances. 32.
+    pub instances: u32,
+    /// Handles that the guest may hold (`resource.new` and what it was given). 1,000.
+    pub handles: u32,
+    /// Entries of the host's table of resources: open files, streams, requests. 1,000.
+    pub resources: u32,
+    /// Bytes that one call of the host may make it copy out of the guest. 4 MiB.
+    pub copied: Bytes,
+    /// What it prints, both streams together. 1 MiB.
+    pub output: Bytes,
+    /// Its answer, as JSON. 4 MiB.
+    pub result: Bytes,
+    /// Its arguments, as JSON. 4 MiB.
+    pub arguments: Bytes,
+    /// How deep its answer and its arguments nest. 64.
+    pub depth: u32,
+    /// Wall clock, also while it sleeps in the host. 10 s.
+    pub wall: Duration,
+    /// Calls of one plugin at the same time; further ones wait. 4.
+    pub concurrent: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: Bytes::mib(64),
+            tables: 8,
+            table_elements: 20_000,
+            instances: 32,
+            handles: 1_000,
+            resources: 1_000,
+            copied: Bytes::mib(4),
+            output: Bytes::mib(1),
+            result: Bytes::mib(4),
+            arguments: Bytes::mib(4),
+            depth: 64,
+            wall: Duration::from_secs(10),
+            concurrent: 4,
+        }
+    }
+}
+
+/// Which limit was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// [`Limits::memory`].
+    Memory,
+    /// [`Limits::tables`].
+    Tables,
+    /// [`Limits::table_elements`].
+    TableElements,
+    /// [`Limits::instances`].
+    Instances,
+    /// [`Limits::handles`].
+    Handles,
+    /// [`Limits::resources`].
+    Resources,
+    /// [`Limits::copied`].
+    Copied,
+    /// [`Limits::output`].
+    Output,
+    /// [`Limits::result`].
+    Result,
+    /// [`Limits::arguments`].
+    Arguments,
+    /// [`Limits::depth`].
+    Depth,
+    /// [`Limits::wall`].
+    Wall,
+    /// The guest's stack, which the host sets.
+    Stack,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "memory",
+            Self::Tables => "tables",
+            Self::TableElements => "table elements",
+            Self::Instances => "instances",
+            Self::Handles => "handles",
+            Self::Resources => "resources",
+            Self::Copied => "copied bytes",
+            Self::Output => "output",
+            Self::Result => "result",
+            Self::Arguments => "arguments",
+            Self::Depth => "depth",
+            Self::Wall => "wall clock",
+            Self::Stack => "stack",
+        })
+    }
+}
