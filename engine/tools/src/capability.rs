@@ -2,8 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use hotcell_egress::Host;
+use hotcell_egress::address::{Reach, reach};
+use hotcell_sandbox::layer::nearest;
 use serde::{Deserialize, Serialize};
 
 /// Where a plugin may connect to: scheme, host and port, all three exact. A host is a name or an address, in lower case.
@@ -52,5 +57,307 @@ impl Held {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// One thing that is granted, as a person writes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// `read=DIR`
+    Read(PathBuf),
+    /// `write=DIR`: and read.
+    Write(PathBuf),
+    /// `net=SCHEME://HOST[:PORT]`
+    Net(Origin),
+    /// `env=NAME`
+    Env(String),
+    /// `config=KEY`
+    Config(String),
+    /// `secret=NAME`, towards the places that the plugin asks for, or `secret=NAME@SCHEME://HOST[:PORT]`.
+    Secret(String, Option<Origin>),
+    /// `sandbox`
+    Sandbox,
+    /// `guard`
+    Guard,
+}
+
+/// Why a text is no capability, or no place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?}: {why}")]
+pub struct CapabilityError {
+    /// As it was written.
+    pub text: String,
+    /// What is wrong, and what to write.
+    pub why: String,
+}
+
+/// Words in front of `=`, or alone.
+const WORDS: [&str; 8] = ["read", "write", "net", "env", "config", "secret", "sandbox", "guard"];
+/// The longest name of a variable, key or secret.
+const LONGEST: usize = 64;
+
+impl FromStr for Origin {
+    type Err = CapabilityError;
+
+    fn from_str(text: &str) -> Result<Self, CapabilityError> {
+        let bad = |why: String| CapabilityError { text: text.to_owned(), why };
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(bad("a place is SCHEME://HOST[:PORT], such as https://example.org".to_owned()));
+        };
+        let usual = match scheme {
+            "https" => 443,
+            "http" => 80,
+            _ => return Err(bad("the scheme is http or https".to_owned())),
+        };
+        if rest.contains('*') {
+            return Err(bad("there are no wildcards; name each host".to_owned()));
+        }
+        let place = rest.strip_suffix('/').unwrap_or(rest);
+        if place.contains(['/', '?', '#', '@']) {
+            return Err(bad("a place has no path and no user: it is SCHEME://HOST[:PORT]".to_owned()));
+        }
+        let (host, port) = Host::parse_with_port(place.as_bytes()).map_err(|e| bad(e.to_string()))?;
+        let host = match host {
+            Host::Name(name) => name,
+            Host::Address(address) => {
+                if let Some(what) = unreachable(address) {
+                    return Err(bad(format!("{address} is {what}, which is never reached")));
+                }
+                address.to_string()
+            }
+        };
+        Ok(Self { scheme: scheme.to_owned(), host, port: port.unwrap_or(usual) })
+    }
+}
+
+/// What an address is that nothing is ever sent to, although a grant names it. The host's own loopback can be named.
+#[must_use]
+pub fn unreachable(address: IpAddr) -> Option<&'static str> {
+    match reach(address) {
+        Reach::Never(what) if !address.is_loopback() => Some(what),
+        _ => None,
+    }
+}
+
+impl FromStr for Capability {
+    type Err = CapabilityError;
+
+    fn from_str(text: &str) -> Result<Self, CapabilityError> {
+        let bad = |why: String| CapabilityError { text: text.to_owned(), why };
+        let (word, value) = match text.split_once('=') {
+            Some((word, value)) => (word, Some(value)),
+            None => (text, None),
+        };
+        let value = match (word, value) {
+            ("sandbox", None) => return Ok(Self::Sandbox),
+            ("guard", None) => return Ok(Self::Guard),
+            ("sandbox" | "guard", Some(_)) => return Err(bad(format!("{word} takes no value"))),
+            (word, _) if !WORDS.contains(&word) => {
+                let near = nearest(word, WORDS).unwrap_or("read");
+                return Err(bad(format!(
+                    "did you mean {near}? there are read=DIR, write=DIR, net=SCHEME://HOST:PORT, env=NAME, config=KEY, \
+                     secret=NAME, sandbox and guard"
+                )));
+            }
+            (word, None | Some("")) => {
+                return Err(bad(format!("{word} needs a value, as {word}={}", example(word))));
+            }
+            (_, Some(value)) => value,
+        };
+        let within = |e: CapabilityError| bad(e.why);
+        match word {
+            "read" | "write" => {
+                if value.contains(['*', '?']) {
+                    return Err(bad("there are no wildcards; name a folder".to_owned()));
+                }
+                let path = PathBuf::from(value);
+                Ok(if word == "read" { Self::Read(path) } else { Self::Write(path) })
+            }
+            "net" => value.parse().map(Self::Net).map_err(within),
+            "env" => {
+                let name = variable(value).map_err(bad)?;
+                // Secrets of other plugins and of hotcell stand there.
+                if name.starts_with("HOTCELL_") {
+                    return Err(bad("hotcell's own variables are given to nobody".to_owned()));
+                }
+                Ok(Self::Env(name))
+            }
+            "config" => key(value).map(Self::Config).map_err(bad),
+            _ => {
+                let (name, to) = match value.split_once('@') {
+                    Some((name, to)) => (name, Some(to.parse().map_err(within)?)),
+                    None => (value, None),
+                };
+                Ok(Self::Secret(variable(name).map_err(bad)?, to))
+            }
+        }
+    }
+}
+
+fn example(word: &str) -> &'static str {
+    match word {
+        "read" | "write" => "DIR",
+        "net" => "https://example.org",
+        "config" => "KEY",
+        _ => "NAME",
+    }
+}
+
+/// Reads the name of a variable or secret.
+///
+/// # Errors
+/// A sentence.
+pub fn variable(name: &str) -> Result<String, String> {
+    let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    if !starts || name.len() > LONGEST || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Err(format!(
+            "{name:?} is no name: letters, digits and _, at most {LONGEST}, and no digit in front; there are no wildcards"
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+/// Reads the key of a setting.
+///
+/// # Errors
+/// A sentence.
+pub fn key(name: &str) -> Result<String, String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    if name.is_empty() || name.len() > LONGEST || !name.bytes().all(allowed) {
+        return Err(format!(
+            "{name:?} is no key: letters, digits, _, - and ., at most {LONGEST}; there are no wildcards"
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path) => write!(f, "read={}", path.display()),
+            Self::Write(path) => write!(f, "write={}", path.display()),
+            Self::Net(origin) => write!(f, "net={origin}"),
+            Self::Env(name) => write!(f, "env={name}"),
+            Self::Config(key) => write!(f, "config={key}"),
+            Self::Secret(name, None) => write!(f, "secret={name}"),
+            Self::Secret(name, Some(to)) => write!(f, "secret={name}@{to}"),
+            Self::Sandbox => f.write_str("sandbox"),
+            Self::Guard => f.write_str("guard"),
+        }
+    }
+}
+
+impl Held {
+    /// The same, one by one, in a fixed order. A secret stands once for each place.
+    #[must_use]
+    pub fn capabilities(&self) -> Vec<Capability> {
+        let secrets = self.secrets.iter().flat_map(|(name, to)| {
+            to.iter().map(|origin| Capability::Secret(name.clone(), Some(origin.clone())))
+        });
+        let read = self.read.iter().cloned().map(Capability::Read);
+        let mut all: Vec<Capability> = read.collect();
+        all.extend(self.write.iter().cloned().map(Capability::Write));
+        all.extend(self.net.iter().cloned().map(Capability::Net));
+        all.extend(self.env.iter().cloned().map(Capability::Env));
+        all.extend(self.config.iter().cloned().map(Capability::Config));
+        all.extend(secrets);
+        all.extend(self.sandbox.then_some(Capability::Sandbox));
+        all.extend(self.guard.then_some(Capability::Guard));
+        all
+    }
+
+    /// Adds one. A secret without a place adds nothing.
+    pub fn add(&mut self, capability: Capability) {
+        match capability {
+            Capability::Read(path) => drop(self.read.insert(path)),
+            Capability::Write(path) => drop(self.write.insert(path)),
+            Capability::Net(origin) => drop(self.net.insert(origin)),
+            Capability::Env(name) => drop(self.env.insert(name)),
+            Capability::Config(key) => drop(self.config.insert(key)),
+            Capability::Secret(name, Some(to)) => drop(self.secrets.entry(name).or_default().insert(to)),
+            Capability::Secret(_, None) => {}
+            Capability::Sandbox => self.sandbox = true,
+            Capability::Guard => self.guard = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_as_people_write_them() {
+        for (text, want) in [
+            ("read=/srv/data", "read=/srv/data"),
+            ("write=work", "write=work"),
+            ("net=https://Example.org", "net=https://example.org:443"),
+            ("net=http://example.org/", "net=http://example.org:80"),
+            ("net=https://example.org:8443", "net=https://example.org:8443"),
+            ("net=http://127.0.0.1:8080", "net=http://127.0.0.1:8080"),
+            ("net=http://[::1]:8080", "net=http://[::1]:8080"),
+            ("net=http://10.0.0.5", "net=http://10.0.0.5:80"),
+            ("env=LANG", "env=LANG"),
+            ("config=base-url", "config=base-url"),
+            ("secret=TOKEN", "secret=TOKEN"),
+            ("secret=TOKEN@https://a.org", "secret=TOKEN@https://a.org:443"),
+            ("sandbox", "sandbox"),
+            ("guard", "guard"),
+        ] {
+            let read: Capability = text.parse().unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(read.to_string(), want);
+            assert_eq!(read.to_string().parse(), Ok(read), "{want} is read again as itself");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_to_write() {
+        for (text, word) in [
+            ("", "read=DIR"),
+            ("reed=/x", "did you mean read?"),
+            ("read", "read=DIR"),
+            ("read=", "read=DIR"),
+            ("read=/srv/*", "no wildcards"),
+            ("net=example.org", "https://example.org"),
+            ("net=ftp://example.org", "http or https"),
+            ("net=https://*.example.org", "no wildcards"),
+            ("net=https://example.org/path", "no path"),
+            ("net=https://me@example.org", "no user"),
+            ("net=https://example.org:0", "example.org:0"),
+            ("net=https://example.org:*", "no wildcards"),
+            ("net=http://169.254.169.254", "metadata"),
+            ("net=http://[::ffff:127.0.0.1]", "spelling of IPv6"),
+            ("net=http://0x7f.1", "four decimal"),
+            ("net=http://0.0.0.0:80", "never reached"),
+            ("env=A-B", "no name"),
+            ("env=*", "no wildcards"),
+            ("env=HOTCELL_SECRET_TOKEN", "own variables"),
+            ("config=a b", "no key"),
+            ("secret=a/b", "no name"),
+            ("secret=A@example.org", "https://example.org"),
+            ("sandbox=1", "no value"),
+        ] {
+            let error = text.parse::<Capability>().expect_err(text).to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_told_one_by_one() {
+        let mut held = Held::default();
+        let all = [
+            "read=/a",
+            "write=/b",
+            "net=https://a.org:443",
+            "env=A",
+            "config=k",
+            "secret=S@https://a.org:443",
+            "sandbox",
+            "guard",
+        ];
+        for text in all {
+            held.add(text.parse().unwrap());
+        }
+        assert_eq!(held.capabilities().iter().map(ToString::to_string).collect::<Vec<_>>(), all);
     }
 }

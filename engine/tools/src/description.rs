@@ -10,6 +10,9 @@ use serde_json::Value;
 pub struct Description {
     /// Its functions, in the order of their names.
     pub exports: Vec<Export>,
+    /// Functions that are no tools, because values of their types have no form in JSON.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
     /// Names of its imports, `wasi:http/outgoing-handler@0.2.6` for example, in order.
     pub imports: Vec<String>,
     /// What its imports would let it do, in the words of `hotcell tool grant` without values: `read`, `write`, `net`, `env`,
@@ -35,4 +38,14 @@ pub struct Export {
     pub input_schema: Value,
     /// JSON Schema of its answer: an object.
     pub output_schema: Value,
+}
+
+/// An exported function that is no tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOut {
+    /// As [`Export::path`].
+    pub function: String,
+    /// Why: which parameter or result has which type.
+    pub message: String,
 }

@@ -3,17 +3,48 @@
 
 pub mod answer;
 pub mod ask;
+mod asker;
+pub mod author;
+pub mod cache;
+pub mod call;
 pub mod capability;
+mod capture;
+mod compiled;
+pub mod component;
+pub mod describe;
 pub mod description;
+pub mod docs;
+pub mod engine;
 pub mod error;
+mod failure;
+pub mod grant;
+mod http;
+mod imports;
+pub mod inspect;
+mod limiter;
 pub mod limits;
+pub mod manifest;
+pub mod mapping;
+pub mod protocol;
+pub mod sections;
+pub mod signature;
+pub mod sources;
+mod state;
+mod ticker;
+pub mod update;
+pub mod wall;
 
 pub use answer::{Answer, Folder};
 pub use ask::{Ask, Broker, Reply};
-pub use capability::{Held, Origin};
-pub use description::{Description, Export};
+pub use call::CallRequest;
+pub use capability::{Capability, Held, Origin};
+pub use component::Prepared;
+pub use description::{Description, Export, LeftOut};
+pub use engine::{Allocation, Runtime, RuntimeOptions, build_fingerprint};
 pub use error::{CallError, LoadError};
 pub use limits::{Limit, Limits};
+pub use manifest::{Manifest, Request};
+pub use wall::{Hosts, HostsOptions, Plugin, Readiness, serve};
 
 /// A future as this library returns it: boxed, so that programs that use it stay small and quick to build.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

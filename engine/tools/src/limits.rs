@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// All linear memories together. 64 MiB.
+    /// All linear memories together, and the blobs that the host keeps for the guest. 64 MiB.
     pub memory: Bytes,
     /// Tables. 8.
     pub tables: u32,
-    /// Elements of each table. 20,000.
+    /// Elements of each table. 20,000; a pool holds 100,000 at most.
     pub table_elements: u32,
     /// Core instances. 32.
     pub instances: u32,
@@ -22,7 +22,9 @@ pub struct Limits {
     pub handles: u32,
     /// Entries of the host's table of resources: open files, streams, requests. 1,000.
     pub resources: u32,
-    /// Bytes that one call of the host may make it copy out of the guest. 4 MiB.
+    /// Bytes of the host's own memory that one crossing from the guest may make it fill: an import's arguments, or the answer. Text
+    /// and bytes for an import count as they are, any other element of a list as the 40 bytes that a value takes; so an answer may be
+    /// a `list<u8>` of 1.2 million, and a blob of any size. 48 MiB.
     pub copied: Bytes,
     /// What it prints, both streams together. 1 MiB.
     pub output: Bytes,
@@ -47,7 +49,7 @@ impl Default for Limits {
             instances: 32,
             handles: 1_000,
             resources: 1_000,
-            copied: Bytes::mib(4),
+            copied: Bytes::mib(48),
             output: Bytes::mib(1),
             result: Bytes::mib(4),
             arguments: Bytes::mib(4),

@@ -1,0 +1,181 @@
+//! A component out of a plugin's folder, with its documentation and its manifest in it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use super::{AuthorError, at};
+use crate::docs::embed;
+
+/// What was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The component.
+    pub component: PathBuf,
+    /// The copy of the manifest beside it.
+    pub manifest: PathBuf,
+    /// How many bytes the component has.
+    pub size: u64,
+}
+
+/// Builds the plugin in this folder into `out/NAME.wasm` and `out/plugin.toml`. What it is written in is seen from its files:
+/// `Cargo.toml`, `app.py` or `package.json`. What the compiler says goes to standard error. `RUSTC` and
+/// `CARGO_TARGET_WASM32_WASIP2_LINKER` are honoured, as by cargo.
+///
+/// # Errors
+/// See [`AuthorError`]; of a compiler that is missing it says how to get it.
+pub fn build(folder: &Path, out: &Path) -> Result<Built, AuthorError> {
+    finish(folder, None, out)
+}
+
+/// The same with a component that was compiled elsewhere: its documentation and its manifest are put in.
+///
+/// # Errors
+/// See [`AuthorError`].
+pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Built, AuthorError> {
+    let manifest_path = folder.join("plugin.toml");
+    let manifest = fs::read_to_string(&manifest_path).map_err(at(&manifest_path))?;
+    let name = name(&manifest).ok_or(AuthorError::Folder {
+        folder: folder.to_owned(),
+        missing: "name in its plugin.toml: [plugin] name = \"…\"",
+    })?;
+    fs::create_dir_all(out).map_err(at(out))?;
+    let out = out.canonicalize().map_err(at(out))?;
+    let component = out.join(format!("{name}.wasm"));
+    let made = match compiled {
+        Some(compiled) => compiled.to_owned(),
+        None => compile(folder, &component)?,
+    };
+    let wasm = fs::read(&made).map_err(at(&made))?;
+    let whole = embed(&wasm, &folder.join("wit"), Some(&manifest))?;
+    fs::write(&component, &whole).map_err(at(&component))?;
+    let copy = out.join("plugin.toml");
+    fs::write(&copy, manifest).map_err(at(&copy))?;
+    Ok(Built { component, manifest: copy, size: whole.len() as u64 })
+}
+
+/// Compiles what is in a folder; where the component is then.
+fn compile(folder: &Path, component: &Path) -> Result<PathBuf, AuthorError> {
+    let has = |file: &str| folder.join(file).is_file();
+    if has("Cargo.toml") {
+        rust(folder)
+    } else if has("app.py") {
+        python(folder, component).map(|()| component.to_owned())
+    } else if has("package.json") {
+        javascript(folder, component).map(|()| component.to_owned())
+    } else {
+        let missing = "Cargo.toml, app.py or package.json";
+        Err(AuthorError::Folder { folder: folder.to_owned(), missing })
+    }
+}
+
+/// The plugin's name, fit for a file's.
+fn name(manifest: &str) -> Option<String> {
+    let table: toml::Table = manifest.parse().ok()?;
+    let name = table.get("plugin")?.get("name")?.as_str()?;
+    let fit = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    fit.then(|| name.to_owned())
+}
+
+fn rust(folder: &Path) -> Result<PathBuf, AuthorError> {
+    const TARGET: &str = "wasm32-wasip2";
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut asked = Command::new(&compiler);
+    asked.args(["--print", "target-libdir", "--target", TARGET]).current_dir(folder).stderr(Stdio::null());
+    let answer = asked.output().map_err(at(Path::new(&compiler)))?;
+    let library = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());
+    if !answer.status.success() || !library.is_dir() {
+        let remedy = format!("rustup target add {TARGET}");
+        return Err(AuthorError::Missing { what: "the compiler's target wasm32-wasip2", remedy });
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
+    let told = run(cargo.current_dir(folder))?;
+    artifact(&told).ok_or(AuthorError::Folder {
+        folder: folder.to_owned(),
+        missing: "library of crate-type \"cdylib\" in its Cargo.toml",
+    })
+}
+
+/// The component that cargo tells of, line by line as JSON. Of several the last one: dependencies come first.
+fn artifact(told: &str) -> Option<PathBuf> {
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(default)]
+        filenames: Vec<PathBuf>,
+    }
+    let lines = told.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    let mut components = lines
+        .flat_map(|line| line.filenames)
+        .filter(|file| file.extension() == Some(OsStr::new("wasm")))
+        .collect::<Vec<_>>();
+    components.pop()
+}
+
+fn python(folder: &Path, component: &Path) -> Result<(), AuthorError> {
+    let remedy = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
+    let program = installed(folder, ".venv/bin/componentize-py", "componentize-py", remedy)?;
+    let mut command = Command::new(program);
+    command.args(["-d", "wit", "-w", "plugin", "componentize", "app", "-o"]).arg(component);
+    run(command.current_dir(folder)).map(drop)
+}
+
+fn javascript(folder: &Path, component: &Path) -> Result<(), AuthorError> {
+    let program = installed(folder, "node_modules/.bin/componentize-js", "componentize-js", "npm install")?;
+    let mut command = Command::new(program);
+    command.args(["src/plugin.js", "--wit", "wit", "--world-name", "plugin", "--out"]).arg(component);
+    run(command.current_dir(folder)).map(drop)
+}
+
+/// A program of the plugin's own folder, or else of the search path.
+fn installed(folder: &Path, own: &str, what: &'static str, remedy: &str) -> Result<PathBuf, AuthorError> {
+    let own = folder.canonicalize().map_err(at(folder))?.join(own);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut all = std::iter::once(own).chain(std::env::split_paths(&path).map(|folder| folder.join(what)));
+    all.find(|file| file.is_file()).ok_or(AuthorError::Missing { what, remedy: remedy.to_owned() })
+}
+
+/// Runs a program to its end; what it prints, and its errors go to ours.
+fn run(command: &mut Command) -> Result<String, AuthorError> {
+    let program = PathBuf::from(command.get_program());
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(at(&program))?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        return Err(AuthorError::Failed { command: words.join(" "), status: output.status.to_string() });
+    }
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_in_the_manifest() {
+        for (manifest, expected) in [
+            ("[plugin]\nname = \"a-b\"", Some("a-b")),
+            ("[plugin]\nname = \"../a\"", None),
+            ("[plugin]\nname = \"\"", None),
+            ("[plugin]", None),
+            ("name = 7", None),
+            ("[", None),
+        ] {
+            assert_eq!(name(manifest).as_deref(), expected, "{manifest}");
+        }
+    }
+
+    #[test]
+    fn the_artifact_is_the_last_component() {
+        let told = r#"{"reason":"compiler-artifact","filenames":["/t/libdep.rlib"]}
+{"reason":"compiler-artifact","filenames":["/t/plugin.wasm","/t/plugin.d"]}
+not JSON
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(artifact(told), Some("/t/plugin.wasm".into()));
+        assert_eq!(artifact(""), None);
+    }
+}

@@ -1,0 +1,263 @@
+//! Cases: what a plugin is called with, and what has to come of it, in TOML.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::AuthorError;
+use crate::{Answer, CallError};
+
+/// What lies beside a plugin, as `tests/cases.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cases {
+    /// Files of the granted folder, by path. Without any, no folder is granted.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Whether the folder may be written.
+    #[serde(default)]
+    pub writable: bool,
+    /// What the broker answers in all cases, after what it answers in one.
+    #[serde(default)]
+    pub replies: Vec<Play>,
+    /// The calls. Each has a folder of its own.
+    pub case: Vec<Case>,
+}
+
+/// One call. `{folder}` in a text stands for the granted folder.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The function, or its whole path where two are called alike.
+    pub tool: String,
+    /// Its arguments.
+    #[serde(default = "nothing")]
+    pub arguments: Value,
+    /// What the answer has, among others.
+    pub expect: Option<Value>,
+    /// What the answer is, all of it.
+    pub exact: Option<Value>,
+    /// Whether the tool says that it failed.
+    #[serde(default)]
+    pub is_error: bool,
+    /// What is in the answer's text.
+    #[serde(default)]
+    pub contains: Vec<String>,
+    /// The call comes to nothing, and this is in the reason.
+    pub refused: Option<String>,
+    /// What the broker answers.
+    #[serde(default)]
+    pub replies: Vec<Play>,
+    /// What is in what the broker was asked, in order; other questions may be between.
+    #[serde(default)]
+    pub asked: Vec<String>,
+}
+
+/// One answer of the broker.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Play {
+    /// What is in the question, as JSON.
+    pub when: String,
+    /// The answer, as a [`crate::Reply`]; `text:` before bytes stands for their base64.
+    pub reply: Value,
+}
+
+fn nothing() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+impl Cases {
+    /// Reads cases.
+    ///
+    /// # Errors
+    /// [`AuthorError::Cases`] with the line; a key that there is not, and a case that expects nothing or two things that exclude each
+    /// other, are errors.
+    pub fn parse(text: &str) -> Result<Self, AuthorError> {
+        let wrong = |message| AuthorError::Cases { message };
+        let cases: Self = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        for (number, case) in (1..).zip(&cases.case) {
+            let judged =
+                case.expect.is_some() || case.exact.is_some() || case.is_error || !case.contains.is_empty();
+            if judged == case.refused.is_some() {
+                let message =
+                    if judged { "is refused, so it has no answer to expect" } else { "expects nothing" };
+                return Err(wrong(format!("case {number} ({}) {message}", case.tool)));
+            }
+        }
+        Ok(cases)
+    }
+}
+
+impl Case {
+    /// What is wrong with what came of this case; nothing if it is as it has to be. `asked` are the broker's questions as JSON.
+    #[must_use]
+    pub fn judge(&self, outcome: &Result<Answer, CallError>, asked: &[String], folder: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        match (outcome, &self.refused) {
+            (Err(error), Some(part)) if error.to_string().contains(part) => {}
+            (Err(error), Some(part)) => wrong.push(format!("'{part}' is not in the reason: {error}")),
+            (Err(error), None) => wrong.push(error.to_string()),
+            (Ok(answer), Some(_)) => wrong.push(format!("it was not refused: {}", answer.value.get())),
+            (Ok(answer), None) => self.judge_answer(answer, folder, &mut wrong),
+        }
+        let mut rest = asked.iter();
+        let missing = self.asked.iter().filter(|part| !rest.any(|ask| ask.contains(part.as_str())));
+        wrong.extend(missing.map(|part| format!("'{part}' was not asked, or not in this order")));
+        wrong
+    }
+
+    fn judge_answer(&self, answer: &Answer, folder: &str, wrong: &mut Vec<String>) {
+        let text = answer.value.get();
+        if answer.is_error != self.is_error {
+            wrong.push(format!("it is {}: {text}", if answer.is_error { "an error" } else { "no error" }));
+        }
+        let got: Value = serde_json::from_str(text).unwrap_or_default();
+        let expect = self.expect.as_ref().and_then(|want| lacks(&placed(want, folder), &got, "", true));
+        let exact = self.exact.as_ref().and_then(|want| lacks(&placed(want, folder), &got, "", false));
+        wrong.extend(expect.into_iter().chain(exact));
+        let parts = self.contains.iter().map(|part| part.replace("{folder}", folder));
+        wrong.extend(
+            parts.filter(|part| !text.contains(part)).map(|part| format!("'{part}' is not in {text}")),
+        );
+    }
+}
+
+/// The same value with the folder's path where `{folder}` stands.
+pub(super) fn placed(value: &Value, folder: &str) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace("{folder}", folder)),
+        Value::Array(items) => items.iter().map(|item| placed(item, folder)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), placed(value, folder))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// What of `want` is not in `got`. Objects may have more fields if `more`; numbers are compared as numbers.
+fn lacks(want: &Value, got: &Value, at: &str, more: bool) -> Option<String> {
+    match (want, got) {
+        (Value::Object(want), Value::Object(got)) => {
+            let missing = want.iter().find_map(|(name, want)| {
+                let at = format!("{at}/{name}");
+                let missing = || Some(format!("{at} is missing"));
+                got.get(name).map_or_else(missing, |got| lacks(want, got, &at, more))
+            });
+            // What is none need not be written: TOML has no null.
+            let other = got.iter().find(|(name, got)| !more && !want.contains_key(*name) && !got.is_null());
+            missing.or_else(|| other.map(|(name, got)| format!("{at}/{name}: wanted nothing, got {got}")))
+        }
+        (Value::Array(want), Value::Array(got)) if want.len() == got.len() => {
+            let mut pairs = want.iter().zip(got).enumerate();
+            pairs.find_map(|(index, (want, got))| lacks(want, got, &format!("{at}/{index}"), more))
+        }
+        (Value::Number(want), Value::Number(got)) if want.as_f64() == got.as_f64() => None,
+        (want, got) if want == got => None,
+        (want, got) => Some(format!("{at}: wanted {want}, got {got}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    fn answer(is_error: bool, value: &Value) -> Result<Answer, CallError> {
+        let (stdout, stderr) = (String::new(), String::new());
+        Ok(Answer {
+            is_error,
+            value: to_raw_value(value).unwrap(),
+            stdout,
+            stderr,
+            denied: vec![],
+            wall_us: 1,
+            peak_memory: 1,
+        })
+    }
+
+    #[test]
+    fn what_is_wanted_is_looked_for_in_what_came() {
+        for (want, got, more, wrong) in [
+            (json!({"a": 1}), json!({"a": 1.0, "b": 2}), true, None),
+            (json!({"a": 1}), json!({"a": 1, "b": null}), false, None),
+            (json!({"a": 1}), json!({"a": 1, "b": 2}), false, Some("/b: wanted nothing, got 2")),
+            (json!({"a": [1]}), json!({"a": [1, 2]}), true, Some("/a: wanted [1], got [1,2]")),
+            (
+                json!({"a": [{"b": "x"}]}),
+                json!({"a": [{"b": "y"}]}),
+                true,
+                Some("/a/0/b: wanted \"x\", got \"y\""),
+            ),
+            (json!({"a": 1}), json!({}), true, Some("/a is missing")),
+        ] {
+            assert_eq!(lacks(&want, &got, "", more).as_deref(), wrong);
+        }
+    }
+
+    #[test]
+    fn cases_are_judged() {
+        let cases = Cases::parse(
+            r#"
+            [[case]]
+            tool = "a"
+            expect = { path = "{folder}/x" }
+            contains = ["x"]
+            asked = ["one", "two"]
+            [[case]]
+            tool = "b"
+            is_error = true
+            [[case]]
+            tool = "c"
+            refused = "/n: expected"
+            "#,
+        )
+        .unwrap();
+        let [a, b, c] = &cases.case[..] else { panic!("three") };
+        let good = answer(false, &json!({ "path": "/f/x" }));
+        let asked = ["one", "other", "two"].map(str::to_owned);
+        let refused = || Err(CallError::Arguments { at: "/n".into(), message: "expected a number".into() });
+        for (case, outcome, asked, wrong) in [
+            (a, &good, &asked[..], vec![]),
+            (a, &good, &asked[..2], vec!["'two' was not asked, or not in this order"]),
+            (
+                a,
+                &answer(true, &json!({ "path": "/f/x" })),
+                &asked,
+                vec!["it is an error: {\"path\":\"/f/x\"}"],
+            ),
+            (
+                a,
+                &answer(false, &json!({ "path": "/g" })),
+                &asked,
+                vec!["/path: wanted \"/f/x\", got \"/g\"", "'x' is not in {\"path\":\"/g\"}"],
+            ),
+            (a, &Err(CallError::Cancelled), &asked, vec!["cancelled"]),
+            (b, &answer(true, &json!({ "error": 1 })), &[], vec![]),
+            (b, &answer(false, &json!({})), &[], vec!["it is no error: {}"]),
+            (c, &refused(), &[], vec![]),
+            (c, &answer(false, &json!({})), &[], vec!["it was not refused: {}"]),
+            (c, &Err(CallError::Cancelled), &[], vec!["'/n: expected' is not in the reason: cancelled"]),
+        ] {
+            assert_eq!(case.judge(outcome, asked, "/f"), wrong);
+        }
+    }
+
+    #[test]
+    fn what_no_case_can_be_is_refused() {
+        for (text, message) in [
+            ("[[case]]\ntool = \"a\"\ntols = 1", "unknown field `tols`"),
+            ("[[case]]\narguments = {}", "missing field `tool`"),
+            ("[[case]]\ntool = \"a\"", "case 1 (a) expects nothing"),
+            ("[[case]]\ntool = \"a\"\nis_error = true\nrefused = \"x\"", "no answer to expect"),
+            ("cases = []", "unknown field `cases`"),
+            ("", "missing field `case`"),
+            ("[[case", "TOML parse error at line 1"),
+        ] {
+            let error = Cases::parse(text).unwrap_err().to_string();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+}

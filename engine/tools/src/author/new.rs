@@ -1,0 +1,101 @@
+//! A folder to begin with: one function, its interface, a manifest and cases, which build and pass as they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::{AuthorError, at};
+
+/// What a plugin is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Rust, by `cargo` for `wasm32-wasip2`.
+    Rust,
+    /// Python, by `componentize-py`.
+    Python,
+    /// JavaScript, by `componentize-js`.
+    JavaScript,
+}
+
+impl FromStr for Language {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "rust" => Ok(Self::Rust),
+            "python" => Ok(Self::Python),
+            "js" | "javascript" => Ok(Self::JavaScript),
+            other => Err(format!("unknown language '{other}': there are rust, python and js")),
+        }
+    }
+}
+
+/// A template's file: where it goes, and what is in it.
+type Template = (&'static str, &'static str);
+
+macro_rules! template {
+    ($to:literal, $from:literal) => {
+        ($to, include_str!(concat!("../../templates/", $from)))
+    };
+}
+
+const COMMON: &[Template] = &[
+    template!("wit/plugin.wit", "common/plugin.wit"),
+    template!("plugin.toml", "common/plugin.toml"),
+    template!("tests/cases.toml", "common/cases.toml"),
+    ("wit/deps/hotcell-tool/tool.wit", include_str!("../../../../wit/tool.wit")),
+    (
+        "wit/deps/hotcell-sandbox/sandbox.wit",
+        include_str!("../../../../wit/deps/hotcell-sandbox/sandbox.wit"),
+    ),
+    ("wit/deps/hotcell-guard/guard.wit", include_str!("../../../../wit/deps/hotcell-guard/guard.wit")),
+];
+const RUST: &[Template] = &[
+    template!("Cargo.toml", "rust/Cargo.toml.in"),
+    template!("src/lib.rs", "rust/src/lib.rs"),
+    template!("README.md", "rust/README.md"),
+    template!(".gitignore", "rust/gitignore"),
+];
+const PYTHON: &[Template] = &[
+    template!("app.py", "python/app.py"),
+    template!("requirements.txt", "python/requirements.txt"),
+    template!("README.md", "python/README.md"),
+    template!(".gitignore", "python/gitignore"),
+];
+const JAVASCRIPT: &[Template] = &[
+    template!("package.json", "js/package.json"),
+    template!("src/plugin.js", "js/src/plugin.js"),
+    template!("README.md", "js/README.md"),
+    template!(".gitignore", "js/gitignore"),
+];
+
+/// Makes the folder, which must not be there yet, and answers with its files.
+///
+/// # Errors
+/// [`AuthorError::Name`], [`AuthorError::Exists`], [`AuthorError::Io`].
+pub fn create(folder: &Path, name: &str, language: Language) -> Result<Vec<PathBuf>, AuthorError> {
+    let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    // WIT wants a letter after each '-'.
+    let parts = || name.split('-').all(|part| part.starts_with(|c: char| c.is_ascii_lowercase()));
+    if name.len() > 32 || !name.chars().all(letters) || !parts() {
+        return Err(AuthorError::Name { name: name.to_owned() });
+    }
+    if folder.exists() {
+        return Err(AuthorError::Exists { path: folder.to_owned() });
+    }
+    let own = match language {
+        Language::Rust => RUST,
+        Language::Python => PYTHON,
+        Language::JavaScript => JAVASCRIPT,
+    };
+    let mut written = Vec::new();
+    for (path, text) in own.iter().chain(COMMON) {
+        let path = folder.join(path);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(at(parent))?;
+        let text = text.replace("NAME_SNAKE", &name.replace('-', "_")).replace("NAME", name);
+        fs::write(&path, text).map_err(at(&path))?;
+        written.push(path);
+    }
+    Ok(written)
+}

@@ -1,0 +1,429 @@
+//! Compiled components, kept between starts: machine code that is run without being checked again, so it is taken from
+//! here only if this installation wrote it.
+//!
+//! An entry is named by the component's digest and by what compiled it, and begins with a keyed hash of both and of its
+//! bytes. The key is random, made once, and lies beside the entries in a folder that nobody else may enter. An entry that
+//! is cut, changed or another's is removed, with a warning, and compiled again. What is handed out is a sealed copy in
+//! memory of the very bytes that were checked.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, SealFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
+
+use crate::LoadError;
+use crate::protocol::LONGEST_COMPILED;
+
+/// What the compiled forms of this build are compiled by: raised with wasmtime, and with what `engine.rs` configures of
+/// code. What this misses (another processor) wasmtime notices itself, as [`LoadError::Stale`].
+const FORM: &str = "wasmtime 48.0.8, hotcell 1";
+/// The most that all entries take together, in bytes, unless the caller says otherwise.
+pub const MOST_BYTES: u64 = 2 << 30;
+/// Bytes of a keyed hash, and of the key.
+const MAC: usize = 32;
+const KEY: &str = "key";
+/// How the name of a file begins that is not finished.
+const UNFINISHED: &str = "new-";
+/// What was not finished after so long was left by a process that ended.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// An open cache.
+#[derive(Debug)]
+pub struct Cache {
+    folder: OwnedFd,
+    path: PathBuf,
+    key: [u8; MAC],
+    most: u64,
+}
+
+impl Cache {
+    /// Opens a folder, and makes it (0700) and its key (0600) when they are missing.
+    ///
+    /// # Errors
+    /// [`LoadError::Host`] when it cannot be made, is somebody else's, or is open to others.
+    pub fn open(path: &Path, most: u64) -> Result<Self, LoadError> {
+        use std::os::unix::fs::DirBuilderExt;
+        let cannot = |what: &str, e: io::Error| LoadError::Host {
+            message: format!("the cache of compiled components {} {what}: {e}", path.display()),
+        };
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|e| cannot("cannot be made", e))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(CWD, path, flags, Mode::empty())
+            .map_err(|e| cannot("cannot be opened", e.into()))?;
+        private(&folder).map_err(|e| cannot("is not taken", e))?;
+        let key = key(&folder).map_err(|e| cannot("has no key", e))?;
+        Ok(Self { folder, path: path.to_owned(), key, most })
+    }
+
+    /// The compiled form of the component with this digest (SHA-256, in hexadecimal), sealed; none when there is none that
+    /// can be trusted.
+    #[must_use]
+    pub fn get(&self, digest: &str) -> Option<File> {
+        let name = name(digest)?;
+        let bytes = match self.read(&name) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            Err(e) => return self.reject(digest, &e.to_string()),
+        };
+        let Some((mac, code)) = bytes.split_first_chunk::<MAC>() else {
+            return self.reject(digest, "it is cut off");
+        };
+        // Compared in constant time.
+        if self.mac(digest, code) != blake3::Hash::from_bytes(*mac) {
+            return self.reject(digest, "this installation did not write it so");
+        }
+        match sealed(code) {
+            Ok(file) => Some(file),
+            Err(e) => {
+                tracing::warn!("a compiled component has no place in memory: {e}");
+                None
+            }
+        }
+    }
+
+    /// Keeps a compiled form, and makes room for it.
+    ///
+    /// # Errors
+    /// What the system says; nothing is kept then.
+    pub fn put(&self, digest: &str, code: &[u8]) -> io::Result<()> {
+        let name = name(digest).ok_or_else(|| io::Error::other("no digest"))?;
+        let mac = self.mac(digest, code);
+        write(&self.folder, &[mac.as_bytes(), code], |new| {
+            rustix::fs::renameat(&self.folder, new, &self.folder, &name)
+        })?;
+        self.make_room(&name)
+    }
+
+    /// Forgets a compiled form.
+    pub fn remove(&self, digest: &str) {
+        if let Some(name) = name(digest) {
+            // It may be gone already.
+            let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
+        }
+    }
+
+    fn reject<T>(&self, digest: &str, why: &str) -> Option<T> {
+        tracing::warn!(
+            "the compiled form of {digest} in {} is removed, and compiled again: {why}",
+            self.path.display()
+        );
+        self.remove(digest);
+        None
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::openat(&self.folder, name, flags, Mode::empty())?);
+        let size = file.metadata()?.len();
+        if !file.metadata()?.is_file() || size > (MAC + LONGEST_COMPILED) as u64 {
+            return Err(io::Error::other("it is no entry"));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        (&file).take(size).read_to_end(&mut bytes)?;
+        // What was used last goes last. A file system that keeps no times makes them go in the order of writing.
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let _ = rustix::fs::futimens(&file, &Timestamps { last_access: now, last_modification: now });
+        Ok(bytes)
+    }
+
+    fn mac(&self, digest: &str, code: &[u8]) -> blake3::Hash {
+        let mut mac = blake3::Hasher::new_keyed(&self.key);
+        for part in [FORM.as_bytes(), digest.as_bytes(), code] {
+            mac.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        mac.finalize()
+    }
+
+    /// Removes what was used longest ago until the rest fits, and what nobody will finish. What was just written stays.
+    fn make_room(&self, keep: &str) -> io::Result<()> {
+        let (mut entries, mut total) = (Vec::new(), 0);
+        for entry in rustix::fs::Dir::read_from(&self.folder)? {
+            let entry = entry?;
+            let name = OsStr::new(entry.file_name().to_str().unwrap_or_default()).to_owned();
+            let Ok(stat) = rustix::fs::statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let since =
+                Duration::new(stat.st_mtime.unsigned_abs(), u32::try_from(stat.st_mtime_nsec).unwrap_or(0));
+            let text = name.to_str().unwrap_or_default();
+            if text.starts_with(UNFINISHED) {
+                let written = SystemTime::UNIX_EPOCH + since;
+                if written.elapsed().is_ok_and(|age| age > ABANDONED) {
+                    let _ = rustix::fs::unlinkat(&self.folder, &name, AtFlags::empty());
+                }
+            } else if text.len() > 64 && text != keep {
+                entries.push((since, name, stat.st_size.unsigned_abs()));
+            } else if text == keep {
+                total = stat.st_size.unsigned_abs();
+            }
+        }
+        total += entries.iter().map(|(_, _, size)| size).sum::<u64>();
+        entries.sort();
+        for (_, name, size) in entries {
+            if total <= self.most {
+                break;
+            }
+            // Another process may have been quicker.
+            let _ = rustix::fs::unlinkat(&self.folder, &name, AtFlags::empty());
+            total -= size;
+        }
+        Ok(())
+    }
+}
+
+/// Whether this is a SHA-256 digest in hexadecimal, as this crate writes it.
+#[must_use]
+pub fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn name(digest: &str) -> Option<String> {
+    is_digest(digest).then(|| format!("{digest}.{}", &blake3::hash(FORM.as_bytes()).to_hex()[..16]))
+}
+
+/// Whether a folder is ours alone.
+fn private(folder: &OwnedFd) -> io::Result<()> {
+    let stat = rustix::fs::fstat(folder)?;
+    let us = rustix::process::geteuid().as_raw();
+    if stat.st_uid != us {
+        return Err(io::Error::other(format!("it belongs to user {} and not to you ({us})", stat.st_uid)));
+    }
+    if stat.st_mode & 0o077 != 0 {
+        let mode = stat.st_mode & 0o7777;
+        return Err(io::Error::other(format!("others may enter it (mode {mode:04o}); chmod it to 0700")));
+    }
+    Ok(())
+}
+
+/// The key of this installation; made if there is none. Whoever is first makes it, and all others take that one.
+fn key(folder: &OwnedFd) -> io::Result<[u8; MAC]> {
+    let read = || -> io::Result<[u8; MAC]> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::openat(folder, KEY, flags, Mode::empty())?);
+        private(&file.as_fd().try_clone_to_owned()?)?;
+        let mut bytes = Vec::new();
+        file.take(1 + MAC as u64).read_to_end(&mut bytes)?;
+        bytes
+            .try_into()
+            .map_err(|_| io::Error::other("it is damaged; remove the folder, all of it is made again"))
+    };
+    match read() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        read => return read,
+    }
+    let mut fresh = [0; MAC];
+    getrandom::fill(&mut fresh).map_err(|e| io::Error::other(e.to_string()))?;
+    write(folder, &[&fresh], |new| {
+        let linked = rustix::fs::linkat(folder, new, folder, KEY, AtFlags::empty());
+        rustix::fs::unlinkat(folder, new, AtFlags::empty())?;
+        match linked {
+            Err(Errno::EXIST) => Ok(()),
+            linked => linked,
+        }
+    })?;
+    read()
+}
+
+/// Writes a new file (0600) whole and onto the disk, and lets `place` give it its name.
+fn write(folder: &OwnedFd, parts: &[&[u8]], place: impl FnOnce(&str) -> Result<(), Errno>) -> io::Result<()> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|e| io::Error::other(e.to_string()))?;
+    let new = format!("{UNFINISHED}{:016x}", u64::from_le_bytes(random));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(folder, &new, flags, Mode::RUSR | Mode::WUSR)?);
+    let written = (|| -> io::Result<()> {
+        for part in parts {
+            file.write_all(part)?;
+        }
+        file.sync_all()?;
+        place(&new)?;
+        Ok(rustix::fs::fsync(folder)?)
+    })();
+    written.inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(folder, &new, AtFlags::empty());
+    })
+}
+
+/// These bytes as a file in memory that nobody can change any more.
+///
+/// # Errors
+/// When there is no room.
+pub(crate) fn sealed(bytes: &[u8]) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // It is mapped and never executed as a program, which a host may insist on (`vm.memfd_noexec`).
+    let fd = match rustix::fs::memfd_create("hotcell-component", flags | MemfdFlags::NOEXEC_SEAL) {
+        // Kernels before 6.3 do not know the flag.
+        Err(Errno::INVAL) => rustix::fs::memfd_create("hotcell-component", flags),
+        made => made,
+    }?;
+    let mut file = File::from(fd);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    rustix::fs::fcntl_add_seals(
+        &file,
+        SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE,
+    )?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+    fn cache(dir: &tempfile::TempDir) -> Cache {
+        Cache::open(&dir.path().join("cache"), MOST_BYTES).unwrap()
+    }
+
+    fn content(file: &File) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    fn entry(dir: &tempfile::TempDir, digest: &str) -> PathBuf {
+        dir.path().join("cache").join(name(digest).unwrap())
+    }
+
+    #[test]
+    fn what_is_kept_is_found_by_another_process_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = cache(&dir);
+        assert!(first.get(A).is_none());
+        first.put(A, b"code").unwrap();
+        let again = cache(&dir);
+        let file = again.get(A).unwrap();
+        assert_eq!(content(&file), b"code");
+        assert!((&file).write_all(b"x").is_err(), "it is sealed");
+        assert!(again.get(B).is_none());
+        let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!(mode(dir.path().join("cache")), 0o700);
+        assert_eq!(mode(dir.path().join("cache/key")), 0o600);
+        assert_eq!(mode(entry(&dir, A)), 0o600);
+    }
+
+    #[test]
+    fn what_was_tampered_with_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(&dir);
+        let forge = |change: &dyn Fn(&mut Vec<u8>)| {
+            cache.put(A, b"machine code").unwrap();
+            let mut bytes = std::fs::read(entry(&dir, A)).unwrap();
+            change(&mut bytes);
+            std::fs::write(entry(&dir, A), bytes).unwrap();
+            assert!(cache.get(A).is_none());
+            assert!(!entry(&dir, A).exists());
+        };
+        forge(&|bytes| bytes[40] ^= 1);
+        forge(&|bytes| bytes[0] ^= 1);
+        forge(&|bytes| bytes.truncate(35));
+        forge(&|bytes| bytes.truncate(10));
+        forge(&Vec::clear);
+        forge(&|bytes| bytes.push(0));
+        // Without the key: a hash of the bytes alone.
+        forge(&|bytes| {
+            bytes.truncate(MAC);
+            bytes.copy_from_slice(blake3::hash(b"evil").as_bytes());
+            bytes.extend(b"evil");
+        });
+        // Another component's, which is whole.
+        cache.put(A, b"of a").unwrap();
+        std::fs::rename(entry(&dir, A), entry(&dir, B)).unwrap();
+        assert!(cache.get(B).is_none());
+        // Another installation's.
+        let elsewhere = tempfile::tempdir().unwrap();
+        super::tests::cache(&elsewhere).put(A, b"theirs").unwrap();
+        std::fs::copy(entry(&elsewhere, A), entry(&dir, A)).unwrap();
+        assert!(cache.get(A).is_none());
+        // No file, but a link to one or a folder.
+        cache.put(B, b"of b").unwrap();
+        std::os::unix::fs::symlink(entry(&dir, B), entry(&dir, A)).unwrap();
+        assert!(cache.get(A).is_none());
+        std::fs::create_dir(entry(&dir, A)).unwrap();
+        assert!(cache.get(A).is_none());
+        assert!(cache.get("../key").is_none() && cache.put("../key", b"").is_err());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cache");
+        drop(cache(&dir));
+        for mode in [0o755, 0o770, 0o701] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let refused = Cache::open(&path, MOST_BYTES).unwrap_err().to_string();
+            assert!(refused.contains("others may enter it"), "{refused}");
+        }
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        std::fs::set_permissions(path.join("key"), PermissionsExt::from_mode(0o644)).unwrap();
+        assert!(Cache::open(&path, MOST_BYTES).is_err());
+        std::fs::write(path.join("key"), b"short").unwrap();
+        std::fs::set_permissions(path.join("key"), PermissionsExt::from_mode(0o600)).unwrap();
+        assert!(Cache::open(&path, MOST_BYTES).is_err());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(Cache::open(&link, MOST_BYTES).is_err());
+        if rustix::process::geteuid().is_root() {
+            let theirs = dir.path().join("theirs");
+            std::fs::create_dir(&theirs).unwrap();
+            std::fs::set_permissions(&theirs, PermissionsExt::from_mode(0o700)).unwrap();
+            std::os::unix::fs::chown(&theirs, Some(65_534), Some(65_534)).unwrap();
+            let refused = Cache::open(&theirs, MOST_BYTES).unwrap_err().to_string();
+            assert!(refused.contains("belongs to user 65534"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let small = Cache::open(&dir.path().join("cache"), 300).unwrap();
+        let age = |digest: &str, seconds: u64| {
+            let file = File::open(entry(&dir, digest)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+        };
+        small.put(A, &[1; 80]).unwrap();
+        small.put(B, &[2; 80]).unwrap();
+        age(A, 60);
+        age(B, 30);
+        // Used: now B is the oldest.
+        assert!(small.get(A).is_some());
+        let leftover = dir.path().join("cache/new-0");
+        std::fs::write(&leftover, b"").unwrap();
+        File::open(&leftover).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let c = "c".repeat(64);
+        small.put(&c, &[3; 80]).unwrap();
+        assert!(small.get(A).is_some() && small.get(B).is_none() && small.get(&c).is_some());
+        assert!(!leftover.exists());
+        // Larger than all of it: kept alone.
+        small.put(B, &[4; 400]).unwrap();
+        assert!(small.get(A).is_none() && small.get(B).is_some());
+    }
+
+    #[test]
+    fn many_that_come_first_agree_on_one_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys: Vec<_> = std::thread::scope(|scope| {
+            let openers: Vec<_> = (0..8).map(|_| scope.spawn(|| cache(&dir).key)).collect();
+            openers.into_iter().map(|opener| opener.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0]));
+        assert_eq!(std::fs::read_dir(dir.path().join("cache")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_form_names_the_wasmtime_that_is_built() {
+        let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+        let lock = std::fs::read_to_string(lock).unwrap();
+        let version = FORM.split([' ', ',']).nth(1).unwrap();
+        assert!(lock.contains(&format!("name = \"wasmtime\"\nversion = \"{version}\"")), "{FORM}");
+    }
+}

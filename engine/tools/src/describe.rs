@@ -1,0 +1,210 @@
+//! What a component offers, read from its types and its documentation.
+
+use std::collections::HashSet;
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+use wasmtime::component::types::{ComponentFunc, ComponentItem, ResourceType, Type};
+
+use crate::description::{Description, Export, LeftOut};
+use crate::docs::{self, ComponentDocs};
+use crate::mapping::text::clean;
+use crate::mapping::{Docs, Reader, Signature, TypeDoc};
+use crate::{LoadError, inspect};
+
+/// How many functions a component may export.
+const FUNCTIONS: usize = 512;
+/// How many bytes all schemas and descriptions of a component may have.
+const TEXT: usize = 4 << 20;
+/// How many documented types are looked at.
+const TYPES: usize = 512;
+
+/// What every component of componentize-py exports beside its author's functions.
+const PYTHON_START: &str = "exports#init";
+
+/// One function that is a tool.
+#[derive(Clone, Debug)]
+pub struct ToolFunction {
+    /// As in [`Export::path`].
+    pub path: String,
+    /// The interface's name, of a function that is in one.
+    pub interface: Option<String>,
+    /// Its own name.
+    pub function: String,
+    /// Its types.
+    pub signature: Signature,
+}
+
+/// The functions of a component that are tools, in the order of their paths, as [`describe`] describes them.
+/// `Component::get_export_index` of the interface and then of the function finds them.
+///
+/// # Errors
+/// [`LoadError::Signature`] or [`LoadError::NoTools`].
+pub fn tools(component: &Component, engine: &Engine) -> Result<Vec<ToolFunction>, LoadError> {
+    read(component, engine, &ComponentDocs::default()).map(|(tools, _)| tools)
+}
+
+/// The resource `hotcell:tool/blob.blob` as this component names it, if it imports it.
+#[must_use]
+pub fn blob_of(component: &Component, engine: &Engine) -> Option<ResourceType> {
+    let ty = component.component_type();
+    ty.imports(engine).find_map(|(name, item)| match item.ty {
+        ComponentItem::ComponentInstance(instance) if name.split('@').next() == Some("hotcell:tool/blob") => {
+            instance.get_export(engine, "blob").and_then(|item| match item.ty {
+                ComponentItem::Resource(resource) => Some(resource),
+                _ => None,
+            })
+        }
+        _ => None,
+    })
+}
+
+/// Describes a component that was compiled from these bytes.
+///
+/// # Errors
+/// [`LoadError::NoTools`] if it exports no function, [`LoadError::Signature`] if none of its functions can be a tool (the first of
+/// them, and why), or if it has more of them than a model could ever be shown.
+pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<Description, LoadError> {
+    let docs = ComponentDocs::of(wasm);
+    let (tools, left_out) = read(component, engine, &docs)?;
+    let mut exports = Vec::with_capacity(tools.len());
+    let mut size = 0;
+    for mut tool in tools {
+        let docs = docs.function(tool.interface.as_deref(), &tool.function);
+        let export = Export {
+            description: tool.signature.document(&docs),
+            input_schema: tool.signature.input_schema(),
+            output_schema: tool.signature.output_schema(),
+            path: tool.path,
+            function: tool.function,
+            interface: tool.interface,
+        };
+        size += export.description.len()
+            + export.input_schema.to_string().len()
+            + export.output_schema.to_string().len();
+        if size > TEXT {
+            return Err(too_much(
+                &export.path,
+                format!("the schemas of all tools together are larger than {} MiB", TEXT >> 20),
+            ));
+        }
+        exports.push(export);
+    }
+    let ty = component.component_type();
+    let mut imports: Vec<_> = ty.imports(engine).map(|(name, _)| clean(name, 256)).collect();
+    imports.sort_unstable();
+    let at_most = inspect::at_most(imports.iter().map(String::as_str));
+    Ok(Description { exports, left_out, imports, at_most, manifest: docs::manifest(wasm) })
+}
+
+fn too_much(function: &str, message: String) -> LoadError {
+    LoadError::Signature { function: function.to_owned(), message }
+}
+
+fn read(
+    component: &Component,
+    engine: &Engine,
+    docs: &ComponentDocs,
+) -> Result<(Vec<ToolFunction>, Vec<LeftOut>), LoadError> {
+    let blob = blob_of(component, engine);
+    let ty = component.component_type();
+    let functions = functions(component, engine);
+    if functions.len() > FUNCTIONS {
+        return Err(too_much(&functions[FUNCTIONS].0, format!("it exports more than {FUNCTIONS} functions")));
+    }
+    // Types are documented where they are named: by the world, and by every interface that it imports or exports.
+    let mut world = Vec::new();
+    let mut interfaces = Vec::new();
+    for (name, item) in ty.imports(engine).chain(ty.exports(engine)) {
+        match item.ty {
+            ComponentItem::Type(ty) => world.extend(documented(docs, None, name, &ty, blob.as_ref())),
+            ComponentItem::ComponentInstance(instance) => {
+                let types = instance.exports(engine).filter_map(|(ty_name, item)| match item.ty {
+                    ComponentItem::Type(ty) => documented(docs, Some(name), ty_name, &ty, blob.as_ref()),
+                    _ => None,
+                });
+                interfaces.push((name, types.take(TYPES).collect::<Vec<_>>()));
+            }
+            _ => {}
+        }
+    }
+    let far: Vec<_> =
+        world.iter().chain(interfaces.iter().flat_map(|(_, types)| types)).take(TYPES).cloned().collect();
+    let mut tools = Vec::new();
+    let mut left_out = Vec::new();
+    for (path, interface, function, func) in functions {
+        let near = match &interface {
+            None => &world[..],
+            Some(name) => {
+                interfaces.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, types)| types)
+            }
+        };
+        let known = Docs { near, far: &far };
+        let signature = if path == PYTHON_START {
+            Err("componentize-py starts Python with it".into())
+        } else if path.bytes().all(|byte| byte.is_ascii_graphic()) && !function.starts_with('[') {
+            Signature::documented(&func, blob.as_ref(), known)
+        } else {
+            Err("it belongs to a resource, or has a name that cannot be shown".into())
+        };
+        match signature {
+            Ok(signature) => tools.push(ToolFunction { path, interface, function, signature }),
+            Err(message) => {
+                left_out.push(LeftOut { function: clean(&path, 256), message: clean(&message, 400) });
+            }
+        }
+    }
+    match (tools.is_empty(), left_out.first()) {
+        (true, None) => Err(LoadError::NoTools),
+        (true, Some(first)) => {
+            Err(LoadError::Signature { function: first.function.clone(), message: first.message.clone() })
+        }
+        (false, _) => Ok((tools, left_out)),
+    }
+}
+
+type Found = (String, Option<String>, String, ComponentFunc);
+
+/// Path, interface, name and type of every function, in the order of the paths.
+fn functions(component: &Component, engine: &Engine) -> Vec<Found> {
+    let ty = component.component_type();
+    let mut found = Vec::new();
+    for (name, item) in ty.exports(engine) {
+        match item.ty {
+            ComponentItem::ComponentFunc(func) => found.push((name.to_owned(), None, name.to_owned(), func)),
+            ComponentItem::ComponentInstance(instance) => {
+                for (function, item) in instance.exports(engine) {
+                    if let ComponentItem::ComponentFunc(func) = item.ty {
+                        found.push((
+                            format!("{name}#{function}"),
+                            Some(name.to_owned()),
+                            function.to_owned(),
+                            func,
+                        ));
+                    }
+                    if found.len() > FUNCTIONS {
+                        return found;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut seen = HashSet::new();
+    found.retain(|(path, ..)| seen.insert(path.clone()));
+    found
+}
+
+/// What is known of a named type: how it looks, and what is said of it.
+fn documented(
+    docs: &ComponentDocs,
+    interface: Option<&str>,
+    name: &str,
+    ty: &Type,
+    blob: Option<&ResourceType>,
+) -> Option<(crate::mapping::Shape, TypeDoc)> {
+    let doc = docs.ty(interface, name)?;
+    let shape = Reader::new(blob, Docs::default()).shape(ty).ok()?;
+    Some((shape, doc))
+}

@@ -1,0 +1,67 @@
+//! `log`, `progress` and `cancelled`: for the people around a call.
+
+use std::time::{Duration, Instant};
+
+use super::generated::hotcell::tool::{cancelled, log, progress};
+use crate::Ask;
+use crate::asker::line;
+use crate::state::State;
+
+/// Bytes of a line of the log.
+const LINE: usize = 4_096;
+
+/// Bytes of what a report of progress says.
+const MESSAGE: usize = 256;
+
+/// Between two reports of progress.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl log::Host for State {
+    async fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
+        let (level, message) = match self.counts.lines {
+            0 => return Ok(()),
+            1 => ("warn", "further lines of this call are dropped".to_owned()),
+            _ => (name(level), line(&message, LINE)),
+        };
+        self.counts.lines -= 1;
+        self.asker.ask(Ask::Log { level: level.to_owned(), message }).await;
+        Ok(())
+    }
+}
+
+impl progress::Host for State {
+    async fn report(
+        &mut self,
+        done: u64,
+        total: Option<u64>,
+        message: Option<String>,
+    ) -> wasmtime::Result<()> {
+        let now = Instant::now();
+        if self
+            .counts
+            .progress
+            .is_some_and(|(last, before)| done < before || now.duration_since(last) < PAUSE)
+        {
+            return Ok(());
+        }
+        self.counts.progress = Some((now, done));
+        let message = message.map(|message| line(&message, MESSAGE));
+        self.asker.ask(Ask::Progress { done, total, message }).await;
+        Ok(())
+    }
+}
+
+impl cancelled::Host for State {
+    fn check(&mut self) -> wasmtime::Result<bool> {
+        Ok(self.asker.cancel.is_cancelled())
+    }
+}
+
+fn name(level: log::Level) -> &'static str {
+    match level {
+        log::Level::Debug => "debug",
+        log::Level::Info => "info",
+        log::Level::Warn => "warn",
+        log::Level::Error => "error",
+    }
+}

@@ -1,0 +1,373 @@
+//! `plugin.toml`: what a plugin is called, and what it asks for. It asks; a person grants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use hotcell_sandbox::profile::{FileError, Key, parse_strict};
+use serde::Deserialize;
+
+use crate::capability::{Held, Origin, key, variable};
+
+/// The manifest's file in a plugin's folder.
+pub const FILE: &str = "plugin.toml";
+/// The longest manifest, in bytes.
+pub const LONGEST: u64 = 64 * 1024;
+/// The longest sentence in one, in characters.
+const LONGEST_TEXT: usize = 500;
+/// The most values of one kind.
+const MOST: usize = 64;
+/// Names that would be taken for hotcell's own tools or words.
+const RESERVED: [&str; 16] = [
+    "run",
+    "test",
+    "scan",
+    "workspace",
+    "quarantine",
+    "image",
+    "tool",
+    "tools",
+    "hotcell",
+    "mcp",
+    "audit",
+    "doctor",
+    "runs",
+    "approve",
+    "release",
+    "system",
+];
+
+/// A plugin's own word about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Its name: the first part of its tools' names.
+    pub name: String,
+    /// Its version, as its author counts.
+    pub version: String,
+    /// What it is for, in a sentence.
+    pub description: String,
+    /// What it asks for.
+    pub request: Request,
+}
+
+/// Which values of a kind a plugin asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish<T> {
+    /// Whatever a person names: the plugin has no manifest, only imports.
+    Any,
+    /// These.
+    Only(T),
+}
+
+impl<T: Default> Default for Wish<T> {
+    fn default() -> Self {
+        Self::Only(T::default())
+    }
+}
+
+/// What a plugin asks for. By default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Why it wants to read folders. Which ones a person says.
+    pub read: Option<String>,
+    /// Why it wants to change what is in folders.
+    pub write: Option<String>,
+    /// Places, each with a reason, which may be empty.
+    pub net: Wish<BTreeMap<Origin, String>>,
+    /// Variables.
+    pub env: Wish<BTreeSet<String>>,
+    /// Keys of its settings.
+    pub config: Wish<BTreeSet<String>>,
+    /// Secrets, each with the places that they are for.
+    pub secret: Wish<BTreeMap<String, BTreeSet<Origin>>>,
+    /// Why it wants sandboxed runs.
+    pub sandbox: Option<String>,
+    /// Why it wants scans.
+    pub guard: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    plugin: WrittenPlugin,
+    #[serde(default)]
+    requests: WrittenRequests,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPlugin {
+    name: String,
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    description: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenRequests {
+    read: Option<String>,
+    write: Option<String>,
+    net: Vec<WrittenPlace>,
+    env: Vec<String>,
+    config: Vec<String>,
+    secret: Vec<WrittenSecret>,
+    sandbox: Option<String>,
+    guard: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a place is \"https://host:port\", or { to = \"https://host:port\", why = \"…\" }"
+)]
+enum WrittenPlace {
+    Alone(String),
+    With(WrittenReason),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenReason {
+    to: String,
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSecret {
+    name: String,
+    to: Vec<String>,
+}
+
+const KEYS: &[Key] = &[
+    Key::table("plugin", &[Key::value("name"), Key::value("version"), Key::value("description")]),
+    Key::table(
+        "requests",
+        &[
+            Key::value("read"),
+            Key::value("write"),
+            Key::value("net"),
+            Key::value("env"),
+            Key::value("config"),
+            Key::value("secret"),
+            Key::value("sandbox"),
+            Key::value("guard"),
+        ],
+    ),
+];
+
+impl Manifest {
+    /// Reads a manifest. `file` is what an error calls it.
+    ///
+    /// # Errors
+    /// [`FileError`] with the line, and for an unknown key the nearest one.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, FileError> {
+        if text.len() as u64 > LONGEST {
+            return Err(FileError::of_file(file, format!("a manifest has at most {LONGEST} bytes")));
+        }
+        let Written { plugin, requests } = parse_strict(text, file, KEYS)?;
+        let bad = |key: &'static str| move |why: String| FileError::of_key(file, key, why).found_in(text);
+        let name = is_name(&plugin.name).map(|()| plugin.name).map_err(bad("plugin.name"))?;
+        Ok(Self {
+            name,
+            version: sentence(&plugin.version).map_err(bad("plugin.version"))?,
+            description: sentence(&plugin.description).map_err(bad("plugin.description"))?,
+            request: Request {
+                read: why(requests.read).map_err(bad("requests.read"))?,
+                write: why(requests.write).map_err(bad("requests.write"))?,
+                net: Wish::Only(places(requests.net).map_err(bad("requests.net"))?),
+                env: Wish::Only(names(requests.env, variable).map_err(bad("requests.env"))?),
+                config: Wish::Only(names(requests.config, key).map_err(bad("requests.config"))?),
+                secret: Wish::Only(secrets(requests.secret).map_err(bad("requests.secret"))?),
+                sandbox: why(requests.sandbox).map_err(bad("requests.sandbox"))?,
+                guard: why(requests.guard).map_err(bad("requests.guard"))?,
+            },
+        })
+    }
+}
+
+/// Whether this can be a plugin's name.
+///
+/// # Errors
+/// A sentence.
+pub fn is_name(name: &str) -> Result<(), String> {
+    let first = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
+    let rest = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if !first || !rest || name.len() > 32 {
+        return Err(format!(
+            "{name:?} is no plugin's name: small letters, digits and hyphens, a letter in front, at most 32"
+        ));
+    }
+    if RESERVED.contains(&name) {
+        return Err(format!("{name:?} is taken by hotcell itself; choose another"));
+    }
+    Ok(())
+}
+
+fn sentence(text: &str) -> Result<String, String> {
+    if text.chars().count() > LONGEST_TEXT {
+        return Err(format!("it has at most {LONGEST_TEXT} characters"));
+    }
+    Ok(hotcell_sandbox::text::printable(text))
+}
+
+/// A reason that says nothing is none.
+fn why(text: Option<String>) -> Result<Option<String>, String> {
+    match text {
+        Some(text) if text.trim().is_empty() => {
+            Err("say why, in a sentence for whoever grants it".to_owned())
+        }
+        Some(text) => sentence(&text).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn few<T>(all: Vec<T>) -> Result<Vec<T>, String> {
+    if all.len() > MOST { Err(format!("it has at most {MOST} entries")) } else { Ok(all) }
+}
+
+fn origins(all: Vec<String>) -> Result<BTreeSet<Origin>, String> {
+    few(all)?.iter().map(|text| text.parse::<Origin>().map_err(|e| e.to_string())).collect()
+}
+
+fn places(all: Vec<WrittenPlace>) -> Result<BTreeMap<Origin, String>, String> {
+    let read = |place| {
+        let (to, why) = match place {
+            WrittenPlace::Alone(to) => (to, String::new()),
+            WrittenPlace::With(WrittenReason { to, why }) => (to, why),
+        };
+        Ok((to.parse::<Origin>().map_err(|e| e.to_string())?, sentence(&why)?))
+    };
+    few(all)?.into_iter().map(read).collect()
+}
+
+fn names(all: Vec<String>, read: fn(&str) -> Result<String, String>) -> Result<BTreeSet<String>, String> {
+    few(all)?.iter().map(|name| read(name)).collect()
+}
+
+fn secrets(all: Vec<WrittenSecret>) -> Result<BTreeMap<String, BTreeSet<Origin>>, String> {
+    let read = |secret: WrittenSecret| {
+        let to = origins(secret.to)?;
+        if to.is_empty() {
+            return Err(format!("the secret {} is for no place", secret.name));
+        }
+        Ok((variable(&secret.name)?, to))
+    };
+    few(all)?.into_iter().map(read).collect()
+}
+
+impl Request {
+    /// What a component without a manifest asks for: all that its imports could use (`at_most` of its description).
+    #[must_use]
+    pub fn of_imports(at_most: &[String]) -> Self {
+        let has = |word: &str| at_most.iter().any(|a| a == word);
+        let reason = |word: &str| has(word).then(|| "its imports can".to_owned());
+        fn any<T: Default>(has: bool) -> Wish<T> {
+            if has { Wish::Any } else { Wish::default() }
+        }
+        Self {
+            read: reason("read"),
+            write: reason("write"),
+            net: any(has("net")),
+            env: any(has("env")),
+            config: any(has("config")),
+            secret: any(has("secret")),
+            sandbox: reason("sandbox"),
+            guard: reason("guard"),
+        }
+    }
+
+    /// The same in the words of `hotcell tool grant`, in a fixed order; `…` stands for a value that a person chooses.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        fn all<T>(word: &str, wish: &Wish<T>, values: impl Fn(&T) -> Vec<String>) -> Vec<String> {
+            match wish {
+                Wish::Any => vec![format!("{word}=…")],
+                Wish::Only(these) => values(these).into_iter().map(|v| format!("{word}={v}")).collect(),
+            }
+        }
+        let names = |set: &BTreeSet<String>| set.iter().cloned().collect();
+        let mut words = Vec::new();
+        words.extend(self.read.is_some().then(|| "read=…".to_owned()));
+        words.extend(self.write.is_some().then(|| "write=…".to_owned()));
+        words.extend(all("net", &self.net, |these| these.keys().map(ToString::to_string).collect()));
+        words.extend(all("env", &self.env, names));
+        words.extend(all("config", &self.config, names));
+        words.extend(all("secret", &self.secret, |these| {
+            these.iter().flat_map(|(name, to)| to.iter().map(move |to| format!("{name}@{to}"))).collect()
+        }));
+        words.extend(self.sandbox.is_some().then(|| "sandbox".to_owned()));
+        words.extend(self.guard.is_some().then(|| "guard".to_owned()));
+        words
+    }
+
+    /// Whether everything that is held was asked for.
+    #[must_use]
+    pub fn covers(&self, held: &Held) -> bool {
+        crate::grant::intersect(self, &crate::grant::Policy::default(), held).held == *held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Manifest, String> {
+        Manifest::parse(text, Path::new(FILE)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_whole_manifest() {
+        let manifest = parse(
+            "[plugin]\nname = \"github\"\nversion = \"0.1.0\"\ndescription = \"Pull requests\"\n\n[requests]\n\
+             read = \"to read what you name\"\nnet = [\"https://api.github.com\", { to = \"http://127.0.0.1:80\", why = \"tests\" }]\n\
+             env = [\"LANG\"]\nconfig = [\"base\"]\nsecret = [{ name = \"TOKEN\", to = [\"https://api.github.com\"] }]\n\
+             guard = \"to scan what it fetches\"\n",
+        )
+        .unwrap();
+        assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("github", "0.1.0"));
+        assert_eq!(
+            manifest.request.words().join(" "),
+            "read=… net=http://127.0.0.1:80 net=https://api.github.com:443 env=LANG config=base \
+             secret=TOKEN@https://api.github.com:443 guard"
+        );
+        assert_eq!(parse("[plugin]\nname = \"a\"").unwrap().request, Request::default());
+    }
+
+    #[test]
+    fn mistakes_say_line_and_nearest() {
+        let with = |line: &str| format!("[plugin]\nname = \"a\"\n[requests]\n{line}\n");
+        for (text, line, word) in [
+            (String::new(), None, "plugin"),
+            ("[plugin]\nnam = \"a\"".to_owned(), Some(2), "plugin.name"),
+            ("[plugin]\nname = \"A\"".to_owned(), Some(2), "small letters"),
+            ("[plugin]\nname = \"run\"".to_owned(), Some(2), "taken"),
+            ("[plugin]\nname = \"a_b\"".to_owned(), Some(2), "hyphens"),
+            (with("nett = []"), Some(4), "requests.net"),
+            (with("cpu = \"much\""), Some(4), "unknown key"),
+            (with("read = true"), Some(4), "string"),
+            (with("read = \"\""), Some(4), "say why"),
+            (with("net = [\"*\"]"), Some(4), "SCHEME"),
+            (with("net = [{ to = \"https://a.org\" }]"), Some(4), "a place is"),
+            (with("net = [\"https://*.a.org\"]"), Some(4), "wildcards"),
+            (with("env = [\"A=B\"]"), Some(4), "no name"),
+            (with("secret = [\"TOKEN\"]"), Some(4), "struct"),
+            (with("secret = [{ name = \"T\", to = [] }]"), Some(4), "for no place"),
+            (with("secret = [{ name = \"T\", to = [\"https://a.org\"], x = 1 }]"), Some(4), "unknown field"),
+        ] {
+            let error = parse(&text).expect_err(&text);
+            assert!(error.contains(word), "{text}: {error}");
+            let at = line.map_or("plugin.toml:".to_owned(), |line| format!("plugin.toml:{line}:"));
+            assert!(error.starts_with(&at), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn without_a_manifest_imports_ask() {
+        let at_most = ["read", "write", "net", "secret", "guard"].map(str::to_owned);
+        let request = Request::of_imports(&at_most);
+        assert_eq!(request.words(), ["read=…", "write=…", "net=…", "secret=…", "guard"]);
+        assert_eq!(Request::of_imports(&[]), Request::default());
+    }
+}

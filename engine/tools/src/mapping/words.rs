@@ -1,0 +1,58 @@
+//! What was expected and what was found, in words.
+
+use super::shape::{Kind, Shape};
+use super::text::cut;
+
+/// What a type accepts, in words.
+pub(super) fn expected(shape: &Shape) -> String {
+    match &shape.kind {
+        Kind::Bool => "true or false".into(),
+        Kind::Int(int) => {
+            let (min, max) = int.range();
+            format!("an integer from {min} to {max}")
+        }
+        Kind::F32 | Kind::F64 => "a number, \"NaN\", \"Infinity\" or \"-Infinity\"".into(),
+        Kind::Char => "a string of one character".into(),
+        Kind::String => "a string".into(),
+        Kind::Bytes | Kind::Blob => "a base64 string".into(),
+        Kind::List(_) => "an array".into(),
+        Kind::Fixed(_, length) => format!("an array of {length}"),
+        Kind::Tuple(items) => format!("an array of {}", items.len()),
+        Kind::Map(key, _) if key.kind == Kind::String => "an object".into(),
+        Kind::Map(..) => "an array of [key, value]".into(),
+        Kind::Record(_) => "an object".into(),
+        Kind::Variant(_) => "an object with a tag".into(),
+        Kind::Enum(names) => format!("one of {}", listed(names.iter().map(|name| name.name.as_str()))),
+        Kind::Flags(names) => format!("an array of {}", listed(names.iter().map(|name| name.name.as_str()))),
+        Kind::Option(inner) if inner.is_option() => "null or {\"some\": …}".into(),
+        Kind::Option(inner) => format!("{} or null", expected(inner)),
+        Kind::Result(..) => "{\"ok\": …} or {\"err\": …}".into(),
+    }
+}
+
+pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    cut(&names.collect::<Vec<_>>().join(", "), 150)
+}
+
+/// `unknown`, and what was meant or is known.
+pub(super) fn unknown<'a>(what: &str, given: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let given = cut(given, 100);
+    let near = names
+        .clone()
+        .map(|name| (strsim::jaro_winkler(name, &given), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match near {
+        Some((score, name)) if score > 0.75 => format!("unknown {what} '{given}': is '{name}' meant?"),
+        Some(_) => format!("unknown {what} '{given}': known are {}", listed(names)),
+        None => format!("unknown {what} '{given}': there is none"),
+    }
+}
+
+/// What a piece of JSON is, in words, for an error.
+pub(super) fn found(raw: &str) -> String {
+    match raw.as_bytes().first() {
+        Some(b'{') => "an object".into(),
+        Some(b'[') => "an array".into(),
+        _ => cut(raw, 40),
+    }
+}

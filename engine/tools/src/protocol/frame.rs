@@ -1,0 +1,203 @@
+//! Frames over a stream: a length, a kind, a number, a body. Pure: bytes in, frames out, and never more memory than the
+//! longest frame takes.
+//!
+//! ```text
+//! u32 length of what follows | u8 kind | u64 number | body        little-endian
+//! ```
+
+/// The other side said what it may not say. It cannot be trusted with the next byte either, so it is ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it broke the protocol: {0}")]
+pub struct Violation(pub String);
+
+impl Violation {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+/// Bytes before the body: length, kind, number.
+pub const HEADER: usize = 4 + REST;
+/// Kind and number, which the length counts.
+const REST: usize = 1 + 8;
+/// What is read at once while nothing is known of a frame. Most frames are shorter.
+const CHUNK: usize = 16 << 10;
+/// How much room is made at once for a frame that is still coming.
+const MOST_AHEAD: usize = 1 << 20;
+
+/// One frame.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What it is.
+    pub kind: u8,
+    /// What it is about.
+    pub number: u64,
+    /// The rest.
+    pub body: Vec<u8>,
+}
+
+/// Begins a frame; the body is appended, and [`finish`] puts the length in.
+#[must_use]
+pub fn begin(kind: u8, number: u64, room: usize) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(HEADER + room);
+    frame.extend([0; 4]);
+    frame.push(kind);
+    frame.extend(number.to_le_bytes());
+    frame
+}
+
+/// Puts the length in.
+///
+/// # Errors
+/// When the body is longer than a frame can say.
+pub fn finish(mut frame: Vec<u8>) -> Result<Vec<u8>, Violation> {
+    let length = u32::try_from(frame.len() - 4)
+        .map_err(|_| Violation::new(format!("{} bytes do not fit into one frame", frame.len())))?;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(frame)
+}
+
+/// Puts frames together from what is read.
+#[derive(Debug)]
+pub struct Incoming {
+    bytes: Vec<u8>,
+    longest: usize,
+}
+
+impl Incoming {
+    /// Takes bodies of at most `longest` bytes.
+    #[must_use]
+    pub fn new(longest: usize) -> Self {
+        Self { bytes: Vec::new(), longest }
+    }
+
+    /// Changes the longest body, for frames that have not begun to come.
+    pub fn set_longest(&mut self, longest: usize) {
+        self.longest = longest;
+    }
+
+    /// Where the next bytes are to be appended, with room for some: never for more than the frame that is coming.
+    pub fn room(&mut self) -> &mut Vec<u8> {
+        // A length that is too great makes no room; `frame` tells of it.
+        let missing = match self.coming() {
+            Some(end) if end <= HEADER + self.longest => end.saturating_sub(self.bytes.len()),
+            _ => 0,
+        };
+        // Doubling, so that a long frame is moved seldom, and a length that is announced alone costs little.
+        let wanted = missing.min(self.bytes.len().max(MOST_AHEAD)).max(CHUNK);
+        if self.bytes.capacity() - self.bytes.len() < wanted.min(CHUNK) {
+            self.bytes.reserve_exact(wanted);
+        }
+        &mut self.bytes
+    }
+
+    /// The next frame, if it is there whole.
+    ///
+    /// # Errors
+    /// [`Violation`] when it is too short for a frame, or longer than agreed.
+    pub fn frame(&mut self) -> Result<Option<Frame>, Violation> {
+        let Some(end) = self.coming() else { return Ok(None) };
+        if end < HEADER || end > HEADER + self.longest {
+            return Err(Violation::new(format!(
+                "a frame of {} bytes, and {} to {} are possible",
+                end - 4,
+                REST,
+                REST + self.longest
+            )));
+        }
+        if self.bytes.len() < end {
+            return Ok(None);
+        }
+        let rest = self.bytes.split_off(end);
+        let mut body = std::mem::replace(&mut self.bytes, rest);
+        let mut number = [0; 8];
+        number.copy_from_slice(&body[5..HEADER]);
+        let kind = body[4];
+        body.drain(..HEADER);
+        Ok(Some(Frame { kind, number: u64::from_le_bytes(number), body }))
+    }
+
+    /// Where the frame that is coming ends, once its length is there.
+    fn coming(&self) -> Option<usize> {
+        let (length, _) = self.bytes.split_first_chunk::<4>()?;
+        usize::try_from(u32::from_le_bytes(*length)).ok()?.checked_add(4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(kind: u8, number: u64, body: &[u8]) -> Vec<u8> {
+        let mut bytes = begin(kind, number, body.len());
+        bytes.extend(body);
+        finish(bytes).unwrap()
+    }
+
+    /// Feeds bytes in pieces, and gives what came of them, and the most memory that was held.
+    fn feed(pieces: &[Vec<u8>], longest: usize) -> (Result<Vec<Frame>, Violation>, usize) {
+        let mut incoming = Incoming::new(longest);
+        let (mut frames, mut most) = (Vec::new(), 0);
+        for piece in pieces {
+            for part in piece.chunks(CHUNK) {
+                incoming.room().extend_from_slice(part);
+                most = most.max(incoming.bytes.capacity());
+                loop {
+                    match incoming.frame() {
+                        Ok(Some(frame)) => frames.push(frame),
+                        Ok(None) => break,
+                        Err(violation) => return (Err(violation), most),
+                    }
+                }
+            }
+        }
+        (Ok(frames), most)
+    }
+
+    #[test]
+    fn a_length_that_is_announced_costs_nothing_before_it_comes() {
+        let mut incoming = Incoming::new(200 << 20);
+        incoming.room().extend((100u32 << 20).to_le_bytes());
+        assert_eq!(incoming.frame(), Ok(None));
+        assert!(incoming.room().capacity() <= 2 * MOST_AHEAD);
+    }
+
+    #[test]
+    fn lengths_that_no_frame_has_are_violations() {
+        for (length, fits) in
+            [(0u32, false), (8, false), (9, true), (9 + 64, true), (9 + 65, false), (u32::MAX, false)]
+        {
+            let mut bytes = length.to_le_bytes().to_vec();
+            bytes.extend([0; 80]);
+            let (frames, _) = feed(&[bytes[..4 + (length as usize).min(80)].to_vec()], 64);
+            assert_eq!(frames.is_ok(), fits, "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_arrives_however_it_is_cut(
+            sent in proptest::collection::vec((any::<u8>(), any::<u64>(), proptest::collection::vec(any::<u8>(), 0..200)), 0..6),
+            cuts in proptest::collection::vec(1usize..50, 1..20),
+        ) {
+            let whole: Vec<u8> = sent.iter().flat_map(|(kind, number, body)| frame(*kind, *number, body)).collect();
+            let (mut pieces, mut at) = (Vec::new(), 0);
+            for cut in cuts.iter().cycle() {
+                if at >= whole.len() { break }
+                let end = (at + cut).min(whole.len());
+                pieces.push(whole[at..end].to_vec());
+                at = end;
+            }
+            let (frames, _) = feed(&pieces, 200);
+            let frames: Vec<_> = frames.unwrap().into_iter().map(|f| (f.kind, f.number, f.body)).collect();
+            prop_assert_eq!(frames, sent);
+        }
+
+        #[test]
+        fn arbitrary_bytes_take_bounded_memory(bytes in proptest::collection::vec(any::<u8>(), 0..5000), longest in 0usize..3000) {
+            let (_, most) = feed(&[bytes], longest);
+            prop_assert!(most <= HEADER + longest + 3 * CHUNK, "{most}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::Limit;
+use crate::ask::{Blob, Refused};
+
+fn frame_of(bytes: &[u8]) -> Frame {
+    let mut incoming = Incoming::new(1 << 20);
+    incoming.room().extend_from_slice(bytes);
+    let frame = incoming.frame().unwrap().unwrap();
+    assert_eq!(incoming.frame(), Ok(None));
+    frame
+}
+
+fn to_host(message: &ToHost) -> String {
+    let again = ToHost::decode(frame_of(&message.encode().unwrap())).unwrap();
+    assert_eq!(format!("{message:?}"), format!("{again:?}"));
+    format!("{again:?}")
+}
+
+fn from_host(message: &FromHost) {
+    let again = FromHost::decode(frame_of(&message.encode().unwrap())).unwrap();
+    assert_eq!(format!("{message:?}"), format!("{again:?}"));
+}
+
+fn answer(value: &str, stdout: &str) -> Answer {
+    Answer {
+        is_error: false,
+        value: RawValue::from_string(value.to_owned()).unwrap(),
+        stdout: stdout.to_owned(),
+        stderr: "\u{1b}[0m".to_owned(),
+        denied: vec!["net=https://example.org:443".to_owned()],
+        wall_us: 17,
+        peak_memory: 65_536,
+    }
+}
+
+#[test]
+fn all_messages_arrive_as_they_were_sent() {
+    let setting = Setting {
+        folders: vec![Folder { path: "/srv/a".into(), writable: true }],
+        env: vec![("A".to_owned(), "é".to_owned())],
+        limits: Limits::default(),
+    };
+    to_host(&ToHost::Compile { wasm: vec![0, 1, 255] });
+    to_host(&ToHost::Load { plugin: 3, setting });
+    to_host(&ToHost::Cancel { call: u64::MAX });
+    to_host(&ToHost::Replied { ask: 1, reply: Reply::Refused { why: Refused::Denied("x".to_owned()) } });
+
+    let imports = vec!["a".to_owned()];
+    let description =
+        Description { exports: vec![], left_out: vec![], imports, at_most: vec![], manifest: None };
+    from_host(&FromHost::Ready(Ok(())));
+    from_host(&FromHost::Ready(Err(LoadError::Stale)));
+    from_host(&FromHost::Compiled { description: Box::new(description), code: vec![1, 2, 3] });
+    from_host(&FromHost::Loaded { plugin: 3 });
+    from_host(&FromHost::NotLoaded { plugin: 3, error: LoadError::NoTools });
+    from_host(&FromHost::Done { call: 9, result: Box::new(Ok(answer(r#"{"a":"ü"}"#, "out"))) });
+    let limit = CallError::Limit { limit: Limit::Memory, value: "64 MiB".to_owned() };
+    from_host(&FromHost::Done { call: 9, result: Box::new(Err(limit)) });
+    let what = Ask::KvSet { key: "k".to_owned(), value: Blob(vec![0, 255]) };
+    from_host(&FromHost::Asked { ask: 1, call: 9, what });
+    from_host(&FromHost::Withdrawn { ask: 1 });
+}
+
+/// What a process that was taken over could send as an answer.
+#[test]
+fn a_value_that_would_break_what_it_is_put_into_is_a_violation() {
+    let good = FromHost::Done { call: 1, result: Box::new(Ok(answer("{}", ""))) }.encode().unwrap();
+    for value in [
+        "",
+        "[]",
+        "1",
+        "{",
+        "{}}",
+        "{} {}",
+        "{\n}",
+        "{\"a\":1}\n{\"jsonrpc\":\"2.0\"}",
+        "{\"a\":\"\u{1}\"}",
+        "{\"a\":\"\\q\"}",
+    ] {
+        let mut forged = frame_of(&good);
+        forged.body.truncate(forged.body.len() - 2);
+        forged.body.extend(value.as_bytes());
+        assert!(FromHost::decode(forged).is_err(), "{value:?}");
+    }
+    let mut forged = frame_of(&good);
+    forged.body.extend([0xff, 0xfe]);
+    assert!(FromHost::decode(forged).is_err());
+}
+
+#[test]
+fn heads_that_lie_about_their_length_are_violations() {
+    let good = FromHost::Done { call: 1, result: Box::new(Ok(answer("{}", ""))) }.encode().unwrap();
+    for length in [0u32, 1, 10_000, u32::MAX] {
+        let mut forged = frame_of(&good);
+        forged.body[..4].copy_from_slice(&length.to_le_bytes());
+        assert!(FromHost::decode(forged).is_err(), "{length}");
+    }
+    for kind in [0, 1, 5, 64, 73, 255] {
+        assert!(FromHost::decode(Frame { kind, number: 0, body: vec![] }).is_err(), "{kind}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn calls_arrive_as_they_were_sent(call: u64, plugin: u64, path in ".{0,60}", arguments in ".{0,200}") {
+        let said = to_host(&ToHost::Call { call, plugin, path: path.clone(), arguments: arguments.clone() });
+        let quoted = format!("{arguments:?}");
+        prop_assert!(said.contains(&quoted));
+    }
+
+    #[test]
+    fn answers_arrive_as_they_were_sent(stdout in ".{0,200}", text in ".{0,200}") {
+        let value = serde_json::json!({ "result": text }).to_string();
+        from_host(&FromHost::Done { call: 1, result: Box::new(Ok(answer(&value, &stdout))) });
+    }
+
+    #[test]
+    fn arbitrary_frames_are_messages_or_violations(kind: u8, number: u64, body in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = FromHost::decode(Frame { kind, number, body: body.clone() });
+        let _ = ToHost::decode(Frame { kind, number, body });
+    }
+
+    #[test]
+    fn a_changed_byte_is_a_message_or_a_violation(at in 0usize..400, to: u8) {
+        let what = Ask::Http {
+            method: "GET".to_owned(),
+            url: "https://example.org/".to_owned(),
+            headers: vec![("a".to_owned(), Blob(b"b".to_vec()))],
+            body: Blob(vec![1; 40]),
+            timeout_ms: 5,
+        };
+        for message in [
+            FromHost::Asked { ask: 1, call: 2, what },
+            FromHost::Done { call: 1, result: Box::new(Ok(answer(r#"{"a":[1,2]}"#, "x"))) },
+        ] {
+            let mut frame = frame_of(&message.encode().unwrap());
+            if let Some(byte) = frame.body.get_mut(at) { *byte = to }
+            let _ = FromHost::decode(frame);
+        }
+    }
+}

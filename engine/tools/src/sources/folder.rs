@@ -1,0 +1,86 @@
+//! A plugin's folder: one component, `plugin.toml`, and perhaps the component's signature.
+
+use std::path::{Path, PathBuf};
+
+use super::file::{read, signature, text};
+use super::{Fetched, LONGEST, SourceError, name_of};
+use crate::manifest;
+
+/// Entries of a folder that are looked at.
+const MOST: usize = 4096;
+
+/// Reads it.
+///
+/// # Errors
+/// [`SourceError`], also where there is no component, or more than one.
+pub fn fetch(folder: &Path) -> Result<Fetched, SourceError> {
+    let component = component(folder)?;
+    let manifest = folder.join(manifest::FILE);
+    let manifest = match manifest.symlink_metadata() {
+        Ok(_) => Some((text(&manifest, manifest::LONGEST)?, manifest)),
+        Err(_) => None,
+    };
+    Ok(Fetched {
+        wasm: read(&component, LONGEST)?,
+        manifest,
+        signature: signature(&component)?,
+        name: name_of(&folder.file_name().unwrap_or_default().to_string_lossy()),
+        pinned: component.display().to_string(),
+    })
+}
+
+/// The one component of a folder.
+pub(crate) fn component(folder: &Path) -> Result<PathBuf, SourceError> {
+    let bad = |why: String| SourceError::unreadable(folder.display(), why);
+    let entries = folder.read_dir().map_err(|e| bad(format!("cannot be read: {e}")))?;
+    let paths = entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path()));
+    let mut all: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "wasm")).collect();
+    all.sort();
+    match (all.pop(), all.as_slice()) {
+        (Some(only), []) => Ok(only),
+        (None, _) => Err(bad("has no component: there is no file NAME.wasm in it".to_owned())),
+        (Some(last), [first, ..]) => Err(bad(format!(
+            "has more than one component ({}, {}); name the one that you mean",
+            first.file_name().unwrap_or_default().display(),
+            last.file_name().unwrap_or_default().display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_component_with_what_lies_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("my_files");
+        std::fs::create_dir(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        let why = |word: &str| {
+            let error = fetch(&folder).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        };
+        why("NAME.wasm");
+        write("a.wasm", "a");
+        let alone = fetch(&folder).unwrap();
+        assert_eq!(
+            (alone.wasm.as_slice(), alone.manifest, alone.name.as_str()),
+            (&b"a"[..], None, "my-files")
+        );
+        write("plugin.toml", "[plugin]\n");
+        write("a.wasm.minisig", "signed");
+        let whole = fetch(&folder).unwrap();
+        assert_eq!(whole.signature.as_deref(), Some("signed"));
+        assert_eq!(whole.manifest, Some(("[plugin]\n".to_owned(), folder.join("plugin.toml"))));
+        write("plugin.toml", &"#".repeat(70_000));
+        why("longer than");
+        std::fs::remove_file(folder.join("plugin.toml")).unwrap();
+        write("b.wasm", "b");
+        why("a.wasm, b.wasm");
+        std::fs::remove_file(folder.join("a.wasm")).unwrap();
+        std::fs::remove_file(folder.join("b.wasm")).unwrap();
+        std::fs::create_dir(folder.join("c.wasm")).unwrap();
+        why("is no file");
+    }
+}

@@ -1,0 +1,174 @@
+//! A component behind a URL. It is read once, to its promised digest or not at all.
+
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+
+use super::{Fetched, LONGEST, SourceError, is_sha256, name_of, sha256};
+
+/// The whole of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Until somebody answers.
+const CONNECT: Duration = Duration::from_secs(15);
+/// Other places that it may send to.
+const REDIRECTS: usize = 5;
+
+/// `https://HOST/PATH#sha256=DIGEST`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    place: String,
+    sha256: String,
+}
+
+impl Url {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`SourceError::Unreadable`] with what to write.
+    pub fn parse(text: &str) -> Result<Self, SourceError> {
+        let bad = |why: &str| SourceError::unreadable(text, why);
+        let (place, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let url = reqwest::Url::parse(place).map_err(|e| bad(&format!("is no URL: {e}")))?;
+        if !allowed(&url) {
+            return Err(bad(
+                "a component is fetched by https only; http is for this host's own loopback address",
+            ));
+        }
+        let digest = fragment.strip_prefix("sha256=").map(str::to_ascii_lowercase).filter(|d| is_sha256(d));
+        let Some(sha256) = digest else {
+            return Err(bad(
+                "behind a URL stands #sha256= and the component's digest, which its author tells you",
+            ));
+        };
+        Ok(Self { place: place.to_owned(), sha256 })
+    }
+
+    /// Without the digest.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+}
+
+/// Whether something may be fetched from there; also for each step of a redirect.
+fn allowed(url: &reqwest::Url) -> bool {
+    let own = url.host_str().map(|host| host.trim_matches(['[', ']']).parse::<std::net::IpAddr>());
+    match url.scheme() {
+        "https" => true,
+        "http" => matches!(own, Some(Ok(address)) if address.is_loopback()),
+        _ => false,
+    }
+}
+
+/// Fetches it.
+///
+/// # Errors
+/// [`SourceError`].
+pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
+    let bad = |why: String| SourceError::unreadable(&url.place, why);
+    // The second of two calls finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let policy = Policy::custom(|attempt| {
+        if attempt.previous().len() > REDIRECTS || !allowed(attempt.url()) {
+            return attempt.stop();
+        }
+        attempt.follow()
+    });
+    let client =
+        reqwest::Client::builder().redirect(policy).connect_timeout(CONNECT).timeout(PATIENCE).build();
+    let client = client.map_err(|e| bad(told(&e)))?;
+    let mut response = client.get(&url.place).send().await.map_err(|e| bad(told(&e)))?;
+    if !response.status().is_success() {
+        return Err(bad(format!("it answers {}", response.status())));
+    }
+    let mut wasm = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|e| bad(told(&e)))? {
+        if (wasm.len() + piece.len()) as u64 > LONGEST {
+            return Err(SourceError::Long { place: url.place.clone(), most: LONGEST });
+        }
+        wasm.extend_from_slice(&piece);
+    }
+    let found = sha256(&wasm);
+    if found != url.sha256 {
+        return Err(SourceError::Digest { place: url.place.clone(), promised: url.sha256.clone(), found });
+    }
+    let path = url.place.split('?').next().unwrap_or_default();
+    Ok(Fetched {
+        wasm,
+        manifest: None,
+        signature: None,
+        name: name_of(path.rsplit('/').next().unwrap_or_default()),
+        pinned: format!("{}#sha256={found}", url.place),
+    })
+}
+
+/// An error with what is behind it: the outermost says only that sending failed.
+pub(super) fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut inner = error.source();
+    while let Some(cause) = inner {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        inner = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// Answers each connection with one of these; the address.
+    fn server(answers: Vec<Vec<u8>>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for answer in answers {
+                let Ok((mut stream, _)) = listener.accept() else { return };
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request);
+                let _ = stream.write_all(&answer);
+            }
+        });
+        format!("http://{address}")
+    }
+
+    fn answer(body: &[u8]) -> Vec<u8> {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+        [head.as_bytes(), body].concat()
+    }
+
+    fn get(address: &str, digest: &str) -> Result<Fetched, SourceError> {
+        let url = Url::parse(&format!("{address}/a/tool.wasm?v=1#sha256={digest}"))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(fetch(&url))
+    }
+
+    #[test]
+    fn the_promised_bytes_or_nothing() {
+        let address = server(vec![answer(b"component")]);
+        let fetched = get(&address, &sha256(b"component")).unwrap();
+        assert_eq!((fetched.wasm.as_slice(), fetched.name.as_str()), (&b"component"[..], "tool"));
+        let address = server(vec![answer(b"changed")]);
+        assert!(matches!(get(&address, &sha256(b"component")), Err(SourceError::Digest { .. })));
+        let address = server(vec![b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec()]);
+        assert!(get(&address, &sha256(b"")).unwrap_err().to_string().contains("404"));
+        let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = get(&format!("http://{down}"), &sha256(b"")).unwrap_err().to_string();
+        assert!(error.contains("refused"), "{error}");
+    }
+
+    #[test]
+    fn a_redirect_leads_to_no_other_scheme() {
+        for to in ["http://example.org/", "file:///etc/passwd", "ftp://127.0.0.1/"] {
+            let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+            let address = server(vec![redirect.into_bytes()]);
+            let error = get(&address, &sha256(b"")).unwrap_err().to_string();
+            assert!(error.contains("302") || error.contains("scheme"), "{to}: {error}");
+        }
+    }
+}

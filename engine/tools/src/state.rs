@@ -1,0 +1,94 @@
+//! What one call's store holds.
+
+use std::sync::Arc;
+
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use crate::asker::Asker;
+use crate::capture::Capture;
+use crate::http::Http;
+use crate::imports::Counts;
+use crate::limiter::Limiter;
+use crate::{Folder, Limits};
+
+/// Random bytes at once. WASI has no limit of its own, and the host allocates them.
+const RANDOM: u64 = 1 << 20;
+
+/// Bytes of one set of header fields, with their overhead. A call may have as many sets as resources.
+const FIELDS: usize = 64 << 10;
+
+/// Everything that the host keeps for one call.
+pub(crate) struct State {
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    hooks: Http,
+    pub(crate) table: ResourceTable,
+    pub(crate) limiter: Limiter,
+    pub(crate) capture: Capture,
+    pub(crate) asker: Arc<Asker>,
+    pub(crate) counts: Counts,
+}
+
+impl State {
+    /// A state in which the guest holds these folders and variables, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// Which folder cannot be had, and why.
+    pub(crate) fn new(
+        folders: &[Folder],
+        env: &[(String, String)],
+        limits: &Limits,
+        asker: Asker,
+    ) -> Result<Self, String> {
+        let capture = Capture::new(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
+        let asker = Arc::new(asker);
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.resources as usize);
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(FIELDS);
+        Ok(Self {
+            wasi: context(folders, env, &capture)?,
+            http,
+            hooks: Http::new(Arc::clone(&asker)),
+            table,
+            limiter: Limiter::new(limits),
+            capture,
+            asker,
+            counts: Counts::default(),
+        })
+    }
+}
+
+/// Standard input stays closed, sockets and names stay denied, there are no arguments: the builder's own defaults.
+fn context(folders: &[Folder], env: &[(String, String)], capture: &Capture) -> Result<WasiCtx, String> {
+    let mut wasi = WasiCtxBuilder::new();
+    wasi.stdout(capture.stdout()).stderr(capture.stderr()).envs(env).max_random_size(RANDOM);
+    for Folder { path, writable } in folders {
+        let name =
+            path.to_str().ok_or_else(|| format!("{}: only names in UTF-8 can be granted", path.display()))?;
+        // A link on the way would lead elsewhere than what was granted.
+        match path.canonicalize() {
+            Ok(real) if real == *path => {}
+            Ok(real) => return Err(format!("{name} is {} now; grant it anew", real.display())),
+            Err(error) => return Err(format!("{name}: {error}")),
+        }
+        let perms = if *writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+        wasi.preopened_dir(path, name, perms).map_err(|error| format!("{name}: {error:#}"))?;
+    }
+    Ok(wasi.build())
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { hooks: &mut self.hooks, table: &mut self.table, ctx: &mut self.http }
+    }
+}

@@ -1,0 +1,125 @@
+//! The clock that interrupts guests: a thread that counts up every 10 ms while there are calls, and sleeps when there have been
+//! none for a second.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use wasmtime::Engine;
+
+/// How often a guest that computes comes back to the host. Ten times a percent of the shortest sensible wall limit; a hundred
+/// wake-ups a second cost nothing that can be measured.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Ticks without a call after which the thread sleeps: waking it costs some microseconds, so not after every call.
+const IDLE: u32 = 100;
+
+#[derive(Default)]
+struct Shared {
+    /// Calls that run.
+    running: AtomicU64,
+    /// Calls that have begun, ever: more of them between two ticks means that there was one.
+    begun: AtomicU64,
+    asleep: AtomicBool,
+}
+
+/// The thread. It ends after the last of its engines.
+pub(crate) struct Ticker {
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+/// Keeps the clock going.
+pub(crate) struct Running(Arc<Shared>);
+
+impl Ticker {
+    pub(crate) fn start(engine: &Engine) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let weak = engine.weak();
+        let of_thread = Arc::clone(&shared);
+        let run = move || {
+            let (mut seen, mut idle) = (0, 0);
+            while let Some(engine) = weak.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                let begun = of_thread.begun.load(Ordering::SeqCst);
+                let busy = begun != seen || of_thread.running.load(Ordering::SeqCst) > 0;
+                seen = begun;
+                idle = if busy { 0 } else { idle + 1 };
+                if idle < IDLE {
+                    thread::sleep(TICK);
+                    continue;
+                }
+                // Announced before the last look, as a call counts itself before it looks here: one of both sees the other.
+                of_thread.asleep.store(true, Ordering::SeqCst);
+                if of_thread.begun.load(Ordering::SeqCst) == seen {
+                    thread::park();
+                }
+                of_thread.asleep.store(false, Ordering::SeqCst);
+                idle = 0;
+            }
+        };
+        let handle = thread::Builder::new().name("tool-clock".to_owned()).stack_size(64 << 10).spawn(run)?;
+        Ok(Self { shared, thread: handle.thread().clone() })
+    }
+
+    /// Says that a call runs, for as long as the answer lives.
+    pub(crate) fn run(&self) -> Running {
+        self.shared.running.fetch_add(1, Ordering::SeqCst);
+        self.shared.begun.fetch_add(1, Ordering::SeqCst);
+        if self.shared.asleep.load(Ordering::SeqCst) {
+            self.thread.unpark();
+        }
+        Running(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+// The thread would sleep for ever otherwise. The engine itself may live on in a `Prepared`, which nobody can call any more.
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.thread.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_goes_again_after_a_pause_and_ends_with_its_engine() {
+        let engine = Engine::default();
+        let ticker = Ticker::start(&engine).expect("a thread");
+        let asleep = |wanted: bool| {
+            for _ in 0..1_000 {
+                if ticker.shared.asleep.load(Ordering::SeqCst) == wanted {
+                    return;
+                }
+                thread::sleep(TICK);
+            }
+            panic!("the clock is not {}", if wanted { "asleep" } else { "awake" });
+        };
+        asleep(true);
+        let running = ticker.run();
+        asleep(false);
+        drop(running);
+        asleep(true);
+        let shared = Arc::clone(&ticker.shared);
+        drop(engine);
+        drop(ticker);
+        for _ in 0..1_000 {
+            if Arc::strong_count(&shared) == 1 {
+                return;
+            }
+            thread::sleep(TICK);
+        }
+        panic!("the thread has not ended");
+    }
+}

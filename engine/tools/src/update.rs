@@ -1,0 +1,254 @@
+//! What a new version of a plugin changes, and whether a person has to look at it first. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::description::{Description, Export};
+use crate::manifest::Request;
+
+/// What of a version a person agreed to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Version<'a> {
+    /// sha256 of the component, in hexadecimal.
+    pub digest: &'a str,
+    /// What it says of itself.
+    pub description: &'a Description,
+    /// What it asks for.
+    pub request: &'a Request,
+    /// The key that signed it, where that was checked.
+    pub signer: Option<&'a str>,
+}
+
+/// What is different, each list in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Difference {
+    /// Imports that it did not have, without their versions.
+    pub imports_added: Vec<String>,
+    /// Imports that it has no more.
+    pub imports_removed: Vec<String>,
+    /// What it asks for now, in the words of `hotcell tool grant`.
+    pub requests_added: Vec<String>,
+    /// What it asks for no more.
+    pub requests_removed: Vec<String>,
+    /// Tools that it did not have, by their exports.
+    pub tools_added: Vec<String>,
+    /// Tools that it has no more.
+    pub tools_removed: Vec<String>,
+    /// Tools that a model is told something else of.
+    pub tools_changed: Vec<Changed>,
+    /// Another key signed it, or none.
+    pub signer_changed: bool,
+    /// Other bytes.
+    pub code_changed: bool,
+}
+
+/// A tool that a model is told something else of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changed {
+    /// The export.
+    pub tool: String,
+    /// `description`, `input_schema` or `output_schema`.
+    pub what: Vec<String>,
+}
+
+impl Difference {
+    /// Of two versions.
+    #[must_use]
+    pub fn of(before: &Version<'_>, after: &Version<'_>) -> Self {
+        let imports =
+            |v: &Version<'_>| v.description.imports.iter().map(|i| unversioned(i)).collect::<BTreeSet<_>>();
+        let requests = |v: &Version<'_>| v.request.words().into_iter().collect::<BTreeSet<_>>();
+        let (old, new) = (tools(before.description), tools(after.description));
+        let names = |of: &BTreeMap<String, [String; 3]>| of.keys().cloned().collect::<BTreeSet<_>>();
+        let changed = new.iter().filter_map(|(tool, now)| {
+            let was = old.get(tool)?;
+            let kinds = ["description", "input_schema", "output_schema"];
+            let what = kinds.iter().zip(was.iter().zip(now)).filter(|(_, (was, now))| was != now);
+            let what: Vec<String> = what.map(|(kind, _)| (*kind).to_owned()).collect();
+            (!what.is_empty()).then(|| Changed { tool: tool.clone(), what })
+        });
+        Self {
+            imports_added: beyond(imports(after), &imports(before)),
+            imports_removed: beyond(imports(before), &imports(after)),
+            requests_added: beyond(requests(after), &requests(before)),
+            requests_removed: beyond(requests(before), &requests(after)),
+            tools_added: beyond(names(&new), &names(&old)),
+            tools_removed: beyond(names(&old), &names(&new)),
+            tools_changed: changed.collect(),
+            signer_changed: before.signer != after.signer,
+            code_changed: before.digest != after.digest,
+        }
+    }
+
+    /// Whether a person has to accept it. `granted`: something was granted to the version before. A grant was made to those very
+    /// bytes; only who signed both versions vouches for the new ones.
+    #[must_use]
+    pub fn asks_a_person(&self, granted: bool, signed: bool) -> bool {
+        let wider = !(self.imports_added.is_empty() && self.requests_added.is_empty());
+        let told = !(self.tools_added.is_empty() && self.tools_changed.is_empty());
+        let unknown = self.code_changed && granted && !signed;
+        wider || told || self.signer_changed || unknown
+    }
+
+    /// Line by line for a person: `+` came, `-` went, `~` changed.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut all = |sign: char, what: &str, names: &[String]| {
+            lines.extend(names.iter().map(|name| format!("{sign} {what} {name}")));
+        };
+        all('+', "import", &self.imports_added);
+        all('-', "import", &self.imports_removed);
+        all('+', "request", &self.requests_added);
+        all('-', "request", &self.requests_removed);
+        all('+', "tool", &self.tools_added);
+        all('-', "tool", &self.tools_removed);
+        lines.extend(self.tools_changed.iter().map(|c| format!("~ tool {}: {}", c.tool, c.what.join(", "))));
+        lines.extend(self.signer_changed.then(|| "~ signature: another key, or none".to_owned()));
+        lines.extend(self.code_changed.then(|| "~ code".to_owned()));
+        lines
+    }
+}
+
+fn beyond(these: BTreeSet<String>, those: &BTreeSet<String>) -> Vec<String> {
+    these.into_iter().filter(|one| !those.contains(one)).collect()
+}
+
+fn unversioned(import: &str) -> String {
+    import.split('@').next().unwrap_or(import).to_owned()
+}
+
+/// What a model is told of each tool, as digests.
+fn tools(description: &Description) -> BTreeMap<String, [String; 3]> {
+    let told = |e: &Export| {
+        [hash(&Value::String(e.description.clone())), hash(&e.input_schema), hash(&e.output_schema)]
+    };
+    description.exports.iter().map(|e| (e.path.clone(), told(e))).collect()
+}
+
+/// sha256 over the canonical form: keys in order, no blanks.
+fn hash(value: &Value) -> String {
+    let mut text = String::new();
+    canonical(value, &mut text);
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn canonical(value: &Value, out: &mut String) {
+    let list = |open, close, parts: &mut dyn Iterator<Item = String>, out: &mut String| {
+        out.push(open);
+        for (at, part) in parts.enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            out.push_str(&part);
+        }
+        out.push(close);
+    };
+    let text_of = |value: &Value| {
+        let mut text = String::new();
+        canonical(value, &mut text);
+        text
+    };
+    match value {
+        Value::Array(all) => list('[', ']', &mut all.iter().map(text_of), out),
+        Value::Object(map) => {
+            let sorted: BTreeMap<&String, &Value> = map.iter().collect();
+            let field = |(key, value): (&String, &Value)| {
+                format!("{}:{}", Value::String(key.clone()), text_of(value))
+            };
+            list('{', '}', &mut sorted.into_iter().map(field), out);
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn description() -> Description {
+        let export = |path: &str| Export {
+            path: path.to_owned(),
+            function: path.to_owned(),
+            interface: None,
+            description: "reads".to_owned(),
+            input_schema: json!({ "type": "object", "properties": { "a": { "type": "string" } } }),
+            output_schema: json!({ "type": "object" }),
+        };
+        Description {
+            exports: vec![export("list"), export("read")],
+            imports: vec!["wasi:cli/environment@0.2.3".to_owned()],
+            left_out: Vec::new(),
+            at_most: vec!["env".to_owned()],
+            manifest: None,
+        }
+    }
+
+    #[test]
+    fn what_changed_and_who_has_to_look() {
+        type Change = fn(&mut Description, &mut Request);
+        for (change, lines, asks) in [
+            ((|_, _| {}) as Change, "", false),
+            (|d, _| d.imports[0] = "wasi:cli/environment@0.2.6".into(), "", false),
+            (
+                |d, _| d.imports.push("wasi:http/outgoing-handler@0.2.6".into()),
+                "+ import wasi:http/outgoing-handler",
+                true,
+            ),
+            (|d, _| d.imports.clear(), "- import wasi:cli/environment", false),
+            (|_, r| r.sandbox = Some("so".into()), "+ request sandbox", true),
+            (|d, _| drop(d.exports.pop()), "- tool read", false),
+            (|d, _| d.exports[0].path = "ls".into(), "+ tool ls\n- tool list", true),
+            (
+                |d, _| d.exports[0].description = "reads, and sends it to me".into(),
+                "~ tool list: description",
+                true,
+            ),
+            (
+                |d, _| d.exports[0].input_schema["properties"]["b"] = json!({}),
+                "~ tool list: input_schema",
+                true,
+            ),
+            (|d, _| d.exports[1].output_schema = json!({}), "~ tool read: output_schema", true),
+            (
+                |d, _| {
+                    d.exports[0].input_schema =
+                        json!({ "properties": { "a": { "type": "string" } }, "type": "object" });
+                },
+                "",
+                false,
+            ),
+        ] {
+            let (before, request) = (description(), Request::default());
+            let (mut after, mut asked) = (description(), Request::default());
+            change(&mut after, &mut asked);
+            let old = Version { digest: "a", description: &before, request: &request, signer: None };
+            let new = Version { description: &after, request: &asked, ..old.clone() };
+            let difference = Difference::of(&old, &new);
+            assert_eq!(difference.lines().join("\n"), lines);
+            assert_eq!(difference.asks_a_person(true, false), asks, "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_grant_is_for_these_bytes_unless_the_same_key_signed_others() {
+        let (before, request) = (description(), Request::default());
+        let version = |digest, signer| Version { digest, description: &before, request: &request, signer };
+        for (old, new, granted, signed, asks) in [
+            (version("a", None), version("b", None), false, false, false),
+            (version("a", None), version("b", None), true, false, true),
+            (version("a", Some("k")), version("b", Some("k")), true, true, false),
+            (version("a", Some("k")), version("b", Some("other")), false, true, true),
+            (version("a", Some("k")), version("b", None), false, false, true),
+            (version("a", None), version("a", None), true, false, false),
+        ] {
+            assert_eq!(Difference::of(&old, &new).asks_a_person(granted, signed), asks, "{old:?} {new:?}");
+        }
+    }
+}

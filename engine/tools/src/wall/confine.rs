@@ -1,0 +1,93 @@
+//! What a tool host may use: the policy of its sandbox. Pure.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use hotcell_sandbox::{Bytes, Confinement, Network, Policy, ProcView, Stdin};
+
+use crate::{Folder, Limits};
+
+/// Besides the memories of its guests: the program, machine code, and what travels through it.
+const BASE: Bytes = Bytes::mib(512);
+/// Threads: of the event loop, of file access, of the compiler, and the clock.
+const THREADS: u32 = 128;
+/// It writes no files of its own.
+const DISK: Bytes = Bytes::mib(1);
+/// It prints nothing, unless it panics.
+const CAPTURE: Bytes = Bytes::kib(16);
+/// As long as the sandbox can be told; a host is replaced long before.
+const WALL: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The memory of a process that runs so many calls at once.
+pub fn memory_for(calls: u32, limits: &Limits) -> Bytes {
+    Bytes(limits.memory.0.saturating_mul(calls.into()).saturating_add(BASE.0))
+}
+
+/// The policies of a process that sees its own program, the system's libraries and these folders at their own paths; no network, and no
+/// variable but the four that every sandbox has. One for each confinement.
+pub fn policies(
+    program: &Path,
+    arguments: &[OsString],
+    folders: &[Folder],
+    memory: Bytes,
+    confinements: &[Confinement],
+) -> Vec<Policy> {
+    let mut policy = Policy::new(program).args(arguments).memory(memory);
+    let mut folders: Vec<&Folder> = folders.iter().collect();
+    // A folder before what is in it.
+    folders.sort_by(|a, b| a.path.cmp(&b.path));
+    for folder in folders {
+        policy = match folder.writable {
+            true => policy.read_write(&folder.path, &folder.path),
+            false => policy.read_only(&folder.path, &folder.path),
+        };
+    }
+    // Last, so that it is read-only in a folder that is not.
+    policy = policy.read_only(program, program);
+    policy.job.stdin = Stdin::Socket;
+    policy.shape.network = Network::Off;
+    policy.shape.proc = ProcView::OwnProcesses;
+    let limits = &mut policy.job.limits;
+    (limits.processes, limits.disk, limits.capture) = (THREADS, DISK, CAPTURE);
+    // Its calls have their own time.
+    (limits.wall, limits.cpu_time) = (WALL, None);
+    let confined = |confinement: &Confinement| {
+        let mut policy = policy.clone();
+        policy.shape.confinement = *confinement;
+        policy
+    };
+    confinements.iter().map(confined).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_sandbox::policy::Bind;
+
+    #[test]
+    fn nothing_is_there_but_the_program_and_the_granted_folders() {
+        let folder = |path: &str, writable| Folder { path: path.into(), writable };
+        let folders = [folder("/srv/a/b", true), folder("/srv/a", false)];
+        let both = [Confinement::Namespaces, Confinement::LandlockOnly];
+        let policies =
+            policies(Path::new("/opt/hotcell"), &["tool-host".into()], &folders, Bytes::gib(1), &both);
+        assert_eq!(policies.iter().map(|p| p.shape.confinement).collect::<Vec<_>>(), both);
+        let policy = &policies[0];
+        let bind = |path: &str, writable| Bind { host: path.into(), inside: path.into(), writable };
+        assert_eq!(
+            policy.job.binds,
+            [bind("/srv/a", false), bind("/srv/a/b", true), bind("/opt/hotcell", false)]
+        );
+        assert!(policy.job.env.is_empty() && policy.job.workspace.is_none() && policy.job.proxy.is_none());
+        assert_eq!((policy.shape.network, &policy.job.stdin), (Network::Off, &Stdin::Socket));
+        assert_eq!(policy.job.limits.memory, Bytes::gib(1));
+    }
+
+    #[test]
+    fn memory_is_for_all_calls_and_the_host() {
+        let limits = Limits::default();
+        assert_eq!(memory_for(4, &limits), Bytes::mib(4 * 64 + 512));
+        assert_eq!(memory_for(u32::MAX, &Limits { memory: Bytes(u64::MAX), ..limits }), Bytes(u64::MAX));
+    }
+}

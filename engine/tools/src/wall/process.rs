@@ -1,0 +1,517 @@
+//! One confined process that runs calls, from outside: told what to do, and listened to with mistrust.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Seek;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::{Engine, Outcome, Policy};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
+
+use super::link::{Cut, Link};
+use super::start::{Ender, Started, epitaph, last};
+use super::waiting::{Call, Waiting};
+use crate::ask::Refused;
+use crate::protocol::{
+    FromHost, Incoming, LONGEST_ASK, MOST_ASKS, Setting, ToHost, Violation, longest_answer,
+};
+use crate::{Answer, Ask, Broker, CallError, Limit, LoadError, Reply};
+
+/// How long it may take to load what is compiled.
+const LOADING: Duration = Duration::from_secs(30);
+/// After a call's own limit, the process has so long to say so.
+const GRACE: Duration = Duration::from_secs(1);
+/// Bytes of all questions of a process that are open.
+const MOST_ASKED: usize = 64 << 20;
+/// What was denied, of one call: so many, so long.
+const MOST_DENIED: (usize, usize) = (32, 4096);
+
+/// Why a process is there no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Whether it was ended on purpose, between calls.
+    pub clean: bool,
+    /// For people.
+    pub why: String,
+    /// When.
+    pub at: Instant,
+}
+
+/// Why a process is to end.
+#[derive(Debug)]
+enum Why {
+    NotNeeded,
+    Failed(String),
+}
+
+/// What a process takes in still.
+#[derive(Debug)]
+enum State {
+    /// Calls.
+    Open,
+    /// Nothing; it ends with its last call.
+    Retiring,
+    /// It ends on purpose, or because of this; or for a reason of its own, which is not known yet.
+    Ending(Option<Why>),
+    /// It has ended.
+    Ended(End),
+}
+
+struct Underway {
+    answer: oneshot::Sender<Result<Answer, CallError>>,
+    broker: Arc<dyn Broker>,
+    /// Nobody waits for it any more.
+    abandoned: bool,
+}
+
+struct Asking {
+    call: u64,
+    bytes: usize,
+    task: AbortHandle,
+}
+
+struct Table {
+    state: State,
+    calls: HashMap<u64, Underway>,
+    loads: HashMap<u64, oneshot::Sender<Result<(), LoadError>>>,
+    asks: HashMap<u64, Asking>,
+    asked: usize,
+    /// Numbers given so far, of calls and plugins.
+    numbers: u64,
+    /// Calls so far.
+    served: u64,
+    last: Instant,
+}
+
+/// A process that runs calls.
+pub struct Process {
+    link: Arc<Link>,
+    stop: Ender,
+    table: Mutex<Table>,
+    /// Wakes the listener when the process is to end.
+    retired: Notify,
+    /// Wakes who waits for its end.
+    buried: Notify,
+    longest: AtomicUsize,
+    /// How long it took until it was ready.
+    pub took: Duration,
+}
+
+/// The process takes no more calls; another does.
+#[derive(Debug)]
+pub struct Gone;
+
+impl Process {
+    /// Starts one, that ends when nothing was asked of it for so long.
+    ///
+    /// # Errors
+    /// As [`Started::start`].
+    pub async fn start(engine: &Engine, policies: &[Policy], idle: Duration) -> Result<Arc<Self>, LoadError> {
+        let Started { link, mut incoming, stop, ended, took } = Started::start(engine, policies).await?;
+        let table = Table {
+            state: State::Open,
+            calls: HashMap::new(),
+            loads: HashMap::new(),
+            asks: HashMap::new(),
+            asked: 0,
+            numbers: 0,
+            served: 0,
+            last: Instant::now(),
+        };
+        let process = Arc::new(Self {
+            link,
+            stop,
+            table: Mutex::new(table),
+            retired: Notify::new(),
+            buried: Notify::new(),
+            longest: AtomicUsize::new(LONGEST_ASK),
+            took,
+        });
+        let listener = Arc::clone(&process);
+        tokio::spawn(async move {
+            let cut = listener.listen(&mut incoming, idle).await;
+            listener.close(&cut);
+            let outcome = last(&listener.stop, ended).await;
+            listener.bury(outcome.as_ref());
+        });
+        Ok(process)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why it is there no more, if it is not.
+    pub fn ended(&self) -> Option<End> {
+        match &self.table().state {
+            State::Ended(end) => Some(end.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes calls.
+    pub fn is_open(&self) -> bool {
+        matches!(self.table().state, State::Open)
+    }
+
+    /// Whether it is about to end, and [`Process::gone`] soon.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.table().state, State::Ending(_))
+    }
+
+    /// Calls so far.
+    pub fn served(&self) -> u64 {
+        self.table().served
+    }
+
+    /// Takes no more calls; it ends with the last that is under way.
+    pub fn retire(&self) {
+        let mut table = self.table();
+        if matches!(table.state, State::Open) {
+            table.state = State::Retiring;
+        }
+        drop(table);
+        self.retired.notify_one();
+    }
+
+    /// Ends it now, because something is wrong with it. The first reason counts.
+    pub fn kill(&self, why: impl Into<String>) {
+        self.end(Why::Failed(why.into()));
+    }
+
+    /// Ends it now, because nobody needs it any more.
+    pub fn dismiss(&self) {
+        self.end(Why::NotNeeded);
+    }
+
+    fn end(&self, why: Why) {
+        let mut table = self.table();
+        if matches!(table.state, State::Open | State::Retiring) {
+            table.state = State::Ending(Some(why));
+        }
+        drop(table);
+        self.stop.end();
+    }
+
+    /// Nothing more is heard of it.
+    fn close(&self, cut: &Cut) {
+        let mut table = self.table();
+        let done = table.calls.is_empty() && table.loads.is_empty();
+        let why = match (&table.state, cut) {
+            (State::Ending(_) | State::Ended(_), _) => return,
+            (_, Cut::Broken(violation)) => Some(Why::Failed(violation.to_string())),
+            (State::Retiring, Cut::Closed) if done => Some(Why::NotNeeded),
+            (_, Cut::Closed) => None,
+        };
+        let known = why.is_some();
+        table.state = State::Ending(why);
+        drop(table);
+        if known {
+            self.stop.end();
+        }
+    }
+
+    /// Waits until it is gone.
+    pub async fn gone(&self) {
+        loop {
+            let buried = self.buried.notified();
+            if self.ended().is_some() {
+                return;
+            }
+            buried.await;
+        }
+    }
+
+    /// Loads a plugin, and gives the number by which it is called.
+    ///
+    /// # Errors
+    /// [`Gone`] when it was not even begun; else what the process says of it, or [`LoadError::Host`] when it ended.
+    pub async fn load(
+        self: &Arc<Self>,
+        setting: &Setting,
+        compiled: &File,
+    ) -> Result<Result<u64, LoadError>, Gone> {
+        let host = |message: &str| LoadError::Host { message: message.to_owned() };
+        let copy = || {
+            // The process reads from where it stands, which is the same for all copies.
+            (&mut &*compiled).rewind()?;
+            compiled.try_clone()
+        };
+        let compiled = match copy() {
+            Ok(compiled) => compiled,
+            Err(e) => return Ok(Err(host(&format!("a compiled component cannot be passed on: {e}")))),
+        };
+        let (tell, told) = oneshot::channel();
+        let plugin = {
+            let mut table = self.table();
+            if !matches!(table.state, State::Open) {
+                return Err(Gone);
+            }
+            table.numbers += 1;
+            let plugin = table.numbers;
+            table.loads.insert(plugin, tell);
+            plugin
+        };
+        self.longest.fetch_max(longest_answer(&setting.limits), Ordering::AcqRel);
+        let message = ToHost::Load { plugin, setting: setting.clone() };
+        if let Ok(frame) = message.encode() {
+            // Where it cannot be sent, the process has ended, and says so.
+            let _ = self.link.send_with(frame, compiled).await;
+        }
+        Ok(match tokio::time::timeout(LOADING, told).await {
+            Ok(told) => told.unwrap_or_else(|_| Err(host("its process was lost"))).map(|()| plugin),
+            Err(_) => {
+                let why = format!("a component was not loaded within {} s", LOADING.as_secs());
+                self.kill(why.clone());
+                Err(host(&why))
+            }
+        })
+    }
+
+    /// Calls a tool of a plugin that was loaded. Dropping the future cancels the call.
+    ///
+    /// # Errors
+    /// [`Gone`] when it was not even begun.
+    pub async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Result<Answer, CallError>, Gone> {
+        let mut waiting = self.enter(&call)?;
+        let frame = match ToHost::call(waiting.number, call.plugin, call.path, call.arguments) {
+            Ok(frame) => frame,
+            Err(violation) => {
+                waiting.forget();
+                let message = violation.to_string();
+                return Ok(Err(CallError::Arguments { at: String::new(), message }));
+            }
+        };
+        let limit = call.limits.wall.saturating_add(GRACE);
+        let answered = async {
+            // Where it cannot be sent, the process has ended, and answers so.
+            let _ = self.link.send(frame).await;
+            waiting.answer().await
+        };
+        tokio::select! {
+            biased;
+            answer = answered => return Ok(answer),
+            () = call.cancel.cancelled() => {}
+            () = tokio::time::sleep(limit) => {
+                self.kill(format!("a call went on {} s after its limit", GRACE.as_secs()));
+                return Ok(Err(CallError::Limit { limit: Limit::Wall, value: format!("{:?}", call.limits.wall) }));
+            }
+        }
+        Ok(waiting.cancel().await)
+    }
+
+    /// The way to it.
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Nobody waits for a call any more: its questions are refused.
+    pub fn abandon(&self, call: u64) {
+        if let Some(underway) = self.table().calls.get_mut(&call) {
+            underway.abandoned = true;
+        }
+    }
+
+    /// A call was never sent.
+    pub fn forget(&self, call: u64) {
+        self.table().calls.remove(&call);
+    }
+
+    fn enter(self: &Arc<Self>, call: &Call<'_>) -> Result<Waiting, Gone> {
+        let (tell, told) = oneshot::channel();
+        let mut table = self.table();
+        if !matches!(table.state, State::Open) {
+            return Err(Gone);
+        }
+        table.numbers += 1;
+        table.served += 1;
+        let number = table.numbers;
+        let underway = Underway { answer: tell, broker: Arc::clone(call.broker), abandoned: false };
+        table.calls.insert(number, underway);
+        Ok(Waiting { process: Arc::clone(self), number, told: Some(told) })
+    }
+
+    /// Listens until the process ends, is to end, or breaks the protocol.
+    async fn listen(self: &Arc<Self>, incoming: &mut Incoming, idle: Duration) -> Cut {
+        let mut tick = tokio::time::interval((idle / 4).max(Duration::from_millis(5)));
+        loop {
+            incoming.set_longest(self.longest.load(Ordering::Acquire));
+            let received = tokio::select! {
+                biased;
+                received = self.link.receive(incoming) => received,
+                () = self.retired.notified() => {
+                    if self.is_done() { return Cut::Closed }
+                    continue;
+                }
+                _ = tick.tick() => {
+                    if self.is_idle(idle) { self.retire() }
+                    continue;
+                }
+            };
+            let bytes = received.as_ref().map_or(0, |frame| frame.body.len());
+            match received.and_then(|frame| FromHost::decode(frame).map_err(Cut::Broken)) {
+                Ok(message) => match self.take(message, bytes) {
+                    Ok(()) if self.is_done() => return Cut::Closed,
+                    Ok(()) => {}
+                    Err(violation) => return Cut::Broken(violation),
+                },
+                Err(cut) => return cut,
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let table = self.table();
+        matches!(table.state, State::Retiring) && table.calls.is_empty() && table.loads.is_empty()
+    }
+
+    fn is_idle(&self, idle: Duration) -> bool {
+        let table = self.table();
+        table.calls.is_empty() && table.loads.is_empty() && table.last.elapsed() > idle
+    }
+
+    /// Takes one message in, whose sender may be lying.
+    fn take(self: &Arc<Self>, message: FromHost, bytes: usize) -> Result<(), Violation> {
+        match message {
+            FromHost::Done { call, result } => {
+                check(&result)?;
+                let mut table = self.table();
+                let underway = table.calls.remove(&call);
+                let underway =
+                    underway.ok_or_else(|| Violation::new(format!("an answer to no call ({call})")))?;
+                table.last = Instant::now();
+                table.drop_asks(|asking| asking.call == call);
+                drop(table);
+                // Who waited may have gone.
+                let _ = underway.answer.send(*result);
+                Ok(())
+            }
+            FromHost::Asked { ask, call, what } => self.asked(ask, call, what, bytes),
+            FromHost::Withdrawn { ask } => {
+                // The reply may be on its way.
+                self.table().drop_ask(ask);
+                Ok(())
+            }
+            FromHost::Loaded { plugin } => self.loaded(plugin, Ok(())),
+            FromHost::NotLoaded { plugin, error } => self.loaded(plugin, Err(error)),
+            FromHost::Ready(_) | FromHost::Compiled { .. } => Err(Violation::new("a message out of place")),
+        }
+    }
+
+    fn loaded(&self, plugin: u64, how: Result<(), LoadError>) -> Result<(), Violation> {
+        let load = self.table().loads.remove(&plugin);
+        let load = load.ok_or_else(|| Violation::new(format!("word of no plugin ({plugin})")))?;
+        // Who waited may have gone.
+        let _ = load.send(how);
+        Ok(())
+    }
+
+    fn asked(self: &Arc<Self>, ask: u64, call: u64, what: Ask, bytes: usize) -> Result<(), Violation> {
+        let mut table = self.table();
+        let underway = table.calls.get(&call);
+        let underway = underway.ok_or_else(|| Violation::new(format!("a question of no call ({call})")))?;
+        let (broker, abandoned) = (Arc::clone(&underway.broker), underway.abandoned);
+        if table.asks.len() >= MOST_ASKS || table.asks.contains_key(&ask) {
+            return Err(Violation::new("too many questions, or one twice"));
+        }
+        let refusal = if abandoned {
+            Some(Refused::Unavailable("the call was cancelled".to_owned()))
+        } else if table.asked.saturating_add(bytes) > MOST_ASKED {
+            Some(Refused::TooMuch(format!("{MOST_ASKED} bytes in all open questions")))
+        } else {
+            None
+        };
+        let process = Arc::clone(self);
+        // It looks for itself in the table, which is locked until it is there.
+        let task = tokio::spawn(async move {
+            let reply = match refusal {
+                Some(why) => Reply::Refused { why },
+                None => broker.ask(call, what).await,
+            };
+            process.reply(ask, reply).await;
+        });
+        table.asks.insert(ask, Asking { call, bytes, task: task.abort_handle() });
+        table.asked += bytes;
+        Ok(())
+    }
+
+    async fn reply(self: &Arc<Self>, ask: u64, reply: Reply) {
+        if self.table().forget_ask(ask).is_none() {
+            return;
+        }
+        let frame = ToHost::Replied { ask, reply }.encode().ok().filter(|frame| frame.len() <= LONGEST_ASK);
+        let frame = frame.map_or_else(
+            || {
+                let why = Refused::TooMuch(format!("a reply of more than {LONGEST_ASK} bytes"));
+                ToHost::Replied { ask, reply: Reply::Refused { why } }.encode()
+            },
+            Ok,
+        );
+        if let Ok(frame) = frame {
+            // Where it cannot be sent, the process has ended.
+            let _ = self.link.send(frame).await;
+        }
+    }
+
+    /// Tells everybody who waits.
+    fn bury(&self, outcome: Option<&Outcome>) {
+        let mut table = self.table();
+        let (clean, why) = match &table.state {
+            State::Ending(Some(Why::NotNeeded)) => (true, "it was not needed any more".to_owned()),
+            State::Ending(Some(Why::Failed(why))) => (false, why.clone()),
+            _ => (false, epitaph(outcome)),
+        };
+        if !clean {
+            tracing::warn!("a tool host ended: {why}");
+        }
+        table.state = State::Ended(End { clean, why: why.clone(), at: Instant::now() });
+        table.drop_asks(|_| true);
+        let (calls, loads) = (std::mem::take(&mut table.calls), std::mem::take(&mut table.loads));
+        drop(table);
+        for underway in calls.into_values() {
+            let _ = underway.answer.send(Err(CallError::Host { message: why.clone() }));
+        }
+        for load in loads.into_values() {
+            let _ = load.send(Err(LoadError::Host { message: why.clone() }));
+        }
+        self.buried.notify_waiters();
+    }
+}
+
+impl Table {
+    fn forget_ask(&mut self, ask: u64) -> Option<Asking> {
+        let asking = self.asks.remove(&ask)?;
+        self.asked -= asking.bytes;
+        Some(asking)
+    }
+
+    fn drop_ask(&mut self, ask: u64) {
+        if let Some(asking) = self.forget_ask(ask) {
+            asking.task.abort();
+        }
+    }
+
+    fn drop_asks(&mut self, which: impl Fn(&Asking) -> bool) {
+        if self.asks.is_empty() {
+            return;
+        }
+        let asks: Vec<u64> =
+            self.asks.iter().filter(|(_, asking)| which(asking)).map(|(ask, _)| *ask).collect();
+        for ask in asks {
+            self.drop_ask(ask);
+        }
+    }
+}
+
+/// What was denied is shown to people.
+fn check(result: &Result<Answer, CallError>) -> Result<(), Violation> {
+    let Ok(answer) = result else { return Ok(()) };
+    let (most, longest) = MOST_DENIED;
+    if answer.denied.len() > most || answer.denied.iter().any(|denied| denied.len() > longest) {
+        return Err(Violation::new("more denials than there can be"));
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! What an author does: a new plugin of each language builds, and passes its own cases. The compilers are looked for where authors have
+//! them: `RUSTC` or rustup's for `wasm32-wasip2`, `componentize-py` and `componentize-js` on the search path.
+
+use std::fs;
+use std::path::Path;
+
+use hotcell_tools::author::{AuthorError, Cases, Language, build, create, run};
+use hotcell_tools::{Runtime, RuntimeOptions, sections};
+
+async fn from_nothing_to_passed(language: Language) {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("word-count");
+    create(&folder, "word-count", language).unwrap();
+    let built = match build(&folder, &folder.join("dist")) {
+        Err(AuthorError::Missing { what, remedy }) => {
+            println!("skipped: a plugin in {language:?}: {what} is missing ({remedy})");
+            return;
+        }
+        other => other.unwrap_or_else(|error| panic!("{language:?}: {error}")),
+    };
+    assert!(built.component.ends_with("dist/word-count.wasm") && built.manifest.is_file());
+    let wasm = fs::read(&built.component).unwrap();
+    assert_eq!((wasm.len() as u64, sections::check(&wasm)), (built.size, Ok(())));
+    let runtime = Runtime::new(&RuntimeOptions { calls: 4, ..RuntimeOptions::default() }).unwrap();
+    let (description, _) = runtime.describe(&wasm).unwrap();
+    let paths: Vec<_> = description.exports.iter().map(|export| export.path.as_str()).collect();
+    assert_eq!(paths, ["local:word-count/tools@0.1.0#count"], "{language:?}");
+    let count = &description.exports[0];
+    assert_eq!(count.description, "Counts the words and lines of a text.", "{language:?}");
+    assert_eq!(count.input_schema["properties"]["text"]["description"], "the text.");
+    assert!(description.manifest.unwrap().contains("word-count"));
+    let cases = Cases::parse(&fs::read_to_string(folder.join("tests/cases.toml")).unwrap()).unwrap();
+    let tried = run(&runtime, &wasm, &cases, &place.path().join("scratch")).await.unwrap();
+    assert_eq!(tried.len(), 4);
+    for one in tried {
+        assert_eq!(one.wrong, Vec::<String>::new(), "{language:?}");
+    }
+}
+
+#[tokio::test]
+async fn rust_from_nothing_to_passed() {
+    from_nothing_to_passed(Language::Rust).await;
+}
+
+#[tokio::test]
+async fn python_from_nothing_to_passed() {
+    from_nothing_to_passed(Language::Python).await;
+}
+
+#[tokio::test]
+async fn javascript_from_nothing_to_passed() {
+    from_nothing_to_passed(Language::JavaScript).await;
+}
+
+#[test]
+fn a_new_plugin_is_a_new_folder() {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["", "A", "a_b", "a-", "-a", "a--b", "1a", "a-1", "../a", &"a".repeat(33)] {
+        let error = create(&place.path().join("x"), name, Language::Rust).unwrap_err();
+        assert!(matches!(error, AuthorError::Name { .. }), "{name}: {error}");
+    }
+    let folder = place.path().join("plugin");
+    let files = create(&folder, "a1-b", Language::Python).unwrap();
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        assert!(!text.contains("NAME"), "{}", file.display());
+    }
+    assert!(matches!(create(&folder, "a", Language::Rust), Err(AuthorError::Exists { .. })));
+    assert!("cobol".parse::<Language>().is_err());
+}
+
+#[test]
+fn a_folder_that_is_no_plugin_says_what_is_missing() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let error = build(place.path(), &out).unwrap_err().to_string();
+    assert!(error.contains("plugin.toml"), "{error}");
+    for (manifest, message) in
+        [("", "name in its plugin.toml"), ("[plugin]\nname = \"a\"", "Cargo.toml, app.py or package.json")]
+    {
+        fs::write(place.path().join("plugin.toml"), manifest).unwrap();
+        let error = build(place.path(), &out).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn cases_of_no_function_or_of_files_elsewhere_are_errors() {
+    let wat = r#"(component
+        (core module $m (func (export "f")))
+        (core instance $i (instantiate $m))
+        (func (export "f") (canon lift (core func $i "f"))))"#;
+    let wasm = wat::parse_str(wat).unwrap();
+    let runtime = Runtime::new(&RuntimeOptions { calls: 2, ..RuntimeOptions::default() }).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let tried = async |text: &str| run(&runtime, &wasm, &Cases::parse(text).unwrap(), place.path()).await;
+    let good = tried("[[case]]\ntool = \"f\"\nexact = {}").await.unwrap();
+    assert!(good[0].wrong.is_empty(), "{good:?}");
+    let bad = tried("[[case]]\ntool = \"f\"\nexpect = { a = 1 }").await.unwrap();
+    assert_eq!(bad[0].wrong, ["/a is missing"]);
+    for (text, message) in [
+        ("[[case]]\ntool = \"g\"\nexact = {}", "case 1: 'g' is no function"),
+        ("[files]\n\"../x\" = \"\"\n[[case]]\ntool = \"f\"\nexact = {}", "'../x' is not below the folder"),
+    ] {
+        let error = tried(text).await.unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    assert!(!Path::new("../x").exists());
+}

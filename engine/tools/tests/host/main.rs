@@ -1,0 +1,9 @@
+//! The host in one process: its limits, what it refuses to load, what it asks, and what a guest cannot reach.
+
+mod folders;
+mod imports;
+mod limits;
+mod loading;
+mod repeated;
+mod support;
+mod wasi3;

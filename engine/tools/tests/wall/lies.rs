@@ -1,0 +1,235 @@
+//! A process that was taken over lies, floods, dies or says nothing: it costs its own calls, and nothing else.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::Bytes;
+use hotcell_tools::cache::{Cache, MOST_BYTES};
+use hotcell_tools::{Broker, CallError, Limit, LoadError};
+use tokio_util::sync::CancellationToken;
+
+use crate::place::{Asked, Bench, Test};
+
+pub const TESTS: &[Test] = &[
+    ("what_breaks_the_protocol_is_ended", || Box::pin(what_breaks_the_protocol_is_ended())),
+    ("an_answer_that_comes_twice_counts_once", || Box::pin(an_answer_that_comes_twice_counts_once())),
+    ("a_process_that_dies_costs_its_own_calls", || Box::pin(a_process_that_dies_costs_its_own_calls())),
+    ("a_process_that_keeps_failing_is_left_alone", || Box::pin(a_process_that_keeps_failing_is_left_alone())),
+    ("a_program_that_never_starts_is_left_alone", || Box::pin(a_program_that_never_starts_is_left_alone())),
+    ("what_cannot_be_compiled_is_not_tried_at_every_call", || {
+        Box::pin(what_cannot_be_compiled_is_not_tried_at_every_call())
+    }),
+    ("silence_is_ended", || Box::pin(silence_is_ended())),
+    ("questions_without_end_end_with_their_call", || Box::pin(questions_without_end_end_with_their_call())),
+    ("a_question_that_is_withdrawn_is_dropped", || Box::pin(a_question_that_is_withdrawn_is_dropped())),
+    ("what_is_cancelled_ends", || Box::pin(what_is_cancelled_ends())),
+    ("who_stops_waiting_cancels", || Box::pin(who_stops_waiting_cancels())),
+    ("a_compiler_that_does_not_end_is_ended", || Box::pin(a_compiler_that_does_not_end_is_ended())),
+    ("a_component_that_was_changed_is_not_run", || Box::pin(a_component_that_was_changed_is_not_run())),
+];
+
+async fn what_breaks_the_protocol_is_ended() {
+    for what in [
+        "answers-another",
+        "answers-lines",
+        "oversized",
+        "too-short",
+        "unknown-kind",
+        "ready-again",
+        "asks-for-another",
+        "asks-twice",
+        "asks-too-much",
+        "floods",
+    ] {
+        let bench = Bench::with(&["fake", what], |_| (), Asked { mute: true, ..Asked::default() });
+        let plugin = bench.plugin("a", b"wasm");
+        let message = bench.host_error(&plugin, "{}").await;
+        assert!(message.contains("broke the protocol"), "{what}: {message}");
+        // There is another one, which is no better.
+        assert!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some(), "{what}");
+        bench.hosts.close().await;
+    }
+    for what in ["no-protocol", "loads-another"] {
+        let bench = Bench::fake(what);
+        let message = bench.host_error(&bench.plugin("a", b"wasm"), "{}").await;
+        assert!(message.contains("broke the protocol"), "{what}: {message}");
+    }
+}
+
+async fn an_answer_that_comes_twice_counts_once() {
+    let bench = Bench::fake("answers-twice");
+    let plugin = bench.plugin("a", b"wasm");
+    for _ in 0..3 {
+        assert_eq!(bench.call(&plugin, "f", "{}").await.unwrap().value.get(), "{}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn a_process_that_dies_costs_its_own_calls() {
+    let bench = Bench::fake("dies");
+    let (shared, mut own) = (bench.plugin("a", b"wasm of a"), bench.plugin("b", b"wasm of b"));
+    own.held.guard = true;
+    bench.hosts.prepare(&own).await.unwrap();
+    let (died, waited, spared) = tokio::join!(
+        async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            bench.host_error(&shared, r#"{"a":"die"}"#).await
+        },
+        bench.host_error(&shared, r#"{"a":"wait"}"#),
+        async {
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            bench.call(&own, "f", "{}").await
+        },
+    );
+    assert!(died.contains("SIGABRT") && waited.contains("SIGABRT"), "{died}; {waited}");
+    assert!(spared.is_ok());
+    assert!(bench.hosts.prepare(&own).await.unwrap().process.is_none(), "the other process was not touched");
+    bench.call(&shared, "f", "{}").await.unwrap();
+}
+
+async fn a_process_that_keeps_failing_is_left_alone() {
+    let bench = Bench::fake("dies");
+    let plugin = bench.plugin("a", b"wasm");
+    for _ in 0..5 {
+        assert!(bench.host_error(&plugin, "die").await.contains("SIGABRT"));
+    }
+    let message = bench.host_error(&plugin, "die").await;
+    assert!(message.contains("failed 5 times within 60 s"), "{message}");
+    // Others are not concerned.
+    let mut other = bench.plugin("b", b"wasm of b");
+    other.held.guard = true;
+    bench.call(&other, "f", "{}").await.unwrap();
+}
+
+async fn a_program_that_never_starts_is_left_alone() {
+    let bench = Bench::with(&["fake", "never-ready"], |o| o.confinements.truncate(1), Asked::default());
+    let plugin = bench.plugin("a", b"wasm");
+    for _ in 0..2 {
+        let message = bench.host_error(&plugin, "{}").await;
+        assert!(message.contains("exited with 3"), "{message}");
+    }
+    // As if it had been compiled.
+    let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
+    cache.put(&plugin.digest, b"code").unwrap();
+    for _ in 0..5 {
+        let message = bench.host_error(&plugin, "{}").await;
+        assert!(message.contains("exited with 3"), "{message}");
+    }
+    let message = bench.host_error(&plugin, "{}").await;
+    assert!(message.contains("failed 5 times"), "{message}");
+}
+
+async fn what_cannot_be_compiled_is_not_tried_at_every_call() {
+    let bench = Bench::with(
+        &["fake", "compiles-forever"],
+        |o| o.compile_time = Duration::from_millis(700),
+        Asked::default(),
+    );
+    let plugin = bench.plugin("a", b"wasm");
+    let first = bench.host_error(&plugin, "{}").await;
+    let begun = Instant::now();
+    assert_eq!(bench.host_error(&plugin, "{}").await, first);
+    assert!(first.contains("takes more than") && begun.elapsed() < Duration::from_millis(700));
+}
+
+async fn silence_is_ended() {
+    let bench = Bench::fake("silent");
+    let mut plugin = bench.plugin("a", b"wasm");
+    plugin.limits.wall = Duration::from_millis(200);
+    let begun = Instant::now();
+    let result = bench.call(&plugin, "f", "{}").await;
+    assert!(matches!(result, Err(CallError::Limit { limit: Limit::Wall, .. })), "{result:?}");
+    assert!(begun.elapsed() >= Duration::from_millis(1200));
+    assert!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some());
+}
+
+async fn questions_without_end_end_with_their_call() {
+    let bench = Bench::fake("asks-forever");
+    let mut plugin = bench.plugin("a", b"wasm");
+    plugin.limits.wall = Duration::from_millis(200);
+    let result = bench.call(&plugin, "f", "{}").await;
+    assert!(matches!(result, Err(CallError::Limit { limit: Limit::Wall, .. })), "{result:?}");
+    assert!(bench.asked.texts.lock().unwrap().len() > 1);
+    bench.hosts.close().await;
+}
+
+async fn a_question_that_is_withdrawn_is_dropped() {
+    let bench =
+        Bench::with(&["fake", "asks-and-withdraws"], |_| (), Asked { mute: true, ..Asked::default() });
+    bench.call(&bench.plugin("a", b"wasm"), "f", "{}").await.unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    // It may have been dropped before it began.
+    while *bench.asked.dropped.lock().unwrap()
+        < u32::try_from(bench.asked.texts.lock().unwrap().len()).unwrap()
+    {
+        assert!(Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn what_is_cancelled_ends() {
+    for (what, replaced) in [("cancels", false), ("silent", true)] {
+        let bench = Bench::fake(what);
+        let plugin = bench.plugin("a", b"wasm");
+        bench.hosts.prepare(&plugin).await.unwrap();
+        let cancel = CancellationToken::new();
+        let broker = Arc::clone(&bench.asked) as Arc<dyn Broker>;
+        let call = bench.hosts.call(&plugin, "f", "{}", broker, cancel.clone());
+        let (result, ()) = tokio::join!(call, async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            cancel.cancel();
+        });
+        // Who answers in time is heard still.
+        assert_eq!(result.is_ok(), !replaced, "{what}: {result:?}");
+        assert_eq!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some(), replaced, "{what}");
+    }
+}
+
+async fn who_stops_waiting_cancels() {
+    for (what, replaced) in [("cancels", false), ("silent", true)] {
+        let bench = Bench::fake(what);
+        let mut plugin = bench.plugin("a", b"wasm");
+        plugin.limits.wall = Duration::from_secs(60);
+        bench.hosts.prepare(&plugin).await.unwrap();
+        let call = bench.call(&plugin, "f", "{}");
+        assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err());
+        // The process has two seconds.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some(), replaced, "{what}");
+    }
+}
+
+async fn a_compiler_that_does_not_end_is_ended() {
+    for (what, why) in [
+        ("compiles-forever", "takes more than 500ms"),
+        ("compiles-everything", "more memory"),
+        ("compiles-nonsense", "said something else"),
+    ] {
+        let bench = Bench::with(
+            &["fake", what],
+            |o| {
+                if what == "compiles-forever" {
+                    o.compile_time = Duration::from_millis(500);
+                }
+                o.compile_memory = Bytes::mib(96);
+            },
+            Asked::default(),
+        );
+        let error = bench.hosts.describe(b"wasm").await.unwrap_err();
+        assert!(matches!(&error, LoadError::Compile { .. }), "{what}: {error:?}");
+        let message = error.to_string();
+        // Without a cgroup the program is refused the memory, and aborts by itself.
+        let aborted = what == "compiles-everything" && message.contains("SIG");
+        assert!(message.contains(why) || aborted, "{what}: {message}");
+    }
+}
+
+async fn a_component_that_was_changed_is_not_run() {
+    let bench = Bench::fake("good");
+    let plugin = bench.plugin("a", b"wasm");
+    std::fs::write(&plugin.wasm, b"evil").unwrap();
+    let message = bench.host_error(&plugin, "{}").await;
+    assert!(message.contains("was changed"), "{message}");
+    std::fs::remove_file(&plugin.wasm).unwrap();
+    assert!(bench.host_error(&plugin, "{}").await.contains("cannot be read"));
+}

@@ -1,0 +1,29 @@
+//! Components behind the wall. The test program is the tool host too, and programs in place of one that was taken over.
+
+mod fake;
+mod lies;
+mod place;
+mod real;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    match words.get(1).map(String::as_str) {
+        Some("tool-host") => return hotcell_tools::serve().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
+        Some("fake") => fake::run(&words[2]),
+        _ => {}
+    }
+    let trials = lies::TESTS.iter().chain(place::TESTS).chain(real::TESTS);
+    let trials = trials.map(|(name, test)| {
+        Trial::test(*name, || {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            runtime.block_on(test());
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
