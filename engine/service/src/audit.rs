@@ -73,6 +73,22 @@ impl After {
     }
 }
 
+/// What a step says of a plugin afterwards; the entry's `detail`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AfterTool {
+    pub plugin: String,
+    /// Of its component.
+    pub digest: String,
+    /// Of the component that waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<String>,
+    /// What is granted to it, in order.
+    pub granted: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
+}
+
 /// Adds an entry. Within the step's own transaction.
 pub(crate) fn append(
     database: &Connection,
@@ -80,7 +96,7 @@ pub(crate) fn append(
     actor: &Actor,
     action: &str,
     subject: &str,
-    after: &After,
+    after: &impl Serialize,
 ) -> rusqlite::Result<()> {
     let entry = Entry {
         seq: 0,
@@ -192,11 +208,14 @@ fn problem(
         Ok(None) => return Err(Problem(format!("the file {HEAD} with the log's end is gone"))),
         Err(e) => return Err(Problem(format!("the file {HEAD} with the log's end cannot be read: {e}"))),
     };
-    let (mut last_of, mut unreadable, mut seen) = (HashMap::new(), None, noted.is_none());
+    let (mut last_of, mut plugins, mut unreadable, mut seen) =
+        (HashMap::new(), HashMap::new(), None, noted.is_none());
     let mut statement = database.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq"))?;
     let entries = statement.query_map([], entry)?.map_while(|entry| match entry {
         Ok(entry) => {
-            if let Ok(after) = serde_json::from_str::<After>(&entry.detail) {
+            if let Ok(after) = serde_json::from_str::<AfterTool>(&entry.detail) {
+                plugins.insert(after.plugin.clone(), after);
+            } else if let Ok(after) = serde_json::from_str::<After>(&entry.detail) {
                 last_of.insert(after.id.clone(), (entry.subject.clone(), after));
             }
             seen |= noted.is_some_and(|noted| noted.eq_ignore_ascii_case(&entry.hash));
@@ -216,7 +235,24 @@ fn problem(
         let why = "the digest that was noted is not in the log: it was made anew, or it is another log's";
         return Err(Problem(why.to_owned()));
     }
-    agree(database, &last_of)
+    agree(database, &last_of)?;
+    plugins_agree(database, plugins)
+}
+
+/// Every plugin has what its last entry says, and no other has anything.
+fn plugins_agree(database: &Connection, mut last_of: HashMap<String, AfterTool>) -> Result<(), Problem> {
+    last_of.retain(|_, after| !after.removed);
+    for row in crate::tools::rows::all(database)? {
+        let stands = row.after(database)?;
+        if last_of.remove(&row.name) != Some(stands) {
+            let why = "was changed past the log: it does not stand as its last entry says";
+            return Err(Problem(format!("the plugin {} {why}", row.name)));
+        }
+    }
+    match last_of.into_keys().min() {
+        Some(name) => Err(Problem(format!("the plugin {name}, which the log knows, is gone"))),
+        None => Ok(()),
+    }
 }
 
 /// Every item is where its last entry left it.

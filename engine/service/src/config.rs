@@ -28,6 +28,7 @@ use crate::quarantine::{Keep, RETENTION};
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateChoice;
+use crate::tools::{self, ToolSettings};
 
 /// The project's file.
 pub const PROJECT_FILE: &str = "hotcell.toml";
@@ -76,6 +77,8 @@ pub struct Settings {
     pub quarantine: QuarantineSettings,
     /// What callers of an MCP server may have of the host.
     pub mcp: McpSettings,
+    /// What plugins may have.
+    pub tools: ToolSettings,
 }
 
 /// The table `mcp` of a configuration file. Nothing is allowed that is not named.
@@ -131,6 +134,7 @@ struct Written {
     deps_hosts: Option<Vec<String>>,
     quarantine: QuarantineSettings,
     mcp: McpSettings,
+    tools: ToolSettings,
 }
 
 const KEYS: &[Key] = &[
@@ -152,6 +156,7 @@ const KEYS: &[Key] = &[
     Key::value("deps_hosts"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
     Key::table("mcp", &[Key::value("folders"), Key::value("commit")]),
+    Key::table("tools", tools::settings::KEYS),
 ];
 
 impl Settings {
@@ -197,6 +202,7 @@ impl Settings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
             },
+            tools: written.tools.from_folder(base),
         })
     }
 
@@ -230,7 +236,8 @@ impl Settings {
             match key {
                 "PROFILE" => settings.profile = Some(value.clone()),
                 "STATE" => settings.state = Some(cwd.join(&value)),
-                "CONFIG" => {} // read by whoever looks for the file
+                "CONFIG" => {}                     // read by whoever looks for the file
+                _ if key.starts_with(SECRET) => {} // read when a plugin uses it
                 "NETWORK" => {
                     let setting = text()?.parse();
                     settings.network =
@@ -276,6 +283,9 @@ impl Settings {
         Ok(settings)
     }
 }
+
+/// Variables with secrets of plugins, without their prefix.
+pub(crate) const SECRET: &str = "SECRET_";
 
 /// The variables that are read, without their prefix.
 const VARIABLES: [&str; 20] = [
@@ -344,6 +354,8 @@ pub struct Configuration {
     pub asker: Option<(Channel, StateChoice)>,
     /// What is kept between readings of what runs; nothing unless the front end says where.
     pub reading: Reading,
+    /// The folder of the user's file, also where there is no file.
+    pub home: Option<PathBuf>,
 }
 
 /// A project's own file.
@@ -404,7 +416,9 @@ impl Configuration {
             Some(folder) => read_project(folder).map_err(of_file)?,
             None => None,
         };
-        Ok(Self { user, environment, project, asker: None, reading: Reading::default() })
+        let file = places.named.as_ref().map(|named| cwd.join(named)).or_else(|| places.usual.clone());
+        let home = file.and_then(|file| Some(file.parent()?.to_owned()));
+        Ok(Self { user, environment, project, asker: None, reading: Reading::default(), home })
     }
 
     /// Where what is refused is held, and for whom. A project's file can only ask for a second person.
@@ -595,6 +609,9 @@ fn tighten(
     }
     if settings.quarantine.two_persons == Some(false) {
         return Err(never("quarantine.two_persons", "false".to_owned()));
+    }
+    if settings.tools != ToolSettings::default() {
+        return Err(never("tools", "what plugins may have".to_owned()));
     }
     if settings.mcp != McpSettings::default() {
         return Err(never("mcp", "folders of the host".to_owned()));
@@ -835,6 +852,7 @@ mod tests {
                 "[quarantine]\ntwo_persons = false",
                 "quarantine.two_persons",
             ),
+            ("", "[tools]\nsandbox = true", "tools"),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),
             ("", "toolchains = [\"/etc\"]", "toolchains"),

@@ -11,7 +11,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::state::{StateError, StateFolder};
 
 /// What makes each form (`PRAGMA user_version`) out of the one before.
-const FORMS: [&str; 2] = [include_str!("database/runs.sql"), include_str!("database/quarantine.sql")];
+const FORMS: [&str; 3] = [
+    include_str!("database/runs.sql"),
+    include_str!("database/quarantine.sql"),
+    include_str!("database/tools.sql"),
+];
 /// The form that this build knows.
 pub(crate) const VERSION: i64 = FORMS.len() as i64;
 /// How long another process may hold the database.

@@ -35,6 +35,7 @@ pub mod state;
 pub mod suites;
 pub mod test;
 pub mod time;
+pub mod tools;
 pub mod view;
 pub mod workspaces;
 

@@ -42,6 +42,11 @@ pub fn read_with(program: PathBuf) {
     PROGRAM.get_or_init(|| program);
 }
 
+/// The program that reads, if one was named: hotcell's own, which is a tool host as well.
+pub(crate) fn program() -> Option<&'static Path> {
+    PROGRAM.get().map(PathBuf::as_path)
+}
+
 /// How long a reader is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {

@@ -18,9 +18,11 @@ use super::workspaces::{Folders, Quotas, Workspaces};
 use crate::config::Configuration;
 use crate::history::{History, Stored};
 use crate::quarantine::Office;
+use crate::reader::program;
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
 use crate::state::{StateChoice, StateFolder};
+use crate::tools::Caller as Tools;
 
 /// Bounds of a service.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +111,8 @@ struct Shared {
     bounds: Bounds,
     workspaces: Workspaces,
     state: StateFolder,
+    /// Tools of plugins; none in a program that is no tool host, or without a place for them.
+    tools: Option<Arc<Tools>>,
     /// Runs that are not in the history yet.
     unwritten: Mutex<Vec<(Stored, Outcome)>>,
     table: Mutex<Table>,
@@ -150,6 +154,13 @@ impl Live {
             waiting: bounds.waiting,
         };
         engine.keep_ready(bounds.concurrent);
+        let tools = program().and_then(|program| match Tools::new(&configuration, program.to_owned()) {
+            Ok(tools) => Some(Arc::new(tools)),
+            Err(report) => {
+                tracing::warn!("no tools of plugins: {report}");
+                None
+            }
+        });
         let table =
             Table { runs: HashMap::new(), queue: Queue::new(places), work: HashMap::new(), closed: false };
         let shared = Arc::new(Shared {
@@ -158,6 +169,7 @@ impl Live {
             bounds,
             workspaces,
             state,
+            tools,
             unwritten: Mutex::default(),
             table: Mutex::new(table),
             hasher: RandomState::new(),
@@ -177,6 +189,12 @@ impl Live {
     #[must_use]
     pub fn configuration(&self) -> &Configuration {
         &self.0.configuration
+    }
+
+    /// Tools of plugins, where there can be any.
+    #[must_use]
+    pub fn tools(&self) -> Option<&Arc<Tools>> {
+        self.0.tools.as_ref()
     }
 
     /// The configuration for what a caller asks for: what is refused is held under its name.
@@ -331,6 +349,9 @@ impl Live {
             shared.write_history();
         })
         .await;
+        if let Some(tools) = &self.0.tools {
+            tools.close().await;
+        }
         self.0.engine.settle(CLOSE).await;
     }
 

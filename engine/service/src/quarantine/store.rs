@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The open quarantine of a state folder.
 #[derive(Debug)]
 pub struct Quarantine {
-    pub(super) database: Connection,
-    folder: StateFolder,
+    pub(crate) database: Connection,
+    pub(crate) folder: StateFolder,
 }
 
 impl Quarantine {
@@ -52,6 +52,14 @@ impl Quarantine {
 
     /// One step at a time, all of it or nothing; then the log's end goes to its file.
     pub(super) fn change<T>(&self, work: impl FnOnce(&Connection) -> Done<T>) -> Done<T> {
+        self.step(work)
+    }
+
+    /// The same for steps of others that are in the same log.
+    pub(crate) fn step<T, E: From<QuarantineError> + From<rusqlite::Error>>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
         let _turn = self.turn()?;
         let before = audit::head(&self.database)?;
         let file = "the end of the audit log cannot be written";

@@ -1,0 +1,384 @@
+//! What a call asks for, each question to whoever can answer it: settings, secrets, stored values, requests, sandboxed runs, scans.
+//!
+//! It is made for one call and knows what its plugin holds. What does not hold is answered `Denied`, in the words of
+//! `hotcell tool grant`.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use hotcell_egress::{Resolver, System};
+use hotcell_guard::{Artifact, PartState, Severity};
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::policy::Stdin;
+use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::{Bytes, Confinement, Engine, Limits};
+use hotcell_tools::ask::{Blob, Finding, Refused};
+use hotcell_tools::{Ask, BoxFuture, Broker, Held, Reply};
+use reqwest::Client;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::http::{self, Outgoing};
+use super::plugins::{Done, Plugins};
+use super::progress::{Reported, Watch};
+use super::secrets::{self, Placeholders};
+use super::values::Values;
+use crate::changes::Keep;
+use crate::config::{Configuration, EnvSetting, Settings};
+use crate::network::NetworkSetting;
+use crate::request::{Language, RunRequest, What};
+
+/// Runs of one call.
+const RUNS: u32 = 16;
+/// Scans of one call.
+const SCANS: u32 = 1000;
+/// The longest artifact of a scan, in bytes.
+const ARTIFACT: usize = 1 << 20;
+/// Findings of a scan that are told.
+const FINDINGS: usize = 1000;
+/// Files of a run, and all their bytes.
+const FILES: (usize, usize) = (256, 8 << 20);
+/// Clients that are kept: one for each plugin that sent something.
+const CLIENTS: usize = 32;
+
+/// What answers take, for all calls.
+pub(super) struct Means {
+    configuration: Configuration,
+    plugins: Plugins,
+    values: Values,
+    resolver: Arc<dyn Resolver>,
+    /// No connection of one plugin serves another.
+    clients: Mutex<HashMap<String, Client>>,
+    engine: OnceLock<Engine>,
+}
+
+impl Means {
+    pub fn new(configuration: Configuration, plugins: Plugins) -> Done<Self> {
+        Ok(Self {
+            values: plugins.values()?,
+            configuration,
+            plugins,
+            resolver: Arc::new(System),
+            clients: Mutex::default(),
+            engine: OnceLock::new(),
+        })
+    }
+
+    fn client(&self, plugin: &str) -> Result<Client, Refused> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(plugin) {
+            return Ok(client.clone());
+        }
+        let client = http::client(Arc::clone(&self.resolver)).map_err(|e| Refused::Unavailable(e.message))?;
+        if clients.len() >= CLIENTS {
+            clients.clear();
+        }
+        clients.insert(plugin.to_owned(), client.clone());
+        Ok(client)
+    }
+}
+
+/// Answers one call.
+pub(super) struct CallBroker {
+    means: Arc<Means>,
+    plugin: String,
+    held: Held,
+    /// When the call ends at the latest.
+    until: Instant,
+    placeholders: AsyncMutex<Placeholders>,
+    runs: AtomicU32,
+    running: AtomicBool,
+    scans: AtomicU32,
+    watch: Option<Watch>,
+}
+
+impl CallBroker {
+    pub fn new(means: Arc<Means>, plugin: &str, held: Held, wall: Duration, watch: Option<Watch>) -> Self {
+        Self {
+            watch,
+            means,
+            plugin: plugin.to_owned(),
+            held,
+            until: Instant::now() + wall,
+            placeholders: AsyncMutex::default(),
+            runs: AtomicU32::new(0),
+            running: AtomicBool::new(false),
+            scans: AtomicU32::new(0),
+        }
+    }
+
+    /// What is left of the call, or less.
+    fn left(&self, asked_ms: u64) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        left.min(Duration::from_millis(asked_ms)).max(Duration::from_millis(1))
+    }
+
+    async fn answer(&self, ask: Ask) -> Result<Reply, Refused> {
+        let denied = |what: String| Err(Refused::Denied(what));
+        match ask {
+            Ask::Log { level, message } => {
+                tracing::info!(plugin = self.plugin, level, "{message}");
+                Ok(Reply::Done)
+            }
+            Ask::Progress { done, total, message } => {
+                tracing::debug!(plugin = self.plugin, done, total, message, "progress");
+                if let Some(watch) = &self.watch {
+                    watch.reported(Reported { done, total, message });
+                }
+                Ok(Reply::Done)
+            }
+            Ask::Config { key } => {
+                if !self.held.config.contains(&key) {
+                    return denied(format!("config={key}"));
+                }
+                let settings = self.means.plugins.settings().config.get(&self.plugin);
+                Ok(Reply::Text { text: settings.and_then(|settings| settings.get(&key)).cloned() })
+            }
+            Ask::Secret { name } => {
+                if !self.held.secrets.contains_key(&name) {
+                    return denied(format!("secret={name}"));
+                }
+                let value = secrets::value(&name, self.means.plugins.home()).map_err(Refused::Unavailable)?;
+                if value.is_none() {
+                    return Err(Refused::NotSet);
+                }
+                let placeholder = self.placeholders.lock().await.give(&name).map_err(Refused::TooMuch)?;
+                Ok(Reply::Text { text: Some(placeholder) })
+            }
+            Ask::KvGet { .. } | Ask::KvSet { .. } | Ask::KvDelete { .. } | Ask::KvKeys { .. } => {
+                let (values, plugin) = (self.means.values.clone(), self.plugin.clone());
+                blocking(move || values.answer(&plugin, ask)).await?
+            }
+            Ask::Http { method, url, headers, body, timeout_ms } => {
+                let timeout = self.left(timeout_ms);
+                let client = self.means.client(&self.plugin)?;
+                let home = self.means.plugins.home();
+                let outgoing = Outgoing { method, url, headers, body, timeout };
+                let value = |name: &str| secrets::value(name, home);
+                Ok(http::send(&client, &self.held, outgoing, &self.placeholders, value).await)
+            }
+            Ask::Sandbox { .. } if !self.held.sandbox => denied("sandbox".to_owned()),
+            Ask::Sandbox { argv, files, stdin, env, timeout_ms, memory } => {
+                if self.running.swap(true, Ordering::AcqRel) {
+                    return Err(Refused::TooMuch("another run of this call goes on".to_owned()));
+                }
+                let _turn = Turn(&self.running);
+                if self.runs.fetch_add(1, Ordering::AcqRel) >= RUNS {
+                    return Err(Refused::TooMuch(format!("a call has at most {RUNS} runs")));
+                }
+                let most = self.means.plugins.policy().sandbox_memory;
+                let memory = memory.map_or(most, |asked| Bytes(asked).min(most));
+                let asked = Asked { argv, files, stdin, env, wall: self.left(timeout_ms), memory };
+                self.run(asked).await
+            }
+            Ask::Scan { .. } if !self.held.guard => denied("guard".to_owned()),
+            Ask::Scan { name, content, language } => {
+                if content.0.len() > ARTIFACT {
+                    return Err(Refused::TooMuch(format!("an artifact has at most {ARTIFACT} bytes")));
+                }
+                if self.scans.fetch_add(1, Ordering::AcqRel) >= SCANS {
+                    return Err(Refused::TooMuch(format!("a call has at most {SCANS} scans")));
+                }
+                let configuration = self.means.configuration.clone();
+                blocking(move || scan(&configuration, name, content, language)).await?
+            }
+        }
+    }
+
+    async fn run(&self, asked: Asked) -> Result<Reply, Refused> {
+        let (wall, memory) = (asked.wall, asked.memory);
+        let configuration = self.means.configuration.clone();
+        let (folder, prepared) = blocking(move || {
+            let (folder, request) = asked.request()?;
+            let merged = request.merge(&configuration).map_err(|e| Refused::Unavailable(e.message))?;
+            let mut merged = merged;
+            let limits = &mut merged.policy.job.limits;
+            limits.wall = limits.wall.min(wall);
+            limits.memory = limits.memory.min(memory);
+            let around = Surroundings { cwd: folder.path().to_owned(), ..Surroundings::of_this_process() };
+            Ok((folder, request.prepare(merged, around)))
+        })
+        .await??;
+        let outcome = match prepared {
+            Err(outcome) => *outcome,
+            Ok(prepared) => {
+                let engine = self.means.engine.get_or_init(Engine::new);
+                let mut outcome: Outcome = match engine.spawn(&prepared.policy).await {
+                    Ok(running) => running.finish().await.outcome,
+                    Err(refusal) => refusal.into(),
+                };
+                prepared.sign(&mut outcome);
+                outcome
+            }
+        };
+        drop(folder);
+        let mut outcome = outcome;
+        // Of findings and of the host's folders it is told as much as a model is.
+        crate::guard::for_a_model(&mut outcome);
+        if matches!(outcome.cause, Cause::NotFound | Cause::NotExecutable | Cause::Refused) {
+            tracing::info!("a run of {} was not made: {:?}", self.plugin, outcome.reason);
+            outcome.reason = Some(match outcome.cause {
+                Cause::NotFound => "there is no such program".to_owned(),
+                Cause::NotExecutable => "it cannot be executed".to_owned(),
+                _ => "the sandbox was refused; hotcell doctor says what this host can do".to_owned(),
+            });
+        }
+        let cause = serde_json::to_value(outcome.cause).ok();
+        Ok(Reply::Ran {
+            cause: cause.and_then(|c| c.as_str().map(str::to_owned)).unwrap_or_default(),
+            exit_code: outcome.exit_code,
+            truncated: outcome.stdout.truncated || outcome.stderr.truncated,
+            stdout: Blob(outcome.stdout.to_bytes()),
+            stderr: Blob(outcome.stderr.to_bytes()),
+            reason: outcome.reason,
+            wall_ms: outcome.usage.wall_us.unwrap_or_default().div_ceil(1000),
+        })
+    }
+}
+
+impl Broker for CallBroker {
+    fn ask(&self, _call: u64, ask: Ask) -> BoxFuture<'_, Reply> {
+        Box::pin(async move {
+            let answer = self.answer(ask).await;
+            answer.unwrap_or_else(|why| Reply::Refused { why })
+        })
+    }
+}
+
+/// While it is there, a run goes on.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Work that waits for a disk or for another process.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refused> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|e| Refused::Unavailable(format!("hotcell itself failed: {e}")))
+}
+
+/// A run as a plugin asks for it.
+struct Asked {
+    argv: Vec<String>,
+    files: Vec<(String, Blob)>,
+    stdin: Option<Blob>,
+    env: Vec<(String, String)>,
+    wall: Duration,
+    memory: Bytes,
+}
+
+impl Asked {
+    /// The request, and the folder that it starts in.
+    fn request(self) -> Result<(tempfile::TempDir, RunRequest), Refused> {
+        let invalid = |why: &str| Refused::Invalid(why.to_owned());
+        if self.argv.first().is_none_or(String::is_empty) {
+            return Err(invalid("argv names no program"));
+        }
+        let nul = |text: &String| text.contains('\0');
+        let named = |(name, _): &(String, String)| !name.is_empty() && !name.contains('=');
+        if self.argv.iter().any(nul)
+            || self.env.iter().any(|(n, v)| nul(n) || nul(v))
+            || !self.env.iter().all(named)
+        {
+            return Err(invalid("a NUL in argv or env, or a variable without a name"));
+        }
+        let bytes: usize = self.files.iter().map(|(_, content)| content.0.len()).sum();
+        if self.files.len() > FILES.0 || bytes > FILES.1 {
+            return Err(Refused::TooMuch(format!(
+                "a run has at most {} files and {} bytes in them",
+                FILES.0, FILES.1
+            )));
+        }
+        let io = |e: std::io::Error| Refused::Unavailable(format!("the start folder cannot be made: {e}"));
+        let folder = tempfile::tempdir().map_err(io)?;
+        for (path, content) in &self.files {
+            let inside = Path::new(path);
+            let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+            if path.is_empty() || path.contains('\0') || !inside.components().all(plain) {
+                return Err(Refused::Invalid(format!("{path:?} is no path below the start folder")));
+            }
+            let to = folder.path().join(inside);
+            std::fs::create_dir_all(to.parent().unwrap_or(folder.path())).map_err(io)?;
+            let mut file = std::fs::File::create_new(to)
+                .map_err(|e| Refused::Invalid(format!("{path:?} cannot be written: {e}")))?;
+            std::io::Write::write_all(&mut file, &content.0).map_err(io)?;
+        }
+        let argv = self.argv.into_iter().map(OsString::from).collect();
+        let env = self.env.into_iter().map(|(name, value)| EnvSetting::Set(name.into(), value.into()));
+        let request = RunRequest {
+            what: What::Program(argv),
+            workspace: Some(folder.path().to_owned()),
+            kept: None,
+            settings: Settings {
+                env: env.collect(),
+                // Nobody who is not at the keyboard reaches a host.
+                network: Some(NetworkSetting::None),
+                ..Settings::default()
+            },
+            limits: Limits::default(),
+            stdin: self.stdin.map_or(Stdin::Null, |stdin| Stdin::Bytes(stdin.0)),
+            keep: Keep::default(),
+        };
+        Ok((folder, request))
+    }
+}
+
+/// Reads an artifact as the gate would.
+fn scan(
+    configuration: &Configuration,
+    name: String,
+    content: Blob,
+    language: Option<String>,
+) -> Result<Reply, Refused> {
+    let mut artifact = Artifact::new(name, content.0);
+    if let Some(language) = language {
+        let known = Language::ALL.iter().find(|(name, _)| *name == language);
+        let (_, known) = known.ok_or_else(|| {
+            let all: Vec<&str> = Language::ALL.iter().map(|(name, _)| *name).collect();
+            Refused::Invalid(format!("{language:?} is no language: there are {}", all.join(", ")))
+        })?;
+        artifact = artifact.run_as(known.as_read());
+    }
+    let Configuration { user, environment, .. } = configuration;
+    let folder = environment.rules.as_deref().or(user.rules.as_deref());
+    let pinned = environment.rules_digest.as_ref().or(user.rules_digest.as_ref());
+    let rules = crate::guard::rules(folder, pinned).map_err(|e| Refused::Unavailable(e.message))?;
+    let mut scan = configuration.reading.begin(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]);
+    let report = scan.read(&artifact);
+    scan.end().map_err(|why| Refused::Unavailable(format!("nothing can be read: {why}")))?;
+    let mut findings = report.findings;
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let severity = |severity| match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    };
+    let parts = &report.coverage.parts;
+    let unread = parts.iter().filter_map(|part| match &part.state {
+        PartState::Skipped(why) => Some(format!("{}: {why}", part.path)),
+        PartState::BytesOnly => Some(format!("{}: nothing here reads it", part.path)),
+        PartState::Parsed | PartState::Recovered | PartState::Inert => None,
+    });
+    Ok(Reply::Scanned {
+        verdict: report.verdict.name().to_owned(),
+        language: parts.first().map(|part| part.language.clone()),
+        findings: findings
+            .into_iter()
+            .take(FINDINGS)
+            .map(|finding| Finding {
+                rule: finding.rule,
+                severity: severity(finding.severity).to_owned(),
+                message: finding.message,
+                line: finding.line,
+                column: finding.column,
+            })
+            .collect(),
+        unread: unread.take(FINDINGS).collect(),
+    })
+}

@@ -1,0 +1,99 @@
+//! A call, from a tool's name to its answer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hotcell_tools::{Answer, BoxFuture, CallError, Description, Hosts, HostsOptions, LoadError, Plugin};
+use tokio_util::sync::CancellationToken;
+
+use super::Describe;
+use super::broker::{CallBroker, Means};
+use super::plugins::{Done, Plugins, Ready};
+use super::progress::Watch;
+use crate::config::Configuration;
+use crate::report::{Code, ErrorReport};
+
+/// Calls tools.
+pub struct Caller {
+    plugins: Plugins,
+    hosts: Hosts,
+    means: Arc<Means>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Uncalled {
+    /// There is no such tool, or the plugins cannot be read.
+    Report(ErrorReport),
+    /// The call came to nothing.
+    Call(CallError),
+}
+
+impl Describe for Hosts {
+    fn describe<'a>(&'a self, wasm: &'a [u8]) -> BoxFuture<'a, Result<Description, LoadError>> {
+        Self::describe(self, wasm)
+    }
+}
+
+impl Caller {
+    /// For whoever asks by a configuration; `program` is hotcell's own, which a tool host is started as.
+    ///
+    /// # Errors
+    /// A report when the state folder cannot be used.
+    pub fn new(configuration: &Configuration, program: PathBuf) -> Done<Self> {
+        let plugins = Plugins::of(configuration)?;
+        let hosts = Hosts::new(HostsOptions::new(program, plugins.cache()?));
+        let hosts = hosts.map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
+        let means = Arc::new(Means::new(configuration.clone(), plugins.clone())?);
+        Ok(Self { plugins, hosts, means })
+    }
+
+    /// The processes, which also read components that are added.
+    #[must_use]
+    pub fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    /// What is there.
+    #[must_use]
+    pub fn plugins(&self) -> &Plugins {
+        &self.plugins
+    }
+
+    /// Calls a tool by its name with a JSON object. Dropping the future ends the call.
+    ///
+    /// # Errors
+    /// [`Uncalled`].
+    pub async fn call(&self, tool: &str, arguments: &str) -> Result<Answer, Uncalled> {
+        self.call_until(tool, arguments, CancellationToken::new(), None).await
+    }
+
+    /// The same, until somebody cancels it; `watch` hears how far it is.
+    ///
+    /// # Errors
+    /// [`Uncalled`].
+    pub async fn call_until(
+        &self,
+        tool: &str,
+        arguments: &str,
+        cancel: CancellationToken,
+        watch: Option<Watch>,
+    ) -> Result<Answer, Uncalled> {
+        let (plugins, name) = (self.plugins.clone(), tool.to_owned());
+        let looked = tokio::task::spawn_blocking(move || plugins.ready(&name)).await;
+        let failed = |e| ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"));
+        let ready = looked.map_err(failed).flatten().map_err(Uncalled::Report)?;
+        let Ready { plugin, digest, wasm, path, held } = ready;
+        let limits = self.plugins.settings().limits();
+        let env =
+            held.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
+        let broker = CallBroker::new(Arc::clone(&self.means), &plugin, held.clone(), limits.wall, watch);
+        let plugin = Plugin { name: plugin, digest, wasm, held, env, limits };
+        self.hosts.call(&plugin, &path, arguments, Arc::new(broker), cancel).await.map_err(Uncalled::Call)
+    }
+
+    /// Ends the processes, and waits for it.
+    pub async fn close(&self) {
+        self.hosts.close().await;
+    }
+}

@@ -1,0 +1,244 @@
+//! Requests of plugins, to addresses that were checked. Redirects are the plugin's to follow: it sees them, and the next place
+//! has to be granted as well. No proxy of the environment's is used, and no name of the host's own network is reached.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell_egress::address::{Reach, reach};
+use hotcell_egress::{Host, Resolver};
+use hotcell_tools::ask::{Blob, Refused};
+use hotcell_tools::capability::unreachable;
+use hotcell_tools::{Held, Origin, Reply};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, Url};
+
+use super::secrets::Placeholders;
+use crate::report::{Code, ErrorReport};
+
+/// The longest body, either way, in bytes.
+const BODY: usize = 8 << 20;
+/// The longest headers, names and values together.
+const HEADERS: usize = 64 << 10;
+/// The most of them.
+const MOST_HEADERS: usize = 128;
+/// The longest URL.
+const LONGEST_URL: usize = 8192;
+/// Until somebody answers.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Headers that are the connection's, or say who is asked: those are the host's.
+const OURS: [&str; 10] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "upgrade",
+    "keep-alive",
+    "te",
+    "trailer",
+    "expect",
+    "proxy-connection",
+];
+
+/// Resolves names to public addresses only.
+#[derive(Debug)]
+struct Checked(Arc<dyn Resolver>);
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let resolver = Arc::clone(&self.0);
+        Box::pin(async move {
+            let found = resolver.resolve(name.as_str()).await?;
+            let mut why = None;
+            let mut public = Vec::new();
+            for address in found {
+                match reach(address) {
+                    Reach::Public => public.push(SocketAddr::new(address, 0)),
+                    Reach::Private(what) | Reach::Never(what) => {
+                        why.get_or_insert_with(|| format!("{} is at {address}, {what}", name.as_str()));
+                    }
+                }
+            }
+            match (public.is_empty(), why) {
+                (false, _) => Ok(Box::new(public.into_iter()) as Addrs),
+                (true, Some(why)) => {
+                    Err(format!("{why}: such a place is granted by its address, not by a name").into())
+                }
+                (true, None) => Err(format!("{} has no address", name.as_str()).into()),
+            }
+        })
+    }
+}
+
+/// A request as a plugin asks for it.
+pub(super) struct Outgoing {
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, Blob)>,
+    pub body: Blob,
+    pub timeout: Duration,
+}
+
+/// A client that connects to checked addresses only.
+pub(super) fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport> {
+    // The second of two calls finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .dns_resolver(Arc::new(Checked(resolver)))
+        .redirect(Policy::none())
+        .no_proxy()
+        .referer(false)
+        .connect_timeout(CONNECT)
+        .build()
+        .map_err(|e| {
+            ErrorReport::new(Code::Internal, format!("the HTTP client cannot be made: {}", told(&e)))
+        })
+}
+
+/// Where a URL leads, in the one spelling of grants.
+fn origin(url: &Url) -> Result<Origin, String> {
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("a URL has no user and no password; use a header".to_owned());
+    }
+    let host = url.host_str().ok_or("the URL names no host")?;
+    let host = match Host::parse(host.as_bytes()).map_err(|e| e.to_string())? {
+        Host::Name(name) => name,
+        Host::Address(address) => address.to_string(),
+    };
+    let port = url.port_or_known_default().ok_or("the URL names no port")?;
+    Ok(Origin { scheme: url.scheme().to_owned(), host, port })
+}
+
+/// Whether a plugin may send there.
+pub(super) fn allowed(held: &Held, url: &Url) -> Result<Origin, Refused> {
+    let origin = origin(url).map_err(Refused::Invalid)?;
+    // What was granted was checked then; this is what holds now.
+    let address = origin.host.parse().ok().and_then(unreachable);
+    if address.is_some() || !held.net.contains(&origin) {
+        return Err(Refused::Denied(format!("net={origin}")));
+    }
+    Ok(origin)
+}
+
+/// Sends a request and takes the answer, without the secrets that left with it.
+pub(super) async fn send(
+    client: &Client,
+    held: &Held,
+    outgoing: Outgoing,
+    placeholders: &tokio::sync::Mutex<Placeholders>,
+    value: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
+) -> Reply {
+    let done = async {
+        let Outgoing { method, url, headers, body, timeout } = outgoing;
+        if url.len() > LONGEST_URL {
+            return Err(Refused::TooMuch(format!("a URL has at most {LONGEST_URL} bytes")));
+        }
+        if body.0.len() > BODY {
+            return Err(Refused::TooMuch(format!("a body has at most {BODY} bytes")));
+        }
+        let url = Url::parse(&url).map_err(|e| Refused::Invalid(format!("no URL: {e}")))?;
+        let to = allowed(held, &url)?;
+        let method = Method::from_bytes(method.as_bytes())
+            .ok()
+            .filter(|m| ![Method::CONNECT, Method::TRACE].contains(m))
+            .ok_or_else(|| {
+                Refused::Invalid("the method is GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS".to_owned())
+            })?;
+        let (headers, secret) = {
+            let mut placeholders = placeholders.lock().await;
+            (filled(&headers, &to, held, &mut placeholders, value)?, placeholders.any_left())
+        };
+        let request = client.request(method, url).headers(headers).timeout(timeout).body(body.0);
+        let response = request.send().await.map_err(|e| Refused::Unavailable(told(&e)))?;
+        received(response, secret, placeholders).await
+    };
+    match done.await {
+        Ok(reply) => reply,
+        Err(why) => Reply::Refused { why },
+    }
+}
+
+fn filled(
+    headers: &[(String, Blob)],
+    to: &Origin,
+    held: &Held,
+    placeholders: &mut Placeholders,
+    value: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
+) -> Result<HeaderMap, Refused> {
+    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.0.len()).sum();
+    if headers.len() > MOST_HEADERS || bytes > HEADERS {
+        return Err(Refused::TooMuch(format!(
+            "a request has at most {MOST_HEADERS} headers and {HEADERS} bytes in them"
+        )));
+    }
+    let mut map = HeaderMap::new();
+    for (name, text) in headers {
+        let bad = || Refused::Invalid(format!("{name:?} is no header"));
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        if OURS.contains(&key.as_str()) {
+            continue;
+        }
+        let (text, secret) =
+            placeholders.fill(&text.0, to, &held.secrets, &value).map_err(Refused::Unavailable)?;
+        let mut text = HeaderValue::from_bytes(&text).map_err(|_| bad())?;
+        text.set_sensitive(secret);
+        map.append(key, text);
+    }
+    if placeholders.any_left() {
+        // What comes back has to be read.
+        map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    Ok(map)
+}
+
+async fn received(
+    mut response: reqwest::Response,
+    secret: bool,
+    placeholders: &tokio::sync::Mutex<Placeholders>,
+) -> Result<Reply, Refused> {
+    let plain = response.headers().get(CONTENT_ENCODING).is_none_or(|value| value == "identity");
+    if secret && !plain {
+        return Err(Refused::Unavailable(
+            "the answer is compressed although a secret left with the request: it cannot be looked through"
+                .to_owned(),
+        ));
+    }
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|e| Refused::Unavailable(told(&e)))? {
+        if body.len() + piece.len() > BODY {
+            return Err(Refused::TooMuch(format!("an answer has at most {BODY} bytes")));
+        }
+        body.extend_from_slice(&piece);
+    }
+    let placeholders = placeholders.lock().await;
+    let headers = response.headers().iter().take(MOST_HEADERS);
+    let headers = headers
+        .filter(|(name, _)| !OURS.contains(&name.as_str()))
+        .map(|(name, value)| (name.to_string(), Blob(placeholders.scrub(value.as_bytes().to_vec()))));
+    Ok(Reply::Http {
+        status: response.status().as_u16(),
+        headers: headers.collect(),
+        body: Blob(placeholders.scrub(body)),
+    })
+}
+
+/// An error with what is behind it, without the URL, which may be long.
+fn told(error: &reqwest::Error) -> String {
+    let mut text =
+        if error.is_timeout() { "it took too long".to_owned() } else { "the request failed".to_owned() };
+    let mut inner = std::error::Error::source(error);
+    while let Some(cause) = inner {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        inner = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

@@ -1,0 +1,304 @@
+//! What is there, and what of it is in force.
+
+use std::path::{Path, PathBuf};
+
+use hotcell_sandbox::layer::nearest;
+use hotcell_tools::grant::{Missing, Policy, intersect};
+use hotcell_tools::mapping::names::tool_names;
+use hotcell_tools::{Capability, Held};
+use rusqlite::Connection;
+
+use super::report::{Inspection, NotInForce, SCHEMA, State, Tool, ToolList};
+use super::rows::{self, Components, Granted, Plugin};
+use super::values::Values;
+use super::{AddOptions, Describe, ToolSettings};
+use crate::actor::Actor;
+use crate::config::Configuration;
+use crate::quarantine::office::of_quarantine;
+use crate::quarantine::{Quarantine, QuarantineError};
+use crate::report::{Code, ErrorReport};
+use crate::state::{StateChoice, StateFolder};
+
+pub(super) type Done<T> = Result<T, ErrorReport>;
+
+/// The folder in the state folder.
+const FOLDER: &str = "tools";
+
+/// Plugins of a state folder, for one actor.
+#[derive(Clone, Debug)]
+pub struct Plugins {
+    state: StateChoice,
+    settings: ToolSettings,
+    pub(super) actor: Actor,
+    /// The folder of the user's configuration, where secrets are.
+    home: Option<PathBuf>,
+}
+
+/// A tool that can be called, with what it holds.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// Its plugin.
+    pub plugin: String,
+    /// sha256 of the component, in hexadecimal.
+    pub digest: String,
+    /// The component.
+    pub wasm: PathBuf,
+    /// Which function: [`hotcell_tools::Export::path`].
+    pub path: String,
+    /// What is in force.
+    pub held: Held,
+}
+
+/// A failure on the way through a transaction.
+pub(super) struct Failed(pub ErrorReport);
+
+impl From<ErrorReport> for Failed {
+    fn from(report: ErrorReport) -> Self {
+        Self(report)
+    }
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(
+            ErrorReport::new(Code::State, format!("the plugins cannot be read or written: {error}"))
+                .field("--state"),
+        )
+    }
+}
+
+impl From<QuarantineError> for Failed {
+    fn from(error: QuarantineError) -> Self {
+        Self(of_quarantine(&error))
+    }
+}
+
+impl Plugins {
+    /// For whoever asks by a configuration.
+    ///
+    /// # Errors
+    /// A report when nobody asks.
+    pub fn of(configuration: &Configuration) -> Done<Self> {
+        let asker = configuration.asker.clone();
+        let (channel, state) =
+            asker.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the plugins"))?;
+        Ok(Self {
+            state,
+            settings: configuration.user.tools.clone(),
+            actor: Actor::here(channel),
+            home: configuration.home.clone(),
+        })
+    }
+
+    /// The operator's settings.
+    #[must_use]
+    pub fn settings(&self) -> &ToolSettings {
+        &self.settings
+    }
+
+    /// The folder of the user's configuration.
+    #[must_use]
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Where compiled components may be kept: made, for us alone.
+    ///
+    /// # Errors
+    /// A report when it cannot be.
+    pub fn cache(&self) -> Done<PathBuf> {
+        let folder = self.folder()?;
+        crate::live::folder::make_private(folder.dir(), FOLDER).map_err(|e| self.of_io(&e))?;
+        let tools = folder.dir().open_dir(FOLDER).map_err(|e| self.of_io(&e))?;
+        crate::live::folder::make_private(&tools, "compiled").map_err(|e| self.of_io(&e))?;
+        Ok(folder.path().join(FOLDER).join("compiled"))
+    }
+
+    /// Where plugins keep values.
+    pub(super) fn values(&self) -> Done<Values> {
+        Ok(Values(self.folder()?.path().to_owned()))
+    }
+
+    fn of_io(&self, error: &std::io::Error) -> ErrorReport {
+        let why = format!("the folder of the tools cannot be used: {error}");
+        ErrorReport::new(Code::State, why).field("--state")
+    }
+
+    fn folder(&self) -> Done<StateFolder> {
+        let bad = |e: crate::state::StateError| ErrorReport::new(Code::State, e.to_string()).field("--state");
+        StateFolder::open(self.state.path().map_err(bad)?).map_err(bad)
+    }
+
+    /// The database to write.
+    pub(super) fn open(&self) -> Done<(Quarantine, Components)> {
+        let folder = self.folder()?;
+        let components = Components(folder.path().join(FOLDER).join("components"));
+        let store = Quarantine::open(folder).map_err(|e| of_quarantine(&e))?;
+        Ok((store, components))
+    }
+
+    /// Reads, where there is something to read.
+    pub(super) fn read<T: Default>(
+        &self,
+        work: impl FnOnce(&Connection, &Components) -> Result<T, Failed>,
+    ) -> Done<T> {
+        let open = || -> Result<Option<(Quarantine, Components)>, QuarantineError> {
+            let Some(folder) = StateFolder::open_existing(self.state.path()?)? else { return Ok(None) };
+            let components = Components(folder.path().join(FOLDER).join("components"));
+            Ok(Quarantine::open_to_read(folder)?.map(|store| (store, components)))
+        };
+        match open().map_err(|e| of_quarantine(&e))? {
+            Some((store, components)) => work(&store.database, &components).map_err(|Failed(report)| report),
+            None => Ok(T::default()),
+        }
+    }
+
+    /// The operator's policy. Hotcell's own folders are nobody's.
+    pub(super) fn policy(&self) -> Policy {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let state = self.state.path().ok().map(real);
+        let home = self.home.as_deref().map(real);
+        self.settings.policy(state.into_iter().chain(home).collect())
+    }
+
+    /// What is in force for a plugin, and what is not.
+    pub(super) fn in_force(&self, plugin: &Plugin, granted: &[Granted]) -> (Held, Vec<NotInForce>) {
+        let told =
+            |capability: &Capability, why: String| NotInForce { capability: capability.to_string(), why };
+        let lost = granted.iter().filter_map(|one| Some(told(&one.capability, one.lost()?)));
+        let mut missing: Vec<NotInForce> = lost.collect();
+        let is_lost = |one: &&Granted| !missing.iter().any(|m| m.capability == one.capability.to_string());
+        let usable: Vec<Granted> = granted.iter().filter(is_lost).cloned().collect();
+        let joined = intersect(&plugin.version.request(), &self.policy(), &rows::held(&usable));
+        missing.extend(joined.missing.into_iter().map(|Missing { capability, why }| told(&capability, why)));
+        (joined.held, missing)
+    }
+
+    /// The tools of all plugins.
+    ///
+    /// # Errors
+    /// A report when they cannot be read.
+    pub fn list(&self) -> Done<ToolList> {
+        let tools = self.read(|database, _| {
+            let mut tools = Vec::new();
+            for plugin in rows::all(database)? {
+                tools.extend(self.tools_of(&plugin, &plugin.granted(database)?));
+            }
+            Ok(tools)
+        })?;
+        Ok(ToolList { schema: SCHEMA.to_owned(), tools })
+    }
+
+    /// The tools of one plugin.
+    ///
+    /// # Errors
+    /// A report that names the nearest.
+    pub fn list_of(&self, name: &str) -> Done<ToolList> {
+        let tools = self.read(|database, _| {
+            let plugin = find(database, name)?;
+            Ok(self.tools_of(&plugin, &plugin.granted(database)?))
+        })?;
+        Ok(ToolList { schema: SCHEMA.to_owned(), tools })
+    }
+
+    pub(super) fn tools_of(&self, plugin: &Plugin, granted: &[Granted]) -> Vec<Tool> {
+        let (held, not_in_force) = self.in_force(plugin, granted);
+        let granted: Vec<String> = held.capabilities().iter().map(ToString::to_string).collect();
+        let exports = &plugin.version.description.exports;
+        let requested = plugin.version.request().words();
+        let state = if plugin.pending.is_some() { State::UpdateWaits } else { State::Ready };
+        let named = tool_names(&plugin.name, exports).into_iter().zip(exports);
+        let tools = named.map(|(name, export)| Tool {
+            name,
+            plugin: plugin.name.clone(),
+            digest: plugin.version.digest.clone(),
+            description: export.description.clone(),
+            input_schema: export.input_schema.clone(),
+            output_schema: export.output_schema.clone(),
+            granted: granted.clone(),
+            requested: requested.clone(),
+            not_in_force: not_in_force.clone(),
+            state,
+        });
+        let mut tools: Vec<Tool> = tools.collect();
+        tools.sort_by(|a, b| a.name.cmp(&b.name));
+        tools
+    }
+
+    /// A tool by its name, ready to be called.
+    ///
+    /// # Errors
+    /// A report that names the nearest tool.
+    pub fn ready(&self, tool: &str) -> Done<Ready> {
+        let (found, known) = self.read(|database, components| {
+            let mut known = Vec::new();
+            for plugin in rows::all(database)? {
+                let exports = &plugin.version.description.exports;
+                let names = tool_names(&plugin.name, exports);
+                if let Some((_, export)) = names.iter().zip(exports).find(|(name, _)| *name == tool) {
+                    let (held, _) = self.in_force(&plugin, &plugin.granted(database)?);
+                    let ready = Ready {
+                        wasm: components.file(&plugin.version.digest),
+                        digest: plugin.version.digest.clone(),
+                        path: export.path.clone(),
+                        plugin: plugin.name.clone(),
+                        held,
+                    };
+                    return Ok((Some(ready), known));
+                }
+                known.extend(names);
+            }
+            Ok((None, known))
+        })?;
+        found.ok_or_else(|| {
+            let report =
+                ErrorReport::new(Code::UnknownName, format!("there is no tool {tool:?}")).field("NAME");
+            match nearest(tool, known.iter().map(String::as_str)) {
+                Some(near) => report.hint(format!("did you mean {near}? hotcell tool list shows them")),
+                None => report.hint("no plugin is loaded; hotcell tool add FILE|DIR|URL|oci://REF loads one"),
+            }
+        })
+    }
+
+    /// The page of a plugin that is there, or of a component that is not.
+    ///
+    /// # Errors
+    /// A report: there is neither, or it cannot be read.
+    pub async fn inspect(
+        &self,
+        what: &std::ffi::OsStr,
+        cwd: &Path,
+        describer: &dyn Describe,
+    ) -> Done<Inspection> {
+        let known = what.to_str().filter(|name| hotcell_tools::manifest::is_name(name).is_ok());
+        if let Some(name) = known {
+            let there = self.read(|database, _| Ok(rows::by_name(database, name)?))?;
+            if let Some(plugin) = there {
+                return Ok(Inspection::of(&plugin.name, &plugin.version, plugin.pending.as_ref()));
+            }
+            if !cwd.join(name).exists() {
+                self.read(|database, _| find(database, name).map(drop))?;
+                return Err(unknown(name, &[]));
+            }
+        }
+        let looked = self.look(what, cwd, &AddOptions::default(), describer).await?;
+        Ok(Inspection::of(&looked.name, &looked.version, None))
+    }
+}
+
+/// A plugin by its name.
+pub(super) fn find(database: &Connection, name: &str) -> Result<Plugin, Failed> {
+    if let Some(plugin) = rows::by_name(database, name)? {
+        return Ok(plugin);
+    }
+    let known: Vec<String> = rows::all(database)?.into_iter().map(|p| p.name).collect();
+    Err(Failed(unknown(name, &known)))
+}
+
+fn unknown(name: &str, known: &[String]) -> ErrorReport {
+    let report = ErrorReport::new(Code::UnknownName, format!("there is no plugin {name:?}")).field("PLUGIN");
+    match nearest(name, known.iter().map(String::as_str)) {
+        Some(near) => report.hint(format!("did you mean {near}? hotcell tool list shows them")),
+        None => report.hint("no plugin is loaded; hotcell tool add FILE|DIR|URL|oci://REF loads one"),
+    }
+}

@@ -1,0 +1,208 @@
+//! Secrets that plugins use unseen: where they are kept, what stands for them, and where they are put in and taken out again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use base64::Engine as _;
+use hotcell_tools::Origin;
+
+use crate::config::SECRET;
+
+/// The longest secret, in bytes.
+const LONGEST: u64 = 8192;
+/// How a placeholder begins.
+const PREFIX: &str = "hotcell-secret-";
+/// Placeholders of one call.
+const MOST: usize = 64;
+
+/// A secret's value: the variable `HOTCELL_SECRET_NAME`, else the file `secrets/NAME` in the configuration's folder.
+///
+/// # Errors
+/// A sentence: the file can be read by others, or is no file.
+pub(super) fn value(name: &str, home: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
+    let variable = std::env::var_os(format!("HOTCELL_{SECRET}{name}"));
+    if let Some(value) = variable.filter(|value| !value.is_empty()) {
+        return Ok(Some(value.into_encoded_bytes()));
+    }
+    match home.map(|home| of_file(&home.join("secrets").join(name))) {
+        None => Ok(None),
+        Some(Ok(value)) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Some(Err(e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Some(Err(e)) => Err(format!("the file of the secret {name} cannot be used: {e}")),
+    }
+}
+
+fn of_file(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    let us = nix::unistd::geteuid().as_raw();
+    if !metadata.is_file() || metadata.uid() != us {
+        return Err(io::Error::other("it is no file of yours"));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err(io::Error::other("others can read it; chmod 600 it"));
+    }
+    let mut value = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut value)?;
+    if value.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    }
+    while value.last().is_some_and(u8::is_ascii_whitespace) {
+        value.pop();
+    }
+    Ok(value)
+}
+
+/// What stands for secrets during one call.
+#[derive(Debug, Default)]
+pub(super) struct Placeholders {
+    /// Placeholder to name.
+    names: BTreeMap<String, String>,
+    /// Values that left, each with what stands for it.
+    left: Vec<(Vec<u8>, String)>,
+}
+
+impl Placeholders {
+    /// A fresh one; the same name has the same one throughout the call.
+    pub fn give(&mut self, name: &str) -> Result<String, String> {
+        if let Some((placeholder, _)) = self.names.iter().find(|(_, known)| *known == name) {
+            return Ok(placeholder.clone());
+        }
+        if self.names.len() >= MOST {
+            return Err(format!("a call has at most {MOST} secrets"));
+        }
+        let random = crate::live::random_hex(16).map_err(|e| format!("there is no randomness: {e}"))?;
+        let placeholder = format!("{PREFIX}{random}");
+        self.names.insert(placeholder.clone(), name.to_owned());
+        Ok(placeholder)
+    }
+
+    /// Puts secrets into a header's value, those that `to` may have. Others stay what they are: a text without a meaning.
+    pub fn fill(
+        &mut self,
+        header: &[u8],
+        to: &Origin,
+        allowed: &BTreeMap<String, std::collections::BTreeSet<Origin>>,
+        value: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
+    ) -> Result<(Vec<u8>, bool), String> {
+        let (mut filled, mut any) = (header.to_vec(), false);
+        for (placeholder, name) in &self.names {
+            if find(&filled, placeholder.as_bytes()).is_none()
+                || !allowed.get(name).is_some_and(|places| places.contains(to))
+            {
+                continue;
+            }
+            let Some(secret) = value(name)? else { return Err(format!("the secret {name} is not set")) };
+            filled = replace(&filled, placeholder.as_bytes(), &secret);
+            any = true;
+            if !self.left.iter().any(|(known, _)| *known == secret) {
+                self.left.push((secret, placeholder.clone()));
+            }
+        }
+        Ok((filled, any))
+    }
+
+    /// Whether a secret left during this call.
+    pub fn any_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    /// Takes secrets out of what came back: as they are, in base64, and percent-encoded.
+    pub fn scrub(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.left.iter().fold(bytes, |bytes, (secret, placeholder)| {
+            spellings(secret).iter().fold(bytes, |bytes, spelled| match find(&bytes, spelled) {
+                Some(_) => replace(&bytes, spelled, placeholder.as_bytes()),
+                None => bytes,
+            })
+        })
+    }
+}
+
+/// How a value may come back.
+fn spellings(secret: &[u8]) -> Vec<Vec<u8>> {
+    use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+    use std::fmt::Write;
+    let mut percent = String::new();
+    for byte in secret {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+            percent.push(char::from(*byte));
+        } else {
+            let _ = write!(percent, "%{byte:02X}");
+        }
+    }
+    let mut all = vec![
+        secret.to_vec(),
+        STANDARD_NO_PAD.encode(secret).into_bytes(),
+        URL_SAFE_NO_PAD.encode(secret).into_bytes(),
+        percent.into_bytes(),
+    ];
+    all.dedup();
+    all
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    (!what.is_empty()).then(|| text.windows(what.len()).position(|window| window == what)).flatten()
+}
+
+fn replace(text: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = find(rest, what) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(with);
+        rest = &rest[at + what.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_secret_goes_to_its_place_only_and_does_not_come_back() {
+        let (a, b): (Origin, Origin) = ("https://a.org".parse().unwrap(), "https://b.org".parse().unwrap());
+        let allowed = BTreeMap::from([("T".to_owned(), BTreeSet::from([a.clone()]))]);
+        let value = |_: &str| Ok(Some(b"s3cret/+value".to_vec()));
+        let mut placeholders = Placeholders::default();
+        let one = placeholders.give("T").unwrap();
+        assert_eq!(placeholders.give("T").unwrap(), one);
+        assert_ne!(Placeholders::default().give("T").unwrap(), one, "each call has its own");
+        let header = format!("Bearer {one}");
+        let (there, filled) = placeholders.fill(header.as_bytes(), &b, &allowed, value).unwrap();
+        assert_eq!((there, filled), (header.clone().into_bytes(), false));
+        assert!(!placeholders.any_left());
+        let (there, filled) = placeholders.fill(header.as_bytes(), &a, &allowed, value).unwrap();
+        assert_eq!((there.as_slice(), filled), (&b"Bearer s3cret/+value"[..], true));
+        for back in ["x s3cret/+value y", "czNjcmV0Lyt2YWx1ZQ==", "s3cret%2F%2Bvalue"] {
+            let scrubbed = String::from_utf8(placeholders.scrub(back.as_bytes().to_vec())).unwrap();
+            assert!(scrubbed.contains(&one) && !scrubbed.contains("s3cret"), "{scrubbed}");
+        }
+        assert!(
+            placeholders.fill(header.as_bytes(), &a, &allowed, |_| Ok(None)).unwrap_err().contains("not set")
+        );
+    }
+
+    #[test]
+    fn a_file_with_a_secret_is_ours_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("secrets")).unwrap();
+        let file = dir.path().join("secrets/T");
+        let read = || value("T", Some(dir.path()));
+        assert_eq!(read(), Ok(None));
+        std::fs::write(&file, "abc\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(read().unwrap_err().contains("chmod 600"));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(read(), Ok(Some(b"abc".to_vec())));
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
+        assert!(read().is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! The table `tools` of the user's configuration: what plugins may have at most, and their settings. A project's file has none:
+//! it comes with code that nobody has read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hotcell_sandbox::Bytes;
+use hotcell_sandbox::profile::Key;
+use hotcell_sandbox::units::parse_duration;
+use hotcell_tools::grant::Policy;
+use hotcell_tools::{Limits, Origin};
+use serde::{Deserialize, Deserializer};
+
+/// The table. What is not set allows whatever a person grants.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table tools")]
+pub struct ToolSettings {
+    /// Folders that may be granted, and folders in them.
+    pub folders: Option<Vec<PathBuf>>,
+    /// Whether folders may be granted to be written.
+    pub write: Option<bool>,
+    /// Places that may be granted: `["https://api.github.com"]`.
+    #[serde(deserialize_with = "origins")]
+    pub net: Option<BTreeSet<Origin>>,
+    /// Variables that may be granted.
+    pub env: Option<BTreeSet<String>>,
+    /// Secrets that may be granted.
+    pub secrets: Option<BTreeSet<String>>,
+    /// Whether sandboxed runs may be granted.
+    pub sandbox: Option<bool>,
+    /// The most memory of one of them.
+    pub sandbox_memory: Option<Bytes>,
+    /// Whether scans may be granted.
+    pub guard: Option<bool>,
+    /// Memory of one call. 64 MiB.
+    pub memory: Option<Bytes>,
+    /// Wall clock of one call. 10 s.
+    #[serde(deserialize_with = "time")]
+    pub timeout: Option<Duration>,
+    /// The minisign key that has to have signed every component.
+    pub signed_by: Option<String>,
+    /// Settings of plugins: `[tools.config.PLUGIN]`.
+    pub config: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// The keys of the table.
+pub const KEYS: &[Key] = &[
+    Key::value("folders"),
+    Key::value("write"),
+    Key::value("net"),
+    Key::value("env"),
+    Key::value("secrets"),
+    Key::value("sandbox"),
+    Key::value("sandbox_memory"),
+    Key::value("guard"),
+    Key::value("memory"),
+    Key::value("timeout"),
+    Key::value("signed_by"),
+    Key::value("config"),
+];
+
+fn origins<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeSet<Origin>>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    let read: Result<_, _> = texts.iter().map(|text| text.parse::<Origin>()).collect();
+    read.map(Some).map_err(serde::de::Error::custom)
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    parse_duration(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+impl ToolSettings {
+    /// The same with paths counted from a folder.
+    #[must_use]
+    pub fn from_folder(mut self, base: &Path) -> Self {
+        // What is granted is canonical, so this is as well.
+        let real = |folder: PathBuf| {
+            let folder = base.join(folder);
+            folder.canonicalize().unwrap_or(folder)
+        };
+        self.folders = self.folders.map(|all| all.into_iter().map(real).collect());
+        self
+    }
+
+    /// As the policy of grants; `own` are folders that nobody gets.
+    #[must_use]
+    pub fn policy(&self, own: Vec<PathBuf>) -> Policy {
+        let usual = Policy::default();
+        Policy {
+            folders: self.folders.clone(),
+            write: self.write.unwrap_or(usual.write),
+            net: self.net.clone(),
+            env: self.env.clone(),
+            secrets: self.secrets.clone(),
+            sandbox: self.sandbox.unwrap_or(usual.sandbox),
+            guard: self.guard.unwrap_or(usual.guard),
+            sandbox_memory: self.sandbox_memory.unwrap_or(usual.sandbox_memory),
+            own,
+        }
+    }
+
+    /// The limits of a call.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            memory: self.memory.unwrap_or(usual.memory),
+            wall: self.timeout.unwrap_or(usual.wall),
+            ..usual
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Add, update, accept, grant, revoke, remove: each one transaction with its entry in the audit log, and nothing of it where it
+//! fails.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::SystemTime;
+
+use hotcell_guard::quarantine::Channel;
+use hotcell_tools::Capability;
+use hotcell_tools::grant::expand;
+use hotcell_tools::signature::Key;
+use hotcell_tools::sources::Source;
+use rusqlite::Connection;
+
+use super::fetch::{AddOptions, Describe, Looked};
+use super::plugins::{Done, Failed, Plugins, find};
+use super::report::{Inspection, SCHEMA, ToolList, difference};
+use super::rows::{self, Granted, Identity, Plugin};
+use crate::actor::Actor;
+use crate::audit::{self, AfterTool};
+use crate::report::{Code, ErrorReport};
+use crate::time::micros_since_1970;
+
+/// The fewest digits of a digest that name it.
+const DIGITS: usize = 8;
+
+/// What became of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is a new plugin.
+    New,
+    /// It is the plugin's version now.
+    Updated,
+    /// It waits for a person, who is shown what it changes.
+    Waits,
+    /// It was there already.
+    Same,
+}
+
+impl Plugins {
+    /// A model asks for nothing here: what gives rights is a person's.
+    fn person(&self) -> Done<()> {
+        if self.actor.channel == Channel::Cli {
+            return Ok(());
+        }
+        let why = "only a person on the command line changes plugins and what is granted to them";
+        Err(ErrorReport::new(Code::Usage, why).hint("ask the operator: hotcell tool …"))
+    }
+
+    fn step<T>(&self, work: impl FnOnce(&Connection, &rows::Components) -> Result<T, Failed>) -> Done<T> {
+        let (store, components) = self.open()?;
+        let done = store.step(|database| work(database, &components));
+        // What a step left that is nobody's any more, or never became anybody's.
+        let _ = store.step(|database| components.sweep(database).map_err(Failed::from));
+        done.map_err(|Failed(report)| report)
+    }
+
+    /// Adds a plugin, or another version of one.
+    ///
+    /// # Errors
+    /// A report: the source, the component, the manifest or the signature is not what it has to be, or another plugin has the
+    /// name. Nothing is kept then.
+    pub async fn add(
+        &self,
+        source: &OsStr,
+        cwd: &Path,
+        options: &AddOptions,
+        describer: &dyn Describe,
+    ) -> Done<(String, Added)> {
+        self.person()?;
+        let looked = self.look(source, cwd, options, describer).await?;
+        let name = looked.name.clone();
+        Ok((name, self.keep(&looked, options.replace)?))
+    }
+
+    /// Looks again at what lies on this host. A version that gives no more and tells a model nothing else is taken; others wait
+    /// for a person. The names of plugins that changed.
+    ///
+    /// # Errors
+    /// A report when the plugins cannot be read. One that cannot be read again stays as it is.
+    pub async fn refresh(&self, describer: &dyn Describe) -> Done<Vec<String>> {
+        let all = self.read(|database, _| Ok(rows::all(database)?))?;
+        let mut own = self.clone();
+        own.actor = self.actor.by(Channel::Own);
+        let mut changed = Vec::new();
+        for plugin in all.into_iter().filter(|plugin| plugin.version.local) {
+            match own.newer(&plugin, describer).await {
+                Ok(true) => changed.push(plugin.name),
+                Ok(false) => {}
+                Err(why) => tracing::warn!("the plugin {} stays as it is: {why}", plugin.name),
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn newer(&self, plugin: &Plugin, describer: &dyn Describe) -> Done<bool> {
+        let place = &plugin.version.place;
+        let source = Source::parse(place.as_ref(), Path::new("/"));
+        let source = source.map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()))?;
+        let Ok(fetched) = source.fetch().await else { return Ok(false) };
+        let digest = hotcell_tools::sources::sha256(&fetched.wasm);
+        let beside = fetched.manifest.as_ref().map(|(text, _)| text);
+        let same = |v: &rows::Version| {
+            let manifest = beside.or(v.description.manifest.as_ref());
+            v.digest == digest && v.manifest.as_ref() == manifest
+        };
+        if same(&plugin.version) || plugin.pending.as_ref().is_some_and(same) {
+            return Ok(false);
+        }
+        // Who signed the last one has to have signed this one, to be taken for its signer.
+        let key = plugin.version.signer.as_deref().and_then(|key| Key::parse(key, Path::new("/")).ok());
+        let signs = |key: &Key| key.check(&fetched.wasm, fetched.signature.as_deref()).is_ok();
+        let key = key.filter(signs).map(|key| key.base64().to_owned());
+        let options = AddOptions { key, ..AddOptions::default() };
+        let looked = self.look_at(&source, Path::new("/"), &options, describer).await?;
+        if looked.name != plugin.name {
+            let why = format!("its manifest calls it {:?} now; add it again by hand", looked.name);
+            return Err(ErrorReport::new(Code::InvalidValue, why));
+        }
+        Ok(self.keep(&looked, false)? != Added::Same)
+    }
+
+    fn keep(&self, looked: &Looked, replace: bool) -> Done<Added> {
+        self.step(|database, components| {
+            let version = &looked.version;
+            let put = || {
+                components.put(&version.digest, &looked.wasm).map_err(|e| {
+                    ErrorReport::new(Code::State, format!("the component cannot be kept: {e}"))
+                        .field("--state")
+                })
+            };
+            let Some(mut plugin) = rows::by_name(database, &looked.name)? else {
+                put()?;
+                let plugin = Plugin {
+                    name: looked.name.clone(),
+                    added_us: now(),
+                    version: version.clone(),
+                    pending: None,
+                };
+                plugin.write(database)?;
+                self.log(database, "tool_add", &plugin)?;
+                return Ok(Added::New);
+            };
+            if plugin.version.place != version.place && !replace {
+                let why = format!("there is a plugin {} already, from {}", plugin.name, plugin.version.place);
+                let hint = format!(
+                    "remove it first (hotcell tool remove {}), or say --replace: what changes is shown then",
+                    plugin.name
+                );
+                return Err(ErrorReport::new(Code::InvalidValue, why).field("SOURCE").hint(hint).into());
+            }
+            if plugin.version == *version {
+                if plugin.pending.take().is_some() {
+                    plugin.write(database)?;
+                    self.log(database, "tool_update", &plugin)?;
+                    return Ok(Added::Updated);
+                }
+                return Ok(Added::Same);
+            }
+            if plugin.pending.as_ref() == Some(version) {
+                return Ok(Added::Waits);
+            }
+            put()?;
+            let granted = !plugin.granted(database)?.is_empty();
+            let signed = version.signer.is_some() && version.signer == plugin.version.signer;
+            let elsewhere = plugin.version.place != version.place;
+            if elsewhere || difference(&plugin.version, version).asks_a_person(granted, signed) {
+                plugin.pending = Some(version.clone());
+                plugin.write(database)?;
+                self.log(database, "tool_update_waits", &plugin)?;
+                return Ok(Added::Waits);
+            }
+            plugin.take(database, version.clone(), true)?;
+            self.log(database, "tool_update", &plugin)?;
+            Ok(Added::Updated)
+        })
+    }
+
+    /// Accepts the version that waits, which is named by the beginning of its digest: what was shown is what is taken. What was
+    /// granted to the one before is granted to it.
+    ///
+    /// # Errors
+    /// A report: none waits, or another one does.
+    pub fn accept(&self, name: &str, digest: &str) -> Done<ToolList> {
+        self.person()?;
+        self.step(|database, _| {
+            let mut plugin = find(database, name)?;
+            let Some(pending) = plugin.pending.clone() else { return Err(nothing_waits(name).into()) };
+            let digest = digest.strip_prefix("sha256:").unwrap_or(digest).to_ascii_lowercase();
+            if digest.len() < DIGITS || !pending.digest.starts_with(&digest) {
+                let why = format!("the version of {name} that waits has the digest {}", pending.digest);
+                let hint = format!("look at it first: hotcell tool accept {name}");
+                return Err(ErrorReport::new(Code::InvalidValue, why).field("DIGEST").hint(hint).into());
+            }
+            plugin.take(database, pending, true)?;
+            self.log(database, "tool_accept", &plugin)?;
+            self.listed(database, &plugin)
+        })
+    }
+
+    /// What waits, for a person to look at.
+    ///
+    /// # Errors
+    /// A report: none waits.
+    pub fn waiting(&self, name: &str) -> Done<Inspection> {
+        let page = self.read(|database, _| {
+            let plugin = find(database, name)?;
+            Ok(plugin.pending.as_ref().map(|pending| Inspection::of(name, &plugin.version, Some(pending))))
+        })?;
+        page.ok_or_else(|| nothing_waits(name))
+    }
+
+    /// Grants capabilities to the plugin's component, all of them or none. A folder's path counts from `cwd`.
+    ///
+    /// # Errors
+    /// A report: one means nothing, was not asked for, is against the operator's policy, or its folder is not there.
+    pub fn grant(&self, name: &str, words: &[String], cwd: &Path) -> Done<ToolList> {
+        self.person()?;
+        self.step(|database, _| {
+            let plugin = find(database, name)?;
+            let (request, policy, now) = (plugin.version.request(), self.policy(), now());
+            for word in words {
+                let bad = |why: String| {
+                    let asks = match request.words() {
+                        all if all.is_empty() => format!("{name} asks for nothing"),
+                        all => format!("{name} asks for {}", all.join(" ")),
+                    };
+                    ErrorReport::new(Code::InvalidValue, format!("{word}: {why}"))
+                        .field("CAPABILITY")
+                        .hint(asks)
+                };
+                let capability = parse(word)?;
+                let (capability, identity) = match capability {
+                    Capability::Read(path) => {
+                        located(&path, cwd).map(|(p, i)| (Capability::Read(p), Some(i)))
+                    }
+                    Capability::Write(path) => {
+                        located(&path, cwd).map(|(p, i)| (Capability::Write(p), Some(i)))
+                    }
+                    other => Ok((other, None)),
+                }
+                .map_err(|why| {
+                    ErrorReport::new(Code::InvalidValue, format!("{word}: {why}")).field("CAPABILITY")
+                })?;
+                for capability in expand(&request, &policy, capability).map_err(bad)? {
+                    let one = Granted { capability, identity };
+                    plugin.grant(database, &one, now, &self.actor.to_string())?;
+                }
+            }
+            self.log(database, "tool_grant", &plugin)?;
+            self.listed(database, &plugin)
+        })
+    }
+
+    /// Takes back what was granted; nothing named is all of it.
+    ///
+    /// # Errors
+    /// A report: one of them was not granted. Nothing is taken back then.
+    pub fn revoke(&self, name: &str, words: &[String], cwd: &Path) -> Done<ToolList> {
+        self.person()?;
+        self.step(|database, _| {
+            let plugin = find(database, name)?;
+            let granted = plugin.granted(database)?;
+            for word in words {
+                let asked = parse(word)?;
+                let meant = |one: &&Granted| is_meant(&asked, &one.capability, cwd);
+                let all: Vec<&Granted> = granted.iter().filter(meant).collect();
+                if all.is_empty() {
+                    let told: Vec<String> = granted.iter().map(|g| g.capability.to_string()).collect();
+                    let hint = if told.is_empty() {
+                        "nothing is".to_owned()
+                    } else {
+                        format!("granted is {}", told.join(" "))
+                    };
+                    let why = format!("{word} is not granted to {name}");
+                    return Err(ErrorReport::new(Code::InvalidValue, why)
+                        .field("CAPABILITY")
+                        .hint(hint)
+                        .into());
+                }
+                for one in all {
+                    plugin.revoke(database, &one.capability.to_string())?;
+                }
+            }
+            if words.is_empty() {
+                for one in &granted {
+                    plugin.revoke(database, &one.capability.to_string())?;
+                }
+            }
+            self.log(database, "tool_revoke", &plugin)?;
+            self.listed(database, &plugin)
+        })
+    }
+
+    /// Removes a plugin with its grants and its stored values.
+    ///
+    /// # Errors
+    /// A report: there is none.
+    pub fn remove(&self, name: &str) -> Done<()> {
+        self.person()?;
+        self.step(|database, _| {
+            let plugin = find(database, name)?;
+            plugin.remove(database)?;
+            let after = AfterTool {
+                plugin: plugin.name,
+                digest: plugin.version.digest.clone(),
+                pending: None,
+                granted: Vec::new(),
+                removed: true,
+            };
+            append(database, &self.actor, "tool_remove", &after)
+        })
+    }
+
+    fn listed(&self, database: &Connection, plugin: &Plugin) -> Result<ToolList, Failed> {
+        let tools = self.tools_of(plugin, &plugin.granted(database)?);
+        Ok(ToolList { schema: SCHEMA.to_owned(), tools })
+    }
+
+    fn log(&self, database: &Connection, action: &str, plugin: &Plugin) -> Result<(), Failed> {
+        append(database, &self.actor, action, &plugin.after(database)?)
+    }
+}
+
+fn append(database: &Connection, actor: &Actor, action: &str, after: &AfterTool) -> Result<(), Failed> {
+    Ok(audit::append(database, now(), actor, action, &after.digest, after)?)
+}
+
+fn now() -> i64 {
+    micros_since_1970(SystemTime::now())
+}
+
+fn nothing_waits(name: &str) -> ErrorReport {
+    ErrorReport::new(Code::InvalidValue, format!("no newer version of {name} waits")).field("PLUGIN")
+}
+
+fn parse(word: &str) -> Result<Capability, ErrorReport> {
+    word.parse().map_err(|e: hotcell_tools::capability::CapabilityError| {
+        ErrorReport::new(Code::InvalidValue, e.to_string()).field("CAPABILITY")
+    })
+}
+
+/// A folder as it is granted: its canonical path, and which one it is.
+fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, Identity), String> {
+    let path = cwd.join(path);
+    let real = path.canonicalize().map_err(|e| format!("the folder cannot be opened: {e}"))?;
+    let plain =
+        real.to_str().is_some_and(|text| !text.contains(['*', '?']) && !text.chars().any(char::is_control));
+    if !plain {
+        return Err("its path is not UTF-8, or has *, ? or a control character".to_owned());
+    }
+    let identity = Identity::of(&real).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotADirectory => "it is no folder; grant the folder that it is in".to_owned(),
+        _ => format!("the folder cannot be opened: {e}"),
+    })?;
+    Ok((real, identity))
+}
+
+/// Whether somebody who takes `asked` back means this.
+fn is_meant(asked: &Capability, granted: &Capability, cwd: &Path) -> bool {
+    let same = |asked: &Path, granted: &Path| {
+        let path = cwd.join(asked);
+        path == granted || path.canonicalize().is_ok_and(|real| real == granted)
+    };
+    match (asked, granted) {
+        (Capability::Read(a), Capability::Read(b)) | (Capability::Write(a), Capability::Write(b)) => {
+            same(a, b)
+        }
+        (Capability::Secret(a, None), Capability::Secret(b, _)) => a == b,
+        _ => asked == granted,
+    }
+}

@@ -1,0 +1,368 @@
+//! Steps of plugins, with a describer that reads what a component's text says.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hotcell_guard::quarantine::Channel;
+use hotcell_tools::{BoxFuture, Description, Export, LoadError};
+use serde_json::json;
+
+use super::report::State;
+use super::rows::Identity;
+use super::*;
+use crate::config::{Configuration, Settings};
+use crate::quarantine::Office;
+use crate::report::{Code, ErrorReport};
+use crate::state::StateChoice;
+
+/// A component's text is `tools|imports|at most`.
+struct Texts;
+
+impl Describe for Texts {
+    fn describe<'a>(&'a self, wasm: &'a [u8]) -> BoxFuture<'a, Result<Description, LoadError>> {
+        let text = String::from_utf8_lossy(wasm).into_owned();
+        Box::pin(async move {
+            let words = |at: usize| -> Vec<String> {
+                text.split('|').nth(at).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+            };
+            if text.starts_with("broken") {
+                return Err(LoadError::NotAComponent { message: "it is a core module".to_owned() });
+            }
+            let export = |word: String| Export {
+                path: word.clone(),
+                function: word,
+                interface: None,
+                description: words(3).join(" "),
+                input_schema: json!({ "type": "object" }),
+                output_schema: json!({ "type": "object" }),
+            };
+            Ok(Description {
+                exports: words(0).into_iter().map(export).collect(),
+                left_out: Vec::new(),
+                imports: words(1),
+                at_most: words(2),
+                manifest: None,
+            })
+        })
+    }
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+    configuration: Configuration,
+}
+
+impl Place {
+    fn new(settings: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let user = Settings::parse(settings, &dir.path().join("config.toml")).unwrap();
+        let state = StateChoice::Named(dir.path().join("state"));
+        let configuration =
+            Configuration { user, asker: Some((Channel::Cli, state)), ..Configuration::default() };
+        std::fs::create_dir(dir.path().join("work")).unwrap();
+        Self { dir, configuration }
+    }
+
+    fn plugins(&self) -> Plugins {
+        Plugins::of(&self.configuration).unwrap()
+    }
+
+    fn work(&self) -> PathBuf {
+        self.dir.path().join("work").canonicalize().unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.work().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn add(&self, source: &str) -> Result<(String, Added), ErrorReport> {
+        self.add_with(source, &AddOptions::default())
+    }
+
+    fn add_with(&self, source: &str, options: &AddOptions) -> Result<(String, Added), ErrorReport> {
+        block(self.plugins().add(OsStr::new(source), &self.work(), options, &Texts))
+    }
+
+    fn grant(&self, words: &[&str]) -> Result<ToolList, ErrorReport> {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        self.plugins().grant("files", &words, &self.work())
+    }
+
+    fn components(&self) -> usize {
+        self.dir.path().join("state/tools/components").read_dir().map_or(0, Iterator::count)
+    }
+
+    fn problem(&self) -> Option<String> {
+        Office::of(&self.configuration, None).unwrap().verify(None).unwrap().problem
+    }
+
+    fn actions(&self) -> Vec<String> {
+        let log = Office::of(&self.configuration, None).unwrap().audit(100).unwrap();
+        log.entries.into_iter().map(|entry| entry.action).collect()
+    }
+}
+
+fn block<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+const ALL: &str = "read write net env config secret sandbox guard";
+
+#[test]
+fn a_plugin_comes_gets_something_and_goes() {
+    let place = Place::new("");
+    place.write("files.wasm", &format!("read list|wasi:a@1|{ALL}|reads files"));
+    assert!(place.plugins().list().unwrap().tools.is_empty());
+    assert_eq!(place.add("files.wasm").unwrap(), ("files".to_owned(), Added::New));
+    assert_eq!(place.add("files.wasm").unwrap().1, Added::Same);
+    let list = place.plugins().list().unwrap();
+    let names: Vec<&str> = list.tools.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["files_list", "files_read"]);
+    assert!(list.tools[0].granted.is_empty() && list.tools[0].state == State::Ready);
+    let folder = place.work();
+    let list = place.grant(&["read=.", "net=https://a.org", "secret=T@https://a.org", "guard"]).unwrap();
+    let read = format!("read={}", folder.display());
+    assert_eq!(
+        list.tools[0].granted,
+        [&read, "net=https://a.org:443", "secret=T@https://a.org:443", "guard"]
+    );
+    let ready = place.plugins().ready("files_read").unwrap();
+    assert!(ready.held.read.contains(&folder) && ready.wasm.is_file());
+    let list =
+        place.plugins().revoke("files", &["secret=T".to_owned(), "read=.".to_owned()], &folder).unwrap();
+    assert_eq!(list.tools[0].granted, ["net=https://a.org:443", "guard"]);
+    assert!(place.plugins().revoke("files", &["sandbox".to_owned()], &folder).is_err());
+    assert_eq!(place.problem(), None);
+    place.plugins().remove("files").unwrap();
+    assert_eq!((place.components(), place.plugins().list().unwrap().tools.len()), (0, 0));
+    assert_eq!(place.actions(), ["tool_add", "tool_grant", "tool_revoke", "tool_remove"]);
+    assert_eq!(place.problem(), None);
+    assert!(place.plugins().remove("files").is_err());
+}
+
+#[test]
+fn nothing_is_loaded_halfway() {
+    let place = Place::new("");
+    for (name, text, word) in [
+        ("a.wasm", "broken", "core module"),
+        ("b.wasm", "", "exports no function"),
+        ("run.wasm", "go||", "taken by hotcell"),
+        ("_.wasm", "go||", "no plugin's name"),
+        ("c/c.wasm", "go||", "unknown key"),
+        ("none", "", "small letters"),
+    ] {
+        if name != "none" {
+            place.write(name, text);
+        }
+        let source = match name {
+            "c/c.wasm" => {
+                place.write("c/plugin.toml", "[plugin]\nname = \"c\"\nnet = []\n");
+                "c"
+            }
+            "none" => {
+                place.write("d/d.wasm", "go||");
+                place.write("d/plugin.toml", "[plugin]\nname = \"D\"\n");
+                "d"
+            }
+            other => other,
+        };
+        let error = place.add(source).expect_err(name).to_string();
+        assert!(error.contains(word), "{name}: {error}");
+        assert_eq!((place.components(), place.plugins().list().unwrap().tools.len()), (0, 0));
+    }
+}
+
+#[test]
+fn two_plugins_of_one_name() {
+    let place = Place::new("");
+    place.write("one/files.wasm", "read||");
+    place.write("two/files.wasm", "read||");
+    place.add("one/files.wasm").unwrap();
+    let error = place.add("two/files.wasm").unwrap_err().to_string();
+    assert!(error.contains("there is a plugin files already") && error.contains("--replace"), "{error}");
+    let options = AddOptions { replace: true, ..AddOptions::default() };
+    assert_eq!(place.add_with("two/files.wasm", &options).unwrap().1, Added::Waits);
+}
+
+#[test]
+fn grants_have_to_be_asked_for_and_folders_to_be_there() {
+    let place = Place::new("[tools]\nsandbox = false\nnet = [\"https://a.org\"]\n");
+    place.write("p/files.wasm", &format!("read||{ALL}"));
+    let manifest = "[plugin]\nname = \"files\"\n[requests]\nread = \"so\"\nsandbox = \"so\"\n\
+                    net = [\"https://a.org\", \"https://b.org\"]\n";
+    place.write("p/plugin.toml", manifest);
+    place.write("file", "");
+    place.add("p").unwrap();
+    for (word, why) in [
+        ("read=none", "cannot be opened"),
+        ("read=file", "it is no folder"),
+        ("read=../state", "hotcell keeps its own"),
+        ("read=..", "hotcell keeps its own"),
+        ("write=.", "does not ask for folders to write"),
+        ("sandbox", "sandbox = false"),
+        ("net=https://b.org", "tools.net"),
+        ("net=https://c.org", "manifest does not ask"),
+        ("guard", "does not ask for scans"),
+        ("reed=.", "did you mean read?"),
+    ] {
+        let error = place.grant(&["read=.", word]).expect_err(word).to_string();
+        assert!(error.contains(why), "{word}: {error}");
+        assert!(place.plugins().list().unwrap().tools[0].granted.is_empty(), "all of them or none");
+    }
+    assert_eq!(place.grant(&["net=https://a.org"]).unwrap().tools[0].granted.len(), 1);
+}
+
+#[test]
+fn a_grant_is_for_the_folder_and_not_for_its_name() {
+    let place = Place::new("");
+    place.write("files.wasm", &format!("read||{ALL}"));
+    place.write("data/x", "");
+    place.add("files.wasm").unwrap();
+    place.grant(&["read=data"]).unwrap();
+    let work = place.work();
+    let now = || place.plugins().list().unwrap().tools.remove(0);
+    assert!(now().not_in_force.is_empty());
+    std::fs::rename(work.join("data"), work.join("away")).unwrap();
+    assert!(now().granted.is_empty() && now().not_in_force[0].why.contains("cannot be used"));
+    std::fs::create_dir(work.join("data")).unwrap();
+    if Identity::of(&work.join("data")).unwrap() != Identity::of(&work.join("away")).unwrap() {
+        assert!(now().not_in_force[0].why.contains("another folder"), "{:?}", now().not_in_force);
+    }
+    std::fs::remove_dir(work.join("data")).unwrap();
+    std::os::unix::fs::symlink(work.join("away"), work.join("data")).unwrap();
+    assert!(now().granted.is_empty() && now().not_in_force[0].why.contains("link"));
+}
+
+#[test]
+fn an_update_waits_when_it_changes_what_somebody_agreed_to() {
+    let place = Place::new("");
+    let old = format!("read|wasi:a@1|{ALL}|reads");
+    place.write("files.wasm", &old);
+    place.add("files.wasm").unwrap();
+    let digest = || place.plugins().ready("files_read").unwrap().digest;
+    let first = digest();
+    // Nothing was granted, and nothing else is told of it: taken.
+    place.write("files.wasm", &format!("read|wasi:a@2|{ALL}|reads"));
+    assert_eq!(place.add("files.wasm").unwrap().1, Added::Updated);
+    assert_ne!(digest(), first);
+    place.grant(&["read=."]).unwrap();
+    let granted = digest();
+    for text in [
+        format!("read|wasi:a@3|{ALL}|reads"),
+        format!("read|wasi:a@1 wasi:http@1|{ALL}|reads"),
+        format!("read|wasi:a@1|{ALL}|reads, and then sends me all of it"),
+        format!("read more|wasi:a@1|{ALL}|reads"),
+    ] {
+        place.write("files.wasm", &text);
+        assert_eq!(place.add("files.wasm").unwrap().1, Added::Waits, "{text}");
+        assert_eq!(place.add("files.wasm").unwrap().1, Added::Waits);
+        let tool = place.plugins().list().unwrap().tools.remove(0);
+        assert_eq!((digest(), tool.state, tool.granted.len()), (granted.clone(), State::UpdateWaits, 1));
+    }
+    let waiting = place.plugins().waiting("files").unwrap().update.unwrap();
+    assert_eq!(waiting.changes, ["+ tool more", "~ code"]);
+    let plugins = place.plugins();
+    assert!(
+        plugins.accept("files", &granted).is_err() && plugins.accept("files", &waiting.digest[..4]).is_err()
+    );
+    let list = plugins.accept("files", &waiting.digest[..12]).unwrap();
+    assert_eq!((list.tools.len(), list.tools[0].granted.len(), digest()), (2, 1, waiting.digest));
+    assert!(plugins.waiting("files").is_err());
+    assert_eq!((place.problem(), place.components()), (None, 1));
+}
+
+#[test]
+fn what_lies_here_is_looked_at_again() {
+    let place = Place::new("");
+    place.write("files/files.wasm", &format!("read|wasi:a@1|{ALL}|reads"));
+    place.add("files").unwrap();
+    let refresh = || block(place.plugins().refresh(&Texts)).unwrap();
+    assert!(refresh().is_empty());
+    place.write("files/files.wasm", &format!("read|wasi:a@2|{ALL}|reads"));
+    assert_eq!(refresh(), ["files"]);
+    assert!(refresh().is_empty());
+    place.write("files/files.wasm", "broken");
+    assert!(refresh().is_empty(), "one that cannot be read stays as it is");
+    place.write("files/files.wasm", &format!("read|wasi:a@2|{ALL}|reads, differently"));
+    assert_eq!(refresh(), ["files"]);
+    assert_eq!(place.plugins().list().unwrap().tools[0].state, State::UpdateWaits);
+    assert!(refresh().is_empty());
+    let log = Office::of(&place.configuration, None).unwrap().audit(9).unwrap();
+    assert_eq!(log.entries.last().unwrap().channel, "hotcell", "nobody asked for it");
+    std::fs::remove_dir_all(place.work().join("files")).unwrap();
+    assert!(refresh().is_empty() && place.plugins().ready("files_read").is_ok());
+}
+
+#[test]
+fn a_model_changes_nothing() {
+    let mut place = Place::new("");
+    place.write("files.wasm", &format!("read||{ALL}"));
+    place.add("files.wasm").unwrap();
+    let state = StateChoice::Named(place.dir.path().join("state"));
+    place.configuration.asker = Some((Channel::Model("m".to_owned()), state));
+    let plugins = place.plugins();
+    let errors = [
+        place.grant(&["read=."]).unwrap_err(),
+        plugins.revoke("files", &[], Path::new("/")).unwrap_err(),
+        plugins.accept("files", "00000000").unwrap_err(),
+        plugins.remove("files").unwrap_err(),
+        place.add("files.wasm").unwrap_err(),
+    ];
+    assert!(
+        errors.iter().all(|e| e.code == Code::Usage && e.message.contains("only a person")),
+        "{errors:?}"
+    );
+    assert_eq!(plugins.list().unwrap().tools.len(), 1);
+}
+
+#[test]
+fn a_grant_past_the_log_is_found() {
+    let place = Place::new("");
+    place.write("files.wasm", &format!("read||{ALL}"));
+    place.add("files.wasm").unwrap();
+    place.grant(&["guard"]).unwrap();
+    assert_eq!(place.problem(), None);
+    let database = rusqlite::Connection::open(place.dir.path().join("state/hotcell.db")).unwrap();
+    database.execute("UPDATE plugin_grants SET capability = 'sandbox'", []).unwrap();
+    assert!(place.problem().unwrap().contains("the plugin files was changed past the log"));
+    database.execute("DELETE FROM plugins", []).unwrap();
+    assert!(place.problem().unwrap().contains("is gone"));
+}
+
+#[test]
+fn a_plugin_keeps_values_within_bounds() {
+    use hotcell_tools::ask::{Blob, Refused};
+    use hotcell_tools::{Ask, Reply};
+    let place = Place::new("");
+    for name in ["files", "other"] {
+        place.write(&format!("{name}.wasm"), "read||");
+        place.add(&format!("{name}.wasm")).unwrap();
+    }
+    let values = place.plugins().values().unwrap();
+    let set = |plugin: &str, key: &str, bytes: usize| {
+        values.answer(plugin, Ask::KvSet { key: key.to_owned(), value: Blob(vec![7; bytes]) })
+    };
+    let get = |plugin: &str, key: &str| values.answer(plugin, Ask::KvGet { key: key.to_owned() }).unwrap();
+    assert_eq!(set("files", "a", 3), Ok(Reply::Done));
+    assert_eq!(get("files", "a"), Reply::Value { value: Some(Blob(vec![7; 3])) });
+    assert_eq!(get("other", "a"), Reply::Value { value: None }, "no other plugin sees it");
+    assert!(matches!(set("files", &"k".repeat(257), 1), Err(Refused::TooMuch(_))));
+    assert!(matches!(set("files", "b", (64 << 10) + 1), Err(Refused::TooMuch(_))));
+    for at in 0..15 {
+        set("files", &format!("x{at}"), 64 << 10).unwrap();
+    }
+    assert_eq!(set("files", "last", 64 << 10), Err(Refused::Full));
+    assert_eq!(get("files", "last"), Reply::Value { value: None }, "nothing of it stays");
+    let keys = values.answer("files", Ask::KvKeys { prefix: "x1".to_owned() }).unwrap();
+    assert_eq!(
+        keys,
+        Reply::Keys { keys: ["x1", "x10", "x11", "x12", "x13", "x14"].map(str::to_owned).to_vec() }
+    );
+    values.answer("files", Ask::KvDelete { key: "a".to_owned() }).unwrap();
+    assert_eq!(get("files", "a"), Reply::Value { value: None });
+    place.plugins().remove("files").unwrap();
+    assert!(matches!(set("files", "a", 1), Err(Refused::Unavailable(_))), "who is gone keeps nothing");
+}

@@ -1,0 +1,91 @@
+//! Values that plugins keep: a small store of each one's own, in the database.
+
+use std::path::PathBuf;
+
+use hotcell_tools::ask::{Blob, Refused};
+use hotcell_tools::{Ask, Reply};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::database::{self, transaction};
+use crate::state::StateFolder;
+
+/// The longest key, in bytes.
+const KEY: usize = 256;
+/// The longest value, in bytes.
+const VALUE: usize = 64 << 10;
+/// Keys of a plugin.
+const KEYS: u64 = 1024;
+/// Bytes of a plugin, keys and values.
+const BYTES: u64 = 1 << 20;
+
+/// Where the values are.
+#[derive(Clone, Debug)]
+pub(super) struct Values(pub PathBuf);
+
+impl Values {
+    /// Answers one question. Waits for the disk.
+    pub fn answer(&self, plugin: &str, ask: Ask) -> Result<Reply, Refused> {
+        let unavailable =
+            |e: &dyn std::fmt::Display| Refused::Unavailable(format!("the values cannot be used: {e}"));
+        let state = StateFolder::open(&self.0).map_err(|e| unavailable(&e))?;
+        let database = database::open_to_write(&state).map_err(|e| unavailable(&e))?;
+        let long = |key: &str| key.len() > KEY;
+        match &ask {
+            Ask::KvGet { key } | Ask::KvDelete { key } if long(key) => return Err(too_large()),
+            Ask::KvSet { key, value } if long(key) || value.0.len() > VALUE => return Err(too_large()),
+            _ => {}
+        }
+        transaction(&database, || of(&database, plugin, ask)).map_err(|Stopped(why)| why)
+    }
+}
+
+/// Why a transaction was taken back.
+struct Stopped(Refused);
+
+impl From<rusqlite::Error> for Stopped {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(Refused::Unavailable(format!("the values cannot be used: {error}")))
+    }
+}
+
+fn too_large() -> Refused {
+    Refused::TooMuch(format!("a key has at most {KEY} bytes, a value {VALUE}"))
+}
+
+fn of(database: &Connection, plugin: &str, ask: Ask) -> Result<Reply, Stopped> {
+    match ask {
+        Ask::KvGet { key } => {
+            let query = "SELECT value FROM plugin_values WHERE plugin = ?1 AND key = ?2";
+            let value: Option<Vec<u8>> =
+                database.query_row(query, [plugin, &key], |row| row.get(0)).optional()?;
+            Ok(Reply::Value { value: value.map(Blob) })
+        }
+        Ask::KvSet { key, value } => {
+            database.execute(
+                "INSERT OR REPLACE INTO plugin_values (plugin, key, value) VALUES (?1, ?2, ?3)",
+                params![plugin, key, value.0],
+            )?;
+            let sum = "SELECT count(*), coalesce(sum(length(CAST(key AS BLOB)) + length(value)), 0)
+                       FROM plugin_values WHERE plugin = ?1";
+            let (keys, bytes): (u64, u64) =
+                database.query_row(sum, [plugin], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            if keys > KEYS || bytes > BYTES {
+                return Err(Stopped(Refused::Full));
+            }
+            Ok(Reply::Done)
+        }
+        Ask::KvDelete { key } => {
+            database.execute("DELETE FROM plugin_values WHERE plugin = ?1 AND key = ?2", [plugin, &key])?;
+            Ok(Reply::Done)
+        }
+        Ask::KvKeys { prefix } => {
+            let mut rows =
+                database.prepare("SELECT key FROM plugin_values WHERE plugin = ?1 ORDER BY key")?;
+            let keys = rows.query_map([plugin], |row| row.get::<_, String>(0))?;
+            let keys =
+                keys.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|key| key.starts_with(&prefix));
+            Ok(Reply::Keys { keys: keys.collect() })
+        }
+        _ => Err(Stopped(Refused::Invalid("no question about values".to_owned()))),
+    }
+}
