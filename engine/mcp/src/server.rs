@@ -1,15 +1,17 @@
 //! The protocol's requests, each for one caller. Nothing is kept between requests but what the service keeps.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use hotcell_service::live::{Caller, Live};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
     CustomRequest, CustomResult, ErrorCode, Implementation, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig, Tool,
+    ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig, ServerNotification,
+    SubscriptionFilter, Tool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::wait::Listener;
@@ -20,7 +22,7 @@ pub const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
 /// The methods that are served.
-const METHODS: [&str; 9] = [
+const METHODS: [&str; 10] = [
     "completion/complete",
     "initialize",
     "ping",
@@ -28,12 +30,15 @@ const METHODS: [&str; 9] = [
     "resources/read",
     "resources/templates/list",
     "server/discover",
+    "subscriptions/listen",
     "tools/call",
     "tools/list",
 ];
 
-/// How long a list of tools stays good, in milliseconds: it never changes while the server runs.
-const TOOLS_TTL_MS: u64 = 3_600_000;
+/// How long a list of tools stays good, in milliseconds: a person may add a plugin while the server runs.
+const TOOLS_TTL_MS: u64 = 60_000;
+/// The same of what never changes.
+const TEMPLATES_TTL_MS: u64 = 3_600_000;
 
 const INSTRUCTIONS: &str = "Runs code in sandboxes without network and says how it ended. For one file use run_code. \
 For a project: workspace_create with its files, run_tests or run_command with the workspace_id, read what failed, \
@@ -81,14 +86,58 @@ impl Server {
     }
 }
 
+/// Ends when nobody is there to be told.
+async fn closed(peer: &Peer<RoleServer>) {
+    while !peer.is_transport_closed() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities =
-            ServerCapabilities::builder().enable_tools().enable_resources().enable_completions().build();
+            ServerCapabilities::builder().enable_tools().enable_resources().enable_completions();
+        let capabilities = match self.live.tools() {
+            Some(_) => capabilities.enable_tool_list_changed().build(),
+            None => capabilities.build(),
+        };
         let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
         info.server_info = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
         info.protocol_version = ProtocolVersion::V_2025_11_25;
         info
+    }
+
+    /// Clients of the revisions with sessions are told when the list of tools has become another.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let (Some(tools), peer) = (self.live.tools().cloned(), context.peer) else { return };
+        tokio::spawn(async move {
+            let told = || async { peer.notify_tool_list_changed().await.is_ok() };
+            tokio::select! {
+                () = tools::plugins::changes(tools, told) => {}
+                () = closed(&peer) => {}
+            }
+        });
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.live.tools().map(|_| {
+            let mut accepted = SubscriptionFilter::new();
+            accepted.tools_list_changed = Some(true);
+            accepted
+        })
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Some(tools) = self.live.tools().cloned() else { return Ok(()) };
+        let told = || async {
+            let news = ServerNotification::ToolListChangedNotification(Default::default());
+            context.sink().send(news).await.is_ok()
+        };
+        tokio::select! {
+            () = tools::plugins::changes(tools, told) => {}
+            () = context.cancelled() => {}
+        }
+        Ok(())
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -100,7 +149,9 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list = ListToolsResult::with_all_items(tools::all().to_vec());
+        let mut all = tools::all().to_vec();
+        all.extend(tools::plugins::all(&self.live).await);
+        let list = ListToolsResult::with_all_items(all);
         Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -142,7 +193,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let list = ListResourceTemplatesResult::with_all_items(resources::templates());
-        Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Public))
+        Ok(list.with_ttl_ms(TEMPLATES_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
     async fn read_resource(

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use hotcell_service::live::{Live, Phase, Run, State, Stream};
 use hotcell_service::report::printable;
+use hotcell_service::tools::progress::Reported;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The shortest time between two notifications.
@@ -44,7 +46,7 @@ impl Listener {
     }
 
     /// Ends when nobody waits any more: cancelled, or the stream is closed.
-    async fn gone(&self) {
+    pub(crate) async fn gone(&self) {
         let closed = async {
             match &self.closed {
                 Some(closed) => closed.cancelled().await,
@@ -55,6 +57,24 @@ impl Listener {
             () = self.cancelled.cancelled() => {}
             () = closed => {}
         }
+    }
+
+    /// Tells of a tool's progress until the end of time.
+    pub(crate) async fn tell_tool(&self, reported: &mut watch::Receiver<Reported>) {
+        let Some(token) = &self.token else { return std::future::pending().await };
+        let mut last = 0.0_f64;
+        while reported.changed().await.is_ok() {
+            let Reported { done, total, message } = reported.borrow_and_update().clone();
+            let done = to_float(done);
+            // It must rise each time.
+            last = if done > last { done } else { last + 1e-6 };
+            let mut news = ProgressNotificationParam::new(token.clone(), last);
+            news.total = total.map(to_float);
+            news.message = message.map(|words| printable(&words).chars().take(200).collect());
+            let _ = tokio::time::timeout(SLOW, self.peer.notify_progress(news)).await;
+            tokio::time::sleep(SHORTEST).await;
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Tells of a run's progress until the end of time.

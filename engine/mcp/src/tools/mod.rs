@@ -3,6 +3,7 @@
 mod files;
 mod input;
 mod output;
+pub(crate) mod plugins;
 mod quarantine;
 mod runs;
 
@@ -365,11 +366,7 @@ pub async fn call(
             Ok(_) => Ok(examined(live.examine().await.as_ref())),
             Err(report) => Err(report),
         },
-        _ => {
-            let known: Vec<_> = all().iter().map(|t| t.name.as_ref()).collect();
-            let message = format!("there is no tool of that name; there are {}", known.join(", "));
-            return Err(ErrorData::invalid_params(message, None));
-        }
+        _ => return plugins::call(live, name, arguments, listener).await,
     };
     Ok(done.unwrap_or_else(|report| refused(&report)))
 }

@@ -1,0 +1,154 @@
+//! Tools of plugins, behind hotcell's own: what a component says of itself, and calls of its functions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell_service::live::Live;
+use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::tools::{Caller as Tools, Plugins, Tool as PluginTool, Uncalled, Watch};
+use hotcell_tools::{Answer, CallError};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::refused;
+use crate::wait::Listener;
+
+/// How often it is looked whether a person added, changed or removed a plugin.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The tools of all plugins, in the order of their names. What cannot be read is told in the log: hotcell's own tools work
+/// without.
+pub(crate) async fn all(live: &Live) -> Vec<Tool> {
+    let Some(tools) = live.tools() else { return Vec::new() };
+    let plugins = tools.plugins().clone();
+    tokio::task::spawn_blocking(move || list(&plugins)).await.unwrap_or_default()
+}
+
+fn list(plugins: &Plugins) -> Vec<Tool> {
+    match plugins.list() {
+        Ok(list) => {
+            let mut tools: Vec<Tool> = list.tools.iter().map(listed).collect();
+            tools.sort_by(|a, b| a.name.cmp(&b.name));
+            tools
+        }
+        Err(report) => {
+            tracing::warn!("the tools of plugins cannot be listed: {report}");
+            Vec::new()
+        }
+    }
+}
+
+/// A tool as a client sees it. Nothing says what its author claims it to do to the world, so no hint but one: whether it can reach
+/// beyond this host.
+fn listed(tool: &PluginTool) -> Tool {
+    let object = |schema: &Value| Arc::new(schema.as_object().cloned().unwrap_or_default());
+    let about = match tool.description.trim() {
+        "" => format!("A tool of the plugin {}.", tool.plugin),
+        said => said.to_owned(),
+    };
+    let reaches = tool.granted.iter().any(|capability| capability.starts_with("net="));
+    Tool::new(tool.name.clone(), about, object(&tool.input_schema))
+        .with_raw_output_schema(object(&tool.output_schema))
+        .with_annotations(ToolAnnotations::with_title(tool.name.clone()).open_world(reaches))
+}
+
+/// Calls a tool of a plugin.
+///
+/// # Errors
+/// The protocol's, for a tool that there is not.
+pub(crate) async fn call(
+    live: &Live,
+    name: &str,
+    arguments: JsonObject,
+    listener: &Listener,
+) -> Result<CallToolResult, ErrorData> {
+    let Some(tools) = live.tools() else { return Err(unknown(name, None)) };
+    let arguments = Value::Object(arguments).to_string();
+    let (watch, mut reported) = Watch::new();
+    let cancel = CancellationToken::new();
+    let called = tools.call_until(name, &arguments, cancel.clone(), Some(watch));
+    let mut called = std::pin::pin!(called);
+    let answered = tokio::select! {
+        answered = &mut called => answered,
+        () = listener.gone() => {
+            cancel.cancel();
+            called.await
+        }
+        () = listener.tell_tool(&mut reported) => called.await,
+    };
+    match answered {
+        Ok(answer) => Ok(shown(name, &answer)),
+        Err(Uncalled::Report(report)) if report.code == Code::UnknownName => {
+            Err(unknown(name, report.hint.as_deref()))
+        }
+        Err(Uncalled::Report(report)) => Ok(refused(&report)),
+        Err(Uncalled::Call(error)) => Ok(refused(&failed(&error))),
+    }
+}
+
+fn unknown(name: &str, hint: Option<&str>) -> ErrorData {
+    let shown: String = name.chars().take(100).collect();
+    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    ErrorData::invalid_params(format!("there is no tool of the name {shown:?}{hint}"), None)
+}
+
+fn failed(error: &CallError) -> ErrorReport {
+    let report = |code| ErrorReport::new(code, error.to_string());
+    match error {
+        CallError::Arguments { at, .. } => {
+            report(Code::InvalidValue).field(at).hint("see the tool's input schema")
+        }
+        _ => report(Code::Internal),
+    }
+}
+
+/// An answer as a model reads it: its one text as it is, else JSON.
+fn shown(name: &str, answer: &Answer) -> CallToolResult {
+    let value: Value = serde_json::from_str(answer.value.get()).unwrap_or_default();
+    let alone = value.as_object().filter(|o| o.len() == 1).and_then(|o| o.values().next());
+    let text = match alone {
+        Some(Value::String(text)) => text.clone(),
+        Some(alone) if answer.is_error => alone.to_string(),
+        _ => answer.value.get().to_owned(),
+    };
+    let mut content = vec![ContentBlock::text(text)];
+    if !answer.denied.is_empty() {
+        let plugin = name.split('_').next().unwrap_or_default();
+        let denied = answer.denied.join(" ");
+        content.push(ContentBlock::text(format!(
+            "it was denied {denied}; a person can grant that on the command line: hotcell tool grant {plugin} {denied}"
+        )));
+    }
+    if answer.is_error {
+        // What its output schema describes is an answer that is none.
+        let mut result = CallToolResult::error(content);
+        let mut meta = MetaObject::new();
+        meta.0.insert("hotcell/tool_error".to_owned(), json!(value));
+        result.meta = Some(meta);
+        return result;
+    }
+    let mut result = CallToolResult::success(content);
+    result.structured_content = Some(value);
+    result
+}
+
+/// Calls `told` each time that the list of tools has become another, as long as the future lives.
+pub(crate) async fn changes<F: Future<Output = bool>>(tools: Arc<Tools>, mut told: impl FnMut() -> F) {
+    let look = || {
+        let plugins = tools.plugins().clone();
+        async move { tokio::task::spawn_blocking(move || list(&plugins)).await.unwrap_or_default() }
+    };
+    let mut known = look().await;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let now = look().await;
+        if now != known {
+            known = now;
+            if !told().await {
+                return;
+            }
+        }
+    }
+}
