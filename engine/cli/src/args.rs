@@ -17,9 +17,12 @@ use hotcell_service::guard::Mode;
 use hotcell_service::network::NetworkSetting;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
+use hotcell_service::tools::ToolSettings;
 
 mod image;
+mod tool;
 pub use image::ImageCommand;
+pub use tool::ToolCommand;
 
 const STYLES: Styles =
     Styles::styled().header(AnsiColor::Yellow.on_default()).literal(AnsiColor::Green.on_default());
@@ -111,6 +114,12 @@ pub enum Command {
     Image {
         #[command(subcommand)]
         command: ImageCommand,
+    },
+    /// Tools as components: add plugins, say what they may do, call them
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Tool {
+        #[command(subcommand)]
+        command: ToolCommand,
     },
     /// Show the history of runs
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
@@ -537,6 +546,7 @@ impl SandboxArgs {
         Settings {
             deps_hosts: None,
             mcp: McpSettings::default(),
+            tools: ToolSettings::default(),
             profile: self.profile.clone(),
             state: None,
             network: self.network.clone(),
@@ -676,6 +686,7 @@ mod tests {
             "scan",
             "workspace",
             "image",
+            "tool",
             "quarantine",
             "audit",
             "mcp",
@@ -687,6 +698,10 @@ mod tests {
             let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");
+        }
+        for page in command.find_subcommand_mut("tool").unwrap().get_subcommands_mut() {
+            let help = page.render_help().to_string();
+            assert!(help.lines().count() <= 48 && help.lines().all(|l| l.chars().count() <= 100), "{help}");
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod args;
 mod audit;
+mod author;
 mod changes_text;
 mod deps;
 mod exit;
@@ -21,6 +22,7 @@ mod scan_text;
 mod streams;
 mod test;
 mod test_text;
+mod tool;
 mod usage;
 mod workspace;
 
@@ -44,8 +46,10 @@ use hotcell_service::workspaces;
 use crate::args::{Cli, Command, Common};
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|word| word == reader::VERB) {
-        return read();
+    match std::env::args_os().nth(1) {
+        Some(word) if word == reader::VERB => return read(),
+        Some(word) if word == hotcell_tools::wall::VERB => return host_tools(),
+        _ => {}
     }
     if let Ok(program) = std::env::current_exe() {
         reader::read_with(program);
@@ -66,13 +70,23 @@ fn main() -> ExitCode {
 
 /// This program as the guard's reader, in its sandbox: no word for people, so it is in no help.
 fn read() -> ExitCode {
-    match reader::serve(std::io::stdin(), std::io::stdout()) {
+    served(reader::serve(std::io::stdin(), std::io::stdout()))
+}
+
+/// How a program in a sandbox ends.
+fn served(result: std::io::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hotcell: error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// This program as the host of tools, in its sandbox; in no help either.
+fn host_tools() -> ExitCode {
+    served(hotcell_tools::serve())
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {
@@ -86,6 +100,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Doctor => examine(&common),
         Command::Workspace { command } => Ok(workspace::workspace(&common, &command)),
         Command::Image { command } => Ok(image::image(&common, &command)),
+        Command::Tool { command } => tool::tool(&common, &command),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Schema { name } => Ok(schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),
@@ -193,7 +208,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 11] = [
+const SCHEMAS: [&str; 13] = [
     "outcome",
     "test_report",
     "scan",
@@ -203,6 +218,8 @@ const SCHEMAS: [&str; 11] = [
     "workspace",
     "workspaces",
     "images",
+    "tools",
+    "inspect",
     "doctor",
     "error",
 ];
@@ -227,6 +244,13 @@ fn schema(name: &str, json: bool) -> u8 {
         "images" => {
             (schemars::schema_for!(hotcell_service::images::ImageList), hotcell_service::images::SCHEMA)
         }
+        "tools" => {
+            (schemars::schema_for!(hotcell_service::tools::ToolList), hotcell_service::tools::report::SCHEMA)
+        }
+        "inspect" => (
+            schemars::schema_for!(hotcell_service::tools::Inspection),
+            hotcell_service::tools::report::INSPECT_SCHEMA,
+        ),
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {

@@ -1,0 +1,118 @@
+//! `hotcell tool new|build|test`: for those who write plugins.
+
+use std::path::{Path, PathBuf};
+
+use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_tools::author::{self, AuthorError, Cases, Language};
+use hotcell_tools::{Manifest, Runtime, RuntimeOptions, manifest};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::{current_folder, exit, notes, printed, usage};
+
+/// A case did not come to what it expects.
+const FAILED: u8 = 1;
+
+fn report(error: &AuthorError) -> ErrorReport {
+    let report = |code| ErrorReport::new(code, error.to_string());
+    match error {
+        AuthorError::Name { .. } | AuthorError::Exists { .. } => report(Code::InvalidValue).field("NAME"),
+        AuthorError::Missing { remedy, .. } => report(Code::InvalidValue).hint(remedy.clone()),
+        AuthorError::Folder { .. } => report(Code::InvalidValue)
+            .field("DIR")
+            .hint("hotcell tool new NAME makes a folder that has all of it"),
+        _ => report(Code::InvalidValue),
+    }
+}
+
+/// Makes a folder to begin with.
+pub fn new(common: &Common, folder: &Path, language: Language) -> u8 {
+    let folder = current_folder().join(folder);
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let taken = manifest::is_name(&name).map_err(|e| ErrorReport::new(Code::InvalidValue, e).field("NAME"));
+    let made = taken.and_then(|()| author::create(&folder, &name, language).map_err(|e| report(&e)));
+    match made {
+        Err(report) => usage::fail(&report, common.json),
+        Ok(files) => {
+            let files: Vec<_> = files.iter().filter_map(|f| f.strip_prefix(&folder).ok()).collect();
+            let told = if common.json {
+                exit::print_json(&json!({ "folder": folder, "files": files }))
+            } else {
+                let next = format!(
+                    "next: hotcell tool build {name} && hotcell tool test {name}\n",
+                    name = folder.display()
+                );
+                let lines: String = files.iter().map(|f| format!("{}\n", folder.join(f).display())).collect();
+                exit::print_text(&(lines + &next))
+            };
+            printed(told, 0)
+        }
+    }
+}
+
+/// Where a plugin's component goes.
+fn out_of(folder: &Path, out: Option<&Path>) -> PathBuf {
+    out.map_or_else(|| folder.join("out"), |out| current_folder().join(out))
+}
+
+/// Builds a plugin's component.
+pub fn build(common: &Common, folder: &Path, compiled: Option<&Path>, out: Option<&Path>) -> u8 {
+    let folder = current_folder().join(folder);
+    let compiled = compiled.map(|path| current_folder().join(path));
+    match author::finish(&folder, compiled.as_deref(), &out_of(&folder, out)) {
+        Err(error) => usage::fail(&report(&error), common.json),
+        Ok(built) => {
+            let told = if common.json {
+                exit::print_json(
+                    &json!({ "component": built.component, "manifest": built.manifest, "bytes": built.size }),
+                )
+            } else {
+                exit::print_text(&format!("{} ({} bytes)\n", built.component.display(), built.size))
+            };
+            printed(told, 0)
+        }
+    }
+}
+
+/// Calls a plugin's component with the cases beside it.
+pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<u8, ErrorReport> {
+    let folder = current_folder().join(folder);
+    let bad = |path: &Path, e: std::io::Error| {
+        ErrorReport::new(Code::InvalidValue, format!("{}: {e}", path.display()))
+    };
+    let cases = folder.join("tests/cases.toml");
+    let text = std::fs::read_to_string(&cases)
+        .map_err(|e| bad(&cases, e).hint("cases are calls and what they come to, in TOML"))?;
+    let cases = Cases::parse(&text).map_err(|e| report(&e))?;
+    let out = out_of(&folder, out);
+    let path = folder.join(manifest::FILE);
+    let text = std::fs::read_to_string(&path).map_err(|e| bad(&path, e))?;
+    let manifest =
+        Manifest::parse(&text, &path).map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()))?;
+    let component = out.join(format!("{}.wasm", manifest.name));
+    let wasm = std::fs::read(&component)
+        .map_err(|e| bad(&component, e).hint(format!("hotcell tool build {} makes it", folder.display())))?;
+    let runtime = Runtime::new(&RuntimeOptions::default())
+        .map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?;
+    let scratch = tempfile::tempdir().map_err(|e| bad(&std::env::temp_dir(), e))?;
+    let tried = author::run(&runtime, &wasm, &cases, scratch.path()).await.map_err(|e| report(&e))?;
+    let failed = tried.iter().filter(|case| !case.wrong.is_empty()).count();
+    let code = if failed == 0 { 0 } else { FAILED };
+    if common.json {
+        let case = |t: &author::Tried| json!({ "tool": t.tool, "wrong": t.wrong, "wall_us": u64::try_from(t.wall.as_micros()).unwrap_or(u64::MAX) });
+        let cases: Vec<_> = tried.iter().map(case).collect();
+        return Ok(printed(exit::print_json(&json!({ "cases": cases, "failed": failed })), code));
+    }
+    let mut text = String::new();
+    for (number, case) in (1..).zip(&tried) {
+        let word = if case.wrong.is_empty() { "ok" } else { "FAILED" };
+        text.push_str(&format!("{word:<7} {number} {} ({} ms)\n", case.tool, case.wall.as_millis()));
+        text.extend(case.wrong.iter().map(|line| format!("        {}\n", printable(line))));
+    }
+    text.push_str(&format!("{} cases, {failed} failed\n", tried.len()));
+    if tried.is_empty() {
+        notes::say("there is no case: it proves nothing");
+        return Ok(printed(exit::print_text(&text), 2));
+    }
+    Ok(printed(exit::print_text(&text), code))
+}
