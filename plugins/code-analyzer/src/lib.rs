@@ -1,0 +1,9 @@
+//! Functions, complexity, types and imports of source files.
+
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
+mod analyze;
+// The bindings export functions with names of the component model, which only a component's linker understands.
+#[cfg(target_family = "wasm")]
+mod guest;
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
+mod language;

@@ -1,0 +1,49 @@
+//! What the plugins share that read files. What folders there are, WASI tells; that nothing else can be reached, the host sees to.
+
+mod paths;
+mod walk;
+
+use std::io;
+use std::path::Path;
+
+pub use walk::{Entry, Kind, walk};
+
+/// The granted folders, as their absolute paths.
+#[must_use]
+pub fn granted() -> Vec<String> {
+    #[cfg(target_family = "wasm")]
+    return wasip2::filesystem::preopens::get_directories().into_iter().map(|(_, path)| path).collect();
+    #[cfg(not(target_family = "wasm"))]
+    Vec::new()
+}
+
+/// The absolute path that is meant by `given`, which may be relative where one folder is granted.
+pub fn path(given: &str) -> Result<String, String> {
+    paths::absolute(given, &granted())
+}
+
+/// An error with its path; for a path outside, with the folders that there are.
+#[must_use]
+pub fn failed(path: &str, error: &io::Error) -> String {
+    let granted = granted();
+    if granted.iter().any(|folder| Path::new(path).starts_with(folder)) {
+        return format!("{path}: {error}");
+    }
+    match granted.as_slice() {
+        [] => format!("{path}: no folder is granted to this plugin"),
+        some => {
+            format!("{path} is in no folder that is granted to this plugin; granted are {}", some.join(", "))
+        }
+    }
+}
+
+/// The text of a file of at most `most` bytes.
+pub fn read_text(given: &str, most: u64) -> Result<String, String> {
+    let path = &path(given)?;
+    let size = std::fs::metadata(path).map_err(|e| failed(path, &e))?.len();
+    if size > most {
+        return Err(format!("{path}: {size} bytes are more than {most}"));
+    }
+    let bytes = std::fs::read(path).map_err(|e| failed(path, &e))?;
+    String::from_utf8(bytes).map_err(|_| format!("{path}: this is no text in UTF-8"))
+}

@@ -1,0 +1,13 @@
+//! Draws charts.
+
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
+mod chart;
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
+mod draw;
+// The bindings export functions with names of the component model, which only a component's linker understands.
+#[cfg(target_family = "wasm")]
+mod guest;
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
+mod picture;
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
+mod text;
