@@ -23,5 +23,6 @@ mod quarantine;
 mod streams;
 mod surroundings;
 mod testing;
+mod tools;
 mod weak;
 mod workspace;
