@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hotcell_egress::Host;
-use hotcell_egress::address::{Reach, reach};
 use hotcell_sandbox::layer::nearest;
 use serde::{Deserialize, Serialize};
+use url::{Host, Url};
 
 /// Where a plugin may connect to: scheme, host and port, all three exact. A host is a name or an address, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -104,38 +102,57 @@ impl FromStr for Origin {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(bad("a place is SCHEME://HOST[:PORT], such as https://example.org".to_owned()));
         };
-        let usual = match scheme {
-            "https" => 443,
-            "http" => 80,
-            _ => return Err(bad("the scheme is http or https".to_owned())),
-        };
+        if !["https", "http"].contains(&scheme) {
+            return Err(bad("the scheme is http or https".to_owned()));
+        }
         if rest.contains('*') {
             return Err(bad("there are no wildcards; name each host".to_owned()));
         }
         let place = rest.strip_suffix('/').unwrap_or(rest);
-        if place.contains(['/', '?', '#', '@']) {
+        if place.contains(['/', '\\', '?', '#', '@']) {
             return Err(bad("a place has no path and no user: it is SCHEME://HOST[:PORT]".to_owned()));
         }
-        let (host, port) = Host::parse_with_port(place.as_bytes()).map_err(|e| bad(e.to_string()))?;
-        let host = match host {
-            Host::Name(name) => name,
-            Host::Address(address) => {
-                if let Some(what) = unreachable(address) {
-                    return Err(bad(format!("{address} is {what}, which is never reached")));
-                }
-                address.to_string()
-            }
+        let url = Url::parse(text).map_err(|e| bad(format!("no place: {e}")))?;
+        let origin = Self::of(&url).map_err(&bad)?;
+        // What a person reads is what is granted: 0x7f.1 is 127.0.0.1, and a name in another script is spelled out.
+        let spelled = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => place.split(':').next().unwrap_or(place),
         };
-        Ok(Self { scheme: scheme.to_owned(), host, port: port.unwrap_or(usual) })
+        if place.ends_with(':') || spelled.to_ascii_lowercase() != origin.host {
+            return Err(bad(format!("write it as {origin}")));
+        }
+        Ok(origin)
     }
 }
 
-/// What an address is that nothing is ever sent to, although a grant names it. The host's own loopback can be named.
-#[must_use]
-pub fn unreachable(address: IpAddr) -> Option<&'static str> {
-    match reach(address) {
-        Reach::Never(what) if !address.is_loopback() => Some(what),
-        _ => None,
+impl Origin {
+    /// Where a URL leads, in the one spelling of grants.
+    ///
+    /// # Errors
+    /// A sentence: it has a user, or its scheme, host or port is none that can be granted.
+    pub fn of(url: &Url) -> Result<Self, String> {
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a URL has no user and no password; use a header".to_owned());
+        }
+        if !["https", "http"].contains(&url.scheme()) {
+            return Err("the scheme is http or https".to_owned());
+        }
+        let host = match url.host().ok_or("it names no host")? {
+            Host::Domain(name) if name.ends_with('.') => {
+                return Err("the name ends with a dot; leave it out".to_owned());
+            }
+            Host::Domain(name) => name.to_owned(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => match address.to_ipv4_mapped() {
+                Some(v4) => return Err(format!("{address} is {v4} in a spelling of IPv6; write {v4}")),
+                None => address.to_string(),
+            },
+        };
+        match url.port_or_known_default() {
+            None | Some(0) => Err("there is no port 0".to_owned()),
+            Some(port) => Ok(Self { scheme: url.scheme().to_owned(), host, port }),
+        }
     }
 }
 
@@ -296,6 +313,7 @@ mod tests {
             ("net=https://example.org:8443", "net=https://example.org:8443"),
             ("net=http://127.0.0.1:8080", "net=http://127.0.0.1:8080"),
             ("net=http://[::1]:8080", "net=http://[::1]:8080"),
+            ("net=https://[2001:DB8::1]", "net=https://[2001:db8::1]:443"),
             ("net=http://10.0.0.5", "net=http://10.0.0.5:80"),
             ("env=LANG", "env=LANG"),
             ("config=base-url", "config=base-url"),
@@ -323,12 +341,16 @@ mod tests {
             ("net=https://*.example.org", "no wildcards"),
             ("net=https://example.org/path", "no path"),
             ("net=https://me@example.org", "no user"),
-            ("net=https://example.org:0", "example.org:0"),
+            ("net=https://example.org:0", "no port 0"),
+            ("net=https://example.org:", "write it as https://example.org:443"),
+            ("net=https://example.org.", "ends with a dot"),
+            ("net=https://exa\tmple.org", "write it as https://example.org:443"),
+            ("net=https://b\u{fc}cher.example", "write it as https://xn--bcher-kva.example:443"),
+            ("net=https://", "no place"),
+            ("net=https://a b", "no place"),
             ("net=https://example.org:*", "no wildcards"),
-            ("net=http://169.254.169.254", "metadata"),
             ("net=http://[::ffff:127.0.0.1]", "spelling of IPv6"),
-            ("net=http://0x7f.1", "four decimal"),
-            ("net=http://0.0.0.0:80", "never reached"),
+            ("net=http://0x7f.1", "write it as http://127.0.0.1:80"),
             ("env=A-B", "no name"),
             ("env=*", "no wildcards"),
             ("env=HOTCELL_SECRET_TOKEN", "own variables"),

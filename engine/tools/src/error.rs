@@ -90,3 +90,17 @@ pub enum CallError {
         message: String,
     },
 }
+
+/// An error with what is behind it: of some, the outermost says only that sending failed. `text` is what to say of the outermost.
+#[must_use]
+pub fn with_causes(mut text: String, error: &dyn std::error::Error) -> String {
+    let mut inner = error.source();
+    while let Some(cause) = inner {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        inner = cause.source();
+    }
+    text
+}

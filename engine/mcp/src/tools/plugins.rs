@@ -1,7 +1,6 @@
 //! Tools of plugins, behind hotcell's own: what a component says of itself, and calls of its functions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hotcell_service::live::Live;
 use hotcell_service::report::{Code, ErrorReport};
@@ -14,9 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::refused;
 use crate::wait::Listener;
-
-/// How often it is looked whether a person added, changed or removed a plugin.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The tools of all plugins, in the order of their names. What cannot be read is told in the log: hotcell's own tools work
 /// without.
@@ -134,21 +130,8 @@ fn shown(name: &str, answer: &Answer) -> CallToolResult {
     result
 }
 
-/// Calls `told` each time that the list of tools has become another, as long as the future lives.
+/// Calls `told` each time that the list of tools has become another, as long as the future lives and somebody hears it.
 pub(crate) async fn changes<F: Future<Output = bool>>(tools: Arc<Tools>, mut told: impl FnMut() -> F) {
-    let look = || {
-        let plugins = tools.plugins().clone();
-        async move { tokio::task::spawn_blocking(move || list(&plugins)).await.unwrap_or_default() }
-    };
-    let mut known = look().await;
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let now = look().await;
-        if now != known {
-            known = now;
-            if !told().await {
-                return;
-            }
-        }
-    }
+    let mut changes = tools.changes();
+    while changes.changed().await.is_ok() && told().await {}
 }

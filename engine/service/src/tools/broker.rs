@@ -43,6 +43,8 @@ const FINDINGS: usize = 1000;
 const FILES: (usize, usize) = (256, 8 << 20);
 /// Clients that are kept: one for each plugin that sent something.
 const CLIENTS: usize = 32;
+/// For what ended sandboxes left to be removed.
+const CLOSE: Duration = Duration::from_secs(5);
 
 /// What answers take, for all calls.
 pub(super) struct Means {
@@ -65,6 +67,12 @@ impl Means {
             clients: Mutex::default(),
             engine: OnceLock::new(),
         })
+    }
+
+    pub async fn close(&self) {
+        if let Some(engine) = self.engine.get() {
+            engine.settle(CLOSE).await;
+        }
     }
 
     fn client(&self, plugin: &str) -> Result<Client, Refused> {

@@ -1,9 +1,10 @@
 //! A call, from a tool's name to its answer.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hotcell_tools::{Answer, BoxFuture, CallError, Description, Hosts, HostsOptions, LoadError, Plugin};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Describe;
@@ -18,6 +19,7 @@ pub struct Caller {
     plugins: Plugins,
     hosts: Hosts,
     means: Arc<Means>,
+    pub(super) changes: OnceLock<watch::Receiver<u64>>,
 }
 
 /// Why there is no answer.
@@ -45,7 +47,7 @@ impl Caller {
         let hosts = Hosts::new(HostsOptions::new(program, plugins.cache()?));
         let hosts = hosts.map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
         let means = Arc::new(Means::new(configuration.clone(), plugins.clone())?);
-        Ok(Self { plugins, hosts, means })
+        Ok(Self { plugins, hosts, means, changes: OnceLock::new() })
     }
 
     /// The processes, which also read components that are added.
@@ -92,8 +94,9 @@ impl Caller {
         self.hosts.call(&plugin, &path, arguments, Arc::new(broker), cancel).await.map_err(Uncalled::Call)
     }
 
-    /// Ends the processes, and waits for it.
+    /// Ends the processes, and waits for it and for what sandboxed runs left, 5 s at most.
     pub async fn close(&self) {
         self.hosts.close().await;
+        self.means.close().await;
     }
 }

@@ -1,14 +1,14 @@
 //! Requests of plugins, to addresses that were checked. Redirects are the plugin's to follow: it sees them, and the next place
 //! has to be granted as well. No proxy of the environment's is used, and no name of the host's own network is reached.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hotcell_egress::Resolver;
 use hotcell_egress::address::{Reach, reach};
-use hotcell_egress::{Host, Resolver};
 use hotcell_tools::ask::{Blob, Refused};
-use hotcell_tools::capability::unreachable;
+use hotcell_tools::error::with_causes;
 use hotcell_tools::{Held, Origin, Reply};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
@@ -97,26 +97,20 @@ pub(super) fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport>
         })
 }
 
-/// Where a URL leads, in the one spelling of grants.
-fn origin(url: &Url) -> Result<Origin, String> {
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("a URL has no user and no password; use a header".to_owned());
+/// What the address in a place is, where nothing is ever sent to it although a grant names it. The host's own loopback can be named.
+pub(super) fn unreachable(place: &Origin) -> Option<&'static str> {
+    let address: IpAddr = place.host.parse().ok()?;
+    match reach(address) {
+        Reach::Never(what) if !address.is_loopback() => Some(what),
+        _ => None,
     }
-    let host = url.host_str().ok_or("the URL names no host")?;
-    let host = match Host::parse(host.as_bytes()).map_err(|e| e.to_string())? {
-        Host::Name(name) => name,
-        Host::Address(address) => address.to_string(),
-    };
-    let port = url.port_or_known_default().ok_or("the URL names no port")?;
-    Ok(Origin { scheme: url.scheme().to_owned(), host, port })
 }
 
 /// Whether a plugin may send there.
 pub(super) fn allowed(held: &Held, url: &Url) -> Result<Origin, Refused> {
-    let origin = origin(url).map_err(Refused::Invalid)?;
+    let origin = Origin::of(url).map_err(Refused::Invalid)?;
     // What was granted was checked then; this is what holds now.
-    let address = origin.host.parse().ok().and_then(unreachable);
-    if address.is_some() || !held.net.contains(&origin) {
+    if unreachable(&origin).is_some() || !held.net.contains(&origin) {
         return Err(Refused::Denied(format!("net={origin}")));
     }
     Ok(origin)
@@ -224,19 +218,10 @@ async fn received(
     })
 }
 
-/// An error with what is behind it, without the URL, which may be long.
+/// Without the URL, which may have a secret in it.
 fn told(error: &reqwest::Error) -> String {
-    let mut text =
-        if error.is_timeout() { "it took too long".to_owned() } else { "the request failed".to_owned() };
-    let mut inner = std::error::Error::source(error);
-    while let Some(cause) = inner {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        inner = cause.source();
-    }
-    text
+    let text = if error.is_timeout() { "it took too long" } else { "the request failed" };
+    with_causes(text.to_owned(), error)
 }
 
 #[cfg(test)]

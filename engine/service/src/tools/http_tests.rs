@@ -108,6 +108,24 @@ fn a_granted_address_is_reached_and_no_other() {
 }
 
 #[test]
+fn some_addresses_are_reached_by_no_grant() {
+    for (place, never) in [
+        ("http://169.254.169.254", true),
+        ("http://0.0.0.0:80", true),
+        ("http://[fd00:ec2::254]", true),
+        ("http://224.0.0.1", true),
+        ("http://127.0.0.1:8080", false),
+        ("http://[::1]:8080", false),
+        ("http://10.0.0.5", false),
+        ("https://example.org", false),
+    ] {
+        assert_eq!(unreachable(&place.parse().unwrap()).is_some(), never, "{place}");
+        let url = place.parse().unwrap();
+        assert_eq!(allowed(&held(&[place]), &url).is_err(), never, "{place}");
+    }
+}
+
+#[test]
 fn a_name_is_never_an_address_of_the_host_s_own() {
     let address = server(|_| plain("", "inside"));
     for answer in [

@@ -11,6 +11,7 @@
 //! | [`plugins`] | what is there, and what is in force |
 //! | `fetch` | from a source to a version that was looked at |
 //! | [`caller`] | a call, from a tool's name to its answer |
+//! | `changes` | whether the tools became others |
 //! | `broker` | what a call asks for: each question to whoever can answer it |
 //! | [`progress`] | how far a call says that it is |
 //! | `http` | requests of plugins, to addresses that were checked |
@@ -20,6 +21,7 @@
 
 mod broker;
 pub mod caller;
+mod changes;
 mod fetch;
 mod http;
 pub mod plugins;

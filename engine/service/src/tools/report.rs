@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "hotcell.tools/1";
 pub const INSPECT_SCHEMA: &str = "hotcell.inspect/1";
 
 /// `hotcell.tools/1`: tools of all plugins, in the order of their names.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ToolList {
     /// Always `hotcell.tools/1`.
     pub schema: String,
@@ -23,7 +23,7 @@ pub struct ToolList {
 }
 
 /// One tool.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Tool {
     /// What it is called by: `PLUGIN_FUNCTION`.
     pub name: String,

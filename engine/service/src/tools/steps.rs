@@ -13,6 +13,7 @@ use hotcell_tools::sources::Source;
 use rusqlite::Connection;
 
 use super::fetch::{AddOptions, Describe, Looked};
+use super::http::unreachable;
 use super::plugins::{Done, Failed, Plugins, find};
 use super::report::{Inspection, SCHEMA, ToolList, difference};
 use super::rows::{self, Granted, Identity, Plugin};
@@ -73,17 +74,22 @@ impl Plugins {
         Ok((name, self.keep(&looked, options.replace)?))
     }
 
-    /// Looks again at what lies on this host. A version that gives no more and tells a model nothing else is taken; others wait
-    /// for a person. The names of plugins that changed.
+    /// Looks again at those plugins that lie on this host and of which `may` says that they may have changed. A version that
+    /// gives no more and tells a model nothing else is taken; others wait for a person. The names of plugins that changed.
     ///
     /// # Errors
     /// A report when the plugins cannot be read. One that cannot be read again stays as it is.
-    pub async fn refresh(&self, describer: &dyn Describe) -> Done<Vec<String>> {
-        let all = self.read(|database, _| Ok(rows::all(database)?))?;
+    pub(super) async fn refresh(
+        &self,
+        describer: &dyn Describe,
+        mut may: impl FnMut(&Plugin) -> bool,
+    ) -> Done<Vec<String>> {
+        let mut all = self.read(|database, _| Ok(rows::all(database)?))?;
+        all.retain(|plugin| plugin.version.local && may(plugin));
         let mut own = self.clone();
         own.actor = self.actor.by(Channel::Own);
         let mut changed = Vec::new();
-        for plugin in all.into_iter().filter(|plugin| plugin.version.local) {
+        for plugin in all {
             match own.newer(&plugin, describer).await {
                 Ok(true) => changed.push(plugin.name),
                 Ok(false) => {}
@@ -243,6 +249,11 @@ impl Plugins {
                     ErrorReport::new(Code::InvalidValue, format!("{word}: {why}")).field("CAPABILITY")
                 })?;
                 for capability in expand(&request, &policy, capability).map_err(bad)? {
+                    if let Capability::Net(to) | Capability::Secret(_, Some(to)) = &capability
+                        && let Some(what) = unreachable(to)
+                    {
+                        return Err(bad(format!("{} is {what}, which is never reached", to.host)).into());
+                    }
                     let one = Granted { capability, identity };
                     plugin.grant(database, &one, now, &self.actor.to_string())?;
                 }

@@ -216,6 +216,17 @@ fn grants_have_to_be_asked_for_and_folders_to_be_there() {
 }
 
 #[test]
+fn an_address_that_nothing_is_sent_to_is_not_granted() {
+    let place = Place::new("");
+    place.write("files.wasm", &format!("read||{ALL}"));
+    place.add("files.wasm").unwrap();
+    for word in ["net=http://169.254.169.254", "secret=TOKEN@http://169.254.169.254"] {
+        let error = place.grant(&[word]).expect_err(word).to_string();
+        assert!(error.contains("metadata") && error.contains("never reached"), "{error}");
+    }
+}
+
+#[test]
 fn a_grant_is_for_the_folder_and_not_for_its_name() {
     let place = Place::new("");
     place.write("files.wasm", &format!("read||{ALL}"));
@@ -279,7 +290,7 @@ fn what_lies_here_is_looked_at_again() {
     let place = Place::new("");
     place.write("files/files.wasm", &format!("read|wasi:a@1|{ALL}|reads"));
     place.add("files").unwrap();
-    let refresh = || block(place.plugins().refresh(&Texts)).unwrap();
+    let refresh = || block(place.plugins().refresh(&Texts, |_| true)).unwrap();
     assert!(refresh().is_empty());
     place.write("files/files.wasm", &format!("read|wasi:a@2|{ALL}|reads"));
     assert_eq!(refresh(), ["files"]);

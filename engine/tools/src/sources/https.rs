@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use reqwest::redirect::Policy;
 
+use crate::error::with_causes;
+
 use super::{Fetched, LONGEST, SourceError, is_sha256, name_of, sha256};
 
 /// The whole of it.
@@ -76,13 +78,14 @@ pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
     });
     let client =
         reqwest::Client::builder().redirect(policy).connect_timeout(CONNECT).timeout(PATIENCE).build();
-    let client = client.map_err(|e| bad(told(&e)))?;
-    let mut response = client.get(&url.place).send().await.map_err(|e| bad(told(&e)))?;
+    let client = client.map_err(|e| bad(with_causes(e.to_string(), &e)))?;
+    let mut response =
+        client.get(&url.place).send().await.map_err(|e| bad(with_causes(e.to_string(), &e)))?;
     if !response.status().is_success() {
         return Err(bad(format!("it answers {}", response.status())));
     }
     let mut wasm = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|e| bad(told(&e)))? {
+    while let Some(piece) = response.chunk().await.map_err(|e| bad(with_causes(e.to_string(), &e)))? {
         if (wasm.len() + piece.len()) as u64 > LONGEST {
             return Err(SourceError::Long { place: url.place.clone(), most: LONGEST });
         }
@@ -100,20 +103,6 @@ pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
         name: name_of(path.rsplit('/').next().unwrap_or_default()),
         pinned: format!("{}#sha256={found}", url.place),
     })
-}
-
-/// An error with what is behind it: the outermost says only that sending failed.
-pub(super) fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut inner = error.source();
-    while let Some(cause) = inner {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        inner = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

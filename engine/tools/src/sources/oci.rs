@@ -13,8 +13,8 @@ use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference};
 use serde::Deserialize;
 
-use super::https::told;
 use super::{Fetched, LONGEST, LONGEST_SIGNATURE, SourceError, is_sha256, name_of, sha256};
+use crate::error::with_causes;
 use crate::manifest;
 
 /// How the name of an artifact in a registry begins.
@@ -103,7 +103,7 @@ async fn pull(reference: &Reference, place: &str) -> Result<Fetched, SourceError
         ..ClientConfig::default()
     });
     let asked = client.pull_manifest_raw(reference, &RegistryAuth::Anonymous, &MANIFESTS).await;
-    let (document, _) = asked.map_err(|e| bad(told(&e)))?;
+    let (document, _) = asked.map_err(|e| bad(with_causes(e.to_string(), &e)))?;
     if document.len() as u64 > DOCUMENT {
         return Err(SourceError::Long { place: format!("the manifest of {place}"), most: DOCUMENT });
     }
@@ -165,7 +165,8 @@ impl Puller<'_> {
 
     /// A blob that has its digest.
     async fn blob(&self, layer: &OciDescriptor, most: u64) -> Result<Vec<u8>, SourceError> {
-        let bad = |e: &dyn std::error::Error| SourceError::unreadable(self.place, told(e));
+        let bad =
+            |e: &dyn std::error::Error| SourceError::unreadable(self.place, with_causes(e.to_string(), e));
         let long = || SourceError::Long { place: self.place.to_owned(), most };
         let promised = layer.digest.strip_prefix("sha256:").filter(|d| is_sha256(d));
         let Some(promised) = promised else {

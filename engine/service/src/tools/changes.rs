@@ -1,0 +1,110 @@
+//! Whether the tools became others: by a person's doing, or because files that plugins came from were compiled again.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::caller::Caller;
+use super::rows::Plugin;
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_secs(1);
+/// Files of a folder that are looked at.
+const MOST: usize = 4096;
+
+/// What tells one state of a file from another, without reading it.
+type Stamp = (PathBuf, u64, u64, i64, i64);
+
+impl Caller {
+    /// Counts how often the list of tools became another, grants included. The first call begins to look, every second, until
+    /// the caller is dropped; plugins whose files changed are read again then.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn changes(self: &Arc<Self>) -> watch::Receiver<u64> {
+        let begin = || {
+            let (sender, receiver) = watch::channel(0);
+            tokio::spawn(look(Arc::downgrade(self), sender));
+            receiver
+        };
+        let mut changes = self.changes.get_or_init(begin).clone();
+        changes.mark_unchanged();
+        changes
+    }
+}
+
+async fn look(caller: Weak<Caller>, sender: watch::Sender<u64>) {
+    let (mut known, mut files) = (None, Files::default());
+    loop {
+        let Some(caller) = caller.upgrade() else { return };
+        let plugins = caller.plugins().clone();
+        let changed = |plugin: &Plugin| files.changed(plugin);
+        if let Err(report) = plugins.refresh(caller.hosts(), changed).await {
+            tracing::debug!("plugins cannot be read again: {report}");
+        }
+        drop(caller);
+        let now = tokio::task::spawn_blocking(move || plugins.list().ok()).await.ok().flatten();
+        if let Some(now) = now
+            && known.as_ref() != Some(&now)
+            && known.replace(now).is_some()
+        {
+            sender.send_modify(|count| *count += 1);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Files that plugins came from, as they were last seen, by the plugins' names.
+#[derive(Default)]
+struct Files(HashMap<String, Vec<Stamp>>);
+
+impl Files {
+    /// Whether a plugin's files are others than when this was last asked; the first time they are.
+    fn changed(&mut self, plugin: &Plugin) -> bool {
+        let now = stamps(Path::new(&plugin.version.place));
+        self.0.insert(plugin.name.clone(), now.clone()).is_none_or(|before| before != now)
+    }
+}
+
+/// Of a component: it and its signature. Of a folder: everything in it.
+fn stamps(place: &Path) -> Vec<Stamp> {
+    let mut paths = vec![place.to_owned(), PathBuf::from(format!("{}.minisig", place.display()))];
+    if let Ok(entries) = place.read_dir() {
+        paths.extend(entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path())));
+        paths.sort();
+    }
+    let of = |path: PathBuf| {
+        let about = path.metadata().ok()?;
+        Some((path, about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
+    };
+    paths.into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_others_once_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (component, folder) = (dir.path().join("a.wasm"), dir.path().join("folder"));
+        assert_eq!(stamps(&component), []);
+        std::fs::create_dir(&folder).unwrap();
+        for (place, file) in
+            [(&component, "a.wasm"), (&component, "a.wasm.minisig"), (&folder, "folder/plugin.toml")]
+        {
+            let before = stamps(place);
+            assert_eq!(stamps(place), before);
+            std::fs::write(dir.path().join(file), file).unwrap();
+            let after = stamps(place);
+            assert_ne!(after, before, "{file} is new");
+            std::fs::write(dir.path().join(file), "longer than it was before").unwrap();
+            assert_ne!(stamps(place), after, "{file} was written");
+        }
+    }
+}
