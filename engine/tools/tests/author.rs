@@ -13,7 +13,7 @@ async fn from_nothing_to_passed(language: Language) {
     create(&folder, "word-count", language).unwrap();
     let built = match build(&folder, &folder.join("dist")) {
         Err(AuthorError::Missing { what, remedy }) => {
-            println!("skipped: a plugin in {language:?}: {what} is missing ({remedy})");
+            println!("skipped: no {what} for a plugin in {language:?} ({remedy})");
             return;
         }
         other => other.unwrap_or_else(|error| panic!("{language:?}: {error}")),

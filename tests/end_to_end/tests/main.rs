@@ -24,5 +24,6 @@ mod streams;
 mod surroundings;
 mod testing;
 mod tools;
+mod tools_mcp;
 mod weak;
 mod workspace;

@@ -4,7 +4,7 @@ use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::{Value, json};
 
 /// Says back what it is told; fails; never ends; stops itself.
-const SAYS: &str = r#"(component
+pub const SAYS: &str = r#"(component
     (core module $m
         (memory (export "memory") 1)
         (data (i32.const 8) "nope")
@@ -33,7 +33,7 @@ const SAYS: &str = r#"(component
     (func (export "stop") (canon lift (core func $i "stop"))))"#;
 
 /// The same without a tool, and with one that is called otherwise.
-fn changed() -> String {
+pub fn changed() -> String {
     SAYS.replace(r#"(func (export "stop") (canon"#, r#"(func (export "halt") (canon"#)
 }
 
@@ -62,7 +62,7 @@ const ASKS: &str = r#"(component
         (export "memory" (memory $memory "memory")) (export "get" (func $get))))))
     (func (export "ask") (result u32) (canon lift (core func $i "ask"))))"#;
 
-fn write(user: &User, name: &str, text: &str) {
+pub fn write(user: &User, name: &str, text: &str) {
     user.write(format!("work/{name}"), wat::parse_str(text).unwrap_or_else(|e| panic!("{e}")));
 }
 
@@ -71,7 +71,7 @@ fn value(ended: &Ended) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:#?}"))
 }
 
-fn configure(user: &User, text: &str) {
+pub fn configure(user: &User, text: &str) {
     user.make_folder("home/.config");
     user.make_folder("home/.config/hotcell");
     user.write("home/.config/hotcell/config.toml", text);
