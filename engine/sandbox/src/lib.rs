@@ -73,8 +73,8 @@ pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
 pub use plan::Refusal;
 pub use policy::{
-    Bind, Confinement, ImageRoot, Job, Limits, Network, Policy, ProcView, RootEntry, RootKind, Shape, Stdin,
-    danger,
+    Bind, Confinement, FileId, ImageRoot, Job, Limits, Network, Policy, ProcView, RootEntry, RootKind, Shape,
+    Stdin, danger,
 };
 pub use running::{Canceller, Changed, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;

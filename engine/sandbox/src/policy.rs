@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -228,6 +231,35 @@ pub struct Bind {
     pub inside: PathBuf,
     /// Whether the program may change it, for real.
     pub writable: bool,
+    /// Which file or folder it has to be; without, whichever has the name. No part of a policy that is written down.
+    #[serde(skip)]
+    pub identity: Option<FileId>,
+}
+
+/// Which file a name stands for, as `stat(2)` says it. A name can be given to another meanwhile, by whoever may write beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileId {
+    /// The device.
+    pub dev: u64,
+    /// The inode.
+    pub ino: u64,
+}
+
+impl FileId {
+    /// Of what has this name now; of a link itself, not of what it leads to.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        path.symlink_metadata().map(|metadata| Self::from(&metadata))
+    }
+}
+
+impl From<&Metadata> for FileId {
+    fn from(metadata: &Metadata) -> Self {
+        Self { dev: metadata.dev(), ino: metadata.ino() }
+    }
 }
 
 /// One run: sent to a sandbox when it is released.
@@ -337,14 +369,24 @@ impl Policy {
     /// Lets the program read a host file or folder.
     #[must_use]
     pub fn read_only(mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
-        self.job.binds.push(Bind { host: host.into(), inside: inside.into(), writable: false });
+        self.job.binds.push(Bind {
+            host: host.into(),
+            inside: inside.into(),
+            writable: false,
+            identity: None,
+        });
         self
     }
 
     /// Lets the program change a host file or folder, **for real**.
     #[must_use]
     pub fn read_write(mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
-        self.job.binds.push(Bind { host: host.into(), inside: inside.into(), writable: true });
+        self.job.binds.push(Bind {
+            host: host.into(),
+            inside: inside.into(),
+            writable: true,
+            identity: None,
+        });
         self
     }
 

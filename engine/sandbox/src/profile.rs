@@ -519,7 +519,7 @@ pub fn parse_bind(text: &Path, base: &Path, writable: bool) -> Result<Bind, Bind
     }
     let host = base.join(host);
     let inside = inside.unwrap_or_else(|| without_dots(&host));
-    Ok(Bind { host, inside, writable })
+    Ok(Bind { host, inside, writable, identity: None })
 }
 
 /// An absolute path without `.` and `..`, by its text.
@@ -627,8 +627,12 @@ mod tests {
         assert_eq!((limits.wall, limits.cpu_time), (Duration::from_millis(1500), None));
         assert_eq!((limits.processes, limits.files, limits.cpus), (3, 4, Some(1.5)));
         assert_eq!(policy.job.env, [("A".into(), "b".into())]);
-        let bind =
-            |host: &str, inside: &str, writable| Bind { host: host.into(), inside: inside.into(), writable };
+        let bind = |host: &str, inside: &str, writable| Bind {
+            host: host.into(),
+            inside: inside.into(),
+            writable,
+            identity: None,
+        };
         assert_eq!(
             policy.job.binds,
             [bind("/etc/data", "/etc/data", false), bind("/srv", "/data", false), bind("/out", "/out", true)]
@@ -649,7 +653,8 @@ mod tests {
             (":/x", None),
         ] {
             let got = parse_bind(Path::new(text), Path::new("/w"), false).ok();
-            let want = want.map(|(h, i)| Bind { host: h.into(), inside: i.into(), writable: false });
+            let want =
+                want.map(|(h, i)| Bind { host: h.into(), inside: i.into(), writable: false, identity: None });
             assert_eq!(got, want, "{text}");
         }
     }

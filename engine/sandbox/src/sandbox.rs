@@ -63,6 +63,11 @@ impl Sandbox {
             scratch.fill(&sources, &job.limits)?;
         }
         let mut mounts = Vec::new();
+        // Without mounts, what has the name when the rules are made is what they allow.
+        for source in sources.iter().filter(|source| !self.plan.rooted && source.identity.is_some()) {
+            let now = source.host.metadata().map_err(|e| sources::no_such_folder(&source.host, &e))?;
+            sources::is_meant(source, &now)?;
+        }
         for source in sources.iter().filter(|_| self.plan.rooted) {
             mounts.push(self.shared.clone_mount(source, self.plan.setup.outside).await?);
         }

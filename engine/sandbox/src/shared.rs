@@ -212,6 +212,8 @@ impl Shared {
     /// Clones a host folder through the launcher, showing its owner as the sandbox's user.
     pub(crate) async fn clone_mount(&self, source: &Source, outside: (u32, u32)) -> Result<OwnedFd, Refusal> {
         let metadata = source.host.metadata().map_err(|e| sources::no_such_folder(&source.host, &e))?;
+        // The launcher checks that it clones this one.
+        sources::is_meant(source, &metadata)?;
         let idmap = (self.host.mapping == Mapping::Privileged).then_some(IdMap {
             from_uid: metadata.uid(),
             from_gid: metadata.gid(),

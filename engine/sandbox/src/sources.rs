@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hotcell_launcher::wire::MAX_LAYERS;
 
 use crate::plan::{self, Refusal, Source, SourceKind};
-use crate::policy::{Confinement, HOME, Job, MountPlace, PROJECT};
+use crate::policy::{Confinement, FileId, HOME, Job, MountPlace, PROJECT};
 
 /// Finds what a job mounts on the host: canonical paths, so that no link is followed afterwards.
 pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
@@ -21,10 +21,11 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
     let toolchains = job.toolchains.iter().map(|t| (t.clone(), t.clone(), SourceKind::Toolchain));
     let binds = job.binds.iter().map(|b| {
         let kind = if b.writable { SourceKind::ReadWrite } else { SourceKind::ReadOnly };
-        (b.host.clone(), b.inside.clone(), kind)
+        (b.host.clone(), b.inside.clone(), kind, b.identity)
     });
     let layers = job.layers.iter().map(|l| (l.clone(), PathBuf::from(PROJECT), SourceKind::Layer));
-    for (host, inside, kind) in layers.chain(workspace).chain(toolchains).chain(binds) {
+    let any = |(host, inside, kind)| (host, inside, kind, None);
+    for (host, inside, kind, identity) in layers.chain(workspace).chain(toolchains).map(any).chain(binds) {
         let found = host.canonicalize().map_err(|e| no_such_folder(&host, &e))?;
         let folder = found.is_dir();
         if matches!(kind, SourceKind::Workspace | SourceKind::Layer) && !folder {
@@ -49,7 +50,7 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
                 inside.display()
             )));
         }
-        sources.push(Source { host: found, inside, kind, folder });
+        sources.push(Source { host: found, inside, kind, folder, identity });
     }
     refuse_new_places(&sources)?;
     Ok(sources)
@@ -86,6 +87,17 @@ pub fn places_for(sources: &[Source], confinement: Confinement) -> impl Iterator
         .iter()
         .filter(move |s| !in_scratch(s) && s.inside != Path::new(HOME))
         .map(|s| MountPlace { inside: s.inside.clone(), folder: s.folder })
+}
+
+/// Whether a source is what it has to be.
+pub fn is_meant(source: &Source, now: &std::fs::Metadata) -> Result<(), Refusal> {
+    match source.identity {
+        Some(identity) if identity != FileId::from(now) => Err(Refusal::new(format!(
+            "{} is another now than the one that was granted",
+            source.host.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A host path that is not there.

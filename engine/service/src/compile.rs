@@ -49,7 +49,7 @@ impl Build {
 
     /// What the program's sandbox gets to see.
     pub(crate) fn bind(&self, home: &Path) -> Bind {
-        Bind { host: self.host(), inside: home.join(COMPILED), writable: false }
+        Bind { host: self.host(), inside: home.join(COMPILED), writable: false, identity: None }
     }
 
     fn host(&self) -> PathBuf {

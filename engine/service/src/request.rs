@@ -408,7 +408,12 @@ impl RunRequest {
                 (host, name, text)
             }
         };
-        policy.job.binds.push(Bind { host, inside: Path::new(HOME).join(&name), writable: false });
+        policy.job.binds.push(Bind {
+            host,
+            inside: Path::new(HOME).join(&name),
+            writable: false,
+            identity: None,
+        });
         Ok((home.join(name), text))
     }
 

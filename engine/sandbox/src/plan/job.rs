@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::layer::Layer;
 use crate::network;
 use crate::outcome::Mount;
-use crate::policy::{HOME, Job, Limits, PROJECT_NAME};
+use crate::policy::{FileId, HOME, Job, Limits, PROJECT_NAME};
 use crate::root::{self, Place};
 use crate::units::Bytes;
 
@@ -29,6 +29,8 @@ pub struct Source {
     pub kind: SourceKind,
     /// It is a folder.
     pub folder: bool,
+    /// Which it has to be; without, whichever has the name.
+    pub identity: Option<FileId>,
 }
 
 impl Source {

@@ -116,7 +116,7 @@ fn with(plan: &Plan, settings: &Settings, configuration: &Configuration, around:
 /// What a run gets to see of what is kept. What the caller says goes before it.
 fn show(installer: Installer, place: &Path, settings: &mut Settings) {
     let mut bind = |host: PathBuf, inside: PathBuf| {
-        settings.binds.insert(0, Bind { host, inside, writable: false });
+        settings.binds.insert(0, Bind { host, inside, writable: false, identity: None });
     };
     match installer {
         Installer::Npm => bind(place.to_owned(), Path::new(PROJECT).join("node_modules")),
