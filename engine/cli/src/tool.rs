@@ -1,7 +1,7 @@
 //! `hotcell tool`: plugins and what they may do, and their tools.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 
 use hotcell_service::report::{Code, ErrorReport, printable};
 use hotcell_service::tools::report::{State, Tool};
@@ -190,6 +190,11 @@ fn said(common: &Common, name: &str, answer: Result<Answer, Uncalled>) -> Result
         eprintln!("hotcell: {name}: {}", printable(text.trim_end()));
         return Ok(code);
     }
+    // To a person's terminal no component sends what moves the cursor or colours.
+    let text = match std::io::stdout().is_terminal() {
+        true => text.lines().map(|line| printable(line) + "\n").collect(),
+        false => text,
+    };
     Ok(printed(exit::print_text(&text), code))
 }
 
@@ -258,12 +263,18 @@ fn page_of(page: &Inspection) -> String {
     if let Some(manifest) = &page.manifest {
         rows.push(("version", manifest.version.clone()));
         rows.push(("is for", manifest.description.clone()));
-        rows.extend(manifest.requested.iter().map(|word| ("asks for", word.clone())));
+        rows.extend(manifest.requested.iter().map(|word| match manifest.reasons.get(word) {
+            Some(why) => ("asks for", format!("{word}: {why}")),
+            None => ("asks for", word.clone()),
+        }));
     }
     rows.extend(page.signatures.iter().map(|key| ("signed by", key.clone())));
     let at_most = page.capabilities_at_most.join(" ");
     rows.push(("can at most", if at_most.is_empty() { "compute".to_owned() } else { at_most }));
-    rows.extend(page.exports.iter().map(|e| ("tool", format!("{} {}", e.tool, first_line(&e.description)))));
+    for export in &page.exports {
+        rows.push(("tool", export.tool.clone()));
+        rows.extend(export.description.lines().map(|line| ("", format!("  {line}"))));
+    }
     rows.extend(page.left_out.iter().map(|l| ("no tool", format!("{}: {}", l.function, l.message))));
     rows.extend(page.imports.iter().map(|import| ("imports", import.clone())));
     lines(rows) + &changes(page)
@@ -272,14 +283,26 @@ fn page_of(page: &Inspection) -> String {
 fn changes(page: &Inspection) -> String {
     let Some(update) = &page.update else { return String::new() };
     let mut rows = vec![("waits", update.source.clone()), ("its digest", update.digest.clone())];
+    rows.extend(update.signatures.iter().map(|key| ("signed by", key.clone())));
     rows.extend(update.changes.iter().map(|line| ("", line.clone())));
+    for told in &update.told {
+        rows.push(("", format!("{} of {}:", told.what, told.tool)));
+        let (before, after) = (told.before.as_deref().unwrap_or_default(), told.after.as_str());
+        let beyond = |these: &str, those: &str, sign: char| -> Vec<String> {
+            let new = these.lines().filter(|line| !those.lines().any(|other| other == *line));
+            new.map(|line| format!("  {sign} {line}")).collect()
+        };
+        let lines = beyond(before, after, '-').into_iter().chain(beyond(after, before, '+'));
+        rows.extend(lines.map(|line| ("", line)));
+    }
+    rows.extend(update.grants.iter().map(|grant| ("keeps", grant.clone())));
     lines(rows)
 }
 
 /// What a person has to see before a version is accepted.
 fn waiting(page: &Inspection) -> String {
     let Some(update) = &page.update else { return String::new() };
-    let short: String = update.digest.chars().take(DIGITS).collect();
+    let short: String = update.id.chars().take(DIGITS).collect();
     let accept = format!("to accept it: hotcell tool accept {} {short}\n", page.plugin);
     changes(page) + &accept
 }

@@ -80,7 +80,10 @@ pub(crate) struct AfterTool {
     pub plugin: String,
     /// Of its component.
     pub digest: String,
-    /// Of the component that waits for a person.
+    /// Of everything that a person agreed to with it: also its manifest, its source, its signer.
+    #[serde(default)]
+    pub agreed: String,
+    /// The same of the version that waits for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<String>,
     /// What is granted to it, in order.

@@ -5,6 +5,7 @@
 //! cargo run --release -p hotcell-tools --example wall_latency [CALLS]
 //! ```
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -125,8 +126,10 @@ async fn through(calls: usize) -> Result<Duration, Box<dyn std::error::Error + S
         digest: hotcell_tools::wall::digest_of(&wasm),
         wasm: path,
         held: Held::default(),
+        identities: BTreeMap::new(),
         env: Vec::new(),
         limits: Limits::default(),
+        alone: false,
     };
     let begun = Instant::now();
     hosts.describe(&wasm).await?;

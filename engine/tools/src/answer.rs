@@ -1,7 +1,5 @@
 //! What a call came to.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -23,14 +21,4 @@ pub struct Answer {
     pub wall_us: u64,
     /// The most that its memories had together, in bytes.
     pub peak_memory: u64,
-}
-
-/// A folder that a component sees, under the name that it has on the host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Folder {
-    /// An absolute, canonical path.
-    pub path: PathBuf,
-    /// Whether it may change what is in it.
-    pub writable: bool,
 }

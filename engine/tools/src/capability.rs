@@ -142,6 +142,10 @@ impl Origin {
             Host::Domain(name) if name.ends_with('.') => {
                 return Err("the name ends with a dot; leave it out".to_owned());
             }
+            // More than this is no name of a host (RFC 952, RFC 1123), and it is shown to people in commands.
+            Host::Domain(name) if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) => {
+                return Err("a host's name has letters, digits, -, . and _".to_owned());
+            }
             Host::Domain(name) => name.to_owned(),
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => match address.to_ipv4_mapped() {
@@ -346,6 +350,7 @@ mod tests {
             ("net=https://example.org.", "ends with a dot"),
             ("net=https://exa\tmple.org", "write it as https://example.org:443"),
             ("net=https://b\u{fc}cher.example", "write it as https://xn--bcher-kva.example:443"),
+            ("net=https://a$(id)", "letters, digits"),
             ("net=https://", "no place"),
             ("net=https://a b", "no place"),
             ("net=https://example.org:*", "no wildcards"),

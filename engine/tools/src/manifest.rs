@@ -302,6 +302,27 @@ impl Request {
         words
     }
 
+    /// Why it asks, where it says so: a word of [`Request::words`], and the reason.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<(String, String)> {
+        let mut reasons = Vec::new();
+        let mut one = |word: String, why: &str| {
+            if !why.is_empty() {
+                reasons.push((word, why.to_owned()));
+            }
+        };
+        for (word, why) in [("read=…", &self.read), ("write=…", &self.write)] {
+            one(word.to_owned(), why.as_deref().unwrap_or_default());
+        }
+        if let Wish::Only(places) = &self.net {
+            places.iter().for_each(|(place, why)| one(format!("net={place}"), why));
+        }
+        for (word, why) in [("sandbox", &self.sandbox), ("guard", &self.guard)] {
+            one(word.to_owned(), why.as_deref().unwrap_or_default());
+        }
+        reasons
+    }
+
     /// Whether everything that is held was asked for.
     #[must_use]
     pub fn covers(&self, held: &Held) -> bool {
@@ -331,6 +352,16 @@ mod tests {
             manifest.request.words().join(" "),
             "read=… net=http://127.0.0.1:80 net=https://api.github.com:443 env=LANG config=base \
              secret=TOKEN@https://api.github.com:443 guard"
+        );
+        let reasons = manifest.request.reasons();
+        let reasons: Vec<_> = reasons.iter().map(|(word, why)| (word.as_str(), why.as_str())).collect();
+        assert_eq!(
+            reasons,
+            [
+                ("read=…", "to read what you name"),
+                ("net=http://127.0.0.1:80", "tests"),
+                ("guard", "to scan what it fetches")
+            ]
         );
         assert_eq!(parse("[plugin]\nname = \"a\"").unwrap().request, Request::default());
     }

@@ -61,6 +61,12 @@ impl Key {
         Ok(Self { key, base64: line.to_owned() })
     }
 
+    /// Whether this is a key in base64, and not a file's name.
+    #[must_use]
+    pub fn is_key(named: &str) -> bool {
+        PublicKey::from_base64(named).is_ok()
+    }
+
     /// In base64: how a record names it.
     #[must_use]
     pub fn base64(&self) -> &str {

@@ -66,17 +66,13 @@ impl State {
 fn context(folders: &[Folder], env: &[(String, String)], capture: &Capture) -> Result<WasiCtx, String> {
     let mut wasi = WasiCtxBuilder::new();
     wasi.stdout(capture.stdout()).stderr(capture.stderr()).envs(env).max_random_size(RANDOM);
-    for Folder { path, writable } in folders {
+    for folder in folders {
+        let name = folder.path.to_str();
         let name =
-            path.to_str().ok_or_else(|| format!("{}: only names in UTF-8 can be granted", path.display()))?;
-        // A link on the way would lead elsewhere than what was granted.
-        match path.canonicalize() {
-            Ok(real) if real == *path => {}
-            Ok(real) => return Err(format!("{name} is {} now; grant it anew", real.display())),
-            Err(error) => return Err(format!("{name}: {error}")),
-        }
-        let perms = if *writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
-        wasi.preopened_dir(path, name, perms).map_err(|error| format!("{name}: {error:#}"))?;
+            name.ok_or_else(|| format!("{}: only names in UTF-8 can be granted", folder.path.display()))?;
+        let opened = folder.open()?;
+        let perms = if folder.writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+        wasi.preopened_dir(opened.path(), name, perms).map_err(|error| format!("{name}: {error:#}"))?;
     }
     Ok(wasi.build())
 }

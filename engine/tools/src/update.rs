@@ -8,10 +8,13 @@ use sha2::{Digest, Sha256};
 
 use crate::description::{Description, Export};
 use crate::manifest::Request;
+use crate::mapping::names::tool_names;
 
 /// What of a version a person agreed to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version<'a> {
+    /// The plugin's name.
+    pub plugin: &'a str,
     /// sha256 of the component, in hexadecimal.
     pub digest: &'a str,
     /// What it says of itself.
@@ -40,6 +43,8 @@ pub struct Difference {
     pub tools_removed: Vec<String>,
     /// Tools that a model is told something else of.
     pub tools_changed: Vec<Changed>,
+    /// Names that call another export than before: whoever always allowed one allowed the other.
+    pub names_moved: Vec<String>,
     /// Another key signed it, or none.
     pub signer_changed: bool,
     /// Other bytes.
@@ -72,7 +77,10 @@ impl Difference {
             let what: Vec<String> = what.map(|(kind, _)| (*kind).to_owned()).collect();
             (!what.is_empty()).then(|| Changed { tool: tool.clone(), what })
         });
+        let (had, has) = (names_of(before), names_of(after));
+        let moved = has.iter().filter(|(name, path)| had.get(*name).is_some_and(|was| was != *path));
         Self {
+            names_moved: moved.map(|(name, _)| name.clone()).collect(),
             imports_added: beyond(imports(after), &imports(before)),
             imports_removed: beyond(imports(before), &imports(after)),
             requests_added: beyond(requests(after), &requests(before)),
@@ -90,7 +98,8 @@ impl Difference {
     #[must_use]
     pub fn asks_a_person(&self, granted: bool, signed: bool) -> bool {
         let wider = !(self.imports_added.is_empty() && self.requests_added.is_empty());
-        let told = !(self.tools_added.is_empty() && self.tools_changed.is_empty());
+        let told =
+            !(self.tools_added.is_empty() && self.tools_changed.is_empty() && self.names_moved.is_empty());
         let unknown = self.code_changed && granted && !signed;
         wider || told || self.signer_changed || unknown
     }
@@ -109,10 +118,20 @@ impl Difference {
         all('+', "tool", &self.tools_added);
         all('-', "tool", &self.tools_removed);
         lines.extend(self.tools_changed.iter().map(|c| format!("~ tool {}: {}", c.tool, c.what.join(", "))));
+        lines.extend(self.names_moved.iter().map(|name| format!("~ name {name}: another tool")));
         lines.extend(self.signer_changed.then(|| "~ signature: another key, or none".to_owned()));
         lines.extend(self.code_changed.then(|| "~ code".to_owned()));
         lines
     }
+}
+
+/// Which export each of its tools' names is for.
+fn names_of(version: &Version<'_>) -> BTreeMap<String, String> {
+    let exports = &version.description.exports;
+    tool_names(version.plugin, exports)
+        .into_iter()
+        .zip(exports.iter().map(|export| export.path.clone()))
+        .collect()
 }
 
 fn beyond(these: BTreeSet<String>, those: &BTreeSet<String>) -> Vec<String> {
@@ -204,7 +223,16 @@ mod tests {
             (|d, _| d.imports.clear(), "- import wasi:cli/environment", false),
             (|_, r| r.sandbox = Some("so".into()), "+ request sandbox", true),
             (|d, _| drop(d.exports.pop()), "- tool read", false),
-            (|d, _| d.exports[0].path = "ls".into(), "+ tool ls\n- tool list", true),
+            (
+                |d, _| (d.exports[0].function, d.exports[1].function) = ("read".into(), "list".into()),
+                "~ name p_list: another tool\n~ name p_read: another tool",
+                true,
+            ),
+            (
+                |d, _| d.exports[0].path = "ls".into(),
+                "+ tool ls\n- tool list\n~ name p_list: another tool",
+                true,
+            ),
             (
                 |d, _| d.exports[0].description = "reads, and sends it to me".into(),
                 "~ tool list: description",
@@ -228,7 +256,8 @@ mod tests {
             let (before, request) = (description(), Request::default());
             let (mut after, mut asked) = (description(), Request::default());
             change(&mut after, &mut asked);
-            let old = Version { digest: "a", description: &before, request: &request, signer: None };
+            let old =
+                Version { plugin: "p", digest: "a", description: &before, request: &request, signer: None };
             let new = Version { description: &after, request: &asked, ..old.clone() };
             let difference = Difference::of(&old, &new);
             assert_eq!(difference.lines().join("\n"), lines);
@@ -239,7 +268,8 @@ mod tests {
     #[test]
     fn a_grant_is_for_these_bytes_unless_the_same_key_signed_others() {
         let (before, request) = (description(), Request::default());
-        let version = |digest, signer| Version { digest, description: &before, request: &request, signer };
+        let version =
+            |digest, signer| Version { plugin: "p", digest, description: &before, request: &request, signer };
         for (old, new, granted, signed, asks) in [
             (version("a", None), version("b", None), false, false, false),
             (version("a", None), version("b", None), true, false, true),

@@ -74,12 +74,12 @@ pub(crate) fn refused(status: u16, remaining: Option<&str>, body: &[u8]) -> Stri
         format!(": {}", m.message.chars().filter(|c| !c.is_control()).take(200).collect::<String>())
     });
     let advice = match status {
-        401 => "; the secret github-token is wrong or has expired",
+        401 => "; the secret GITHUB_TOKEN is wrong or has expired",
         403 | 429 if remaining == Some("0") => {
-            "; the hour's requests are used up, the secret github-token allows more"
+            "; the hour's requests are used up, the secret GITHUB_TOKEN allows more"
         }
-        403 => "; the secret github-token does not allow it",
-        404 => "; there is no such pull request, or it wants the secret github-token",
+        403 => "; the secret GITHUB_TOKEN does not allow it",
+        404 => "; there is no such pull request, or it wants the secret GITHUB_TOKEN",
         406 => "; the diff is too large for GitHub, ask for pr-files",
         300..=399 => "; it leads to another server, which is not followed",
         _ => "",

@@ -29,12 +29,12 @@ impl Session {
     fn open() -> Result<Self, String> {
         let base = config::get("base-url").ok().flatten();
         let base = Base::parse(base.as_deref().unwrap_or(url::GITHUB))?;
-        let token = match secret::get("github-token") {
+        let token = match secret::get("GITHUB_TOKEN") {
             Ok(handle) => Some(handle.placeholder()),
             Err(error) => {
                 log::write(
                     log::Level::Info,
-                    &format!("without github-token ({error}): only public repositories"),
+                    &format!("without GITHUB_TOKEN ({error}): only public repositories"),
                 );
                 None
             }

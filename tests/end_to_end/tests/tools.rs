@@ -169,7 +169,7 @@ fn an_update_is_shown_before_it_is_accepted() {
         "{waits:#?}"
     );
     let digest =
-        user.hotcell(["tool", "inspect", "says", "--json"]).end().code(0).json()["update"]["digest"].clone();
+        user.hotcell(["tool", "inspect", "says", "--json"]).end().code(0).json()["update"]["id"].clone();
     let digest = digest.as_str().unwrap();
     assert!(waits.text().contains(&format!("hotcell tool accept says {}", &digest[..12])), "{waits:#?}");
     user.hotcell(["tool", "accept", "says", "0123456789ab"]).end().code(125).says("look at it first");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hotcell_service::live::Live;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::tools::{Caller as Tools, Plugins, Tool as PluginTool, Uncalled, Watch};
-use hotcell_tools::{Answer, CallError};
+use hotcell_tools::{Answer, CallError, Capability};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -96,6 +96,11 @@ fn failed(error: &CallError) -> ErrorReport {
         CallError::Arguments { at, .. } => {
             report(Code::InvalidValue).field(at).hint("see the tool's input schema")
         }
+        // It names files of this host.
+        CallError::Host { message } => {
+            tracing::warn!("a tool could not be run: {message}");
+            ErrorReport::new(Code::Internal, "the tool could not be run on this host; hotcell's log says why")
+        }
         _ => report(Code::Internal),
     }
 }
@@ -110,9 +115,11 @@ fn shown(name: &str, answer: &Answer) -> CallToolResult {
         _ => answer.value.get().to_owned(),
     };
     let mut content = vec![ContentBlock::text(text)];
-    if !answer.denied.is_empty() {
+    // A tool host that was taken over can say anything here: only what is a capability goes into a command.
+    let denied: Vec<&str> = answer.denied.iter().map(String::as_str).filter(|word| is_plain(word)).collect();
+    if !denied.is_empty() {
         let plugin = name.split('_').next().unwrap_or_default();
-        let denied = answer.denied.join(" ");
+        let denied = denied.join(" ");
         content.push(ContentBlock::text(format!(
             "it was denied {denied}; a person can grant that on the command line: hotcell tool grant {plugin} {denied}"
         )));
@@ -128,6 +135,12 @@ fn shown(name: &str, answer: &Answer) -> CallToolResult {
     let mut result = CallToolResult::success(content);
     result.structured_content = Some(value);
     result
+}
+
+/// Whether a word is a capability that a shell takes as it is.
+fn is_plain(word: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"=:/@._-[]".contains(&b);
+    word.bytes().all(plain) && word.parse::<Capability>().is_ok()
 }
 
 /// Calls `told` each time that the list of tools has become another, as long as the future lives and somebody hears it.

@@ -17,9 +17,10 @@ use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Bytes, Confinement, Engine, Limits};
 use hotcell_tools::ask::{Blob, Finding, Refused};
+use hotcell_tools::capability;
 use hotcell_tools::{Ask, BoxFuture, Broker, Held, Reply};
 use reqwest::Client;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
 use super::http::{self, Outgoing};
 use super::plugins::{Done, Plugins};
@@ -29,10 +30,13 @@ use super::values::Values;
 use crate::changes::Keep;
 use crate::config::{Configuration, EnvSetting, Settings};
 use crate::network::NetworkSetting;
+use crate::report::ErrorReport;
 use crate::request::{Language, RunRequest, What};
 
 /// Runs of one call.
 const RUNS: u32 = 16;
+/// Runs of all calls at the same time; others wait, and their time goes on.
+const TURNS: usize = 2;
 /// Scans of one call.
 const SCANS: u32 = 1000;
 /// The longest artifact of a scan, in bytes.
@@ -55,6 +59,8 @@ pub(super) struct Means {
     /// No connection of one plugin serves another.
     clients: Mutex<HashMap<String, Client>>,
     engine: OnceLock<Engine>,
+    /// Runs of all plugins at the same time, besides those that the service makes for callers.
+    turns: Semaphore,
 }
 
 impl Means {
@@ -66,6 +72,7 @@ impl Means {
             resolver: Arc::new(System),
             clients: Mutex::default(),
             engine: OnceLock::new(),
+            turns: Semaphore::new(TURNS),
         })
     }
 
@@ -94,8 +101,10 @@ pub(super) struct CallBroker {
     means: Arc<Means>,
     plugin: String,
     held: Held,
-    /// When the call ends at the latest.
-    until: Instant,
+    /// How long the call may take.
+    wall: Duration,
+    /// When it ends at the latest, from its first question on: before that it may have waited for its turn.
+    until: OnceLock<Instant>,
     placeholders: AsyncMutex<Placeholders>,
     runs: AtomicU32,
     running: AtomicBool,
@@ -110,7 +119,8 @@ impl CallBroker {
             means,
             plugin: plugin.to_owned(),
             held,
-            until: Instant::now() + wall,
+            wall,
+            until: OnceLock::new(),
             placeholders: AsyncMutex::default(),
             runs: AtomicU32::new(0),
             running: AtomicBool::new(false),
@@ -120,12 +130,14 @@ impl CallBroker {
 
     /// What is left of the call, or less.
     fn left(&self, asked_ms: u64) -> Duration {
-        let left = self.until.saturating_duration_since(Instant::now());
+        let until = self.until.get_or_init(|| Instant::now() + self.wall);
+        let left = until.saturating_duration_since(Instant::now());
         left.min(Duration::from_millis(asked_ms)).max(Duration::from_millis(1))
     }
 
     async fn answer(&self, ask: Ask) -> Result<Reply, Refused> {
         let denied = |what: String| Err(Refused::Denied(what));
+        self.until.get_or_init(|| Instant::now() + self.wall);
         match ask {
             Ask::Log { level, message } => {
                 tracing::info!(plugin = self.plugin, level, "{message}");
@@ -139,6 +151,7 @@ impl CallBroker {
                 Ok(Reply::Done)
             }
             Ask::Config { key } => {
+                capability::key(&key).map_err(|_| no_name())?;
                 if !self.held.config.contains(&key) {
                     return denied(format!("config={key}"));
                 }
@@ -146,6 +159,7 @@ impl CallBroker {
                 Ok(Reply::Text { text: settings.and_then(|settings| settings.get(&key)).cloned() })
             }
             Ask::Secret { name } => {
+                capability::variable(&name).map_err(|_| no_name())?;
                 if !self.held.secrets.contains_key(&name) {
                     return denied(format!("secret={name}"));
                 }
@@ -177,6 +191,8 @@ impl CallBroker {
                 if self.runs.fetch_add(1, Ordering::AcqRel) >= RUNS {
                     return Err(Refused::TooMuch(format!("a call has at most {RUNS} runs")));
                 }
+                // Nobody closes it.
+                let _place = self.means.turns.acquire().await;
                 let most = self.means.plugins.policy().sandbox_memory;
                 let memory = memory.map_or(most, |asked| Bytes(asked).min(most));
                 let asked = Asked { argv, files, stdin, env, wall: self.left(timeout_ms), memory };
@@ -198,10 +214,10 @@ impl CallBroker {
 
     async fn run(&self, asked: Asked) -> Result<Reply, Refused> {
         let (wall, memory) = (asked.wall, asked.memory);
-        let configuration = self.means.configuration.clone();
+        let configuration = without_grants(self.means.configuration.clone());
         let (folder, prepared) = blocking(move || {
             let (folder, request) = asked.request()?;
-            let merged = request.merge(&configuration).map_err(|e| Refused::Unavailable(e.message))?;
+            let merged = request.merge(&configuration).map_err(|e| unavailable(&e))?;
             let mut merged = merged;
             let limits = &mut merged.policy.job.limits;
             limits.wall = limits.wall.min(wall);
@@ -254,6 +270,29 @@ impl Broker for CallBroker {
             answer.unwrap_or_else(|why| Reply::Refused { why })
         })
     }
+}
+
+/// A mistake of the operator's, which names files of this host: that is for the log.
+fn unavailable(report: &ErrorReport) -> Refused {
+    tracing::warn!("a plugin's request cannot be met: {report}");
+    Refused::Unavailable("hotcell's own settings do not allow it; its log says why".to_owned())
+}
+
+/// Of a name that nothing can have. It is not repeated: what is denied stands in a command for a person to type.
+fn no_name() -> Refused {
+    Refused::Invalid("that is no name: letters, digits and a few signs, at most 64".to_owned())
+}
+
+/// The operator's settings without those that give a run something of this host: a plugin's run has what the plugin holds.
+fn without_grants(mut configuration: Configuration) -> Configuration {
+    for settings in [&mut configuration.user, &mut configuration.environment] {
+        settings.env.clear();
+        settings.binds.clear();
+        settings.toolchains.clear();
+        settings.network = None;
+    }
+    configuration.project = None;
+    configuration
 }
 
 /// While it is there, a run goes on.
@@ -356,7 +395,7 @@ fn scan(
     let Configuration { user, environment, .. } = configuration;
     let folder = environment.rules.as_deref().or(user.rules.as_deref());
     let pinned = environment.rules_digest.as_ref().or(user.rules_digest.as_ref());
-    let rules = crate::guard::rules(folder, pinned).map_err(|e| Refused::Unavailable(e.message))?;
+    let rules = crate::guard::rules(folder, pinned).map_err(|e| unavailable(&e))?;
     let mut scan = configuration.reading.begin(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]);
     let report = scan.read(&artifact);
     scan.end().map_err(|why| Refused::Unavailable(format!("nothing can be read: {why}")))?;
@@ -389,4 +428,27 @@ fn scan(
             .collect(),
         unread: unread.take(FINDINGS).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_sandbox::Bind;
+
+    use super::*;
+
+    #[test]
+    fn a_run_of_a_plugin_has_nothing_that_the_operator_gives_to_his_own() {
+        let mut settings = Settings { profile: Some("strict".into()), ..Settings::default() };
+        settings.env.push(EnvSetting::Set("TOKEN".into(), "1".into()));
+        settings.toolchains.push("/opt/x".into());
+        let (host, inside) = ("/srv".into(), "/srv".into());
+        settings.binds.push(Bind { host, inside, writable: true, identity: None });
+        let configuration =
+            Configuration { user: settings.clone(), environment: settings, ..Configuration::default() };
+        let left = without_grants(configuration);
+        for left in [left.user, left.environment] {
+            assert!(left.env.is_empty() && left.toolchains.is_empty() && left.binds.is_empty());
+            assert_eq!(left.profile.as_deref(), Some(std::ffi::OsStr::new("strict")), "what confines stays");
+        }
+    }
 }

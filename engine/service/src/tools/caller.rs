@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use hotcell_sandbox::Confinement;
 use hotcell_tools::{Answer, BoxFuture, CallError, Description, Hosts, HostsOptions, LoadError, Plugin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,7 @@ use super::Describe;
 use super::broker::{CallBroker, Means};
 use super::plugins::{Done, Plugins, Ready};
 use super::progress::Watch;
-use crate::config::Configuration;
+use crate::config::{Configuration, find_profile};
 use crate::report::{Code, ErrorReport};
 
 /// Calls tools.
@@ -37,6 +38,15 @@ impl Describe for Hosts {
     }
 }
 
+/// Namespaces too, unless the operator's own profile is one without.
+fn confinement(configuration: &Configuration) -> Confinement {
+    let Configuration { user, environment, .. } = configuration;
+    let chosen = environment.profile.as_ref().or(user.profile.as_ref());
+    chosen
+        .and_then(|name| find_profile(name).ok())
+        .map_or(Confinement::Namespaces, |profile| profile.confinement)
+}
+
 impl Caller {
     /// For whoever asks by a configuration; `program` is hotcell's own, which a tool host is started as.
     ///
@@ -44,7 +54,9 @@ impl Caller {
     /// A report when the state folder cannot be used.
     pub fn new(configuration: &Configuration, program: PathBuf) -> Done<Self> {
         let plugins = Plugins::of(configuration)?;
-        let hosts = Hosts::new(HostsOptions::new(program, plugins.cache()?));
+        let mut options = HostsOptions::new(program, plugins.cache()?);
+        options.confinement = confinement(configuration);
+        let hosts = Hosts::new(options);
         let hosts = hosts.map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
         let means = Arc::new(Means::new(configuration.clone(), plugins.clone())?);
         Ok(Self { plugins, hosts, means, changes: OnceLock::new() })
@@ -85,12 +97,12 @@ impl Caller {
         let looked = tokio::task::spawn_blocking(move || plugins.ready(&name)).await;
         let failed = |e| ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"));
         let ready = looked.map_err(failed).flatten().map_err(Uncalled::Report)?;
-        let Ready { plugin, digest, wasm, path, held } = ready;
+        let Ready { plugin, digest, wasm, path, held, keeps: alone, identities } = ready;
         let limits = self.plugins.settings().limits();
         let env =
             held.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
         let broker = CallBroker::new(Arc::clone(&self.means), &plugin, held.clone(), limits.wall, watch);
-        let plugin = Plugin { name: plugin, digest, wasm, held, env, limits };
+        let plugin = Plugin { name: plugin, digest, wasm, held, identities, env, limits, alone };
         self.hosts.call(&plugin, &path, arguments, Arc::new(broker), cancel).await.map_err(Uncalled::Call)
     }
 

@@ -65,12 +65,13 @@ impl Plugins {
             None => fetched.signature,
         };
         // The operator's key goes before any other.
-        let required = self.settings().signed_by.as_ref();
-        let signer = match required.or(options.key.as_ref()) {
-            Some(named) => {
-                let key = Key::parse(named, cwd).map_err(|e| of_signature(&e, required.is_some()))?;
-                key.check(&fetched.wasm, signature.as_deref())
-                    .map_err(|e| of_signature(&e, required.is_some()))?;
+        let required = self.settings().required().map_err(|e| of_signature(&e, true))?;
+        let configured = required.is_some();
+        let bad = |e: SignatureError| of_signature(&e, configured);
+        let named = options.key.as_deref().map(|named| Key::parse(named, cwd).map_err(bad)).transpose()?;
+        let signer = match required.or(named) {
+            Some(key) => {
+                key.check(&fetched.wasm, signature.as_deref()).map_err(bad)?;
                 Some(key.base64().to_owned())
             }
             None => None,
@@ -78,6 +79,16 @@ impl Plugins {
         let description = describer.describe(&fetched.wasm).await.map_err(|e| of_load(source, &e))?;
         if description.exports.is_empty() {
             return Err(of_load(source, &LoadError::NoTools));
+        }
+        // What is signed is the component. A manifest beside it is anybody's.
+        if let (Some(_), Some((beside, file))) = (&signer, &fetched.manifest)
+            && description.manifest.as_ref() != Some(beside)
+        {
+            let why =
+                format!("{} is not the manifest in the component, which alone is signed", file.display());
+            return Err(ErrorReport::new(Code::InvalidValue, why)
+                .field("SOURCE")
+                .hint("hotcell tool build puts the manifest into the component; sign what it makes"));
         }
         let manifest = match (fetched.manifest, &description.manifest) {
             (Some(beside), _) => Some(beside),

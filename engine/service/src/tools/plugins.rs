@@ -1,7 +1,9 @@
 //! What is there, and what of it is in force.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use hotcell_sandbox::FileId;
 use hotcell_sandbox::layer::nearest;
 use hotcell_tools::grant::{Missing, Policy, intersect};
 use hotcell_tools::mapping::names::tool_names;
@@ -9,7 +11,7 @@ use hotcell_tools::{Capability, Held};
 use rusqlite::Connection;
 
 use super::report::{Inspection, NotInForce, SCHEMA, State, Tool, ToolList};
-use super::rows::{self, Components, Granted, Plugin};
+use super::rows::{self, Components, Granted, Plugin, Version};
 use super::values::Values;
 use super::{AddOptions, Describe, ToolSettings};
 use crate::actor::Actor;
@@ -47,6 +49,10 @@ pub struct Ready {
     pub path: String,
     /// What is in force.
     pub held: Held,
+    /// Whether it keeps values, which no other plugin's code may come near.
+    pub keeps: bool,
+    /// Which folders its paths were when they were granted.
+    pub identities: BTreeMap<PathBuf, FileId>,
 }
 
 /// A failure on the way through a transaction.
@@ -174,6 +180,17 @@ impl Plugins {
         (joined.held, missing)
     }
 
+    /// What the operator requires of signatures holds for what is there already, too.
+    pub(super) fn check_signer(&self, version: &Version) -> Done<()> {
+        let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("tools.signed_by");
+        let Some(required) = self.settings.required().map_err(|e| bad(e.to_string()))? else { return Ok(()) };
+        if version.signer.as_deref() == Some(required.base64()) {
+            return Ok(());
+        }
+        let why = format!("the component from {} is not signed by the required key", version.pinned);
+        Err(bad(why).hint("add a signed one: hotcell tool add --replace SOURCE"))
+    }
+
     /// The tools of all plugins.
     ///
     /// # Errors
@@ -236,8 +253,12 @@ impl Plugins {
                 let exports = &plugin.version.description.exports;
                 let names = tool_names(&plugin.name, exports);
                 if let Some((_, export)) = names.iter().zip(exports).find(|(name, _)| *name == tool) {
-                    let (held, _) = self.in_force(&plugin, &plugin.granted(database)?);
+                    self.check_signer(&plugin.version)?;
+                    let granted = plugin.granted(database)?;
+                    let (held, _) = self.in_force(&plugin, &granted);
                     let ready = Ready {
+                        identities: rows::identities(&granted),
+                        keeps: plugin.version.keeps(),
                         wasm: components.file(&plugin.version.digest),
                         digest: plugin.version.digest.clone(),
                         path: export.path.clone(),
@@ -272,9 +293,14 @@ impl Plugins {
     ) -> Done<Inspection> {
         let known = what.to_str().filter(|name| hotcell_tools::manifest::is_name(name).is_ok());
         if let Some(name) = known {
-            let there = self.read(|database, _| Ok(rows::by_name(database, name)?))?;
-            if let Some(plugin) = there {
-                return Ok(Inspection::of(&plugin.name, &plugin.version, plugin.pending.as_ref()));
+            let there = self.read(|database, _| {
+                let Some(plugin) = rows::by_name(database, name)? else { return Ok(None) };
+                let granted = plugin.granted(database)?;
+                let pending = plugin.pending.as_ref().map(|pending| (pending, granted.as_slice()));
+                Ok(Some(Inspection::of(&plugin.name, &plugin.version, pending)))
+            })?;
+            if let Some(page) = there {
+                return Ok(page);
             }
             if !cwd.join(name).exists() {
                 self.read(|database, _| find(database, name).map(drop))?;

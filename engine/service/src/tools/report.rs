@@ -1,12 +1,14 @@
 //! Plugins and their tools as they are shown: `hotcell.tools/1` and `hotcell.inspect/1`.
 
+use std::collections::BTreeMap;
+
 use hotcell_tools::mapping::names::tool_names;
 use hotcell_tools::update::Difference;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::rows::Version;
+use super::rows::{Granted, Version};
 
 /// The name of the list's form in its `schema` field.
 pub const SCHEMA: &str = "hotcell.tools/1";
@@ -130,42 +132,101 @@ pub struct InspectedManifest {
     pub description: String,
     /// What it asks for.
     pub requested: Vec<String>,
+    /// Why it asks, for whoever grants it, by the words of `requested`. Some need no reason.
+    pub reasons: BTreeMap<String, String>,
 }
 
-/// A version that waits.
+/// A version that waits, with everything that is different about it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Update {
+    /// What `hotcell tool accept` takes: sha256 over the component, its manifest, its source and who signed it.
+    pub id: String,
     /// sha256 of its component, in hexadecimal.
     pub digest: String,
     /// Where it came from.
     pub source: String,
     /// What it changes, line by line: `+` came, `-` went, `~` changed.
     pub changes: Vec<String>,
+    /// What a model is told otherwise, word by word.
+    pub told: Vec<Told>,
+    /// Keys that signed it, of those that were named.
+    pub signatures: Vec<String>,
+    /// What was granted to the version before, and is granted to it once it is accepted.
+    pub grants: Vec<String>,
+}
+
+/// What a model is told of a tool, before and after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Told {
+    /// The export.
+    pub tool: String,
+    /// `description`, `input_schema` or `output_schema`.
+    pub what: String,
+    /// As it was; null for a new tool.
+    pub before: Option<String>,
+    /// As it is.
+    pub after: String,
+}
+
+impl Told {
+    fn all(before: &Version, after: &Version, difference: &Difference) -> Vec<Self> {
+        let text = |version: &Version, tool: &str, what: &str| {
+            let export = version.description.exports.iter().find(|export| export.path == tool)?;
+            let schema = |schema: &Value| serde_json::to_string_pretty(schema).unwrap_or_default();
+            Some(match what {
+                "input_schema" => schema(&export.input_schema),
+                "output_schema" => schema(&export.output_schema),
+                _ => export.description.clone(),
+            })
+        };
+        let kinds = ["description", "input_schema", "output_schema"].map(str::to_owned);
+        let added = difference.tools_added.iter().map(|tool| (tool, &kinds[..]));
+        let changed = difference.tools_changed.iter().map(|changed| (&changed.tool, &changed.what[..]));
+        let all = added.chain(changed).flat_map(|(tool, what)| what.iter().map(move |what| (tool, what)));
+        let told = all.map(|(tool, what)| Self {
+            tool: tool.clone(),
+            what: what.clone(),
+            before: text(before, tool, what),
+            after: text(after, tool, what).unwrap_or_default(),
+        });
+        told.collect()
+    }
 }
 
 impl Update {
     /// Of a version that waits.
-    pub(super) fn of(before: &Version, after: &Version) -> Self {
+    pub(super) fn of(plugin: &str, before: &Version, after: &Version, granted: &[Granted]) -> Self {
+        let difference = difference(plugin, before, after);
+        let mut changes = difference.lines();
+        if before.place != after.place {
+            changes.push(format!("~ source: {} before", before.place));
+        }
         Self {
+            id: after.agreed(),
             digest: after.digest.clone(),
             source: after.pinned.clone(),
-            changes: difference(before, after).lines(),
+            changes,
+            told: Told::all(before, after, &difference),
+            signatures: after.signer.iter().cloned().collect(),
+            grants: granted.iter().map(|one| one.capability.to_string()).collect(),
         }
     }
 }
 
 /// What one version changes of another.
-pub(super) fn difference(before: &Version, after: &Version) -> Difference {
+pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Difference {
     use hotcell_tools::update::Version as Compared;
     let (old, new) = (before.request(), after.request());
     Difference::of(
         &Compared {
+            plugin,
             digest: &before.digest,
             description: &before.description,
             request: &old,
             signer: before.signer.as_deref(),
         },
         &Compared {
+            plugin,
             digest: &after.digest,
             description: &after.description,
             request: &new,
@@ -176,7 +237,7 @@ pub(super) fn difference(before: &Version, after: &Version) -> Difference {
 
 impl Inspection {
     /// Of a version under a name.
-    pub(super) fn of(plugin: &str, version: &Version, pending: Option<&Version>) -> Self {
+    pub(super) fn of(plugin: &str, version: &Version, pending: Option<(&Version, &[Granted])>) -> Self {
         let exports = &version.description.exports;
         let names = tool_names(plugin, exports);
         let exported = names.into_iter().zip(exports).map(|(tool, export)| Exported {
@@ -203,12 +264,13 @@ impl Inspection {
             capabilities_at_most: version.description.at_most.clone(),
             manifest: version.manifest().map(|manifest| InspectedManifest {
                 requested: manifest.request.words(),
+                reasons: manifest.request.reasons().into_iter().collect(),
                 name: manifest.name,
                 version: manifest.version,
                 description: manifest.description,
             }),
             signatures: version.signer.iter().cloned().collect(),
-            update: pending.map(|pending| Update::of(version, pending)),
+            update: pending.map(|(pending, granted)| Update::of(plugin, version, pending, granted)),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A plugin as it is stored.
 
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use hotcell_sandbox::FileId;
+use hotcell_tools::sources::sha256;
 use hotcell_tools::{Capability, Description, Held, Manifest, Request};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,18 @@ impl Version {
         Manifest::parse(self.manifest.as_deref()?, Path::new(hotcell_tools::manifest::FILE)).ok()
     }
 
+    /// What a person agrees to with it, in 64 hexadecimal digits: the component, its manifest, its source and who signed it.
+    pub fn agreed(&self) -> String {
+        let all = (&self.digest, &self.manifest, &self.place, &self.signer);
+        // Strings only: they have a form in JSON.
+        sha256(&serde_json::to_vec(&all).unwrap_or_default())
+    }
+
+    /// Whether it imports the store of values, which takes no grant.
+    pub fn keeps(&self) -> bool {
+        self.description.imports.iter().any(|import| import.starts_with("hotcell:tool/kv@"))
+    }
+
     /// What it asks for.
     pub fn request(&self) -> Request {
         match self.manifest() {
@@ -58,29 +72,11 @@ pub(crate) struct Plugin {
     pub pending: Option<Version>,
 }
 
-/// Which folder a name stood for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub dev: u64,
-    pub ino: u64,
-}
-
-impl Identity {
-    /// Of what is there now; not of what a link leads to.
-    pub fn of(path: &Path) -> std::io::Result<Self> {
-        let metadata = path.symlink_metadata()?;
-        if !metadata.is_dir() {
-            return Err(std::io::Error::from(std::io::ErrorKind::NotADirectory));
-        }
-        Ok(Self { dev: metadata.dev(), ino: metadata.ino() })
-    }
-}
-
 /// A row of what is granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub capability: Capability,
-    pub identity: Option<Identity>,
+    pub identity: Option<FileId>,
 }
 
 impl Granted {
@@ -89,7 +85,7 @@ impl Granted {
         let (Capability::Read(path) | Capability::Write(path)) = &self.capability else { return None };
         // A link on the way would lead elsewhere than where it led then.
         let now = path.canonicalize().and_then(|canonical| match canonical == *path {
-            true => Identity::of(path),
+            true => FileId::of(path),
             false => Err(std::io::Error::other("it is reached by a link now")),
         });
         match now {
@@ -167,8 +163,8 @@ impl Plugin {
             let (text, identity) = row?;
             // What this build does not understand is not granted.
             if let Ok(capability) = text.parse() {
-                let identity = identity
-                    .map(|(dev, ino)| Identity { dev: dev.cast_unsigned(), ino: ino.cast_unsigned() });
+                let identity =
+                    identity.map(|(dev, ino)| FileId { dev: dev.cast_unsigned(), ino: ino.cast_unsigned() });
                 all.push(Granted { capability, identity });
             }
         }
@@ -232,7 +228,8 @@ impl Plugin {
         Ok(AfterTool {
             plugin: self.name.clone(),
             digest: self.version.digest.clone(),
-            pending: self.pending.as_ref().map(|p| p.digest.clone()),
+            agreed: self.version.agreed(),
+            pending: self.pending.as_ref().map(Version::agreed),
             granted: self.granted(database)?.iter().map(|g| g.capability.to_string()).collect(),
             removed: false,
         })
@@ -244,6 +241,15 @@ pub(crate) fn held(granted: &[Granted]) -> Held {
     let mut held = Held::default();
     granted.iter().for_each(|one| held.add(one.capability.clone()));
     held
+}
+
+/// Which folders were granted, by their paths.
+pub(crate) fn identities(granted: &[Granted]) -> BTreeMap<PathBuf, FileId> {
+    let of = |one: &Granted| match &one.capability {
+        Capability::Read(path) | Capability::Write(path) => Some((path.clone(), one.identity?)),
+        _ => None,
+    };
+    granted.iter().filter_map(of).collect()
 }
 
 /// Where components are kept, by their digests.

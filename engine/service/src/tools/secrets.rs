@@ -57,6 +57,9 @@ fn of_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
+/// Another spelling of a secret is looked for from this length on.
+const SHORTEST: usize = 8;
+
 /// What stands for secrets during one call.
 #[derive(Debug, Default)]
 pub(super) struct Placeholders {
@@ -111,7 +114,8 @@ impl Placeholders {
         !self.left.is_empty()
     }
 
-    /// Takes secrets out of what came back: as they are, in base64, and percent-encoded.
+    /// Takes secrets out of what came back: as they are, in base64 also within something longer, percent-encoded, and as JSON
+    /// writes them. Whom a secret is sent to can spell it in ways that are not known here.
     pub fn scrub(&self, bytes: Vec<u8>) -> Vec<u8> {
         self.left.iter().fold(bytes, |bytes, (secret, placeholder)| {
             spellings(secret).iter().fold(bytes, |bytes, spelled| match find(&bytes, spelled) {
@@ -138,8 +142,32 @@ fn spellings(secret: &[u8]) -> Vec<Vec<u8>> {
         secret.to_vec(),
         STANDARD_NO_PAD.encode(secret).into_bytes(),
         URL_SAFE_NO_PAD.encode(secret).into_bytes(),
+        percent.to_ascii_lowercase().into_bytes(),
         percent.into_bytes(),
     ];
+    // In a text of JSON, where / may be written with a backslash or not.
+    let text = String::from_utf8_lossy(secret);
+    let quoted = serde_json::to_string(&text).unwrap_or_default();
+    let quoted = quoted.trim_matches('"');
+    all.push(quoted.as_bytes().to_vec());
+    all.push(quoted.replace('/', "\\/").into_bytes());
+    // In the middle of something longer the characters that belong to the secret alone.
+    for before in 1..3 {
+        let mut shifted = vec![0; before];
+        shifted.extend_from_slice(secret);
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            let encoded = engine.encode(&shifted);
+            let whole = (shifted.len() / 3 * 4).min(encoded.len());
+            all.push(encoded.as_bytes()[4..whole.max(4)].to_vec());
+        }
+    }
+    let whole = secret.len() / 3 * 4;
+    all.push(STANDARD_NO_PAD.encode(secret).into_bytes()[..whole].to_vec());
+    all.push(URL_SAFE_NO_PAD.encode(secret).into_bytes()[..whole].to_vec());
+    // Fewer characters would be found anywhere.
+    all.retain(|spelled| spelled.len() >= SHORTEST || spelled == secret);
+    // The longest first: a shorter one may be its beginning.
+    all.sort_by_key(|spelled| std::cmp::Reverse(spelled.len()));
     all.dedup();
     all
 }
@@ -180,9 +208,22 @@ mod tests {
         assert!(!placeholders.any_left());
         let (there, filled) = placeholders.fill(header.as_bytes(), &a, &allowed, value).unwrap();
         assert_eq!((there.as_slice(), filled), (&b"Bearer s3cret/+value"[..], true));
-        for back in ["x s3cret/+value y", "czNjcmV0Lyt2YWx1ZQ==", "s3cret%2F%2Bvalue"] {
+        for back in [
+            "x s3cret/+value y",
+            "czNjcmV0Lyt2YWx1ZQ==",
+            "s3cret%2F%2Bvalue",
+            "s3cret%2f%2bvalue",
+            r#""s3cret\/+value""#,
+        ] {
             let scrubbed = String::from_utf8(placeholders.scrub(back.as_bytes().to_vec())).unwrap();
             assert!(scrubbed.contains(&one) && !scrubbed.contains("s3cret"), "{scrubbed}");
+        }
+        // As part of a longer text, wherever it begins.
+        for before in ["", "B", "Be", "Bearer "] {
+            let encoded =
+                base64::engine::general_purpose::STANDARD.encode(format!("{before}s3cret/+value and more"));
+            let scrubbed = String::from_utf8(placeholders.scrub(encoded.clone().into_bytes())).unwrap();
+            assert!(scrubbed.contains(&one), "{before}: {encoded}: {scrubbed}");
         }
         assert!(
             placeholders.fill(header.as_bytes(), &a, &allowed, |_| Ok(None)).unwrap_err().contains("not set")

@@ -9,6 +9,7 @@ use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::Key;
 use hotcell_sandbox::units::parse_duration;
 use hotcell_tools::grant::Policy;
+use hotcell_tools::signature::{Key as Signer, SignatureError};
 use hotcell_tools::{Limits, Origin};
 use serde::{Deserialize, Deserializer};
 
@@ -38,7 +39,7 @@ pub struct ToolSettings {
     /// Wall clock of one call. 10 s.
     #[serde(deserialize_with = "time")]
     pub timeout: Option<Duration>,
-    /// The minisign key that has to have signed every component.
+    /// The minisign key that has to have signed every component, or its file, counted from the configuration's folder.
     pub signed_by: Option<String>,
     /// Settings of plugins: `[tools.config.PLUGIN]`.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
@@ -81,6 +82,11 @@ impl ToolSettings {
             folder.canonicalize().unwrap_or(folder)
         };
         self.folders = self.folders.map(|all| all.into_iter().map(real).collect());
+        // A name that is no key is a file beside the configuration, never one of a folder that somebody works in.
+        self.signed_by = self.signed_by.map(|named| match Signer::is_key(&named) {
+            true => named,
+            false => base.join(named).to_string_lossy().into_owned(),
+        });
         self
     }
 
@@ -101,6 +107,14 @@ impl ToolSettings {
         }
     }
 
+    /// The key that has to have signed what is used, in base64.
+    ///
+    /// # Errors
+    /// It is none, or its file cannot be read.
+    pub fn required(&self) -> Result<Option<Signer>, SignatureError> {
+        self.signed_by.as_deref().map(|named| Signer::parse(named, Path::new("/"))).transpose()
+    }
+
     /// The limits of a call.
     #[must_use]
     pub fn limits(&self) -> Limits {
@@ -109,6 +123,22 @@ impl ToolSettings {
             memory: self.memory.unwrap_or(usual.memory),
             wall: self.timeout.unwrap_or(usual.wall),
             ..usual
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_s_file_lies_beside_the_configuration() {
+        let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+        for (named, read) in
+            [("release.pub", "/etc/hotcell/release.pub"), ("/srv/a.pub", "/srv/a.pub"), (key, key)]
+        {
+            let settings = ToolSettings { signed_by: Some(named.to_owned()), ..ToolSettings::default() };
+            assert_eq!(settings.from_folder(Path::new("/etc/hotcell")).signed_by.as_deref(), Some(read));
         }
     }
 }

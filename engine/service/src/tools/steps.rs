@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use hotcell_guard::quarantine::Channel;
+use hotcell_sandbox::FileId;
 use hotcell_tools::Capability;
 use hotcell_tools::grant::expand;
 use hotcell_tools::signature::Key;
@@ -16,7 +17,7 @@ use super::fetch::{AddOptions, Describe, Looked};
 use super::http::unreachable;
 use super::plugins::{Done, Failed, Plugins, find};
 use super::report::{Inspection, SCHEMA, ToolList, difference};
-use super::rows::{self, Granted, Identity, Plugin};
+use super::rows::{self, Granted, Plugin};
 use crate::actor::Actor;
 use crate::audit::{self, AfterTool};
 use crate::report::{Code, ErrorReport};
@@ -170,7 +171,8 @@ impl Plugins {
             let granted = !plugin.granted(database)?.is_empty();
             let signed = version.signer.is_some() && version.signer == plugin.version.signer;
             let elsewhere = plugin.version.place != version.place;
-            if elsewhere || difference(&plugin.version, version).asks_a_person(granted, signed) {
+            if elsewhere || difference(&plugin.name, &plugin.version, version).asks_a_person(granted, signed)
+            {
                 plugin.pending = Some(version.clone());
                 plugin.write(database)?;
                 self.log(database, "tool_update_waits", &plugin)?;
@@ -182,7 +184,7 @@ impl Plugins {
         })
     }
 
-    /// Accepts the version that waits, which is named by the beginning of its digest: what was shown is what is taken. What was
+    /// Accepts the version that waits, which is named by the beginning of [`super::report::Update::id`]: what was shown is what is taken. What was
     /// granted to the one before is granted to it.
     ///
     /// # Errors
@@ -192,12 +194,13 @@ impl Plugins {
         self.step(|database, _| {
             let mut plugin = find(database, name)?;
             let Some(pending) = plugin.pending.clone() else { return Err(nothing_waits(name).into()) };
-            let digest = digest.strip_prefix("sha256:").unwrap_or(digest).to_ascii_lowercase();
-            if digest.len() < DIGITS || !pending.digest.starts_with(&digest) {
-                let why = format!("the version of {name} that waits has the digest {}", pending.digest);
+            let (digest, agreed) = (digest.to_ascii_lowercase(), pending.agreed());
+            if digest.len() < DIGITS || !agreed.starts_with(&digest) {
+                let why = format!("what waits of {name} is {agreed}");
                 let hint = format!("look at it first: hotcell tool accept {name}");
                 return Err(ErrorReport::new(Code::InvalidValue, why).field("DIGEST").hint(hint).into());
             }
+            self.check_signer(&pending)?;
             plugin.take(database, pending, true)?;
             self.log(database, "tool_accept", &plugin)?;
             self.listed(database, &plugin)
@@ -211,7 +214,9 @@ impl Plugins {
     pub fn waiting(&self, name: &str) -> Done<Inspection> {
         let page = self.read(|database, _| {
             let plugin = find(database, name)?;
-            Ok(plugin.pending.as_ref().map(|pending| Inspection::of(name, &plugin.version, Some(pending))))
+            let granted = plugin.granted(database)?;
+            let page = |pending| Inspection::of(name, &plugin.version, Some((pending, &granted)));
+            Ok(plugin.pending.as_ref().map(page))
         })?;
         page.ok_or_else(|| nothing_waits(name))
     }
@@ -315,6 +320,7 @@ impl Plugins {
             let after = AfterTool {
                 plugin: plugin.name,
                 digest: plugin.version.digest.clone(),
+                agreed: plugin.version.agreed(),
                 pending: None,
                 granted: Vec::new(),
                 removed: true,
@@ -352,7 +358,7 @@ fn parse(word: &str) -> Result<Capability, ErrorReport> {
 }
 
 /// A folder as it is granted: its canonical path, and which one it is.
-fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, Identity), String> {
+fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, FileId), String> {
     let path = cwd.join(path);
     let real = path.canonicalize().map_err(|e| format!("the folder cannot be opened: {e}"))?;
     let plain =
@@ -360,10 +366,10 @@ fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, Identity), St
     if !plain {
         return Err("its path is not UTF-8, or has *, ? or a control character".to_owned());
     }
-    let identity = Identity::of(&real).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotADirectory => "it is no folder; grant the folder that it is in".to_owned(),
-        _ => format!("the folder cannot be opened: {e}"),
-    })?;
+    if !real.is_dir() {
+        return Err("it is no folder; grant the folder that it is in".to_owned());
+    }
+    let identity = FileId::of(&real).map_err(|e| format!("the folder cannot be opened: {e}"))?;
     Ok((real, identity))
 }
 

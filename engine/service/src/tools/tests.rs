@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use hotcell_guard::quarantine::Channel;
+use hotcell_sandbox::FileId;
 use hotcell_tools::{BoxFuture, Description, Export, LoadError};
 use serde_json::json;
 
 use super::report::State;
-use super::rows::Identity;
 use super::*;
 use crate::config::{Configuration, Settings};
 use crate::quarantine::Office;
@@ -239,7 +239,7 @@ fn a_grant_is_for_the_folder_and_not_for_its_name() {
     std::fs::rename(work.join("data"), work.join("away")).unwrap();
     assert!(now().granted.is_empty() && now().not_in_force[0].why.contains("cannot be used"));
     std::fs::create_dir(work.join("data")).unwrap();
-    if Identity::of(&work.join("data")).unwrap() != Identity::of(&work.join("away")).unwrap() {
+    if FileId::of(&work.join("data")).unwrap() != FileId::of(&work.join("away")).unwrap() {
         assert!(now().not_in_force[0].why.contains("another folder"), "{:?}", now().not_in_force);
     }
     std::fs::remove_dir(work.join("data")).unwrap();
@@ -276,10 +276,8 @@ fn an_update_waits_when_it_changes_what_somebody_agreed_to() {
     let waiting = place.plugins().waiting("files").unwrap().update.unwrap();
     assert_eq!(waiting.changes, ["+ tool more", "~ code"]);
     let plugins = place.plugins();
-    assert!(
-        plugins.accept("files", &granted).is_err() && plugins.accept("files", &waiting.digest[..4]).is_err()
-    );
-    let list = plugins.accept("files", &waiting.digest[..12]).unwrap();
+    assert!(plugins.accept("files", &granted).is_err() && plugins.accept("files", &waiting.id[..4]).is_err());
+    let list = plugins.accept("files", &waiting.id[..12]).unwrap();
     assert_eq!((list.tools.len(), list.tools[0].granted.len(), digest()), (2, 1, waiting.digest));
     assert!(plugins.waiting("files").is_err());
     assert_eq!((place.problem(), place.components()), (None, 1));
@@ -305,6 +303,77 @@ fn what_lies_here_is_looked_at_again() {
     assert_eq!(log.entries.last().unwrap().channel, "hotcell", "nobody asked for it");
     std::fs::remove_dir_all(place.work().join("files")).unwrap();
     assert!(refresh().is_empty() && place.plugins().ready("files_read").is_ok());
+}
+
+#[test]
+fn what_is_accepted_is_what_was_shown() {
+    let place = Place::new("");
+    place.write("files/files.wasm", &format!("read|wasi:a@1|{ALL}|reads"));
+    let manifest = |asks: &str| {
+        place.write("files/plugin.toml", &format!("[plugin]\nname = \"files\"\n[requests]\n{asks}"));
+    };
+    manifest("guard = \"to scan\"\n");
+    place.add("files").unwrap();
+    place.grant(&["guard"]).unwrap();
+    place.write("files/files.wasm", &format!("read more|wasi:a@1|{ALL}|reads, and then sends it"));
+    place.add("files").unwrap();
+    let shown = place.plugins().waiting("files").unwrap().update.unwrap();
+    let told: Vec<_> =
+        shown.told.iter().map(|t| (t.tool.as_str(), t.what.as_str(), t.before.as_deref())).collect();
+    assert_eq!(told[..2], [("more", "description", None), ("more", "input_schema", None)]);
+    assert_eq!(told[3..], [("read", "description", Some("reads"))]);
+    assert_eq!(shown.told[3].after, "reads, and then sends it");
+    assert_eq!(shown.grants, ["guard"]);
+    // The same component, that asks for more meanwhile.
+    manifest("guard = \"to scan\"\nsandbox = \"to run\"\n");
+    place.add("files").unwrap();
+    let error = place.plugins().accept("files", &shown.id).unwrap_err().to_string();
+    assert!(error.contains("what waits of files is"), "{error}");
+    let now = place.plugins().waiting("files").unwrap().update.unwrap();
+    assert_eq!((now.digest == shown.digest, now.id == shown.id), (true, false));
+    place.plugins().accept("files", &now.id).unwrap();
+    assert_eq!(place.problem(), None);
+    // Nor is a manifest changed past the log.
+    let database = rusqlite::Connection::open(place.dir.path().join("state/hotcell.db")).unwrap();
+    let changed = "UPDATE plugins SET version = replace(version, 'to run', 'to ruin')";
+    assert_eq!(database.execute(changed, []).unwrap(), 1);
+    assert!(place.problem().unwrap().contains("the plugin files was changed past the log"));
+}
+
+/// What minisign's own documentation signs: the bytes `test`.
+const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\n\
+    RUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocrCo8KLzZwo=\n\
+    trusted comment: timestamp:1556193335\tfile:test\n\
+    y/rUw2y8/hOUYjZU71eHp/Wo1KZ40fGy2VJEDl34XMJM+TX48Ss/17u3IvIfbVR1FkZZSNCisQbuQY+bHwhEBg==\n";
+
+#[test]
+fn a_signature_is_of_the_component_and_of_what_is_in_it() {
+    let place = Place::new("");
+    place.write("files/files.wasm", "test");
+    place.write("files/files.wasm.minisig", SIGNATURE);
+    place.write("files/plugin.toml", "[plugin]\nname = \"files\"\n[requests]\nsandbox = \"why not\"\n");
+    let options = AddOptions { key: Some(KEY.to_owned()), ..AddOptions::default() };
+    let error = place.add_with("files", &options).unwrap_err().to_string();
+    assert!(error.contains("is not the manifest in the component"), "{error}");
+    assert_eq!(place.add_with("files/files.wasm", &options).unwrap().1, Added::New);
+    assert!(place.plugins().ready("files_test").is_ok());
+}
+
+#[test]
+fn what_the_operator_requires_holds_for_what_is_there_already() {
+    let mut place = Place::new("");
+    place.write("files.wasm", &format!("read||{ALL}"));
+    place.add("files.wasm").unwrap();
+    place.grant(&["guard"]).unwrap();
+    place.write("files.wasm", &format!("more||{ALL}"));
+    assert_eq!(place.add("files.wasm").unwrap().1, Added::Waits);
+    let waits = place.plugins().waiting("files").unwrap().update.unwrap();
+    place.configuration.user.tools.signed_by = Some(KEY.to_owned());
+    let plugins = place.plugins();
+    for error in [plugins.ready("files_read").unwrap_err(), plugins.accept("files", &waits.id).unwrap_err()] {
+        assert!(error.message.contains("not signed by the required key"), "{error}");
+    }
 }
 
 #[test]

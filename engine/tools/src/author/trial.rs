@@ -99,7 +99,7 @@ async fn call(
     // What is tested is not how quick the machine is.
     request.limits = Limits { wall: Duration::from_secs(60), ..Limits::default() };
     if !cases.files.is_empty() {
-        request.folders.push(Folder { path: folder.to_owned(), writable: cases.writable });
+        request.folders.push(Folder { path: folder.to_owned(), writable: cases.writable, identity: None });
     }
     let outcome = runtime.call(prepared, request).await;
     let asked = broker.asked.lock().unwrap_or_else(PoisonError::into_inner);

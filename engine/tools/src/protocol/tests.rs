@@ -1,3 +1,4 @@
+use hotcell_sandbox::FileId;
 use proptest::prelude::*;
 
 use super::*;
@@ -38,7 +39,11 @@ fn answer(value: &str, stdout: &str) -> Answer {
 #[test]
 fn all_messages_arrive_as_they_were_sent() {
     let setting = Setting {
-        folders: vec![Folder { path: "/srv/a".into(), writable: true }],
+        folders: vec![Folder {
+            path: "/srv/a".into(),
+            writable: true,
+            identity: Some(FileId { dev: 1, ino: u64::MAX }),
+        }],
         env: vec![("A".to_owned(), "é".to_owned())],
         limits: Limits::default(),
     };

@@ -71,7 +71,10 @@ pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
     // The second of two calls finds it set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let policy = Policy::custom(|attempt| {
-        if attempt.previous().len() > REDIRECTS || !allowed(attempt.url()) {
+        // From elsewhere nobody is led to a service of this host.
+        let sinks =
+            attempt.url().scheme() == "http" && attempt.previous().iter().any(|url| url.scheme() != "http");
+        if attempt.previous().len() > REDIRECTS || !allowed(attempt.url()) || sinks {
             return attempt.stop();
         }
         attempt.follow()

@@ -30,7 +30,7 @@ const WORDS: [&str; 8] = ["config", "env", "guard", "net", "read", "sandbox", "s
 /// What the compiler says of it; [`LoadError::Compile`] when it took too long or too much, or told nonsense.
 pub async fn compile(
     engine: &Engine,
-    policies: &[Policy],
+    policy: &Policy,
     wasm: Vec<u8>,
     patience: Duration,
 ) -> Result<(Description, Vec<u8>), LoadError> {
@@ -39,7 +39,7 @@ pub async fn compile(
         let message = format!("it has {} bytes, and {LONGEST_COMPONENT} are possible", wasm.len());
         return Err(LoadError::NotAComponent { message });
     }
-    let Started { link, mut incoming, stop, ended, .. } = Started::start(engine, policies).await?;
+    let Started { link, mut incoming, stop, ended, .. } = Started::start(engine, policy).await?;
     incoming.set_longest(LONGEST_COMPILED + LONGEST_DESCRIPTION);
     let asked = ToHost::Compile { wasm }.encode().map_err(|e| failed(e.to_string()))?;
     let answered = tokio::time::timeout(patience, async {

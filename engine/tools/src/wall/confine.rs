@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use hotcell_sandbox::{Bytes, Confinement, Network, Policy, ProcView, Stdin};
+use hotcell_sandbox::{Bind, Bytes, Confinement, Network, Policy, ProcView, Stdin};
 
 use crate::{Folder, Limits};
 
@@ -24,64 +24,69 @@ pub fn memory_for(calls: u32, limits: &Limits) -> Bytes {
     Bytes(limits.memory.0.saturating_mul(calls.into()).saturating_add(BASE.0))
 }
 
-/// The policies of a process that sees its own program, the system's libraries and these folders at their own paths; no network, and no
-/// variable but the four that every sandbox has. One for each confinement.
-pub fn policies(
+/// The policy of a process that sees its own program, the system's libraries and these folders at their own paths; no network, and no
+/// variable but the four that every sandbox has.
+///
+/// # Errors
+/// Without mounts, rules only add to each other: a program in a folder that may be written could be exchanged.
+pub fn policy(
     program: &Path,
     arguments: &[OsString],
     folders: &[Folder],
     memory: Bytes,
-    confinements: &[Confinement],
-) -> Vec<Policy> {
+    confinement: Confinement,
+) -> Result<Policy, String> {
     let mut policy = Policy::new(program).args(arguments).memory(memory);
     let mut folders: Vec<&Folder> = folders.iter().collect();
     // A folder before what is in it.
     folders.sort_by(|a, b| a.path.cmp(&b.path));
-    for folder in folders {
-        policy = match folder.writable {
-            true => policy.read_write(&folder.path, &folder.path),
-            false => policy.read_only(&folder.path, &folder.path),
-        };
+    for Folder { path, writable, identity } in folders {
+        if *writable && confinement == Confinement::LandlockOnly && program.starts_with(path) {
+            return Err(format!(
+                "{} has hotcell's own program in it, so it cannot be written",
+                path.display()
+            ));
+        }
+        let (host, inside) = (path.clone(), path.clone());
+        policy.job.binds.push(Bind { host, inside, writable: *writable, identity: *identity });
     }
     // Last, so that it is read-only in a folder that is not.
     policy = policy.read_only(program, program);
     policy.job.stdin = Stdin::Socket;
+    policy.shape.confinement = confinement;
     policy.shape.network = Network::Off;
     policy.shape.proc = ProcView::OwnProcesses;
     let limits = &mut policy.job.limits;
     (limits.processes, limits.disk, limits.capture) = (THREADS, DISK, CAPTURE);
     // Its calls have their own time.
     (limits.wall, limits.cpu_time) = (WALL, None);
-    let confined = |confinement: &Confinement| {
-        let mut policy = policy.clone();
-        policy.shape.confinement = *confinement;
-        policy
-    };
-    confinements.iter().map(confined).collect()
+    Ok(policy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_sandbox::policy::Bind;
 
     #[test]
     fn nothing_is_there_but_the_program_and_the_granted_folders() {
-        let folder = |path: &str, writable| Folder { path: path.into(), writable };
-        let folders = [folder("/srv/a/b", true), folder("/srv/a", false)];
-        let both = [Confinement::Namespaces, Confinement::LandlockOnly];
-        let policies =
-            policies(Path::new("/opt/hotcell"), &["tool-host".into()], &folders, Bytes::gib(1), &both);
-        assert_eq!(policies.iter().map(|p| p.shape.confinement).collect::<Vec<_>>(), both);
-        let policy = &policies[0];
-        let bind = |path: &str, writable| Bind { host: path.into(), inside: path.into(), writable };
+        let folder = |path: &str, writable| Folder { path: path.into(), writable, identity: None };
+        let folders = [folder("/srv/a/b", true), folder("/srv/a", false), folder("/opt", true)];
+        let by = |folders: &[Folder], confinement| {
+            policy(Path::new("/opt/hotcell"), &["tool-host".into()], folders, Bytes::gib(1), confinement)
+        };
+        let policy = by(&folders, Confinement::Namespaces).unwrap();
+        let bind =
+            |path: &str, writable| Bind { host: path.into(), inside: path.into(), writable, identity: None };
         assert_eq!(
             policy.job.binds,
-            [bind("/srv/a", false), bind("/srv/a/b", true), bind("/opt/hotcell", false)]
+            [bind("/opt", true), bind("/srv/a", false), bind("/srv/a/b", true), bind("/opt/hotcell", false)]
         );
         assert!(policy.job.env.is_empty() && policy.job.workspace.is_none() && policy.job.proxy.is_none());
         assert_eq!((policy.shape.network, &policy.job.stdin), (Network::Off, &Stdin::Socket));
         assert_eq!(policy.job.limits.memory, Bytes::gib(1));
+        assert!(by(&folders, Confinement::LandlockOnly).unwrap_err().contains("hotcell's own program"));
+        let less = by(&folders[..2], Confinement::LandlockOnly).unwrap();
+        assert_eq!(less.shape.confinement, Confinement::LandlockOnly);
     }
 
     #[test]

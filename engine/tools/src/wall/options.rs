@@ -1,10 +1,11 @@
 //! What is to be run, and how.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hotcell_sandbox::{Bytes, Confinement};
+use hotcell_sandbox::{Bytes, Confinement, FileId};
 
 use crate::{Held, Limits, cache};
 
@@ -19,10 +20,15 @@ pub struct Plugin {
     pub wasm: PathBuf,
     /// What is in force for it. Folders have their canonical paths.
     pub held: Held,
+    /// Which folder each of these paths stood for when it was granted; one without is whichever has the name.
+    pub identities: BTreeMap<PathBuf, FileId>,
     /// The variables that it sees, with their values.
     pub env: Vec<(String, String)>,
     /// The limits of each of its calls.
     pub limits: Limits,
+    /// Whether it has a process of its own also where it holds nothing: it has something that is its own all the same, such as
+    /// values that it keeps.
+    pub alone: bool,
 }
 
 /// How processes are started.
@@ -36,8 +42,9 @@ pub struct HostsOptions {
     pub cache: PathBuf,
     /// The most that is kept there. 2 GiB.
     pub cache_bytes: Bytes,
-    /// The first of these that this system allows is taken. Namespaces, then Landlock alone.
-    pub confinements: Vec<Confinement>,
+    /// How a process is confined. By namespaces too; by Landlock alone it sees names, sizes and processes of the host, so that is
+    /// for whoever chose it.
+    pub confinement: Confinement,
     /// How long a component may take to be compiled. 60 s.
     pub compile_time: Duration,
     /// The memory that the compiler may use. 2 GiB.
@@ -55,7 +62,7 @@ impl HostsOptions {
             arguments: vec![super::VERB.into()],
             cache: cache.into(),
             cache_bytes: Bytes(cache::MOST_BYTES),
-            confinements: vec![Confinement::Namespaces, Confinement::LandlockOnly],
+            confinement: Confinement::Namespaces,
             compile_time: Duration::from_secs(60),
             compile_memory: Bytes::gib(2),
             idle: Duration::from_secs(60),

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hotcell_sandbox::{Bytes, Engine, Policy};
+use hotcell_sandbox::{Bytes, Confinement, Engine, Policy};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -20,12 +21,16 @@ use super::waiting::Call;
 use super::{HostsOptions, Plugin, Readiness, compile, confine};
 use crate::cache::{self, Cache};
 use crate::protocol::Setting;
-use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Held, Limit, Limits, LoadError};
+use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Limit, Limits, LoadError};
 
 /// After so many calls a process is replaced: what one of them did to it does not last.
 pub const MOST_CALLS: u64 = 1_000;
 /// After so many plugins the shared one is: those of them that nobody calls any more take memory.
 const MOST_PLUGINS: usize = 64;
+/// The same after so many bytes of machine code.
+const MOST_CODE: u64 = 256 << 20;
+/// How long a plugin has a process of its own after the shared one failed during one of its calls.
+const APART: Duration = Duration::from_secs(600);
 /// So often a component is loaded, when its compiled form is of another build or its process ends at that moment.
 const MOST_ATTEMPTS: u32 = 3;
 /// Calls of the shared process at the same time; further ones wait.
@@ -39,6 +44,8 @@ pub struct Hosts {
     classes: Mutex<HashMap<Class, Arc<Slot>>>,
     /// Components that could not be compiled a moment ago, and why: nobody waits for the same again.
     failed: Mutex<HashMap<String, (Instant, LoadError)>>,
+    /// Plugins that were there when the shared process failed, and when.
+    apart: Mutex<HashMap<String, Instant>>,
     /// Compilers at the same time: one, since each may take as much memory as it may.
     compiling: Semaphore,
 }
@@ -54,10 +61,11 @@ enum Class {
 
 impl Class {
     fn of(plugin: &Plugin) -> Self {
-        let Plugin { held, env, limits, .. } = plugin;
+        let Plugin { held, env, limits, alone, .. } = plugin;
         // What reaches further than others would take their memory.
         let usual = limits.memory <= Limits::default().memory && limits.concurrent <= MOST_SHARED;
-        if held.is_nothing() && env.is_empty() && usual { Self::Bare } else { Self::Own(plugin.name.clone()) }
+        let bare = held.is_nothing() && env.is_empty() && usual && !alone;
+        if bare { Self::Bare } else { Self::Own(plugin.name.clone()) }
     }
 }
 
@@ -66,6 +74,8 @@ struct Slot {
     /// Held while a process is started or a component loaded.
     current: AsyncMutex<Option<Current>>,
     restarts: Mutex<Restarts>,
+    /// Of each plugin, and of all together: whichever process a call is in.
+    turns: Mutex<HashMap<(String, u32), Arc<Semaphore>>>,
 }
 
 struct Current {
@@ -73,23 +83,19 @@ struct Current {
     /// The plugin that it was started for, whose folders it has.
     made_for: Plugin,
     plugins: Vec<Loaded>,
-    turns: Arc<Semaphore>,
+    /// Bytes of their machine code.
+    code: u64,
 }
 
-#[derive(Clone)]
 struct Loaded {
-    digest: String,
-    held: Held,
-    setting: Arc<Setting>,
+    plugin: Plugin,
     number: u64,
-    turns: Arc<Semaphore>,
 }
 
 /// A plugin in a process.
 struct Place {
     process: Arc<Process>,
     plugin: u64,
-    turns: [Arc<Semaphore>; 2],
 }
 
 impl Hosts {
@@ -105,6 +111,7 @@ impl Hosts {
             cache,
             classes: Mutex::default(),
             failed: Mutex::default(),
+            apart: Mutex::default(),
             compiling: Semaphore::new(1),
         })
     }
@@ -124,7 +131,10 @@ impl Hosts {
     /// # Errors
     /// Why it cannot be: [`CallError::Host`].
     pub fn prepare<'a>(&'a self, plugin: &'a Plugin) -> BoxFuture<'a, Result<Readiness, CallError>> {
-        Box::pin(async move { self.place(plugin).await.map(|(_, readiness)| readiness) })
+        Box::pin(async move {
+            let class = self.class(plugin);
+            self.place(plugin, &class, &self.slot(&class)).await.map(|(_, readiness)| readiness)
+        })
     }
 
     /// Calls a tool of a plugin, by its [`crate::Export::path`], with a JSON object. The broker answers what this call asks.
@@ -148,17 +158,24 @@ impl Hosts {
                     value: limits.arguments.to_string(),
                 });
             }
+            let class = self.class(plugin);
+            let slot = self.slot(&class);
+            let (own, all) = (slot.turns(&plugin.name, limits.concurrent), slot.turns("", MOST_SHARED));
+            let _own = tokio::select! {
+                biased;
+                turn = own.acquire() => turn,
+                () = cancel.cancelled() => return Err(CallError::Cancelled),
+            };
             loop {
                 let place = tokio::select! {
                     biased;
-                    place = self.place(plugin) => place?.0,
+                    place = self.place(plugin, &class, &slot) => place?.0,
                     () = cancel.cancelled() => return Err(CallError::Cancelled),
                 };
-                let [plugins, process] = &place.turns;
-                let turns = async { (plugins.acquire().await, process.acquire().await) };
-                let _turns = tokio::select! {
+                // Not before: whoever waits for a compiler keeps nobody else waiting.
+                let _turn = tokio::select! {
                     biased;
-                    turns = turns => turns,
+                    turn = all.acquire() => turn,
                     () = cancel.cancelled() => return Err(CallError::Cancelled),
                 };
                 let call =
@@ -167,6 +184,10 @@ impl Hosts {
                     // It ended meanwhile, before the call: there is another, or it says why not.
                     Err(Gone) => {}
                     Ok(answer) => {
+                        // Whoever was there when it failed is kept apart, so that the others are not in for it again.
+                        if class == Class::Bare && matches!(answer, Err(CallError::Host { .. })) {
+                            self.apart().insert(plugin.name.clone(), Instant::now());
+                        }
                         if !is_clean(&answer) || place.process.served() >= MOST_CALLS {
                             place.process.retire();
                         }
@@ -195,13 +216,31 @@ impl Hosts {
         self.classes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    fn apart(&self) -> std::sync::MutexGuard<'_, HashMap<String, Instant>> {
+        self.apart.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn class(&self, plugin: &Plugin) -> Class {
+        let mut apart = self.apart();
+        apart.retain(|_, since| since.elapsed() < APART);
+        match Class::of(plugin) {
+            Class::Bare if apart.contains_key(&plugin.name) => Class::Own(plugin.name.clone()),
+            class => class,
+        }
+    }
+
+    fn slot(&self, class: &Class) -> Arc<Slot> {
+        let mut classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(classes.entry(class.clone()).or_default())
+    }
+
     /// Where a plugin is ready.
-    async fn place(&self, plugin: &Plugin) -> Result<(Place, Readiness), CallError> {
-        let class = Class::of(plugin);
-        let slot = {
-            let mut classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(classes.entry(class.clone()).or_default())
-        };
+    async fn place(
+        &self,
+        plugin: &Plugin,
+        class: &Class,
+        slot: &Slot,
+    ) -> Result<(Place, Readiness), CallError> {
         if let Some(place) = slot.current.lock().await.as_ref().and_then(|current| current.place(plugin)) {
             return Ok((place, Readiness::default()));
         }
@@ -212,18 +251,18 @@ impl Hosts {
         // Before the slot is held: a component that takes long to compile delays its own callers only.
         let mut compiled = self.compiled(plugin, true).await.map_err(host)?;
         let mut readiness = Readiness::default();
-        let setting = Arc::new(setting_of(plugin));
+        let setting = self.setting(plugin);
         for attempt in 1.. {
             let mut current = slot.current.lock().await;
             if let Some(place) = current.as_ref().and_then(|current| current.place(plugin)) {
                 return Ok((place, readiness));
             }
-            slot.tidy(&mut current, &class, plugin).await;
+            slot.tidy(&mut current, class, plugin).await;
             // In the slot before anything else is waited for: whoever stops waiting leaves it to the next.
             let found = match &mut *current {
                 Some(found) => found,
                 none => {
-                    let found = none.insert(self.start(plugin, &class, &slot).await?);
+                    let found = none.insert(self.start(plugin, class, slot).await?);
                     readiness.process = Some(found.process.took);
                     found
                 }
@@ -231,16 +270,20 @@ impl Hosts {
             match found.process.load(&setting, &compiled).await {
                 Ok(Ok(number)) => {
                     readiness.component = Some(asked.elapsed());
-                    return Ok((found.add(plugin, Arc::clone(&setting), number), readiness));
+                    found.code += compiled.metadata().map_or(0, |about| about.len());
+                    return Ok((found.add(plugin, number), readiness));
                 }
                 // By another wasmtime, or for another processor.
                 Ok(Err(LoadError::Stale)) if attempt < MOST_ATTEMPTS => {
+                    found.distrust(class);
                     drop(current);
                     self.cache.remove(&plugin.digest);
                     compiled = self.compiled(plugin, false).await.map_err(host)?;
                 }
-                // It may serve the others still.
-                Ok(Err(error)) => return Err(host(error)),
+                Ok(Err(error)) => {
+                    found.distrust(class);
+                    return Err(host(error));
+                }
                 // It has just ended, of having nothing to do for example.
                 Err(Gone) if attempt < MOST_ATTEMPTS => {}
                 Err(Gone) => break,
@@ -261,30 +304,35 @@ impl Hosts {
         }
         let (calls, folders) = match class {
             Class::Bare => (MOST_SHARED, Vec::new()),
-            Class::Own(_) => (plugin.limits.concurrent, folders_of(&plugin.held)),
+            Class::Own(_) => (plugin.limits.concurrent, folders_of(plugin)),
         };
         let memory = match class {
             Class::Bare => confine::memory_for(calls, &Limits::default()),
             Class::Own(_) => confine::memory_for(calls, &plugin.limits),
         };
-        let policies = self.policies(&folders, memory);
-        let started = Process::start(&self.engine, &policies, self.options.idle).await;
+        let policy = self.policy(&folders, memory).map_err(|message| CallError::Host { message })?;
+        let started = Process::start(&self.engine, &policy, self.options.idle).await;
         let process = started.map_err(|error| {
             slot.restarts().failed(Instant::now());
             CallError::Host { message: error.to_string() }
         })?;
-        Ok(Current {
-            process,
-            made_for: plugin.clone(),
-            plugins: Vec::new(),
-            turns: Arc::new(Semaphore::new(permits(calls))),
-        })
+        Ok(Current { process, made_for: plugin.clone(), plugins: Vec::new(), code: 0 })
     }
 
-    fn policies(&self, folders: &[Folder], memory: Bytes) -> Vec<Policy> {
-        let HostsOptions { program, arguments, confinements, .. } = &self.options;
+    fn policy(&self, folders: &[Folder], memory: Bytes) -> Result<Policy, String> {
+        let HostsOptions { program, arguments, confinement, .. } = &self.options;
         let memory = memory.min(self.engine.host().memory);
-        confine::policies(program, arguments, folders, memory, confinements)
+        confine::policy(program, arguments, folders, memory, *confinement)
+    }
+
+    /// What a plugin gets in a process. Which folder a name stands for is checked by whoever mounts it; without mounts the
+    /// process does so itself, for each call.
+    fn setting(&self, plugin: &Plugin) -> Setting {
+        let mut folders = folders_of(plugin);
+        if self.options.confinement != Confinement::LandlockOnly {
+            folders.iter_mut().for_each(|folder| folder.identity = None);
+        }
+        Setting { folders, env: plugin.env.clone(), limits: plugin.limits.clone() }
     }
 
     /// A plugin's compiled form, from the cache if it is there.
@@ -317,8 +365,9 @@ impl Hosts {
         // Nobody closes it.
         let _turn = self.compiling.acquire().await;
         let options = &self.options;
-        let policies = self.policies(&[], options.compile_memory);
-        let compiled = compile::compile(&self.engine, &policies, wasm, options.compile_time).await;
+        let policy =
+            self.policy(&[], options.compile_memory).map_err(|message| LoadError::Host { message })?;
+        let compiled = compile::compile(&self.engine, &policy, wasm, options.compile_time).await;
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.retain(|_, (at, _)| at.elapsed() < PAUSE);
         match &compiled {
@@ -368,7 +417,7 @@ impl Slot {
             if !end.clean {
                 self.restarts().failed(end.at);
             }
-        } else if *class == Class::Bare && found.plugins.len() < MOST_PLUGINS && found.process.is_open() {
+        } else if *class == Class::Bare && found.has_room() && found.process.is_open() {
             return;
         } else if found.made_for == *plugin && found.process.is_open() {
             // Started by somebody who did not wait for it.
@@ -379,6 +428,16 @@ impl Slot {
         *current = None;
     }
 
+    /// Turns of a plugin, or by an empty name of all.
+    fn turns(&self, name: &str, calls: u32) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if turns.len() > MOST_PLUGINS {
+            turns.retain(|_, known| Arc::strong_count(known) > 1);
+        }
+        let new = || Arc::new(Semaphore::new(permits(calls)));
+        Arc::clone(turns.entry((name.to_owned(), calls)).or_insert_with(new))
+    }
+
     fn restarts(&self) -> std::sync::MutexGuard<'_, Restarts> {
         self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -386,33 +445,31 @@ impl Slot {
 
 impl Current {
     fn place(&self, plugin: &Plugin) -> Option<Place> {
-        let same = |loaded: &&Loaded| {
-            loaded.digest == plugin.digest
-                && loaded.held == plugin.held
-                && loaded.setting.env == plugin.env
-                && loaded.setting.limits == plugin.limits
-        };
+        // Who has the same shares it; a name gives nothing.
+        let same =
+            |loaded: &&Loaded| Plugin { name: plugin.name.clone(), ..loaded.plugin.clone() } == *plugin;
         self.plugins.iter().find(same).filter(|_| self.process.is_open()).map(|loaded| self.at(loaded))
     }
 
-    fn add(&mut self, plugin: &Plugin, setting: Arc<Setting>, number: u64) -> Place {
-        let loaded = Loaded {
-            digest: plugin.digest.clone(),
-            held: plugin.held.clone(),
-            turns: Arc::new(Semaphore::new(permits(plugin.limits.concurrent))),
-            setting,
-            number,
-        };
+    fn add(&mut self, plugin: &Plugin, number: u64) -> Place {
+        let loaded = Loaded { plugin: plugin.clone(), number };
         let place = self.at(&loaded);
         self.plugins.push(loaded);
         place
     }
 
     fn at(&self, loaded: &Loaded) -> Place {
-        Place {
-            process: Arc::clone(&self.process),
-            plugin: loaded.number,
-            turns: [Arc::clone(&loaded.turns), Arc::clone(&self.turns)],
+        Place { process: Arc::clone(&self.process), plugin: loaded.number }
+    }
+
+    fn has_room(&self) -> bool {
+        self.plugins.len() < MOST_PLUGINS && self.code < MOST_CODE
+    }
+
+    /// What does not load was compiled here, for this very program: a shared process that says so may be lying about others.
+    fn distrust(&self, class: &Class) {
+        if *class == Class::Bare {
+            self.process.retire();
         }
     }
 }
@@ -428,21 +485,20 @@ pub fn digest_of(wasm: &[u8]) -> String {
 }
 
 /// A folder that may be written may be read as well.
-fn folders_of(held: &Held) -> Vec<Folder> {
-    let read = held.read.difference(&held.write).map(|path| Folder { path: path.clone(), writable: false });
-    read.chain(held.write.iter().map(|path| Folder { path: path.clone(), writable: true })).collect()
-}
-
-fn setting_of(plugin: &Plugin) -> Setting {
-    Setting { folders: folders_of(&plugin.held), env: plugin.env.clone(), limits: plugin.limits.clone() }
+fn folders_of(plugin: &Plugin) -> Vec<Folder> {
+    let Plugin { held, identities, .. } = plugin;
+    let folder = |path: &PathBuf, writable| Folder {
+        path: path.clone(),
+        writable,
+        identity: identities.get(path).copied(),
+    };
+    let read = held.read.difference(&held.write).map(|path| folder(path, false));
+    read.chain(held.write.iter().map(|path| folder(path, true))).collect()
 }
 
 /// Whether a process is as good as before such a call. One that ran out of time may leave work behind in the host.
 fn is_clean(answer: &Result<Answer, CallError>) -> bool {
-    !matches!(
-        answer,
-        Err(CallError::Host { .. } | CallError::Limit { limit: Limit::Wall | Limit::Stack, .. })
-    )
+    !matches!(answer, Err(CallError::Host { .. } | CallError::Limit { limit: Limit::Wall, .. }))
 }
 
 #[cfg(test)]

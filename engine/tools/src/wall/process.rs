@@ -109,8 +109,8 @@ impl Process {
     ///
     /// # Errors
     /// As [`Started::start`].
-    pub async fn start(engine: &Engine, policies: &[Policy], idle: Duration) -> Result<Arc<Self>, LoadError> {
-        let Started { link, mut incoming, stop, ended, took } = Started::start(engine, policies).await?;
+    pub async fn start(engine: &Engine, policy: &Policy, idle: Duration) -> Result<Arc<Self>, LoadError> {
+        let Started { link, mut incoming, stop, ended, took } = Started::start(engine, policy).await?;
         let table = Table {
             state: State::Open,
             calls: HashMap::new(),

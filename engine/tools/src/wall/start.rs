@@ -47,22 +47,11 @@ impl Drop for Ender {
 }
 
 impl Started {
-    /// Starts one, by the first of these policies that works.
+    /// Starts one.
     ///
     /// # Errors
-    /// Why there is none by the first: no sandbox, or the program failed.
-    pub async fn start(engine: &Engine, policies: &[Policy]) -> Result<Self, LoadError> {
-        let mut why = None;
-        for policy in policies {
-            match Self::start_by(engine, policy).await {
-                Ok(started) => return Ok(started),
-                Err(error) => drop(why.get_or_insert(error)),
-            }
-        }
-        Err(why.unwrap_or_else(|| LoadError::Host { message: "no confinement was named".to_owned() }))
-    }
-
-    async fn start_by(engine: &Engine, policy: &Policy) -> Result<Self, LoadError> {
+    /// Why there is none: no sandbox, or the program failed.
+    pub async fn start(engine: &Engine, policy: &Policy) -> Result<Self, LoadError> {
         let host = |message: String| LoadError::Host { message };
         let asked = Instant::now();
         let mut running = engine.spawn(policy).await.map_err(|refusal| host(refusal.message))?;

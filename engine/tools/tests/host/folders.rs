@@ -98,7 +98,7 @@ async fn guest(act: &str, p: &str, q: &str, folders: &[(&Path, bool)]) -> u32 {
     );
     let folders = folders
         .iter()
-        .map(|(path, writable)| Folder { path: path.to_path_buf(), writable: *writable })
+        .map(|(path, writable)| Folder { path: path.to_path_buf(), writable: *writable, identity: None })
         .collect();
     let answer = run(&component(&text), |request| request.folders = folders)
         .await
@@ -323,7 +323,7 @@ async fn a_grant_that_has_become_a_link_is_refused() {
         (granted.join("inside"), "Not a directory"),
     ] {
         let request = |request: &mut hotcell_tools::CallRequest| {
-            request.folders = vec![Folder { path, writable: false }];
+            request.folders = vec![Folder { path, writable: false, identity: None }];
         };
         let error = run(&crate::support::module(r#"(func (export "run"))"#), request)
             .await

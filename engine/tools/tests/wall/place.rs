@@ -1,5 +1,6 @@
 //! Hosts for tests, and what their processes see.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -83,7 +84,16 @@ impl Bench {
         std::fs::write(&path, wasm).unwrap();
         let digest = hotcell_tools::wall::digest_of(wasm);
         let limits = Limits { wall: Duration::from_secs(5), ..Limits::default() };
-        Plugin { name: name.to_owned(), digest, wasm: path, held: Held::default(), env: Vec::new(), limits }
+        Plugin {
+            name: name.to_owned(),
+            digest,
+            wasm: path,
+            held: Held::default(),
+            identities: BTreeMap::new(),
+            env: Vec::new(),
+            limits,
+            alone: false,
+        }
     }
 
     pub async fn call(&self, plugin: &Plugin, path: &str, arguments: &str) -> Result<Answer, CallError> {
@@ -158,6 +168,7 @@ async fn what_holds_nothing_shares_a_process() {
     for own in [
         Plugin { env: vec![("A".to_owned(), "b".to_owned())], ..a.clone() },
         Plugin { limits: greedy, ..a.clone() },
+        Plugin { alone: true, ..a.clone() },
     ] {
         assert!(bench.hosts.prepare(&own).await.unwrap().process.is_some());
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hotcell_sandbox::Confinement;
+use hotcell_sandbox::FileId;
 use hotcell_tools::cache::{Cache, MOST_BYTES};
 use hotcell_tools::{Answer, CallError, Hosts, HostsOptions, Limit, LoadError, Plugin};
 
@@ -15,6 +16,7 @@ pub const TESTS: &[Test] = &[
     ("a_guest_sees_its_folders_and_variables", || Box::pin(a_guest_sees_its_folders_and_variables())),
     ("limits_hold_behind_the_wall", || Box::pin(limits_hold_behind_the_wall())),
     ("calls_run_side_by_side", || Box::pin(calls_run_side_by_side())),
+    ("turns_are_a_plugin_s_and_not_a_process_s", || Box::pin(turns_are_a_plugin_s_and_not_a_process_s())),
     ("a_guest_that_computes_is_cancelled", || Box::pin(a_guest_that_computes_is_cancelled())),
     ("what_was_compiled_once_is_loaded", || Box::pin(what_was_compiled_once_is_loaded())),
     ("what_was_tampered_with_is_compiled_again", || Box::pin(what_was_tampered_with_is_compiled_again())),
@@ -59,7 +61,7 @@ async fn a_component_works_behind_the_wall() {
 }
 
 async fn a_component_works_behind_landlock_alone() {
-    let only = |options: &mut HostsOptions| options.confinements = vec![Confinement::LandlockOnly];
+    let only = |options: &mut HostsOptions| options.confinement = Confinement::LandlockOnly;
     works(Bench::with(&["tool-host"], only, Asked::default())).await;
 }
 
@@ -149,7 +151,19 @@ async fn a_guest_sees_its_folders_and_variables() {
     std::fs::set_permissions(bench.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     plugin.held.read.insert(folder.canonicalize().unwrap());
     plugin.env = vec![("A".to_owned(), "1".to_owned()), ("B".to_owned(), "2".to_owned())];
+    let path = folder.canonicalize().unwrap();
+    plugin.identities.insert(path.clone(), FileId::of(&path).unwrap());
     assert_eq!(bench.value(&plugin, "run", "{}").await["result"], 102);
+    // Its name was given to another folder when the process was started: the call fails, and the next has a new process.
+    plugin.env.clear();
+    let away = path.with_file_name("away");
+    std::fs::rename(&path, &away).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let error = bench.call(&plugin, "run", "{}").await.unwrap_err().to_string();
+    assert!(error.contains("is another now"), "{error}");
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&away, &path).unwrap();
+    assert_eq!(bench.value(&plugin, "run", "{}").await["result"], 100);
 }
 
 async fn limits_hold_behind_the_wall() {
@@ -187,6 +201,23 @@ async fn calls_run_side_by_side() {
     let (a, b, c, took) = tokio::join!(spin(), spin(), spin(), quick);
     assert!([a, b, c].iter().all(Result::is_err));
     assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+/// A process that is replaced gives no turns away that calls in the old one have.
+async fn turns_are_a_plugin_s_and_not_a_process_s() {
+    let bench = Bench::new(&["tool-host"]);
+    let mut plugin = bench.plugin("a", &tools());
+    plugin.limits.wall = Duration::from_secs(2);
+    plugin.limits.concurrent = 2;
+    bench.hosts.prepare(&plugin).await.unwrap();
+    let begun = Instant::now();
+    let spin = async |after: u64| {
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        bench.call(&plugin, "spin", "{}").await.unwrap_err();
+    };
+    // The first ends the process for new calls at 2 s, the second has its turn until 3 s.
+    tokio::join!(spin(0), spin(1000), spin(2100), spin(2100));
+    assert!(begun.elapsed() > Duration::from_millis(4700), "{:?}", begun.elapsed());
 }
 
 async fn a_guest_that_computes_is_cancelled() {

@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::Origin;
+use crate::{Held, Origin};
 
 fn plugin() -> Plugin {
     Plugin {
@@ -7,8 +9,10 @@ fn plugin() -> Plugin {
         digest: "0".repeat(64),
         wasm: "/srv/a.wasm".into(),
         held: Held::default(),
+        identities: BTreeMap::new(),
         env: Vec::new(),
         limits: Limits::default(),
+        alone: false,
     }
 }
 
@@ -43,7 +47,7 @@ fn a_folder_that_may_be_written_comes_once() {
         write: ["/srv/b".into(), "/srv/c".into()].into(),
         ..Held::default()
     };
-    let folders = folders_of(&held);
+    let folders = folders_of(&Plugin { held, ..plugin() });
     let folders: Vec<_> = folders.iter().map(|f| (f.path.to_str().unwrap(), f.writable)).collect();
     assert_eq!(folders, [("/srv/a", false), ("/srv/b", true), ("/srv/c", true)]);
 }
@@ -58,7 +62,7 @@ fn what_leaves_nothing_behind_is_clean() {
         (limit(Limit::Memory), true),
         (limit(Limit::Result), true),
         (limit(Limit::Wall), false),
-        (limit(Limit::Stack), false),
+        (limit(Limit::Stack), true),
         (CallError::Host { message: String::new() }, false),
     ] {
         assert_eq!(is_clean(&Err(error.clone())), clean, "{error:?}");
