@@ -18,6 +18,7 @@ mod stats;
 mod steps;
 mod suite;
 mod throughput;
+mod tools;
 mod workspace;
 
 use std::path::PathBuf;
@@ -49,6 +50,9 @@ struct Options {
     /// A virtual environment with Bandit, for the guard.
     #[arg(long, value_name = "DIR")]
     bandit: Option<PathBuf>,
+    /// The plugins that scripts/plugins built, for the tools.
+    #[arg(long, value_name = "DIR")]
+    plugins: Option<PathBuf>,
 }
 
 /// A part of the benchmark.
@@ -72,6 +76,8 @@ enum Part {
     Images,
     /// Calls through the MCP server.
     Mcp,
+    /// Tools as components.
+    Tools,
     /// Where the time of a start goes.
     Steps,
     /// What each step of the floor costs, found by leaving it out. Not part of a run without `--only`.
@@ -116,6 +122,9 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Mcp) {
         mcp::measure(&options, &mut report).await?;
+    }
+    if wanted(Part::Tools) {
+        tools::measure(&options, &mut report).await?;
     }
     if wanted(Part::Steps) {
         steps::measure(&floor, options.runs, &mut report).await?;
