@@ -134,7 +134,7 @@ impl Listening {
     /// Serves until `stop` resolves; then every run is ended.
     pub async fn serve(self, live: Live, stop: impl Future<Output = ()>) {
         // Plugins are read again when their files change, whether or not a client listens.
-        let _changes = live.tools().map(|tools| tools.changes());
+        let _changes = live.tools().map(hotcell_service::tools::Caller::changes);
         let server = Server::for_many(live.clone());
         self.serve_with(move || server.clone(), stop, || async move { live.close().await }).await;
     }

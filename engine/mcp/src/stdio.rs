@@ -15,7 +15,7 @@ use crate::{LAST_WORDS, LONGEST_MESSAGE, Server};
 pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), String> {
     let (input, output) = rmcp::transport::stdio_pipes();
     // Plugins are read again when their files change, whether or not a client listens.
-    let _changes = live.tools().map(|tools| tools.changes());
+    let _changes = live.tools().map(hotcell_service::tools::Caller::changes);
     let (over, token) = (CancellationToken::new(), CancellationToken::new());
     let transport = Lines::new(input, output, LONGEST_MESSAGE, over.clone());
     let server = Server::for_one(live.clone(), Caller::of_process(NOT_TOKENS[0]));

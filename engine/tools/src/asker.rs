@@ -11,10 +11,10 @@ use crate::mapping::text::clean;
 use crate::{Ask, Broker, Reply};
 
 /// Denials that an answer lists. More are of no use to whoever reads it.
-const DENIED: usize = 32;
+pub(crate) const DENIED: usize = 32;
 
 /// Bytes of one denial. Longer names come from a guest that plays.
-const DENIAL: usize = 256;
+pub(crate) const DENIAL: usize = 256;
 
 /// One call's way to the broker.
 pub(crate) struct Asker {

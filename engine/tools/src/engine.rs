@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::ticker::Ticker;
 use crate::{
     Answer, BoxFuture, CallError, CallRequest, Description, LoadError, Prepared, call, compiled, component,
-    imports,
+    http_bounds, imports,
 };
 
 /// A guest's stack. A parser's recursion is deep, so it is twice what wasmtime gives by default.
@@ -245,6 +245,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     wasmtime_wasi::p3::add_to_linker(&mut linker)?;
     wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+    http_bounds::add_to_linker(&mut linker)?;
     imports::add_to_linker(&mut linker)?;
     Ok(linker)
 }

@@ -10,16 +10,18 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::ask::{Blob, Refused};
 use crate::asker::{Allowance, Asker, Place};
+use crate::questions::REQUESTS;
 use crate::{Ask, Reply};
 
 /// Bytes of one body, in either direction: bodies are held whole, on both sides of the wall.
 const BODY: u64 = 8 << 20;
 
-/// Bytes of all bodies of one call. A guest can keep every response that it got.
-const BODIES: u64 = 64 << 20;
+/// Bytes of all bodies of one call, and of the headers of responses. A guest can keep every response that it got.
+const BODIES: u64 = 32 << 20;
 
-/// Requests of one call.
-const REQUESTS: u64 = 256;
+/// Bytes of a body that is not sent yet, of which the host keeps two such parts for each request: a guest can have as many requests as
+/// resources, and need not send one.
+const PART: usize = 16 << 10;
 
 /// Requests of one call at the same time.
 const TOGETHER: u32 = 8;
@@ -50,6 +52,14 @@ impl WasiHttpHooks for Http {
     // The broker knows the host from the address, and would not believe another.
     fn set_host_header(&mut self) -> bool {
         false
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        PART
+    }
+
+    fn p3_outgoing_body_chunk_size(&mut self) -> usize {
+        PART
     }
 
     fn send_request(
@@ -109,7 +119,9 @@ fn response(reply: Reply, bodies: &Allowance) -> Result<http::Response<WasiBody>
         Reply::Refused { why } => return Err(refused(why)),
         _ => return Err(Error::InternalError(Some("the broker answered something else".to_owned()))),
     };
-    if !bodies.take(body.len() as u64) {
+    let bytes =
+        headers.iter().map(|(name, Blob(value))| name.len() + value.len()).sum::<usize>() + body.len();
+    if !bodies.take(bytes as u64) {
         return Err(Error::HttpResponseBodySize(Some(BODIES)));
     }
     let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
@@ -244,7 +256,7 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_a_response_or_says_what_is_wrong() {
-        let bodies = Allowance::new(10);
+        let bodies = Allowance::new(25);
         let good = response(answer(404, &[("x-a", b"1"), ("x-a", b"\xff")], 4), &bodies).expect("a response");
         assert_eq!((good.status().as_u16(), good.headers().get_all("x-a").iter().count()), (404, 2));
         for (reply, wanted) in [

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// All linear memories together, and the blobs that the host keeps for the guest. 64 MiB.
+    /// All linear memories together, and the blobs, lines and header fields of HTTP requests that the host keeps for the guest. 64 MiB.
     pub memory: Bytes,
     /// Tables. 8.
     pub tables: u32,

@@ -14,7 +14,6 @@
 //! | host | [`FromHost::Asked`] | a question of a call | [`ToHost::Replied`] |
 //! | host | [`FromHost::Withdrawn`] | a question | |
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -36,6 +35,10 @@ pub const LONGEST_HEAD: usize = 1 << 20;
 pub const LONGEST_DESCRIPTION: usize = 8 << 20;
 /// Questions of one process that are open at the same time; further ones wait in the guest.
 pub const MOST_ASKS: usize = 64;
+/// Values in the JSON of a question. Each takes some dozen bytes of memory, though it may be written in three.
+pub const MOST_VALUES: usize = 1 << 16;
+/// Values in the head of an answer: its fields, and what was denied.
+const MOST_HEAD_VALUES: usize = 64;
 
 /// What the parent says.
 #[derive(Debug)]
@@ -227,7 +230,7 @@ impl ToHost {
             kind::COMPILE => Ok(Self::Compile { wasm: body }),
             kind::LOAD => Ok(Self::Load { plugin: number, setting: json("a setting", &body)? }),
             kind::CALL => {
-                let (head, at) = head::<CallHead<'_>>("a call", &body)?;
+                let (head, at) = head::<CallHead<'_>>("a call", &body, LONGEST_HEAD)?;
                 let (plugin, path) = (head.plugin, head.path.into_owned());
                 Ok(Self::Call { call: number, plugin, path, arguments: text("arguments", body, at)? })
             }
@@ -242,7 +245,7 @@ impl FromHost {
     /// The frame.
     ///
     /// # Errors
-    /// When it is longer than any frame.
+    /// When it is longer than any frame, or a question of more than [`MOST_VALUES`].
     pub fn encode(&self) -> Result<Vec<u8>, Violation> {
         match self {
             Self::Ready(ready) => with_json(kind::READY, 0, ready),
@@ -264,7 +267,8 @@ impl FromHost {
                 Err(error) => with_json(kind::FAILED, *call, error),
             },
             Self::Asked { ask, call, what } => {
-                with_json(kind::ASKED, *ask, &AskHead { call: *call, what: what.clone() })
+                let frame = with_json(kind::ASKED, *ask, &AskHead { call: *call, what: what.clone() })?;
+                few("a question", &frame[frame::HEADER..], MOST_VALUES).map(|()| frame)
             }
             Self::Withdrawn { ask } => with(kind::WITHDRAWN, *ask, &[]),
         }
@@ -279,10 +283,7 @@ impl FromHost {
         match kind {
             kind::READY => Ok(Self::Ready(json("its first message", short(&body)?)?)),
             kind::COMPILED => {
-                let (description, at) = head("a description", &body)?;
-                if at > LONGEST_DESCRIPTION {
-                    return Err(Violation::new(format!("a description of {at} bytes")));
-                }
+                let (description, at) = head("a description", &body, LONGEST_DESCRIPTION)?;
                 Ok(Self::Compiled { description, code: behind(body, at) })
             }
             kind::LOADED => nothing(&body).map(|()| Self::Loaded { plugin: number }),
@@ -290,7 +291,10 @@ impl FromHost {
                 Ok(Self::NotLoaded { plugin: number, error: json("an error", short(&body)?)? })
             }
             kind::ANSWERED => {
-                let (head, at) = head::<AnswerHead<'_>>("an answer", &body)?;
+                // What was printed has no length of its own here; nearly nothing but texts can be long.
+                let (head, at) = raw_head("an answer", &body, usize::MAX)?;
+                few("an answer", head, MOST_HEAD_VALUES)?;
+                let head: AnswerHead<'_> = json("an answer", head)?;
                 let AnswerHead { is_error, stdout, stderr, denied, wall_us, peak_memory } = head;
                 let (stdout, stderr, denied) =
                     (stdout.into_owned(), stderr.into_owned(), denied.into_owned());
@@ -306,6 +310,7 @@ impl FromHost {
                 if body.len() > LONGEST_ASK {
                     return Err(Violation::new(format!("a question of {} bytes", body.len())));
                 }
+                few("a question", &body, MOST_VALUES)?;
                 let AskHead { call, what } = json("a question", &body)?;
                 Ok(Self::Asked { ask: number, call, what })
             }
@@ -339,19 +344,56 @@ fn with_head(kind: u8, number: u64, head: &impl Serialize, payload: &[u8]) -> Re
     frame::finish(bytes)
 }
 
-/// The head, and where the payload begins.
-fn head<'a, T: Deserialize<'a>>(what: &str, body: &'a [u8]) -> Result<(T, usize), Violation> {
+/// The head of at most so many bytes, and where the payload begins.
+fn raw_head<'a>(what: &str, body: &'a [u8], most: usize) -> Result<(&'a [u8], usize), Violation> {
     let cut = || Violation::new(format!("{what} that is cut off"));
     let (length, rest) = body.split_first_chunk::<4>().ok_or_else(cut)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?;
-    let head = rest.get(..length).ok_or_else(cut)?;
-    let head =
-        serde_json::from_slice(head).map_err(|e| Violation::new(format!("{what} that is none: {e}")))?;
-    Ok((head, 4 + length))
+    if length > most {
+        return Err(Violation::new(format!("{what} whose head has {length} bytes, and {most} are possible")));
+    }
+    Ok((rest.get(..length).ok_or_else(cut)?, 4 + length))
 }
 
-fn json<T: DeserializeOwned>(what: &str, body: &[u8]) -> Result<T, Violation> {
+fn head<'a, T: Deserialize<'a>>(what: &str, body: &'a [u8], most: usize) -> Result<(T, usize), Violation> {
+    let (head, at) = raw_head(what, body, most)?;
+    Ok((json(what, head)?, at))
+}
+
+fn json<'a, T: Deserialize<'a>>(what: &str, body: &'a [u8]) -> Result<T, Violation> {
     serde_json::from_slice(body).map_err(|e| Violation::new(format!("{what} that is none: {e}")))
+}
+
+/// Whether some JSON has at most so many values, before it is taken apart.
+fn few(what: &str, json: &[u8], most: usize) -> Result<(), Violation> {
+    let (values, _) = measure(json);
+    if values > most {
+        return Err(Violation::new(format!("{what} of {values} values, and {most} are possible")));
+    }
+    Ok(())
+}
+
+/// How many values some JSON has at most, and how deep they nest, without taking it apart: what else is wrong with it is not seen.
+#[must_use]
+pub fn measure(json: &[u8]) -> (usize, usize) {
+    let (mut values, mut depth, mut deepest) = (1, 0usize, 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'[' | b'{' => {
+                (values, depth) = (values + 1, depth + 1);
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' => values += 1,
+            _ => {}
+        }
+    }
+    (values, deepest)
 }
 
 fn short(body: &[u8]) -> Result<&[u8], Violation> {

@@ -7,6 +7,8 @@
 //! | `options` | what is to be run, and how |
 //! | `process` | one process that runs calls: its calls, its questions, its end |
 //! | `start`, `waiting` | how a process begins and ends; a call that somebody waits for |
+//! | `table` | what is known of one process |
+//! | `checked` | what a process may answer |
 //! | `compile` | a process that compiles one component and ends |
 //! | `confine` | what such a process may use |
 //! | `link` | frames over a socket |
@@ -16,6 +18,7 @@
 /// The word after the program's name that makes it a tool host.
 pub const VERB: &str = "tool-host";
 
+mod checked;
 mod compile;
 mod confine;
 mod link;
@@ -25,6 +28,7 @@ mod process;
 mod restarts;
 pub mod serve;
 mod start;
+mod table;
 mod waiting;
 
 pub use options::{HostsOptions, Plugin, Readiness};

@@ -11,6 +11,7 @@ mod tests;
 use wasmtime::component::{HasSelf, Linker};
 
 use crate::asker::Allowance;
+use crate::questions::{LINES, QUESTIONS, RUNS, SCANS};
 use crate::state::State;
 
 pub(crate) use bytes::Blob;
@@ -41,18 +42,18 @@ pub(crate) struct Counts {
     progress: Option<(std::time::Instant, u64)>,
     runs: Allowance,
     scans: Allowance,
-    /// Every other question. A guest could ask nothing else for all of its time.
+    /// Every other question.
     questions: Allowance,
 }
 
 impl Default for Counts {
     fn default() -> Self {
         Self {
-            lines: 256,
+            lines: LINES,
             progress: None,
-            runs: Allowance::new(16),
-            scans: Allowance::new(1_000),
-            questions: Allowance::new(10_000),
+            runs: Allowance::new(RUNS),
+            scans: Allowance::new(SCANS),
+            questions: Allowance::new(QUESTIONS),
         }
     }
 }

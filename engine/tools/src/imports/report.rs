@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::generated::hotcell::tool::{cancelled, log, progress};
 use crate::Ask;
 use crate::asker::line;
+use crate::questions::PAUSE_MS;
 use crate::state::State;
 
 /// Bytes of a line of the log.
@@ -14,7 +15,7 @@ const LINE: usize = 4_096;
 const MESSAGE: usize = 256;
 
 /// Between two reports of progress.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 
 impl log::Host for State {
     async fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {

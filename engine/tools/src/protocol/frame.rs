@@ -61,6 +61,8 @@ pub fn finish(mut frame: Vec<u8>) -> Result<Vec<u8>, Violation> {
 #[derive(Debug)]
 pub struct Incoming {
     bytes: Vec<u8>,
+    /// So many of them were taken out already, as short frames.
+    taken: usize,
     longest: usize,
 }
 
@@ -68,7 +70,7 @@ impl Incoming {
     /// Takes bodies of at most `longest` bytes.
     #[must_use]
     pub fn new(longest: usize) -> Self {
-        Self { bytes: Vec::new(), longest }
+        Self { bytes: Vec::new(), taken: 0, longest }
     }
 
     /// Changes the longest body, for frames that have not begun to come.
@@ -78,6 +80,7 @@ impl Incoming {
 
     /// Where the next bytes are to be appended, with room for some: never for more than the frame that is coming.
     pub fn room(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..std::mem::take(&mut self.taken));
         // A length that is too great makes no room; `frame` tells of it.
         let missing = match self.coming() {
             Some(end) if end <= HEADER + self.longest => end.saturating_sub(self.bytes.len()),
@@ -105,21 +108,30 @@ impl Incoming {
                 REST + self.longest
             )));
         }
-        if self.bytes.len() < end {
-            return Ok(None);
-        }
-        let rest = self.bytes.split_off(end);
-        let mut body = std::mem::replace(&mut self.bytes, rest);
+        let begin = self.taken;
+        let whole = self.bytes.get(begin..).and_then(|bytes| bytes.split_at_checked(end));
+        let Some((frame, rest)) = whole else { return Ok(None) };
         let mut number = [0; 8];
-        number.copy_from_slice(&body[5..HEADER]);
-        let kind = body[4];
-        body.drain(..HEADER);
+        number.copy_from_slice(&frame[5..HEADER]);
+        let kind = frame[4];
+        // What is shorter is copied, so that neither many short frames cost more than their bytes, nor a long one its memory twice.
+        let body = if frame.len() < rest.len() {
+            self.taken += end;
+            frame[HEADER..].to_vec()
+        } else {
+            let rest = rest.to_vec();
+            let mut body = std::mem::replace(&mut self.bytes, rest);
+            body.truncate(begin + end);
+            body.drain(..begin + HEADER);
+            self.taken = 0;
+            body
+        };
         Ok(Some(Frame { kind, number: u64::from_le_bytes(number), body }))
     }
 
     /// Where the frame that is coming ends, once its length is there.
     fn coming(&self) -> Option<usize> {
-        let (length, _) = self.bytes.split_first_chunk::<4>()?;
+        let (length, _) = self.bytes.get(self.taken..)?.split_first_chunk::<4>()?;
         usize::try_from(u32::from_le_bytes(*length)).ok()?.checked_add(4)
     }
 }
@@ -161,6 +173,18 @@ mod tests {
         incoming.room().extend((100u32 << 20).to_le_bytes());
         assert_eq!(incoming.frame(), Ok(None));
         assert!(incoming.room().capacity() <= 2 * MOST_AHEAD);
+    }
+
+    #[test]
+    fn short_frames_are_taken_out_without_moving_the_rest() {
+        let mut incoming = Incoming::new(64);
+        incoming.room().extend(frame(72, 1, &[]).repeat(1000));
+        let at = incoming.bytes.as_ptr();
+        for number in 0..1000 {
+            assert!(incoming.frame().unwrap().is_some());
+            assert!(number > 990 || incoming.bytes.as_ptr() == at, "{number}");
+        }
+        assert_eq!(incoming.frame(), Ok(None));
     }
 
     #[test]

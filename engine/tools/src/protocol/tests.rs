@@ -107,6 +107,68 @@ fn heads_that_lie_about_their_length_are_violations() {
     }
 }
 
+/// A frame with a head of `"",` so many times, in place of a good one.
+fn many(kind: u8, before: &str, times: usize, after: &str) -> Frame {
+    let head = format!("{before}\"\"{}{after}", ",\"\"".repeat(times - 1));
+    let mut body = u32::try_from(head.len()).unwrap().to_le_bytes().to_vec();
+    body.extend(head.bytes());
+    Frame { kind, number: 1, body }
+}
+
+/// Each of these texts takes eight times its bytes once it is taken apart.
+#[test]
+fn a_head_of_many_values_is_not_taken_apart() {
+    let (before, after) =
+        (r#"{"is_error":false,"stdout":"","stderr":"","denied":["#, r#"],"wall_us":1,"peak_memory":1}"#);
+    for (times, fits) in [(32, true), (100, false)] {
+        let mut frame = many(kind::ANSWERED, before, times, after);
+        frame.body.extend(b"{}");
+        assert_eq!(FromHost::decode(frame).is_ok(), fits, "{times}");
+    }
+    let (before, after) = (r#"{"exports":[],"left_out":[],"at_most":[],"manifest":null,"imports":["#, "]}");
+    for (times, fits) in [(32, true), (LONGEST_DESCRIPTION / 3, false)] {
+        let decoded = FromHost::decode(many(kind::COMPILED, before, times, after));
+        assert_eq!(decoded.is_ok(), fits, "{times}: {:?}", decoded.err());
+    }
+    let asked = |arguments: usize| {
+        let what = Ask::Sandbox {
+            argv: vec![String::new(); arguments],
+            files: vec![],
+            stdin: None,
+            env: vec![],
+            timeout_ms: 1,
+            memory: None,
+        };
+        FromHost::Asked { ask: 1, call: 1, what }
+    };
+    from_host(&asked(MOST_VALUES - 100));
+    // Neither side's: the host refuses it before it asks.
+    assert!(asked(MOST_VALUES).encode().is_err());
+    let (before, after) = (
+        r#"{"call":1,"what":{"ask":"sandbox","files":[],"stdin":null,"env":[],"timeout_ms":1,"memory":null,"argv":["#,
+        "]}}",
+    );
+    for (times, fits) in [(32, true), (MOST_VALUES, false)] {
+        let mut frame = many(kind::ASKED, before, times, after);
+        frame.body.drain(..4);
+        assert_eq!(FromHost::decode(frame).is_ok(), fits, "{times}");
+    }
+}
+
+#[test]
+fn values_and_depth_are_measured_outside_of_texts() {
+    for (json, values, depth) in [
+        ("{}", 2, 1),
+        ("[1,[2,[]]]", 6, 3),
+        (r#"{"a":"[[[,,,","b":"\",,\\"}"#, 3, 1),
+        (r#"["\\",["\\\"]"]]"#, 4, 2),
+        ("]]]", 1, 0),
+        ("", 1, 0),
+    ] {
+        assert_eq!(measure(json.as_bytes()), (values, depth), "{json}");
+    }
+}
+
 proptest! {
     #[test]
     fn calls_arrive_as_they_were_sent(call: u64, plugin: u64, path in ".{0,60}", arguments in ".{0,200}") {

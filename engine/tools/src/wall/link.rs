@@ -50,7 +50,18 @@ impl Link {
     /// # Errors
     /// What the system says: the other side is gone.
     pub async fn send(self: &Arc<Self>, frame: Vec<u8>) -> io::Result<()> {
+        self.send_if(frame, || true).await
+    }
+
+    /// Sends a frame, unless this says no when its turn has come. Whoever waits for a turn is known by what has not been asked.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    pub async fn send_if(self: &Arc<Self>, frame: Vec<u8>, wanted: impl FnOnce() -> bool) -> io::Result<()> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
+        if !wanted() {
+            return Ok(());
+        }
         let written = match self.socket.try_write(&frame) {
             Ok(written) => written,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,

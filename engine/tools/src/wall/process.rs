@@ -1,6 +1,5 @@
 //! One confined process that runs calls, from outside: told what to do, and listened to with mistrust.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Seek;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,82 +8,24 @@ use std::time::{Duration, Instant};
 
 use hotcell_sandbox::{Engine, Outcome, Policy};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::AbortHandle;
 
+use super::checked::check;
 use super::link::{Cut, Link};
 use super::start::{Ender, Started, epitaph, last};
+pub use super::table::End;
+use super::table::{Asking, MOST_ASKED, State, Table, Underway, Why};
 use super::waiting::{Call, Waiting};
 use crate::ask::Refused;
 use crate::protocol::{
     FromHost, Incoming, LONGEST_ASK, MOST_ASKS, Setting, ToHost, Violation, longest_answer,
 };
-use crate::{Answer, Ask, Broker, CallError, Limit, LoadError, Reply};
+use crate::questions::Questions;
+use crate::{Answer, Ask, CallError, Limit, LoadError, Reply};
 
 /// How long it may take to load what is compiled.
 const LOADING: Duration = Duration::from_secs(30);
 /// After a call's own limit, the process has so long to say so.
 const GRACE: Duration = Duration::from_secs(1);
-/// Bytes of all questions of a process that are open.
-const MOST_ASKED: usize = 64 << 20;
-/// What was denied, of one call: so many, so long.
-const MOST_DENIED: (usize, usize) = (32, 4096);
-
-/// Why a process is there no more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// Whether it was ended on purpose, between calls.
-    pub clean: bool,
-    /// For people.
-    pub why: String,
-    /// When.
-    pub at: Instant,
-}
-
-/// Why a process is to end.
-#[derive(Debug)]
-enum Why {
-    NotNeeded,
-    Failed(String),
-}
-
-/// What a process takes in still.
-#[derive(Debug)]
-enum State {
-    /// Calls.
-    Open,
-    /// Nothing; it ends with its last call.
-    Retiring,
-    /// It ends on purpose, or because of this; or for a reason of its own, which is not known yet.
-    Ending(Option<Why>),
-    /// It has ended.
-    Ended(End),
-}
-
-struct Underway {
-    answer: oneshot::Sender<Result<Answer, CallError>>,
-    broker: Arc<dyn Broker>,
-    /// Nobody waits for it any more.
-    abandoned: bool,
-}
-
-struct Asking {
-    call: u64,
-    bytes: usize,
-    task: AbortHandle,
-}
-
-struct Table {
-    state: State,
-    calls: HashMap<u64, Underway>,
-    loads: HashMap<u64, oneshot::Sender<Result<(), LoadError>>>,
-    asks: HashMap<u64, Asking>,
-    asked: usize,
-    /// Numbers given so far, of calls and plugins.
-    numbers: u64,
-    /// Calls so far.
-    served: u64,
-    last: Instant,
-}
 
 /// A process that runs calls.
 pub struct Process {
@@ -111,20 +52,10 @@ impl Process {
     /// As [`Started::start`].
     pub async fn start(engine: &Engine, policy: &Policy, idle: Duration) -> Result<Arc<Self>, LoadError> {
         let Started { link, mut incoming, stop, ended, took } = Started::start(engine, policy).await?;
-        let table = Table {
-            state: State::Open,
-            calls: HashMap::new(),
-            loads: HashMap::new(),
-            asks: HashMap::new(),
-            asked: 0,
-            numbers: 0,
-            served: 0,
-            last: Instant::now(),
-        };
         let process = Arc::new(Self {
             link,
             stop,
-            table: Mutex::new(table),
+            table: Mutex::new(Table::new()),
             retired: Notify::new(),
             buried: Notify::new(),
             longest: AtomicUsize::new(LONGEST_ASK),
@@ -329,7 +260,13 @@ impl Process {
         table.numbers += 1;
         table.served += 1;
         let number = table.numbers;
-        let underway = Underway { answer: tell, broker: Arc::clone(call.broker), abandoned: false };
+        let underway = Underway {
+            answer: tell,
+            broker: Arc::clone(call.broker),
+            limits: call.limits.clone(),
+            questions: Questions::default(),
+            abandoned: false,
+        };
         table.calls.insert(number, underway);
         Ok(Waiting { process: Arc::clone(self), number, told: Some(told) })
     }
@@ -377,24 +314,20 @@ impl Process {
     fn take(self: &Arc<Self>, message: FromHost, bytes: usize) -> Result<(), Violation> {
         match message {
             FromHost::Done { call, result } => {
-                check(&result)?;
+                let no_call = || Violation::new(format!("an answer to no call ({call})"));
+                let limits = self.table().calls.get(&call).map(|underway| underway.limits.clone());
+                let result = check(*result, &limits.ok_or_else(no_call)?)?;
                 let mut table = self.table();
-                let underway = table.calls.remove(&call);
-                let underway =
-                    underway.ok_or_else(|| Violation::new(format!("an answer to no call ({call})")))?;
+                let underway = table.calls.remove(&call).ok_or_else(no_call)?;
                 table.last = Instant::now();
                 table.drop_asks(|asking| asking.call == call);
                 drop(table);
                 // Who waited may have gone.
-                let _ = underway.answer.send(*result);
+                let _ = underway.answer.send(result);
                 Ok(())
             }
             FromHost::Asked { ask, call, what } => self.asked(ask, call, what, bytes),
-            FromHost::Withdrawn { ask } => {
-                // The reply may be on its way.
-                self.table().drop_ask(ask);
-                Ok(())
-            }
+            FromHost::Withdrawn { ask } => self.table().withdraw(ask),
             FromHost::Loaded { plugin } => self.loaded(plugin, Ok(())),
             FromHost::NotLoaded { plugin, error } => self.loaded(plugin, Err(error)),
             FromHost::Ready(_) | FromHost::Compiled { .. } => Err(Violation::new("a message out of place")),
@@ -411,8 +344,11 @@ impl Process {
 
     fn asked(self: &Arc<Self>, ask: u64, call: u64, what: Ask, bytes: usize) -> Result<(), Violation> {
         let mut table = self.table();
-        let underway = table.calls.get(&call);
+        let underway = table.calls.get_mut(&call);
         let underway = underway.ok_or_else(|| Violation::new(format!("a question of no call ({call})")))?;
+        if !underway.questions.take(&what, &underway.limits) {
+            return Err(Violation::new("more questions than a call may ask"));
+        }
         let (broker, abandoned) = (Arc::clone(&underway.broker), underway.abandoned);
         if table.asks.len() >= MOST_ASKS || table.asks.contains_key(&ask) {
             return Err(Violation::new("too many questions, or one twice"));
@@ -433,26 +369,27 @@ impl Process {
             };
             process.reply(ask, reply).await;
         });
-        table.asks.insert(ask, Asking { call, bytes, task: task.abort_handle() });
-        table.asked += bytes;
+        table.ask(ask, Asking { call, bytes, task: task.abort_handle() });
         Ok(())
     }
 
     async fn reply(self: &Arc<Self>, ask: u64, reply: Reply) {
-        if self.table().forget_ask(ask).is_none() {
-            return;
-        }
-        let frame = ToHost::Replied { ask, reply }.encode().ok().filter(|frame| frame.len() <= LONGEST_ASK);
+        let frame = ToHost::Replied { ask, reply }.encode().ok();
+        let frame =
+            frame.filter(|frame| frame.len() <= LONGEST_ASK && self.table().replied(ask, frame.len()));
         let frame = frame.map_or_else(
             || {
-                let why = Refused::TooMuch(format!("a reply of more than {LONGEST_ASK} bytes"));
+                let why = Refused::TooMuch(format!(
+                    "a reply of more than {LONGEST_ASK} bytes, or {MOST_ASKED} in all that were not read"
+                ));
                 ToHost::Replied { ask, reply: Reply::Refused { why } }.encode()
             },
             Ok,
         );
         if let Ok(frame) = frame {
-            // Where it cannot be sent, the process has ended.
-            let _ = self.link.send(frame).await;
+            // It stays in the table while it waits for its turn, so that replies that nobody reads count; and not longer, since with its
+            // last byte the next question may come. Where it cannot be sent, the process has ended.
+            let _ = self.link.send_if(frame, || self.table().forget_ask(ask).is_some()).await;
         }
     }
 
@@ -479,39 +416,4 @@ impl Process {
         }
         self.buried.notify_waiters();
     }
-}
-
-impl Table {
-    fn forget_ask(&mut self, ask: u64) -> Option<Asking> {
-        let asking = self.asks.remove(&ask)?;
-        self.asked -= asking.bytes;
-        Some(asking)
-    }
-
-    fn drop_ask(&mut self, ask: u64) {
-        if let Some(asking) = self.forget_ask(ask) {
-            asking.task.abort();
-        }
-    }
-
-    fn drop_asks(&mut self, which: impl Fn(&Asking) -> bool) {
-        if self.asks.is_empty() {
-            return;
-        }
-        let asks: Vec<u64> =
-            self.asks.iter().filter(|(_, asking)| which(asking)).map(|(ask, _)| *ask).collect();
-        for ask in asks {
-            self.drop_ask(ask);
-        }
-    }
-}
-
-/// What was denied is shown to people.
-fn check(result: &Result<Answer, CallError>) -> Result<(), Violation> {
-    let Ok(answer) = result else { return Ok(()) };
-    let (most, longest) = MOST_DENIED;
-    if answer.denied.len() > most || answer.denied.iter().any(|denied| denied.len() > longest) {
-        return Err(Violation::new("more denials than there can be"));
-    }
-    Ok(())
 }

@@ -263,9 +263,14 @@ impl Broker for Parent {
                 }
             };
             let (tell, told) = oneshot::channel();
-            lock(&self.0.asks).insert(number, tell);
-            let open = Open { server: &self.0, number };
-            if self.0.link.send(frame).await.is_err() {
+            let mut open = None;
+            // What is dropped before its first byte was not asked, and so is not withdrawn.
+            let begin = || {
+                lock(&self.0.asks).insert(number, tell);
+                open = Some(Open { server: &self.0, number });
+                true
+            };
+            if self.0.link.send_if(frame, begin).await.is_err() {
                 return refused(Refused::Unavailable("the parent process is gone".to_owned()));
             }
             let reply = told.await;

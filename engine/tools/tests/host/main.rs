@@ -1,6 +1,7 @@
 //! The host in one process: its limits, what it refuses to load, what it asks, and what a guest cannot reach.
 
 mod folders;
+mod http;
 mod imports;
 mod limits;
 mod loading;

@@ -47,13 +47,17 @@ impl Fake {
     }
 
     fn answer(&mut self, call: u64, value: &str) {
-        self.say(&done(call, value));
+        self.say(&done(call, value, String::new()));
+    }
+
+    fn print(&mut self, call: u64, stdout: String) {
+        self.say(&done(call, "{}", stdout));
     }
 }
 
-fn done(call: u64, value: &str) -> FromHost {
+fn done(call: u64, value: &str, stdout: String) -> FromHost {
     let value = RawValue::from_string(value.to_owned()).unwrap();
-    let (stdout, stderr, denied) = (String::new(), String::new(), Vec::new());
+    let (stderr, denied) = (String::new(), Vec::new());
     let answer = Answer { is_error: false, value, stdout, stderr, denied, wall_us: 1, peak_memory: 0 };
     FromHost::Done { call, result: Box::new(Ok(answer)) }
 }
@@ -116,12 +120,15 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
             fake.answer(call, "{}");
         }
         "answers-lines" => {
-            let mut bytes = done(call, "{}").encode().unwrap();
+            let mut bytes = done(call, "{}", String::new()).encode().unwrap();
             // The same length, so that only the value is wrong.
             bytes.truncate(bytes.len() - 2);
             bytes.extend(b"{\n");
             fake.write(&bytes);
         }
+        "answers-long" => fake.answer(call, &format!(r#"{{"a":"{}"}}"#, "x".repeat(5 << 20))),
+        "answers-deep" => fake.answer(call, &format!(r#"{{"a":{}{}}}"#, "[".repeat(64), "]".repeat(64))),
+        "prints-much" => fake.print(call, "x".repeat(4 << 20)),
         "oversized" => fake.write(&u32::MAX.to_le_bytes()),
         "too-short" => fake.write(&[3, 0, 0, 0, 1, 2, 3]),
         "unknown-kind" => fake.write(&[9, 0, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0, 0]),
@@ -132,6 +139,21 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
             fake.say(&log(1, call, ""));
         }
         "asks-too-much" => (0..100).for_each(|ask| fake.say(&log(ask, call, ""))),
+        "asks-unread" => {
+            (1..=100).for_each(|ask| {
+                let key = "k".to_owned();
+                fake.say(&FromHost::Asked { ask, call, what: Ask::Config { key } });
+                // So that a reply is there before the next question.
+                std::thread::sleep(Duration::from_millis(5));
+            });
+            sleep();
+        }
+        "withdraws-unasked" => fake.say(&FromHost::Withdrawn { ask: 1 }),
+        "withdraws-twice" => {
+            fake.say(&log(1, call, ""));
+            fake.say(&FromHost::Withdrawn { ask: 1 });
+            fake.say(&FromHost::Withdrawn { ask: 1 });
+        }
         "asks-and-withdraws" => {
             fake.say(&log(1, call, "never mind"));
             fake.say(&FromHost::Withdrawn { ask: 1 });

@@ -1,11 +1,12 @@
 //! A process that was taken over lies, floods, dies or says nothing: it costs its own calls, and nothing else.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hotcell_sandbox::Bytes;
 use hotcell_tools::cache::{Cache, MOST_BYTES};
-use hotcell_tools::{Broker, CallError, Limit, LoadError};
+use hotcell_tools::{Ask, BoxFuture, Broker, CallError, Limit, LoadError, Reply};
 use tokio_util::sync::CancellationToken;
 
 use crate::place::{Asked, Bench, Test};
@@ -20,7 +21,10 @@ pub const TESTS: &[Test] = &[
         Box::pin(what_cannot_be_compiled_is_not_tried_at_every_call())
     }),
     ("silence_is_ended", || Box::pin(silence_is_ended())),
-    ("questions_without_end_end_with_their_call", || Box::pin(questions_without_end_end_with_their_call())),
+    ("questions_without_end_have_an_end", || Box::pin(questions_without_end_have_an_end())),
+    ("replies_that_nobody_reads_are_open_questions", || {
+        Box::pin(replies_that_nobody_reads_are_open_questions())
+    }),
     ("a_question_that_is_withdrawn_is_dropped", || Box::pin(a_question_that_is_withdrawn_is_dropped())),
     ("what_is_cancelled_ends", || Box::pin(what_is_cancelled_ends())),
     ("who_stops_waiting_cancels", || Box::pin(who_stops_waiting_cancels())),
@@ -32,6 +36,9 @@ async fn what_breaks_the_protocol_is_ended() {
     for what in [
         "answers-another",
         "answers-lines",
+        "answers-long",
+        "answers-deep",
+        "prints-much",
         "oversized",
         "too-short",
         "unknown-kind",
@@ -39,6 +46,8 @@ async fn what_breaks_the_protocol_is_ended() {
         "asks-for-another",
         "asks-twice",
         "asks-too-much",
+        "withdraws-unasked",
+        "withdraws-twice",
         "floods",
     ] {
         let bench = Bench::with(&["fake", what], |_| (), Asked { mute: true, ..Asked::default() });
@@ -145,14 +154,40 @@ async fn silence_is_ended() {
     assert!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some());
 }
 
-async fn questions_without_end_end_with_their_call() {
+async fn questions_without_end_have_an_end() {
     let bench = Bench::fake("asks-forever");
     let mut plugin = bench.plugin("a", b"wasm");
-    plugin.limits.wall = Duration::from_millis(200);
-    let result = bench.call(&plugin, "f", "{}").await;
-    assert!(matches!(result, Err(CallError::Limit { limit: Limit::Wall, .. })), "{result:?}");
-    assert!(bench.asked.texts.lock().unwrap().len() > 1);
+    plugin.limits.wall = Duration::from_secs(60);
+    let message = bench.host_error(&plugin, "{}").await;
+    assert!(message.contains("more questions than a call may ask"), "{message}");
+    // As many lines as a call may write into the log.
+    assert_eq!(bench.asked.texts.lock().unwrap().len(), 256);
     bench.hosts.close().await;
+}
+
+/// Answers every question with a mebibyte, and counts.
+#[derive(Default)]
+struct Long(AtomicU32);
+
+impl Broker for Long {
+    fn ask(&self, _: u64, _: Ask) -> BoxFuture<'_, Reply> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(Reply::Text { text: Some("x".repeat(1 << 20)) }))
+    }
+}
+
+async fn replies_that_nobody_reads_are_open_questions() {
+    let bench = Bench::fake("asks-unread");
+    let mut plugin = bench.plugin("a", b"wasm");
+    plugin.limits.wall = Duration::from_secs(60);
+    let broker = Arc::new(Long::default());
+    let asked = Arc::clone(&broker) as Arc<dyn Broker>;
+    let result = bench.hosts.call(&plugin, "f", "{}", asked, CancellationToken::new()).await;
+    let message = result.unwrap_err().to_string();
+    assert!(message.contains("too many questions"), "{message}");
+    // One reply is on its way, and is no open question any more.
+    let answered = broker.0.load(Ordering::Relaxed);
+    assert!(answered <= 65, "{answered}");
 }
 
 async fn a_question_that_is_withdrawn_is_dropped() {

@@ -1,0 +1,182 @@
+//! What is known of one process: its calls, the plugins that it loads, its questions. Only counts; asks and answers nobody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::protocol::Violation;
+use crate::questions::Questions;
+use crate::{Answer, Broker, CallError, Limits, LoadError};
+
+/// Bytes of all questions of a process that are open, and of the replies that it has not begun to read.
+pub const MOST_ASKED: usize = 64 << 20;
+
+/// Why a process is there no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Whether it was ended on purpose, between calls.
+    pub clean: bool,
+    /// For people.
+    pub why: String,
+    /// When.
+    pub at: Instant,
+}
+
+/// Why a process is to end.
+#[derive(Debug)]
+pub enum Why {
+    NotNeeded,
+    Failed(String),
+}
+
+/// What a process takes in still.
+#[derive(Debug)]
+pub enum State {
+    /// Calls.
+    Open,
+    /// Nothing; it ends with its last call.
+    Retiring,
+    /// It ends on purpose, or because of this; or for a reason of its own, which is not known yet.
+    Ending(Option<Why>),
+    /// It has ended.
+    Ended(End),
+}
+
+/// A call that is under way.
+pub struct Underway {
+    pub answer: oneshot::Sender<Result<Answer, CallError>>,
+    pub broker: Arc<dyn Broker>,
+    pub limits: Limits,
+    pub questions: Questions,
+    /// Nobody waits for it any more.
+    pub abandoned: bool,
+}
+
+/// A question that is open.
+pub struct Asking {
+    pub call: u64,
+    /// The question's, or the reply's once there is one.
+    pub bytes: usize,
+    pub task: AbortHandle,
+}
+
+/// All of one process.
+pub struct Table {
+    pub state: State,
+    pub calls: HashMap<u64, Underway>,
+    pub loads: HashMap<u64, oneshot::Sender<Result<(), LoadError>>>,
+    pub asks: HashMap<u64, Asking>,
+    pub asked: usize,
+    /// Questions so far that were not withdrawn: each can be once, also after its reply.
+    pub withdrawable: u64,
+    /// Numbers given so far, of calls and plugins.
+    pub numbers: u64,
+    /// Calls so far.
+    pub served: u64,
+    pub last: Instant,
+}
+
+impl Table {
+    /// Of a process that has begun.
+    pub fn new() -> Self {
+        Self {
+            state: State::Open,
+            calls: HashMap::new(),
+            loads: HashMap::new(),
+            asks: HashMap::new(),
+            asked: 0,
+            withdrawable: 0,
+            numbers: 0,
+            served: 0,
+            last: Instant::now(),
+        }
+    }
+
+    /// Notes a question.
+    pub fn ask(&mut self, ask: u64, asking: Asking) {
+        self.asked += asking.bytes;
+        self.withdrawable += 1;
+        self.asks.insert(ask, asking);
+    }
+
+    /// Takes a question back.
+    ///
+    /// # Errors
+    /// [`Violation`] when there are more withdrawals than questions.
+    pub fn withdraw(&mut self, ask: u64) -> Result<(), Violation> {
+        let left = self.withdrawable.checked_sub(1);
+        self.withdrawable = left.ok_or_else(|| Violation::new("it withdrew more questions than it asked"))?;
+        // The reply may be on its way.
+        self.drop_ask(ask);
+        Ok(())
+    }
+
+    pub fn forget_ask(&mut self, ask: u64) -> Option<Asking> {
+        let asking = self.asks.remove(&ask)?;
+        self.asked -= asking.bytes;
+        Some(asking)
+    }
+
+    /// Counts a reply instead of its question, unless it is too much.
+    pub fn replied(&mut self, ask: u64, bytes: usize) -> bool {
+        let Some(asking) = self.asks.get_mut(&ask) else { return true };
+        let asked = self.asked - asking.bytes + bytes;
+        if asked > MOST_ASKED {
+            return false;
+        }
+        (self.asked, asking.bytes) = (asked, bytes);
+        true
+    }
+
+    pub fn drop_ask(&mut self, ask: u64) {
+        if let Some(asking) = self.forget_ask(ask) {
+            asking.task.abort();
+        }
+    }
+
+    pub fn drop_asks(&mut self, which: impl Fn(&Asking) -> bool) {
+        if self.asks.is_empty() {
+            return;
+        }
+        let asks: Vec<u64> =
+            self.asks.iter().filter(|(_, asking)| which(asking)).map(|(ask, _)| *ask).collect();
+        for ask in asks {
+            self.drop_ask(ask);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reply_counts_until_it_is_forgotten_and_only_as_far_as_there_is_room() {
+        let mut table = Table::new();
+        for ask in 0..3 {
+            let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
+            table.ask(ask, Asking { call: 1, bytes: 10, task });
+        }
+        assert!(table.replied(0, MOST_ASKED - 20));
+        assert_eq!(table.asked, MOST_ASKED);
+        assert!(!table.replied(1, 11), "it is refused");
+        assert!(table.replied(2, 10));
+        assert_eq!(table.asked, MOST_ASKED);
+        assert!(table.forget_ask(0).is_some() && table.forget_ask(0).is_none());
+        assert!(table.replied(1, 11) && table.replied(0, usize::MAX), "a question that nobody has any more");
+        assert_eq!(table.asked, 21);
+        table.drop_asks(|_| true);
+        assert_eq!((table.asked, table.asks.len()), (0, 0));
+    }
+
+    #[test]
+    fn there_are_as_many_withdrawals_as_questions() {
+        let mut table = Table::new();
+        assert!(table.withdraw(1).is_err());
+        table.withdrawable = 2;
+        assert!(table.withdraw(1).is_ok() && table.withdraw(1).is_ok() && table.withdraw(1).is_err());
+    }
+}
