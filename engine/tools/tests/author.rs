@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 
 use hotcell_tools::author::{AuthorError, Cases, Language, build, create, run};
-use hotcell_tools::{Runtime, RuntimeOptions, sections};
+use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Reply, Runtime, RuntimeOptions, sections};
 
 async fn from_nothing_to_passed(language: Language) {
     let place = tempfile::tempdir().unwrap();
@@ -50,6 +52,55 @@ async fn python_from_nothing_to_passed() {
 #[tokio::test]
 async fn javascript_from_nothing_to_passed() {
     from_nothing_to_passed(Language::JavaScript).await;
+}
+
+/// What was made for WASI and for no host in particular: a program that prints, reads its input and ends.
+#[tokio::test]
+async fn a_program_for_any_host_is_a_tool() {
+    const PROGRAM: &str = r#"
+        use std::io::Read;
+        fn main() {
+            let mut input = String::new();
+            std::io::stdin().read_to_string(&mut input).unwrap();
+            println!("{:?} {:?}", std::env::args().count(), input);
+            eprintln!("{}", std::fs::read_dir("/").is_err());
+        }"#;
+    let place = tempfile::tempdir().unwrap();
+    let (source, made) = (place.path().join("main.rs"), place.path().join("main.wasm"));
+    fs::write(&source, PROGRAM).unwrap();
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--edition", "2021", "--target", "wasm32-wasip2", "-O", "-o"]).arg(&made).arg(&source);
+    if let Some(linker) = std::env::var_os("CARGO_TARGET_WASM32_WASIP2_LINKER") {
+        rustc.arg("-C").arg(format!("linker={}", linker.display()));
+    }
+    let told = rustc
+        .output()
+        .map(|output| (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()));
+    match told {
+        Ok((true, _)) => {}
+        Ok((false, why)) if !why.contains("target may not be installed") => panic!("{why}"),
+        _ => {
+            println!("skipped: no compiler with the target wasm32-wasip2");
+            return;
+        }
+    }
+    let wasm = fs::read(&made).unwrap();
+    let runtime = Runtime::new(&RuntimeOptions { calls: 4, ..RuntimeOptions::default() }).unwrap();
+    let prepared = runtime.load(&wasm).unwrap();
+    let (description, _) = runtime.describe(&wasm).unwrap();
+    assert_eq!(description.exports.len(), 1, "{description:?}");
+    let request = CallRequest::new(&description.exports[0].path, "{}", Arc::new(Nothing));
+    let answer = runtime.call(&prepared, request).await.unwrap();
+    assert_eq!((answer.is_error, answer.value.get()), (false, "{}"));
+    assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("0 \"\"\n", "true\n"));
+}
+
+struct Nothing;
+
+impl Broker for Nothing {
+    fn ask(&self, _: u64, _: Ask) -> BoxFuture<'_, Reply> {
+        Box::pin(async { Reply::Done })
+    }
 }
 
 #[test]

@@ -85,7 +85,12 @@ fn rust(folder: &Path) -> Result<PathBuf, AuthorError> {
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut asked = Command::new(&compiler);
     asked.args(["--print", "target-libdir", "--target", TARGET]).current_dir(folder).stderr(Stdio::null());
-    let answer = asked.output().map_err(at(Path::new(&compiler)))?;
+    let answer = asked.output().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            AuthorError::Missing { what: "rustc", remedy: "install it: https://rustup.rs".to_owned() }
+        }
+        _ => at(Path::new(&compiler))(error),
+    })?;
     let library = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());
     if !answer.status.success() || !library.is_dir() {
         let remedy = format!("rustup target add {TARGET}");
