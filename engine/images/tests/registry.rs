@@ -1,72 +1,23 @@
 //! A real registry on this machine: what was pushed by an OCI client is imported, by tag and by digest; what it has damaged
 //! is refused.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
 use hotcell_images::source::HOST_ARCHITECTURE;
 use hotcell_images::{Digest, Image, Limits, Source, Store, StoreError, import};
+use hotcell_registry::Registry;
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 
-/// The registry, which ends with this.
-struct Registry {
-    child: Child,
-    address: String,
-    dir: tempfile::TempDir,
-}
+/// What is pushed to it.
+struct Pushed(Registry);
 
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Registry {
+impl Pushed {
     fn start() -> Option<Self> {
-        let program =
-            ["/usr/bin/docker-registry", "/usr/bin/registry"].map(Path::new).into_iter().find(|p| p.exists());
-        let Some(program) = program else {
-            println!("skipped: no docker-registry; install it");
-            return None;
-        };
-        // A port that somebody takes meanwhile is tried again.
-        for _ in 0..10 {
-            let dir = tempfile::tempdir().unwrap();
-            let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-            let config = dir.path().join("config.yml");
-            let root = dir.path().join("data");
-            let text = format!(
-                "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp: {{addr: '{address}'}}\n",
-                root.display()
-            );
-            std::fs::write(&config, text).unwrap();
-            let mut child = Command::new(program)
-                .arg("serve")
-                .arg(&config)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let until = Instant::now() + Duration::from_secs(20);
-            while Instant::now() < until && child.try_wait().unwrap().is_none() {
-                if std::net::TcpStream::connect(&address).is_ok() {
-                    return Some(Self { child, address, dir });
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        panic!("the registry does not start");
+        Registry::start().map(Self)
     }
 
     fn name(&self, rest: &str) -> String {
-        format!("{}/{rest}", self.address)
+        format!("{}/{rest}", self.0.address)
     }
 
     /// Pushes an index of an image for this host and one for another; the digests of the index and of the manifest.
@@ -116,12 +67,6 @@ impl Registry {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
         (digest, Digest::of(manifest.as_bytes()))
     }
-
-    /// The registry's own file of a blob.
-    fn file(&self, digest: &Digest) -> PathBuf {
-        let hex = digest.hex();
-        self.dir.path().join(format!("data/docker/registry/v2/blobs/sha256/{}/{hex}/data", &hex[..2]))
-    }
 }
 
 fn layer(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -135,7 +80,7 @@ fn layer(name: &str, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_was_pushed_is_imported() {
-    let Some(registry) = Registry::start() else { return };
+    let Some(registry) = Pushed::start() else { return };
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let layers = [layer("usr/bin/python3", &vec![7; 3 << 20]), layer("etc/a", b"upper")];
@@ -155,7 +100,7 @@ fn what_was_pushed_is_imported() {
     assert_eq!(std::fs::read(held.layers[0].join("etc/a")).unwrap(), b"upper");
     drop(held);
     // By digest; the layers that are here are not fetched again.
-    std::fs::remove_file(registry.file(&Digest::of(&layers[0]))).unwrap();
+    std::fs::remove_file(registry.0.file(&Digest::of(&layers[0]).hex())).unwrap();
     for digest in [index, manifest] {
         let again = get(&format!("some/image@{digest}")).unwrap();
         assert_eq!((again.digest, &again.layers), (manifest, &image.layers));
@@ -173,10 +118,10 @@ fn what_was_pushed_is_imported() {
 
 #[test]
 fn what_a_registry_has_damaged_is_refused() {
-    let Some(registry) = Registry::start() else { return };
+    let Some(registry) = Pushed::start() else { return };
     let layers = [layer("a", b"first"), layer("b", b"second")];
     registry.push("image:1", &layers);
-    let file = registry.file(&Digest::of(&layers[1]));
+    let file = registry.0.file(&Digest::of(&layers[1]).hex());
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[520] ^= 1;
     std::fs::write(&file, bytes).unwrap();
@@ -193,7 +138,7 @@ fn a_registry_that_is_not_there_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     // It takes connections and closes them.
-    let closing = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closing.local_addr().unwrap();
     std::thread::spawn(move || closing.incoming().for_each(drop));
     for name in [format!("oci://{address}/a:1"), "oci://python".to_owned()] {

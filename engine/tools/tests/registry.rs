@@ -1,68 +1,21 @@
 //! A real registry on this machine: what was pushed by an OCI client is fetched by tag and by digest; what it has damaged, and
 //! what is no component, is refused.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
+use hotcell_registry::Registry;
 use hotcell_tools::sources::oci::{MANIFEST_LAYER, SIGNATURE_LAYER};
 use hotcell_tools::sources::{Fetched, Source, SourceError, sha256};
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 
-/// The registry, which ends with this.
-struct Registry {
-    child: Child,
-    address: String,
-    dir: tempfile::TempDir,
-}
+/// What is pushed to it.
+struct Pushed(Registry);
 
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Registry {
+impl Pushed {
     fn start() -> Option<Self> {
-        let program =
-            ["/usr/bin/docker-registry", "/usr/bin/registry"].map(Path::new).into_iter().find(|p| p.exists());
-        let Some(program) = program else {
-            println!("skipped: no docker-registry; install it");
-            return None;
-        };
-        // A port that somebody takes meanwhile is tried again.
-        for _ in 0..10 {
-            let dir = tempfile::tempdir().unwrap();
-            let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-            let config = dir.path().join("config.yml");
-            let root = dir.path().join("data");
-            let text = format!(
-                "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp: {{addr: '{address}'}}\n",
-                root.display()
-            );
-            std::fs::write(&config, text).unwrap();
-            let mut child = Command::new(program)
-                .arg("serve")
-                .arg(&config)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let until = Instant::now() + Duration::from_secs(20);
-            while Instant::now() < until && child.try_wait().unwrap().is_none() {
-                if std::net::TcpStream::connect(&address).is_ok() {
-                    return Some(Self { child, address, dir });
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        panic!("the registry does not start");
+        Registry::start().map(Self)
     }
 
     /// Pushes an artifact of these layers; the digest of its manifest.
@@ -74,7 +27,7 @@ impl Registry {
             "schemaVersion": 2, "mediaType": kind, "config": row("application/vnd.wasm.config.v0+json", b"{}"), "layers": rows,
         })
         .to_string();
-        let reference: Reference = format!("{}/{name}", self.address).parse().unwrap();
+        let reference: Reference = format!("{}/{name}", self.0.address).parse().unwrap();
         let work = async {
             let client =
                 Client::new(ClientConfig { protocol: ClientProtocol::Http, ..ClientConfig::default() });
@@ -92,12 +45,7 @@ impl Registry {
     }
 
     fn fetch(&self, name: &str) -> Result<Fetched, SourceError> {
-        fetch(&format!("oci://{}/{name}", self.address))
-    }
-
-    /// The registry's own file of a blob.
-    fn file(&self, hex: &str) -> PathBuf {
-        self.dir.path().join(format!("data/docker/registry/v2/blobs/sha256/{}/{hex}/data", &hex[..2]))
+        fetch(&format!("oci://{}/{name}", self.0.address))
     }
 }
 
@@ -114,12 +62,12 @@ const WASM: &str = "application/wasm";
 
 #[test]
 fn what_was_pushed_is_fetched_and_pinned() {
-    let Some(registry) = Registry::start() else { return };
+    let Some(registry) = Pushed::start() else { return };
     let large = vec![7; 3 << 20];
     let digest = registry.push("some/my-tool:one", &[(WASM, &large)]);
     let fetched = registry.fetch("some/my-tool:one").unwrap();
     assert_eq!((&fetched.wasm, fetched.name.as_str()), (&large, "my-tool"));
-    assert_eq!(fetched.pinned, format!("oci://{}/some/my-tool@sha256:{digest}", registry.address));
+    assert_eq!(fetched.pinned, format!("oci://{}/some/my-tool@sha256:{digest}", registry.0.address));
     assert_eq!(fetch(&fetched.pinned).unwrap(), fetched, "by digest it is the same");
     // A tag that moves is something else, what was pinned stays.
     registry.push("some/my-tool:one", &[(WASM, b"newer")]);
@@ -138,7 +86,7 @@ fn what_was_pushed_is_fetched_and_pinned() {
 
 #[test]
 fn what_is_damaged_or_no_component_is_refused() {
-    let Some(registry) = Registry::start() else { return };
+    let Some(registry) = Pushed::start() else { return };
     registry.push("text", &[("text/plain", b"hello")]);
     registry.push("two", &[(WASM, b"a"), (WASM, b"b")]);
     for (name, word) in [
@@ -151,18 +99,18 @@ fn what_is_damaged_or_no_component_is_refused() {
         assert!(error.contains(word), "{name}: {error}");
     }
     let digest = registry.push("changed", &[(WASM, b"component")]);
-    std::fs::write(registry.file(&sha256(b"component")), "COMPONENT").unwrap();
+    std::fs::write(registry.0.file(&sha256(b"component")), "COMPONENT").unwrap();
     let error = registry.fetch("changed").unwrap_err();
     assert!(error.to_string().to_lowercase().contains("digest"), "{error}");
     // The registry serves another manifest than the one that was asked for.
-    let text = std::fs::read_to_string(registry.file(&digest)).unwrap();
-    std::fs::write(registry.file(&digest), text.replace("application/wasm", "application/WASM")).unwrap();
+    let text = std::fs::read_to_string(registry.0.file(&digest)).unwrap();
+    std::fs::write(registry.0.file(&digest), text.replace("application/wasm", "application/WASM")).unwrap();
     assert!(registry.fetch(&format!("changed@sha256:{digest}")).is_err());
 }
 
 #[test]
 fn a_registry_that_is_down_is_named() {
-    let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = fetch(&format!("oci://{down}/tool:1")).unwrap_err().to_string();
     assert!(error.contains(&down.to_string()) && error.to_lowercase().contains("refused"), "{error}");
 }
