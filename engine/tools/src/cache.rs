@@ -26,6 +26,8 @@ const FORM: &str = "wasmtime 48.0.8, hotcell 1";
 pub const MOST_BYTES: u64 = 2 << 30;
 /// Bytes of a keyed hash, and of the key.
 const MAC: usize = 32;
+/// Bytes that are read, hashed and copied at once: few enough to stay in the processor's cache.
+const PIECE: usize = 256 << 10;
 const KEY: &str = "key";
 /// How the name of a file begins that is not finished.
 const UNFINISHED: &str = "new-";
@@ -66,25 +68,46 @@ impl Cache {
     #[must_use]
     pub fn get(&self, digest: &str) -> Option<File> {
         let name = name(digest)?;
-        let bytes = match self.read(&name) {
-            Ok(bytes) => bytes,
+        let (mut entry, length) = match self.entry(&name) {
+            Ok(entry) => entry,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
             Err(e) => return self.reject(digest, &e.to_string()),
         };
-        let Some((mac, code)) = bytes.split_first_chunk::<MAC>() else {
-            return self.reject(digest, "it is cut off");
-        };
-        // Compared in constant time.
-        if self.mac(digest, code) != blake3::Hash::from_bytes(*mac) {
-            return self.reject(digest, "this installation did not write it so");
-        }
-        match sealed(code) {
-            Ok(file) => Some(file),
+        let mut memory = match memory() {
+            Ok(memory) => memory,
             Err(e) => {
                 tracing::warn!("a compiled component has no place in memory: {e}");
-                None
+                return None;
+            }
+        };
+        // What is checked is what was copied; nobody sees it before it is sealed.
+        match self.copy(digest, length, &mut entry, &mut memory) {
+            Ok(true) => Some(memory),
+            Ok(false) => self.reject(digest, "this installation did not write it so"),
+            Err(e) => self.reject(digest, &e.to_string()),
+        }
+    }
+
+    /// Copies an entry's code, and seals it; whether it is what this installation wrote.
+    fn copy(&self, digest: &str, length: u64, entry: &mut File, memory: &mut File) -> io::Result<bool> {
+        let (mut expected, mut piece) = ([0; MAC], vec![0; PIECE]);
+        entry.read_exact(&mut expected)?;
+        let mut mac = self.begin(digest, length);
+        let mut left = length;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+            match entry.read(&mut piece[..most])? {
+                0 => return Err(io::Error::other("it is cut off")),
+                read => {
+                    mac.update(&piece[..read]);
+                    memory.write_all(&piece[..read])?;
+                    left -= read as u64;
+                }
             }
         }
+        seal(memory)?;
+        // Compared in constant time.
+        Ok(mac.finalize() == blake3::Hash::from_bytes(expected))
     }
 
     /// Keeps a compiled form, and makes room for it.
@@ -93,7 +116,7 @@ impl Cache {
     /// What the system says; nothing is kept then.
     pub fn put(&self, digest: &str, code: &[u8]) -> io::Result<()> {
         let name = name(digest).ok_or_else(|| io::Error::other("no digest"))?;
-        let mac = self.mac(digest, code);
+        let mac = self.begin(digest, code.len() as u64).update(code).finalize();
         write(&self.folder, &[mac.as_bytes(), code], |new| {
             rustix::fs::renameat(&self.folder, new, &self.folder, &name)
         })?;
@@ -117,27 +140,29 @@ impl Cache {
         None
     }
 
-    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+    /// An entry, and the length of its code.
+    fn entry(&self, name: &str) -> io::Result<(File, u64)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&self.folder, name, flags, Mode::empty())?);
         let size = file.metadata()?.len();
         if !file.metadata()?.is_file() || size > (MAC + LONGEST_COMPILED) as u64 {
             return Err(io::Error::other("it is no entry"));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        (&file).take(size).read_to_end(&mut bytes)?;
+        let length = size.checked_sub(MAC as u64).ok_or_else(|| io::Error::other("it is cut off"))?;
         // What was used last goes last. A file system that keeps no times makes them go in the order of writing.
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let _ = rustix::fs::futimens(&file, &Timestamps { last_access: now, last_modification: now });
-        Ok(bytes)
+        Ok((file, length))
     }
 
-    fn mac(&self, digest: &str, code: &[u8]) -> blake3::Hash {
+    /// The keyed hash of an entry, up to its code.
+    fn begin(&self, digest: &str, length: u64) -> blake3::Hasher {
         let mut mac = blake3::Hasher::new_keyed(&self.key);
-        for part in [FORM.as_bytes(), digest.as_bytes(), code] {
+        for part in [FORM.as_bytes(), digest.as_bytes()] {
             mac.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
-        mac.finalize()
+        mac.update(&length.to_le_bytes());
+        mac
     }
 
     /// Removes what was used longest ago until the rest fits, and what nobody will finish. What was just written stays.
@@ -255,6 +280,14 @@ fn write(folder: &OwnedFd, parts: &[&[u8]], place: impl FnOnce(&str) -> Result<(
 /// # Errors
 /// When there is no room.
 pub(crate) fn sealed(bytes: &[u8]) -> io::Result<File> {
+    let mut file = memory()?;
+    file.write_all(bytes)?;
+    seal(&mut file)?;
+    Ok(file)
+}
+
+/// An empty file in memory.
+fn memory() -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // It is mapped and never executed as a program, which a host may insist on (`vm.memfd_noexec`).
     let fd = match rustix::fs::memfd_create("hotcell-component", flags | MemfdFlags::NOEXEC_SEAL) {
@@ -262,14 +295,13 @@ pub(crate) fn sealed(bytes: &[u8]) -> io::Result<File> {
         Err(Errno::INVAL) => rustix::fs::memfd_create("hotcell-component", flags),
         made => made,
     }?;
-    let mut file = File::from(fd);
-    file.write_all(bytes)?;
+    Ok(File::from(fd))
+}
+
+fn seal(file: &mut File) -> io::Result<()> {
     file.rewind()?;
-    rustix::fs::fcntl_add_seals(
-        &file,
-        SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE,
-    )?;
-    Ok(file)
+    let all = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    Ok(rustix::fs::fcntl_add_seals(&*file, all)?)
 }
 
 #[cfg(test)]
