@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::seccomp::{self, Arch};
 use hotcell_sandbox::{Engine, Policy};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
@@ -38,7 +39,9 @@ pub async fn measure(
     let mut floor = Floor::start(files, &[])?;
     let hotcell = whole_process(options)?;
     let state = tempfile::tempdir()?;
-    let [mut bare, mut c, mut cold, mut peer, mut whole] = [const { Vec::new() }; 5].map(Samples::from_iter);
+    let [mut bare, mut c, mut cold, mut hot, mut peer, mut whole] =
+        [const { Vec::new() }; 6].map(Samples::from_iter);
+    let pool = Pool::new(engine.clone(), PoolOptions { each: 1, ..PoolOptions::default() });
     for run in 0..options.runs + WARM {
         let warm = run < WARM;
         let keep = |samples: &mut Samples, us: f64| {
@@ -53,6 +56,12 @@ pub async fn measure(
         keep(&mut cold, run_cold(engine).await?);
         ensure!(engine.settle(Duration::from_secs(5)).await, "a sandbox does not go away");
         pause().await;
+        keep(&mut hot, run_hot(&pool).await?);
+        ensure!(engine.settle(Duration::from_secs(5)).await, "a sandbox does not go away");
+        // The next one is made meanwhile.
+        while pool.ready() == 0 {
+            pause().await;
+        }
         keep(&mut peer, time(&mut bubblewrap())?);
         pause().await;
         if let Some(hotcell) = &hotcell {
@@ -64,9 +73,13 @@ pub async fn measure(
         Row::of_times(START, "bare", &bare),
         Row::of_times(START, "floor", &c),
         Row::of_times(START, "cold", &cold),
+        Row::of_times(START, "hot", &hot),
         Row::of_times(START, "bubblewrap", &peer),
     ]);
     report.at_most("cold start / bare spawn", cold.median() / bare.median(), 2.8, " x");
+    report.at_most("hot start / bare spawn", hot.median() / bare.median(), 1.25, " x");
+    report.at_most("hot start, p99 / bare spawn, p50", hot.percentile(99.0) / bare.median(), 3.0, " x");
+    report.at_most("hot start / bubblewrap", hot.median() / peer.median(), 0.2, " x");
     report.at_most("cold start / bubblewrap", cold.median() / peer.median(), 0.4, " x");
     report.at_most("cold start / floor", cold.median() / c.median(), 1.25, " x");
     if hotcell.is_some() {
@@ -101,6 +114,15 @@ async fn run_cold(engine: &Engine) -> Result<f64> {
     let policy = Policy::new(TRUE);
     let asked = Instant::now();
     let outcome = engine.run(&policy).await;
+    let us = micros(asked);
+    ensure!(outcome.success(), "{TRUE} inside: {:?}", outcome.reason);
+    Ok(us)
+}
+
+async fn run_hot(pool: &Pool) -> Result<f64> {
+    let policy = Policy::new(TRUE);
+    let asked = Instant::now();
+    let outcome = pool.run(&policy).await;
     let us = micros(asked);
     ensure!(outcome.success(), "{TRUE} inside: {:?}", outcome.reason);
     Ok(us)

@@ -112,18 +112,7 @@ impl Engine {
         Box::pin(async move {
             let asked = Instant::now();
             let sources = sources::find(&policy.job)?;
-            let shape = Shape {
-                places: policy
-                    .shape
-                    .places
-                    .iter()
-                    .cloned()
-                    .chain(sources::places_for(&sources, policy.shape.confinement))
-                    .collect(),
-                ceilings: policy.job.limits.clone(),
-                host_writes: policy.shape.host_writes || policy.job.binds.iter().any(|b| b.writable),
-                ..policy.shape.clone()
-            };
+            let shape = sources::shape_for(policy, &sources);
             let sandbox = self.make(&shape, asked).await?;
             sandbox.start(&policy.job, sources).await
         })
@@ -155,7 +144,7 @@ impl Engine {
         })
     }
 
-    async fn make(&self, shape: &Shape, asked: Instant) -> Result<Sandbox, Refusal> {
+    pub(crate) async fn make(&self, shape: &Shape, asked: Instant) -> Result<Sandbox, Refusal> {
         let inner = &self.0;
         let mut plan = plan::shape(shape, &inner.host).map_err(advise)?;
         let slot = inner.take_slot();

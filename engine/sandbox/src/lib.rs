@@ -24,6 +24,7 @@
 //! | [`plan`] | policy x host -> plan: every decision, no system call |
 //! | [`host`] | what this host offers |
 //! | [`engine`], [`sandbox`], [`running`] | makes sandboxes; one that is ready; a run under way |
+//! | [`pool`] | sandboxes that are ready before they are asked for |
 //! | [`network`] | the only way out, for whoever serves it |
 //! | [`home`] | the files that a run left behind |
 //! | [`toolchain`] | which host folders a program needs besides `/usr` |
@@ -50,6 +51,7 @@ mod owner;
 mod plain;
 pub mod plan;
 pub mod policy;
+pub mod pool;
 pub mod profile;
 mod root;
 pub mod running;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hotcell_launcher::wire::setup;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
@@ -44,6 +45,17 @@ impl Sandbox {
             let sources = sources::find(job)?;
             self.start(job, sources).await
         })
+    }
+
+    /// Whether it still waits: nothing was heard of it, and it has not ended. `poll(2)`
+    pub(crate) fn is_waiting(&self) -> bool {
+        let mut polled = [PollFd::new(self.control.as_fd(), PollFlags::POLLIN)];
+        poll(&mut polled, PollTimeout::ZERO) == Ok(0)
+    }
+
+    /// The same for somebody who asks now: the time that it waited before is nobody's.
+    pub(crate) fn asked_at(self, now: Instant) -> Self {
+        Self { asked: now, made: now, ..self }
     }
 
     pub(crate) async fn start(mut self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {

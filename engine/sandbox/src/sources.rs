@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hotcell_launcher::wire::MAX_LAYERS;
 
 use crate::plan::{self, Refusal, Source, SourceKind};
-use crate::policy::{Confinement, FileId, HOME, Job, MountPlace, PROJECT};
+use crate::policy::{Confinement, FileId, HOME, Job, MountPlace, PROJECT, Policy, Shape};
 
 /// Finds what a job mounts on the host: canonical paths, so that no link is followed afterwards.
 pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
@@ -87,6 +87,17 @@ pub fn places_for(sources: &[Source], confinement: Confinement) -> impl Iterator
         .iter()
         .filter(move |s| !in_scratch(s) && s.inside != Path::new(HOME))
         .map(|s| MountPlace { inside: s.inside.clone(), folder: s.folder })
+}
+
+/// The shape of a sandbox for this very policy: with its places, and no more than its own limits.
+pub fn shape_for(policy: &Policy, sources: &[Source]) -> Shape {
+    let Policy { shape, job } = policy;
+    Shape {
+        places: shape.places.iter().cloned().chain(places_for(sources, shape.confinement)).collect(),
+        ceilings: job.limits.clone(),
+        host_writes: shape.host_writes || job.binds.iter().any(|b| b.writable),
+        ..shape.clone()
+    }
 }
 
 /// Whether a source is what it has to be.

@@ -4,6 +4,7 @@
 mod basics;
 mod deaths;
 mod folders;
+mod hot;
 mod images;
 mod leftovers;
 mod limits;

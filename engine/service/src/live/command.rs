@@ -170,7 +170,7 @@ async fn perform(desk: &Desk, prepared: &Prepared) -> (Outcome, Option<Changed>)
             message: format!("{} compiles", build.compiler()),
             ..Progress::default()
         });
-        match build.run(&desk.engine, desk.cancelled()).await {
+        match build.run(desk.pool.engine(), desk.cancelled()).await {
             Built::Ready(printed, compile) => {
                 desk.wrote(Stream::Stderr, printed.as_bytes());
                 compiled = Some(compile);
@@ -185,7 +185,7 @@ async fn perform(desk: &Desk, prepared: &Prepared) -> (Outcome, Option<Changed>)
     let started = tokio::select! {
         biased;
         () = desk.cancelled() => return (super::run::never_ran(), None),
-        started = desk.engine.spawn(&prepared.policy) => started,
+        started = desk.pool.spawn(&prepared.policy) => started,
     };
     let (mut outcome, changed): (Outcome, _) = match started {
         Ok(running) => follow(desk, running).await,

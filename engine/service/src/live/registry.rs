@@ -8,6 +8,7 @@ use std::time::Duration;
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::doctor::{self, Doctor};
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
+use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{BoxFuture, Engine};
 
@@ -98,6 +99,8 @@ const SWEEP: Duration = Duration::from_secs(60);
 const EXAMINATION: Duration = Duration::from_secs(600);
 /// How long after its answer a run is put in the history.
 const LATER: Duration = Duration::from_millis(50);
+/// Sandboxes that wait for a run: of one kind, and of all.
+const READY: (usize, usize) = (2, 6);
 /// How long the end of everything may take.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -106,7 +109,7 @@ const CLOSE: Duration = Duration::from_secs(5);
 pub struct Live(Arc<Shared>);
 
 struct Shared {
-    engine: Engine,
+    pool: Pool,
     configuration: Configuration,
     bounds: Bounds,
     workspaces: Workspaces,
@@ -164,7 +167,7 @@ impl Live {
         let table =
             Table { runs: HashMap::new(), queue: Queue::new(places), work: HashMap::new(), closed: false };
         let shared = Arc::new(Shared {
-            engine,
+            pool: Pool::new(engine, PoolOptions { each: READY.0, all: READY.1, ..PoolOptions::default() }),
             configuration,
             bounds,
             workspaces,
@@ -182,7 +185,7 @@ impl Live {
     /// The engine.
     #[must_use]
     pub fn engine(&self) -> &Engine {
-        &self.0.engine
+        self.0.pool.engine()
     }
 
     /// The operator's configuration.
@@ -235,7 +238,7 @@ impl Live {
         }
         let named = |name: &str| Profile::named(name).map(|p| (name.to_owned(), p.policy().shape)).ok();
         let profiles: Vec<_> = Profile::names().filter_map(named).collect();
-        let doctor = Arc::new(doctor::examine(&self.0.engine, &profiles).await);
+        let doctor = Arc::new(doctor::examine(self.engine(), &profiles).await);
         *examined = Some((std::time::Instant::now(), Arc::clone(&doctor)));
         doctor
     }
@@ -352,7 +355,8 @@ impl Live {
         if let Some(tools) = &self.0.tools {
             tools.close().await;
         }
-        self.0.engine.settle(CLOSE).await;
+        self.0.pool.clear();
+        self.engine().settle(CLOSE).await;
     }
 
     /// How many run, wait and are remembered. For tests and a status page.
@@ -376,7 +380,7 @@ impl Live {
             let run = Arc::clone(run);
             run.started();
             let ending = Ending { live: self.clone(), run: Arc::clone(&run), stored };
-            let desk = Desk { engine: self.0.engine.clone(), run };
+            let desk = Desk { pool: self.0.pool.clone(), run };
             tokio::spawn(async move {
                 let answer = work(desk).await;
                 ending.with(answer);

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use hotcell_sandbox::Engine;
 use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::pool::Pool;
 use hotcell_testing::{Case, TestReport};
 use tokio::sync::watch;
 
@@ -270,8 +270,8 @@ impl Run {
 /// What work has to do with: the engine, the run that it is, and word of its cancellation.
 #[derive(Clone, Debug)]
 pub struct Desk {
-    /// Makes sandboxes.
-    pub engine: Engine,
+    /// Has sandboxes ready.
+    pub pool: Pool,
     pub(super) run: std::sync::Arc<Run>,
 }
 

@@ -1,0 +1,211 @@
+//! Sandboxes that are ready before they are asked for: made in the background, each used once.
+//!
+//! What a sandbox is made of (namespaces, root, cgroup, filters, the two processes that wait) depends on its shape alone, so it
+//! is made ahead for the shapes that were asked for twice lately. Workspace, descriptors, environment and limits arrive with the job.
+//! Nothing is ever put back: what a run leaves behind goes with its sandbox.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::outcome::Outcome;
+use crate::plan::Refusal;
+use crate::policy::{Policy, Shape};
+use crate::running::Running;
+use crate::sandbox::Sandbox;
+use crate::{BoxFuture, Engine, sources};
+
+/// After a sandbox could not be made ahead, its shape is left alone for so long: who asks for one is told why.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How often shapes that nobody asks for any more are looked for, at most.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How many sandboxes wait, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Of one shape. 4; with 0 none is made ahead.
+    pub each: usize,
+    /// Of all shapes together: each takes about half a megabyte of the kernel's memory. 16.
+    pub all: usize,
+    /// A shape that nobody asked for so long loses its sandboxes. 60 s.
+    pub idle: Duration,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self { each: 4, all: 16, idle: Duration::from_secs(60) }
+    }
+}
+
+/// Sandboxes made ahead. Cheap to clone; they end with the last clone.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    options: PoolOptions,
+    shelves: Mutex<Shelves>,
+    /// Wakes who makes them.
+    wanted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Shelves {
+    all: Vec<Shelf>,
+    /// Somebody makes them.
+    tended: bool,
+}
+
+/// What waits of one shape.
+#[derive(Debug)]
+struct Shelf {
+    shape: Shape,
+    ready: VecDeque<Sandbox>,
+    /// When somebody asked last.
+    asked: Instant,
+    /// Whether somebody asked before: what is asked for once may never be asked for again.
+    again: bool,
+    /// When one could not be made.
+    failed: Option<Instant>,
+}
+
+impl Pool {
+    /// A pool of an engine's sandboxes. It is empty until somebody asks for the same twice, and fills in the background of the runtime that the first
+    /// run is spawned on.
+    #[must_use]
+    pub fn new(engine: Engine, options: PoolOptions) -> Self {
+        Self(Arc::new(Inner { engine, options, shelves: Mutex::default(), wanted: Notify::new() }))
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// How many wait, of all shapes.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.0.shelves().all.iter().map(|shelf| shelf.ready.len()).sum()
+    }
+
+    /// As [`Engine::spawn`], in a sandbox that is ready where one is.
+    ///
+    /// # Errors
+    /// As [`Engine::spawn`].
+    pub fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
+        Box::pin(async move {
+            let asked = Instant::now();
+            let found = sources::find(&policy.job)?;
+            let shape = sources::shape_for(policy, &found);
+            let hot = if self.0.options.each == 0 { None } else { self.take(&shape, asked) };
+            let Some(hot) = hot else {
+                return self.0.engine.make(&shape, asked).await?.start(&policy.job, found).await;
+            };
+            // What went wrong with it meanwhile says nothing of the next.
+            if let Ok(running) = hot.start(&policy.job, found).await {
+                return Ok(running);
+            }
+            let found = sources::find(&policy.job)?;
+            self.0.engine.make(&shape, asked).await?.start(&policy.job, found).await
+        })
+    }
+
+    /// Runs a job to its end. A refusal is an outcome too.
+    pub fn run<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            match self.spawn(policy).await {
+                Ok(running) => running.wait().await,
+                Err(refusal) => refusal.into(),
+            }
+        })
+    }
+
+    /// Ends what waits.
+    pub fn clear(&self) {
+        let all = std::mem::take(&mut self.0.shelves().all);
+        drop(all);
+    }
+
+    /// One that is ready, and a note that its shape is asked for.
+    fn take(&self, shape: &Shape, now: Instant) -> Option<Sandbox> {
+        let mut shelves = self.0.shelves();
+        let at = shelves.all.iter().position(|shelf| shelf.shape == *shape).unwrap_or_else(|| {
+            let (shape, ready) = (shape.clone(), VecDeque::new());
+            shelves.all.push(Shelf { shape, ready, asked: now, again: false, failed: None });
+            shelves.all.len() - 1
+        });
+        let shelf = &mut shelves.all[at];
+        (shelf.again, shelf.asked) = (shelf.asked < now, now);
+        let mut hot = None;
+        while hot.is_none()
+            && let Some(next) = shelf.ready.pop_front()
+        {
+            // One whose launcher was killed has ended.
+            hot = next.is_waiting().then(|| next.asked_at(now));
+        }
+        if !std::mem::replace(&mut shelves.tended, true) {
+            tokio::spawn(tend(Arc::downgrade(&self.0)));
+        }
+        drop(shelves);
+        self.0.wanted.notify_one();
+        hot
+    }
+}
+
+impl Inner {
+    fn shelves(&self) -> MutexGuard<'_, Shelves> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which shape is to be made one of next. Room for it is made at the expense of what was asked for longest ago.
+    fn next(&self, now: Instant) -> Option<Shape> {
+        let mut shelves = self.shelves();
+        let idle = |shelf: &mut Shelf| now.saturating_duration_since(shelf.asked) < self.options.idle;
+        shelves.all.retain_mut(idle);
+        shelves.all.sort_by_key(|shelf| std::cmp::Reverse(shelf.asked));
+        let paused =
+            |shelf: &Shelf| shelf.failed.is_some_and(|failed| now.saturating_duration_since(failed) < PAUSE);
+        let lacks = |shelf: &Shelf| shelf.again && shelf.ready.len() < self.options.each && !paused(shelf);
+        let at = shelves.all.iter().position(lacks)?;
+        let total: usize = shelves.all.iter().map(|shelf| shelf.ready.len()).sum();
+        if total >= self.options.all {
+            let older = shelves.all.iter_mut().skip(at + 1).rev().find(|shelf| !shelf.ready.is_empty())?;
+            older.ready.pop_front();
+        }
+        Some(shelves.all[at].shape.clone())
+    }
+
+    fn put(&self, shape: &Shape, made: Result<Sandbox, Refusal>) {
+        let mut shelves = self.shelves();
+        // Nobody may want it any more.
+        let Some(shelf) = shelves.all.iter_mut().find(|shelf| shelf.shape == *shape) else { return };
+        match made {
+            Ok(sandbox) => shelf.ready.push_back(sandbox),
+            Err(refusal) => {
+                tracing::debug!("no sandbox could be made ahead: {}", refusal.message);
+                shelf.failed = Some(Instant::now());
+            }
+        }
+    }
+}
+
+/// Makes what is wanted, one after the other, as long as somebody has the pool.
+async fn tend(pool: Weak<Inner>) {
+    loop {
+        let Some(inner) = pool.upgrade() else { return };
+        match inner.next(Instant::now()) {
+            Some(shape) => {
+                let made = inner.engine.make(&shape, Instant::now()).await;
+                inner.put(&shape, made);
+            }
+            None => {
+                let wait = LOOK.min(inner.options.idle / 2).max(Duration::from_millis(10));
+                let _ = tokio::time::timeout(wait, inner.wanted.notified()).await;
+            }
+        }
+    }
+}

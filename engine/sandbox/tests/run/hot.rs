@@ -1,0 +1,161 @@
+//! Sandboxes made ahead: the same as others, used once, and never in the way.
+
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::pool::{Pool, PoolOptions};
+use hotcell_sandbox::{Bytes, Cause, Confinement, Engine, Outcome, Policy};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::{sh, stdout, told};
+
+/// A pool that keeps two of each shape.
+fn pool() -> Pool {
+    Pool::new(Engine::new(), PoolOptions { each: 2, ..PoolOptions::default() })
+}
+
+/// Asks for it until some wait.
+async fn warmed(pool: &Pool, policy: &Policy) {
+    for _ in 0..2 {
+        pool.run(policy).await;
+    }
+    filled(pool, 2).await;
+}
+
+async fn filled(pool: &Pool, count: usize) {
+    let begun = Instant::now();
+    while pool.ready() != count {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} are ready, not {count}", pool.ready());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What a program can see of where it is.
+const LOOKS: &str = "pwd; id; hostname; env | sort; stat -c '%A %u %g %n' / /* /tmp /home/sandbox /dev/*; ls -A /tmp /home/sandbox; \
+    cat /proc/self/status | grep -E '^(Name|Cap|NoNewPrivs|Seccomp|Groups|NSpid|PPid)'; cat /proc/self/mountinfo | cut -d' ' -f4-6 | sort; \
+    ulimit -a; ls /proc/self/fd; cat /proc/self/limits; ip -o addr 2>/dev/null | wc -l; ps aux 2>/dev/null | wc -l; cat; exit 3";
+
+#[tokio::test]
+async fn a_sandbox_made_ahead_is_as_one_made_for_the_run() {
+    let pool = pool();
+    let workspace = tempfile::tempdir().expect("a folder");
+    std::fs::write(workspace.path().join("file"), "text").expect("written");
+    let (project, bind) = (workspace.path().to_owned(), workspace.path().to_owned());
+    let more = |policy: Policy| -> [Policy; 5] {
+        let mut env = policy.clone();
+        env.job.env.push(("A".into(), "b".into()));
+        let mut input = policy.clone();
+        input.job.stdin = hotcell_sandbox::policy::Stdin::Bytes(b"input".to_vec());
+        let mut plain = policy.clone();
+        plain.shape.confinement = Confinement::LandlockOnly;
+        [policy, env, input, plain, sh(LOOKS).memory(Bytes::mib(100)).read_only(&bind, "/mnt/bind")]
+    };
+    let mut policies = more(sh(LOOKS)).to_vec();
+    let mut in_project = sh(&format!("cat file; echo new > file; cat file; {LOOKS}"));
+    in_project.job.workspace = Some(project);
+    policies.push(in_project);
+    for policy in policies {
+        let cold = pool.engine().run(&policy).await;
+        assert_eq!(cold.cause, Cause::Exited, "{}", told(&cold));
+        warmed(&pool, &policy).await;
+        let hot = pool.run(&policy).await;
+        // Its scratch folder has a name of its own there.
+        if policy.shape.confinement == Confinement::Namespaces {
+            assert_eq!(stdout(&hot), stdout(&cold));
+        }
+        assert_eq!((hot.cause, hot.exit_code), (cold.cause, cold.exit_code), "{}", told(&hot));
+        assert_eq!((&hot.layers, &hot.mounts), (&cold.layers, &cold.mounts));
+        // Addresses among the arguments are each run's own.
+        let denied = |outcome: &Outcome| -> Vec<(String, String)> {
+            outcome.denials.iter().map(|d| (d.layer.to_string(), d.operation.clone())).collect()
+        };
+        assert_eq!(denied(&hot), denied(&cold));
+        pool.clear();
+    }
+    assert_eq!(std::fs::read_to_string(workspace.path().join("file")).expect("there"), "text");
+}
+
+#[tokio::test]
+async fn a_sandbox_is_used_once() {
+    let pool = pool();
+    let leaves =
+        sh("ls -A /tmp /home/sandbox /dev/shm; echo mine > /tmp/left; echo mine > /home/sandbox/left; \
+                     echo mine > /dev/shm/left; (sleep 300 &) ; echo $$; ls /proc | grep -c '^[0-9]'");
+    let first = stdout(&pool.run(&leaves).await).to_owned();
+    warmed(&pool, &leaves).await;
+    for _ in 0..6 {
+        filled(&pool, 2).await;
+        let next = pool.run(&leaves).await;
+        assert_eq!(stdout(&next), first, "{}", told(&next));
+    }
+}
+
+#[tokio::test]
+async fn limits_hold_in_a_sandbox_made_ahead() {
+    let pool = pool();
+    let hungry = sh("dd if=/dev/zero of=/dev/shm/a bs=1M count=200 2>/dev/null; x=$(head -c 200000000 /dev/zero | tr '\\0' a); echo $?")
+        .memory(Bytes::mib(64));
+    let slow = {
+        let mut slow = sh("sleep 60");
+        slow.job.limits.wall = Duration::from_millis(300);
+        slow
+    };
+    for (policy, cause) in [(hungry, Cause::MemoryLimit), (slow, Cause::WallLimit)] {
+        warmed(&pool, &policy).await;
+        let outcome = pool.run(&policy).await;
+        assert_eq!(outcome.cause, cause, "{}", told(&outcome));
+        pool.clear();
+    }
+}
+
+#[tokio::test]
+async fn a_launcher_that_is_killed_takes_what_waits_with_it() {
+    let pool = pool();
+    warmed(&pool, &sh("true")).await;
+    let launcher = pool.engine().launcher_id().await.expect("a launcher");
+    kill(Pid::from_raw(launcher.cast_signed()), Signal::SIGKILL).expect("killed");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..4 {
+        let outcome = pool.run(&sh("echo still")).await;
+        assert_eq!(stdout(&outcome), "still\n", "{}", told(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_asks_for_goes_and_a_budget_is_kept() {
+    let options = PoolOptions { each: 3, all: 4, idle: Duration::from_millis(400) };
+    let pool = Pool::new(Engine::new(), options);
+    let shapes = [sh("true"), sh("true").memory(Bytes::mib(99)), sh("true").memory(Bytes::mib(98))];
+    for _ in 0..10 {
+        for policy in &shapes {
+            assert!(pool.run(policy).await.success());
+            assert!(pool.ready() <= 4);
+        }
+    }
+    filled(&pool, 0).await;
+    // What was asked for once is not made ahead.
+    assert!(pool.run(&sh("true")).await.success());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(pool.ready(), 0);
+    let none = Pool::new(Engine::new(), PoolOptions { each: 0, ..PoolOptions::default() });
+    for _ in 0..3 {
+        assert!(none.run(&sh("true")).await.success());
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(none.ready(), 0);
+}
+
+#[tokio::test]
+async fn a_shape_that_cannot_be_had_is_refused_as_always() {
+    let pool = pool();
+    let impossible = sh("true").memory(Bytes(0));
+    for _ in 0..3 {
+        let outcome = pool.run(&impossible).await;
+        assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
+    }
+    assert_eq!(pool.ready(), 0);
+    // And one that a ready sandbox cannot start says why.
+    warmed(&pool, &sh("true")).await;
+    let outcome = pool.run(&Policy::new("no-such-program")).await;
+    assert_eq!(outcome.cause, Cause::NotFound, "{}", told(&outcome));
+}
