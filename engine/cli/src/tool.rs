@@ -280,6 +280,19 @@ fn page_of(page: &Inspection) -> String {
     lines(rows) + &changes(page)
 }
 
+/// What stands between the lines that two texts have in common at their beginnings and at their ends: also where lines only changed
+/// places, something is shown.
+fn between<'a>(before: &'a str, after: &'a str) -> impl Iterator<Item = String> + 'a {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
+    let head = same(&mut old.iter().zip(&new));
+    let tail = same(&mut old[head..].iter().rev().zip(new[head..].iter().rev()));
+    let middle = |lines: Vec<&'a str>| lines[head..lines.len() - tail].to_vec();
+    let (gone, come) = (middle(old), middle(new));
+    let gone = gone.into_iter().map(|line| format!("  - {line}"));
+    gone.chain(come.into_iter().map(|line| format!("  + {line}")))
+}
+
 fn changes(page: &Inspection) -> String {
     let Some(update) = &page.update else { return String::new() };
     let mut rows = vec![("waits", update.source.clone()), ("its digest", update.digest.clone())];
@@ -287,13 +300,7 @@ fn changes(page: &Inspection) -> String {
     rows.extend(update.changes.iter().map(|line| ("", line.clone())));
     for told in &update.told {
         rows.push(("", format!("{} of {}:", told.what, told.tool)));
-        let (before, after) = (told.before.as_deref().unwrap_or_default(), told.after.as_str());
-        let beyond = |these: &str, those: &str, sign: char| -> Vec<String> {
-            let new = these.lines().filter(|line| !those.lines().any(|other| other == *line));
-            new.map(|line| format!("  {sign} {line}")).collect()
-        };
-        let lines = beyond(before, after, '-').into_iter().chain(beyond(after, before, '+'));
-        rows.extend(lines.map(|line| ("", line)));
+        rows.extend(between(told.before.as_deref().unwrap_or_default(), &told.after).map(|line| ("", line)));
     }
     rows.extend(update.grants.iter().map(|grant| ("keeps", grant.clone())));
     lines(rows)
@@ -305,4 +312,23 @@ fn waiting(page: &Inspection) -> String {
     let short: String = update.id.chars().take(DIGITS).collect();
     let accept = format!("to accept it: hotcell tool accept {} {short}\n", page.plugin);
     changes(page) + &accept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn whatever_changed_is_shown() {
+        for (before, after, shown) in [
+            ("", "a", "  + a"),
+            ("a", "", "  - a"),
+            ("a\nb\nc", "a\nx\nc", "  - b|  + x"),
+            ("a\nb", "b\na", "  - a|  - b|  + b|  + a"),
+            ("a\na", "a", "  - a"),
+            ("a", "a", ""),
+        ] {
+            assert_eq!(between(before, after).collect::<Vec<_>>().join("|"), shown, "{before:?} {after:?}");
+        }
+    }
 }
