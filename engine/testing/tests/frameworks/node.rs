@@ -216,7 +216,13 @@ async fn limits_leave_what_was_seen_and_name_what_ran() {
             let text = if kind.name == "node" { text.replace(", 60000", "") } else { text };
             let text =
                 if kind.name == "mocha" { text.replace("}, 60000)", "}).timeout(60000)") } else { text };
-            let ran = kind.run(modules, &[(kind.file, &text)], Selection::default(), limits).await;
+            let files = [(kind.file, text.as_str())];
+            let mut ran = kind.run(modules, &files, Selection::default(), limits.clone()).await;
+            // On a machine that is busy elsewhere, a runner may need that long to begin.
+            if ran.report.cases.iter().all(|case| !case.id.ends_with("::a")) {
+                let limits = Limits { wall: Duration::from_secs(90), ..limits };
+                ran = kind.run(modules, &files, Selection::default(), limits).await;
+            }
             assert_eq!(ran.report.verdict, Verdict::Limit, "{} {does}: {}", kind.name, ran.told());
             assert_eq!(ran.case("::a").status, Status::Passed, "{} {does}: {}", kind.name, ran.told());
             assert_eq!(ran.case("::b").status, Status::NotFinished, "{} {does}: {}", kind.name, ran.told());
