@@ -164,6 +164,8 @@ impl Engine {
             scratch,
             asked,
             made: Instant::now(),
+            heard: Vec::new(),
+            spent: Duration::ZERO,
         })
     }
 }

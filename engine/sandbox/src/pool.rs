@@ -5,6 +5,7 @@
 //! Nothing is ever put back: what a run leaves behind goes with its sandbox.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,16 @@ struct Inner {
     shelves: Mutex<Shelves>,
     /// Wakes who makes them.
     wanted: Notify,
+    served: [AtomicU64; 2],
+}
+
+/// How many runs a pool has served, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// In a sandbox that was ready.
+    pub hot: u64,
+    /// In one that was made for the run, since none was ready.
+    pub cold: u64,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +88,13 @@ impl Pool {
     /// run is spawned on.
     #[must_use]
     pub fn new(engine: Engine, options: PoolOptions) -> Self {
-        Self(Arc::new(Inner { engine, options, shelves: Mutex::default(), wanted: Notify::new() }))
+        Self(Arc::new(Inner {
+            engine,
+            options,
+            shelves: Mutex::default(),
+            wanted: Notify::new(),
+            served: Default::default(),
+        }))
     }
 
     /// The engine.
@@ -92,6 +109,13 @@ impl Pool {
         self.0.shelves().all.iter().map(|shelf| shelf.ready.len()).sum()
     }
 
+    /// How many runs it has served.
+    #[must_use]
+    pub fn served(&self) -> Served {
+        let [hot, cold] = self.0.served.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Served { hot, cold }
+    }
+
     /// As [`Engine::spawn`], in a sandbox that is ready where one is.
     ///
     /// # Errors
@@ -103,12 +127,15 @@ impl Pool {
             let shape = sources::shape_for(policy, &found);
             let hot = if self.0.options.each == 0 { None } else { self.take(&shape, asked) };
             let Some(hot) = hot else {
+                self.0.served[1].fetch_add(1, Ordering::Relaxed);
                 return self.0.engine.make(&shape, asked).await?.start(&policy.job, found).await;
             };
             // What went wrong with it meanwhile says nothing of the next.
             if let Ok(running) = hot.start(&policy.job, found).await {
+                self.0.served[0].fetch_add(1, Ordering::Relaxed);
                 return Ok(running);
             }
+            self.0.served[1].fetch_add(1, Ordering::Relaxed);
             let found = sources::find(&policy.job)?;
             self.0.engine.make(&shape, asked).await?.start(&policy.job, found).await
         })
@@ -199,7 +226,10 @@ async fn tend(pool: Weak<Inner>) {
         let Some(inner) = pool.upgrade() else { return };
         match inner.next(Instant::now()) {
             Some(shape) => {
-                let made = inner.engine.make(&shape, Instant::now()).await;
+                let made = match inner.engine.make(&shape, Instant::now()).await {
+                    Ok(sandbox) => sandbox.settled().await,
+                    Err(refusal) => Err(refusal),
+                };
                 inner.put(&shape, made);
             }
             None => {

@@ -4,20 +4,21 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use hotcell_launcher::wire::setup;
+use hotcell_launcher::wire::{setup, tell};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::cgroup::Group;
 use crate::ids::Mapping;
+use crate::launcher::{self, Trouble};
 use crate::layer::Layer;
 use crate::plan::{self, Refusal, ShapePlan, Source};
 use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Given, Running};
-use crate::shared::{Shared, Slot, group_limits, out_of_descriptors};
+use crate::shared::{Shared, Slot, group_limits, out_of_descriptors, refusal_of};
 use crate::supervise::{Ends, Stop, Task};
 use crate::{BoxFuture, host, plain, socket, sources};
 
@@ -33,9 +34,41 @@ pub struct Sandbox {
     pub(crate) scratch: Option<plain::Scratch>,
     pub(crate) asked: Instant,
     pub(crate) made: Instant,
+    /// What it said of itself while it waited.
+    pub(crate) heard: Vec<socket::Message>,
+    /// CPU time that its group had used when it was ready: nobody's who asks for it later.
+    pub(crate) spent: Duration,
 }
 
+/// How long a sandbox may take until it is ready for its job.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 impl Sandbox {
+    /// Waits until it is ready for its job, as whoever makes one ahead wants it.
+    pub(crate) async fn settled(mut self) -> Result<Self, Refusal> {
+        let lost = |e: std::io::Error| Refusal::internal(format!("the sandbox cannot be heard: {e}"));
+        let ready = async {
+            loop {
+                let Some(message) = launcher::receive(self.control.as_fd()).await.map_err(lost)? else {
+                    return Err(Refusal::internal("the sandbox ended before it was ready"));
+                };
+                let said = message.tell().map_err(lost)?;
+                if said.kind == tell::FAILED {
+                    return Err(refusal_of(&Trouble::Failed(launcher::failure(said.a, said.b, said.c))));
+                }
+                let is_ready = said.kind == tell::READY;
+                self.heard.push(message);
+                if is_ready {
+                    return Ok(());
+                }
+            }
+        };
+        let slow = |_| Refusal::internal(format!("the sandbox was not ready in {} s", PATIENCE.as_secs()));
+        tokio::time::timeout(PATIENCE, ready).await.map_err(slow)??;
+        self.spent = self.group.as_ref().and_then(|group| group.sample().ok()?.cpu).unwrap_or_default();
+        Ok(self)
+    }
+
     /// Sends it its job.
     ///
     /// # Errors
@@ -47,7 +80,7 @@ impl Sandbox {
         })
     }
 
-    /// Whether it still waits: nothing was heard of it, and it has not ended. `poll(2)`
+    /// Whether it still waits: nothing more was heard of it, and it has not ended. `poll(2)`
     pub(crate) fn is_waiting(&self) -> bool {
         let mut polled = [PollFd::new(self.control.as_fd(), PollFlags::POLLIN)];
         poll(&mut polled, PollTimeout::ZERO) == Ok(0)
@@ -112,6 +145,8 @@ impl Sandbox {
             asked: self.asked,
             ready: self.made,
             released,
+            heard: self.heard,
+            spent: self.spent,
         };
         let first_job_mount = self.plan.mounts.len();
         let mut all_mounts = self.plan.mounts;

@@ -28,6 +28,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io:
 }
 
 /// One received message.
+#[derive(Debug)]
 pub struct Message {
     bytes: [u8; 1024],
     len: usize,

@@ -79,6 +79,10 @@ pub struct Task {
     pub ready: Instant,
     /// When the job was sent.
     pub released: Instant,
+    /// What the sandbox said before; none of one that was made for this run.
+    pub heard: Vec<socket::Message>,
+    /// CPU time of its group that is not this run's.
+    pub spent: Duration,
 }
 
 /// Lets the caller stop a run.
@@ -143,8 +147,13 @@ struct Flow {
 
 /// Follows a run to its end.
 pub async fn supervise(ends: Ends, task: Task, stop: Arc<Stop>) -> (Outcome, Remains) {
+    let mut task = task;
+    let heard = std::mem::take(&mut task.heard);
     let mut run = Run::new(ends, task);
-    let failed = run.follow(&stop).await.err();
+    let failed = match run.recall(heard) {
+        Ok(()) => run.follow(&stop).await.err(),
+        Err(lost) => Some(lost),
+    };
     run.finish(failed).await
 }
 
@@ -154,6 +163,7 @@ struct Run {
     program: String,
     folder: String,
     times: [Instant; 3],
+    spent: Duration,
     flow: Arc<Flow>,
     streams: Vec<Stream>,
     pidfd: Option<OwnedFd>,
@@ -198,6 +208,7 @@ impl Run {
             program: task.program,
             folder: task.folder,
             times: [task.asked, task.ready, task.released],
+            spent: task.spent,
             flow,
             streams,
             pidfd: None,
@@ -215,6 +226,15 @@ impl Run {
             running: None,
             ended: None,
         }
+    }
+
+    /// Takes what a sandbox that was made ahead has said long ago. Its steps are no part of this run's time.
+    fn recall(&mut self, heard: Vec<socket::Message>) -> Result<(), Lost> {
+        for message in heard {
+            self.hear(Some(message))?;
+        }
+        self.steps.truncate(0);
+        Ok(())
     }
 
     fn released(&self) -> Instant {
@@ -353,7 +373,7 @@ impl Run {
                 let files = [before, seen.scratch].into_iter().flatten().map(|s| s.bytes).max().unwrap_or(0);
                 let other = sample.shmem.0.saturating_sub(files);
                 seen.memory = Some(Bytes(sample.memory_without_shmem.0.saturating_add(other)));
-                seen.cpu = sample.cpu;
+                seen.cpu = sample.cpu.map(|cpu| cpu.saturating_sub(self.spent));
                 // Process 1 is in the group too.
                 seen.processes = Some(sample.processes_peak.unwrap_or(sample.processes).saturating_sub(1));
                 seen.oom_kills = Some(sample.oom_kills);
