@@ -190,6 +190,8 @@ pub struct Setup {
     pub landlock: Ruleset,
     pub filter: Vec<u8>,
     pub init_filter: Vec<u8>,
+    /// Programs, arguments and environment of a runtime that is started ahead; empty for none.
+    pub prime: [Vec<CString>; 3],
 }
 
 impl Setup {
@@ -212,6 +214,9 @@ impl Setup {
         w.list(&self.landlock.rules, rule);
         w.bytes(&self.filter);
         w.bytes(&self.init_filter);
+        for strings in &self.prime {
+            w.list(strings, |w, text| w.cstr(text));
+        }
         w.finish()
     }
 }
@@ -301,7 +306,9 @@ mod tests {
         ) {
             let ((fs, net, scoped), rules) = landlock;
             let (flags, namespaces, inside, outside, template, scratch_bytes, scratch_files) = numbers;
+            let prime = [masks.clone(), Vec::new(), masks.clone()];
             let sent = Setup {
+                prime,
                 flags, namespaces, inside, outside, template, scratch_bytes, scratch_files, masks,
                 landlock: Ruleset { fs, net, scoped, rules }, init_filter: filter.clone(), filter,
                 hostname: b"sandbox".to_vec(),
@@ -317,6 +324,7 @@ mod tests {
                     rules: own(got.landlock.rules),
                 },
                 filter: got.filter.to_vec(), init_filter: got.init_filter.to_vec(),
+                prime: [got.prime.programs, got.prime.argv, got.prime.env].map(|list| list.map(CStr::to_owned).collect()),
             };
             prop_assert_eq!(back, sent);
         }

@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use std::os::fd::AsFd;
 
+use hotcell_launcher::wire::setup;
+
 use crate::cgroup::Cgroups;
 use crate::doctor::advise;
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::plan::{self, Refusal};
 use crate::policy::{Policy, Shape};
+use crate::prime::Prime;
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::shared::{Shared, out_of_descriptors, refusal_of};
@@ -101,7 +104,7 @@ impl Engine {
     /// # Errors
     /// [`Refusal`] when the shape cannot be had here.
     pub fn acquire<'a>(&'a self, shape: &'a Shape) -> BoxFuture<'a, Result<Sandbox, Refusal>> {
-        Box::pin(async move { self.make(shape, Instant::now()).await })
+        Box::pin(async move { self.make(shape, None, Instant::now()).await })
     }
 
     /// Runs a job in a fresh sandbox and follows it.
@@ -109,13 +112,15 @@ impl Engine {
     /// # Errors
     /// [`Refusal`] when the policy cannot be met; nothing ran then.
     pub fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
-        Box::pin(async move {
-            let asked = Instant::now();
-            let sources = sources::find(&policy.job)?;
-            let shape = sources::shape_for(policy, &sources);
-            let sandbox = self.make(&shape, asked).await?;
-            sandbox.start(&policy.job, sources).await
-        })
+        Box::pin(self.spawn_asked(policy, Instant::now()))
+    }
+
+    /// The same for somebody who asked then.
+    pub(crate) async fn spawn_asked(&self, policy: &Policy, asked: Instant) -> Result<Running, Refusal> {
+        let sources = sources::find(&policy.job)?;
+        let shape = sources::shape_for(policy, &sources);
+        let sandbox = self.make(&shape, None, asked).await?;
+        sandbox.start(&policy.job, sources).await
     }
 
     /// Runs a job to its end. A refusal is an outcome too.
@@ -144,9 +149,24 @@ impl Engine {
         })
     }
 
-    pub(crate) async fn make(&self, shape: &Shape, asked: Instant) -> Result<Sandbox, Refusal> {
+    /// With `prime`, a sandbox in which an interpreter waits for its job.
+    pub(crate) async fn make(
+        &self,
+        shape: &Shape,
+        prime: Option<&Prime>,
+        asked: Instant,
+    ) -> Result<Sandbox, Refusal> {
         let inner = &self.0;
         let mut plan = plan::shape(shape, &inner.host).map_err(advise)?;
+        if let Some(prime) = prime {
+            if !prime.fits(&plan) {
+                return Err(Refusal::new(
+                    "nothing can be started ahead of its job in a sandbox of this shape",
+                ));
+            }
+            plan.setup.flags |= setup::PRIME;
+            plan.setup.prime = prime.start();
+        }
         let slot = inner.take_slot();
         plan.with_ids(inner.host.mapping.outside(std::process::id().wrapping_mul(16), slot.number));
         let group = inner.take_group(&plan)?;

@@ -25,6 +25,7 @@
 //! | [`host`] | what this host offers |
 //! | [`engine`], [`sandbox`], [`running`] | makes sandboxes; one that is ready; a run under way |
 //! | [`pool`] | sandboxes that are ready before they are asked for |
+//! | [`prime`] | which of them can have an interpreter that waits |
 //! | [`network`] | the only way out, for whoever serves it |
 //! | [`home`] | the files that a run left behind |
 //! | [`toolchain`] | which host folders a program needs besides `/usr` |
@@ -52,6 +53,7 @@ mod plain;
 pub mod plan;
 pub mod policy;
 pub mod pool;
+pub mod prime;
 pub mod profile;
 mod root;
 pub mod running;

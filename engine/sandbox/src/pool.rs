@@ -2,6 +2,7 @@
 //!
 //! What a sandbox is made of (namespaces, root, cgroup, filters, the two processes that wait) depends on its shape alone, so it
 //! is made ahead for the shapes that were asked for twice lately. Workspace, descriptors, environment and limits arrive with the job.
+//! Where jobs of a shape are an interpreter's ([`crate::prime`]), it is started ahead too, and waits for its job inside.
 //! Nothing is ever put back: what a run leaves behind goes with its sandbox.
 
 use std::collections::VecDeque;
@@ -14,12 +15,15 @@ use tokio::sync::Notify;
 use crate::outcome::Outcome;
 use crate::plan::Refusal;
 use crate::policy::{Policy, Shape};
+use crate::prime::{self, Prime};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::{BoxFuture, Engine, sources};
 
 /// After a sandbox could not be made ahead, its shape is left alone for so long: who asks for one is told why.
 const PAUSE: Duration = Duration::from_secs(5);
+/// So long an interpreter that could not be started ahead is done without.
+const GIVEN_UP: Duration = Duration::from_secs(60);
 /// How often shapes that nobody asks for any more are looked for, at most.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -32,11 +36,13 @@ pub struct PoolOptions {
     pub all: usize,
     /// A shape that nobody asked for so long loses its sandboxes. 60 s.
     pub idle: Duration,
+    /// Start interpreters ahead as well. Yes.
+    pub prime: bool,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { each: 4, all: 16, idle: Duration::from_secs(60) }
+        Self { each: 4, all: 16, idle: Duration::from_secs(60), prime: true }
     }
 }
 
@@ -51,7 +57,7 @@ struct Inner {
     shelves: Mutex<Shelves>,
     /// Wakes who makes them.
     wanted: Notify,
-    served: [AtomicU64; 2],
+    served: [AtomicU64; 3],
 }
 
 /// How many runs a pool has served, and how.
@@ -59,6 +65,8 @@ struct Inner {
 pub struct Served {
     /// In a sandbox that was ready.
     pub hot: u64,
+    /// Of these, by an interpreter that was ready in it.
+    pub primed: u64,
     /// In one that was made for the run, since none was ready.
     pub cold: u64,
 }
@@ -70,10 +78,26 @@ struct Shelves {
     tended: bool,
 }
 
-/// What waits of one shape.
+impl Shelves {
+    /// Whether one of this kind could not be made lately.
+    fn is_failing(&self, kind: &Kind, now: Instant) -> bool {
+        let failed = self.all.iter().find(|shelf| shelf.kind == *kind).and_then(|shelf| shelf.failed);
+        failed.is_some_and(|failed| now.saturating_duration_since(failed) < GIVEN_UP)
+    }
+}
+
+/// What sandboxes are the same for.
+#[derive(Clone, Debug, PartialEq)]
+struct Kind {
+    shape: Shape,
+    /// What waits in them.
+    prime: Option<Prime>,
+}
+
+/// What waits of one kind.
 #[derive(Debug)]
 struct Shelf {
-    shape: Shape,
+    kind: Kind,
     ready: VecDeque<Sandbox>,
     /// When somebody asked last.
     asked: Instant,
@@ -112,8 +136,8 @@ impl Pool {
     /// How many runs it has served.
     #[must_use]
     pub fn served(&self) -> Served {
-        let [hot, cold] = self.0.served.each_ref().map(|count| count.load(Ordering::Relaxed));
-        Served { hot, cold }
+        let [hot, primed, cold] = self.0.served.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Served { hot, primed, cold }
     }
 
     /// As [`Engine::spawn`], in a sandbox that is ready where one is.
@@ -125,19 +149,26 @@ impl Pool {
             let asked = Instant::now();
             let found = sources::find(&policy.job)?;
             let shape = sources::shape_for(policy, &found);
-            let hot = if self.0.options.each == 0 { None } else { self.take(&shape, asked) };
-            let Some(hot) = hot else {
-                self.0.served[1].fetch_add(1, Ordering::Relaxed);
-                return self.0.engine.make(&shape, asked).await?.start(&policy.job, found).await;
-            };
-            // What went wrong with it meanwhile says nothing of the next.
-            if let Ok(running) = hot.start(&policy.job, found).await {
-                self.0.served[0].fetch_add(1, Ordering::Relaxed);
-                return Ok(running);
+            let count = |which: usize| self.0.served[which].fetch_add(1, Ordering::Relaxed);
+            if self.0.options.each > 0 {
+                let prime = if self.0.options.prime { prime::of(&shape, &policy.job) } else { None };
+                let mut kind = Kind { shape, prime };
+                if kind.prime.is_some() && self.0.shelves().is_failing(&kind, asked) {
+                    kind.prime = None;
+                }
+                if let Some(hot) = self.take(&kind, asked) {
+                    // What went wrong with it meanwhile says nothing of the next.
+                    if let Ok(running) = hot.start(&policy.job, found).await {
+                        count(0);
+                        if kind.prime.is_some() {
+                            count(1);
+                        }
+                        return Ok(running);
+                    }
+                }
             }
-            self.0.served[1].fetch_add(1, Ordering::Relaxed);
-            let found = sources::find(&policy.job)?;
-            self.0.engine.make(&shape, asked).await?.start(&policy.job, found).await
+            count(2);
+            self.0.engine.spawn_asked(policy, asked).await
         })
     }
 
@@ -158,11 +189,11 @@ impl Pool {
     }
 
     /// One that is ready, and a note that its shape is asked for.
-    fn take(&self, shape: &Shape, now: Instant) -> Option<Sandbox> {
+    fn take(&self, kind: &Kind, now: Instant) -> Option<Sandbox> {
         let mut shelves = self.0.shelves();
-        let at = shelves.all.iter().position(|shelf| shelf.shape == *shape).unwrap_or_else(|| {
-            let (shape, ready) = (shape.clone(), VecDeque::new());
-            shelves.all.push(Shelf { shape, ready, asked: now, again: false, failed: None });
+        let at = shelves.all.iter().position(|shelf| shelf.kind == *kind).unwrap_or_else(|| {
+            let (kind, ready) = (kind.clone(), VecDeque::new());
+            shelves.all.push(Shelf { kind, ready, asked: now, again: false, failed: None });
             shelves.all.len() - 1
         });
         let shelf = &mut shelves.all[at];
@@ -189,7 +220,7 @@ impl Inner {
     }
 
     /// Which shape is to be made one of next. Room for it is made at the expense of what was asked for longest ago.
-    fn next(&self, now: Instant) -> Option<Shape> {
+    fn next(&self, now: Instant) -> Option<Kind> {
         let mut shelves = self.shelves();
         let idle = |shelf: &mut Shelf| now.saturating_duration_since(shelf.asked) < self.options.idle;
         shelves.all.retain_mut(idle);
@@ -203,13 +234,13 @@ impl Inner {
             let older = shelves.all.iter_mut().skip(at + 1).rev().find(|shelf| !shelf.ready.is_empty())?;
             older.ready.pop_front();
         }
-        Some(shelves.all[at].shape.clone())
+        Some(shelves.all[at].kind.clone())
     }
 
-    fn put(&self, shape: &Shape, made: Result<Sandbox, Refusal>) {
+    fn put(&self, kind: &Kind, made: Result<Sandbox, Refusal>) {
         let mut shelves = self.shelves();
         // Nobody may want it any more.
-        let Some(shelf) = shelves.all.iter_mut().find(|shelf| shelf.shape == *shape) else { return };
+        let Some(shelf) = shelves.all.iter_mut().find(|shelf| shelf.kind == *kind) else { return };
         match made {
             Ok(sandbox) => shelf.ready.push_back(sandbox),
             Err(refusal) => {
@@ -225,12 +256,12 @@ async fn tend(pool: Weak<Inner>) {
     loop {
         let Some(inner) = pool.upgrade() else { return };
         match inner.next(Instant::now()) {
-            Some(shape) => {
-                let made = match inner.engine.make(&shape, Instant::now()).await {
+            Some(kind) => {
+                let made = match inner.engine.make(&kind.shape, kind.prime.as_ref(), Instant::now()).await {
                     Ok(sandbox) => sandbox.settled().await,
                     Err(refusal) => Err(refusal),
                 };
-                inner.put(&shape, made);
+                inner.put(&kind, made);
             }
             None => {
                 let wait = LOOK.min(inner.options.idle / 2).max(Duration::from_millis(10));

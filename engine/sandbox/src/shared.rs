@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hotcell_launcher::wire::{IdMap, Step};
+use hotcell_launcher::wire::{IdMap, Step, setup};
 
 use crate::cgroup::{Cgroups, Group, GroupLimits, Join};
 use crate::doctor::advise;
@@ -186,12 +186,19 @@ impl Shared {
             plan.setup.template = ready.template(&differs, &self.host)?;
         }
         let join = group.map(Group::join).transpose().map_err(|e| Trouble::Lost(e.to_string()))?;
+        let library = if plan.setup.flags & setup::PRIME == 0 {
+            None
+        } else {
+            let library = socket::sealed_program(c"hotcell-primer", hotcell_launcher::PRIMER);
+            Some(library.map_err(|e| Trouble::Lost(e.to_string()))?)
+        };
         let mut fds = vec![control];
         match &join {
             Some(Join::V1(tasks)) => fds.extend(tasks),
             Some(Join::V2(folder)) => fds.push(*folder),
             None => {}
         }
+        fds.extend(library.iter().map(AsFd::as_fd));
         ready.launcher.tell(&plan.setup.encode(), &fds)?;
         // A new launcher has worked on all of it meanwhile.
         let settled = ready.launcher.settle().await;

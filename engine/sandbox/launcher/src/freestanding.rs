@@ -9,6 +9,7 @@ mod init;
 mod launch;
 mod mem;
 mod names;
+mod primed;
 mod procfs;
 mod readback;
 mod report;

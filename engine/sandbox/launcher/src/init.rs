@@ -7,6 +7,7 @@ use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
 use crate::copy;
+use crate::primed;
 use crate::readback;
 use crate::report::{At, Failure, Log, tell_failure};
 use crate::runner::{self, Shared, TREE, Vectors};
@@ -23,6 +24,8 @@ pub struct Inherited<'a> {
     pub cgroup: &'a [Fd],
     /// The detached root, or -1.
     pub tree: Fd,
+    /// The library of a primed runtime, or -1.
+    pub library: Fd,
     /// One byte comes when the maps are written.
     pub go: Fd,
     /// Ends when the launcher does.
@@ -35,6 +38,7 @@ pub struct Inherited<'a> {
 const CONTROL: Fd = 10;
 const LIFE: Fd = 11;
 const SCRATCH: Fd = 12;
+const LIBRARY: Fd = 14;
 
 /// Init. Never returns.
 pub fn run<'a>(setup: &'a Setup<'a>, inherited: &Inherited<'_>) -> ! {
@@ -71,16 +75,29 @@ fn live<'a>(
     if early {
         confirm(setup, &shared, pid, log)?;
     }
+    let primed = if early && setup.flags & setup::PRIME != 0 {
+        let primed = primed::start(setup, &shared, pid, LIBRARY, [CONTROL, LIFE])?;
+        log.done(Step::Prime);
+        Some(primed)
+    } else {
+        None
+    };
     tell_ready(setup, &shared, early, log)?;
 
-    let release = receive_job(setup)?;
+    let release = receive_job(setup, primed.as_ref().map(|primed| primed.socket))?;
     let memory = sys::map(release.fds[0], release.len).at(Step::Release)?;
     let job = Job::decode(memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
     let vectors = Vectors::of(&job).at(Step::Release)?;
     log.done(Step::Release);
     let copies = attach(&job, &release, setup, log)?;
+    if let Some(primed) = primed {
+        primed::hand_over(&primed, pid, &job, &release)?;
+        log.tell(CONTROL, tell::RUNNING, [0, copies, 0], &[]).at(Step::Supervise)?;
+        retire(setup, signals)?;
+        return supervise(setup, job.memory, signals, pid, log);
+    }
     let events = if job.events { release.fd(4 + job.mounts.len()).at(Step::Release)? } else { -1 };
-    shared.release(&job, &vectors, [release.fds[1], release.fds[2], release.fds[3], events]);
+    shared.release(&job, &vectors, [release.fds[1], release.fds[2], release.fds[3], events, -1]);
     if !early {
         confirm(setup, &shared, pid, log)?;
         if setup.flags & setup::LISTENER != 0 {
@@ -232,7 +249,7 @@ fn mount_scratch(setup: &Setup<'_>) -> sys::Result<()> {
 fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
     // Inherited numbers may collide with the fixed places: go through high places first.
     const HIGH: Fd = 500;
-    let kept = [(from.control, CONTROL), (from.life, LIFE), (from.tree, TREE)];
+    let kept = [(from.control, CONTROL), (from.life, LIFE), (from.tree, TREE), (from.library, LIBRARY)];
     for (offset, (fd, _)) in (0..).zip(kept).filter(|(_, (fd, _))| *fd >= 0) {
         sys::dup3(fd, HIGH + offset, sys::O_CLOEXEC)?;
     }
@@ -245,7 +262,8 @@ fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
     }
     sys::close_range(3, 9, 0)?;
     sys::close_range(SCRATCH.unsigned_abs(), SCRATCH.unsigned_abs(), 0)?;
-    sys::close_range(TREE.unsigned_abs() + 1, u32::MAX, 0)
+    let first = if from.library >= 0 { LIBRARY + 1 } else { LIBRARY };
+    sys::close_range(first.unsigned_abs(), u32::MAX, 0)
 }
 
 /// Starts the runner on a stack of its own, sharing memory and descriptors with init until it executes.
@@ -292,25 +310,29 @@ fn tell_ready(setup: &Setup<'_>, shared: &Shared<'_>, early: bool, log: &mut Log
     log.tell(CONTROL, tell::READY, [u64::from(listener), 0, 0], &fds[..count]).at(Step::Readback)
 }
 
-struct Release {
-    len: usize,
-    fds: [Fd; crate::wire::MAX_FDS],
+pub struct Release {
+    /// Bytes of the job.
+    pub len: usize,
+    /// The memory with it, standard input, output, error, the mounts, events.
+    pub fds: [Fd; crate::wire::MAX_FDS],
 }
 
 impl Release {
-    fn fd(&self, number: usize) -> sys::Result<Fd> {
+    pub fn fd(&self, number: usize) -> sys::Result<Fd> {
         self.fds.get(number).copied().filter(|fd| *fd >= 0).ok_or(Errno::BADF)
     }
 }
 
 /// The job: eight bytes of length, a memfd with it, standard input, output, error, then the mounts, then events.
-fn receive_job(setup: &Setup<'_>) -> Result<Release, Failure> {
+/// A primed runtime that ends while it waits ends its sandbox.
+fn receive_job(setup: &Setup<'_>, primed: Option<Fd>) -> Result<Release, Failure> {
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
+        sys::PollFd { fd: primed.unwrap_or(-1), events: 0, revents: 0 },
     ];
     sys::poll(&mut poll, -1).at(Step::Release)?;
-    if poll[1].revents != 0 {
+    if poll[1].revents != 0 || poll[2].revents != 0 {
         end_tree(setup);
         sys::exit(1);
     }

@@ -126,10 +126,10 @@ impl Launcher {
             Request::Remove(folders) => self.remove_at_end(folders),
             Request::Spawn(mut setup) => {
                 // Everything about a sandbox is told on its own socket.
-                let Some((&control, cgroup)) = fds.split_first() else {
+                let Some((&control, given)) = fds.split_first() else {
                     return answer(tag, Err(Failure { step: Step::Decode, errno: Errno::BADF, detail: 0 }));
                 };
-                let born = self.give_network(&mut setup).and_then(|()| self.spawn(&setup, control, cgroup));
+                let born = self.give_network(&mut setup).and_then(|()| self.spawn(&setup, control, given));
                 if let Err(failure) = born {
                     let _ = tell_failure(&mut Log::new(), control, failure);
                 }
@@ -353,8 +353,13 @@ impl Launcher {
         Ok(())
     }
 
-    fn spawn<'a>(&mut self, setup: &'a Setup<'a>, control: Fd, cgroup: &[Fd]) -> Result<(), Failure> {
+    fn spawn<'a>(&mut self, setup: &'a Setup<'a>, control: Fd, given: &[Fd]) -> Result<(), Failure> {
         let started = sys::now();
+        let (library, cgroup) = match given.split_last() {
+            Some((&library, cgroup)) if setup.flags & setup::PRIME != 0 => (library, cgroup),
+            None if setup.flags & setup::PRIME != 0 => return Err(Errno::BADF).at(Step::Prime),
+            _ => (-1, given),
+        };
         let tree = if setup.flags & setup::ROOT != 0 {
             let root =
                 usize::try_from(setup.template).ok().and_then(|slot| self.templates.get(slot)).copied();
@@ -364,7 +369,7 @@ impl Launcher {
             -1
         };
         let born = self.proxy_sockets(setup).and_then(|sockets| {
-            let born = self.fork_init(setup, control, cgroup, (tree, &sockets), started);
+            let born = self.fork_init(setup, control, cgroup, (tree, library, &sockets), started);
             // From here on they are the supervisor's alone: who closes them closes the only way out.
             sockets.into_iter().for_each(sys::close);
             born
@@ -400,7 +405,7 @@ impl Launcher {
         setup: &'a Setup<'a>,
         control: Fd,
         cgroup: &[Fd],
-        (tree, sockets): (Fd, &[Fd; 3]),
+        (tree, library, sockets): (Fd, Fd, &[Fd; 3]),
         started: u64,
     ) -> Result<(), Failure> {
         let go = sys::pipe().at(Step::Fork)?;
@@ -436,7 +441,8 @@ impl Launcher {
             sys::close(go[1]);
             sys::close(self.life[1]);
             sockets.iter().copied().for_each(sys::close);
-            let inherited = Inherited { control, cgroup, tree, go: go[0], life: self.life[0], started };
+            let inherited =
+                Inherited { control, cgroup, tree, library, go: go[0], life: self.life[0], started };
             init::run(setup, &inherited);
         }
         let forked = sys::now();

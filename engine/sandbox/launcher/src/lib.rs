@@ -14,6 +14,7 @@
 //! | `init` | process 1 of a sandbox: sets it up, attaches the job, reaps, reports the ending |
 //! | `runner` | the process that becomes the program: confines itself, waits for release, executes |
 //! | `copy` | copies a workspace where the kernel cannot mount it copy-on-write |
+//! | `primed` | a runtime that is started before its job is known; `primer.rs` is the library that lets it wait |
 //! | `report` | what init tells the supervisor |
 //! | `tree`, `names`, `text` | the processes of a sandbox; listing folders; small strings |
 //! | `procfs` | what is done to the sandbox's `/proc` before the program sees it |
@@ -28,6 +29,7 @@ mod init;
 #[doc(hidden)]
 pub mod launch;
 mod names;
+mod primed;
 mod procfs;
 mod readback;
 mod report;
@@ -39,3 +41,6 @@ mod tree;
 
 /// The launcher as a static executable for this target, without any dependency on the host's libraries.
 pub static EXECUTABLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
+
+/// The library that primed runtimes are started with, for this target's C library: see `src/primer.rs`.
+pub static PRIMER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/primer"));

@@ -41,8 +41,8 @@ pub struct Shared<'a> {
     tried: AtomicU64,
     /// Device and inode of what the runner sees as `/`.
     root: [AtomicU64; 2],
-    /// Standard input, output, error, and the descriptor for events or -1.
-    stdio: [AtomicI32; 4],
+    /// What the program has as its first descriptors; -1 for none.
+    stdio: [AtomicI32; 5],
     job: AtomicPtr<Job<'a>>,
     vectors: AtomicPtr<Vectors>,
 }
@@ -59,7 +59,7 @@ impl<'a> Shared<'a> {
             done: [const { AtomicU64::new(0) }; TIMED.len()],
             tried: AtomicU64::new(0),
             root: [const { AtomicU64::new(0) }; 2],
-            stdio: [const { AtomicI32::new(-1) }; 4],
+            stdio: [const { AtomicI32::new(-1) }; 5],
             job: AtomicPtr::new(core::ptr::null_mut()),
             vectors: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -98,7 +98,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Hands the job over. `job` and `vectors` must stay where they are until the runner has executed.
-    pub fn release(&self, job: &Job<'a>, vectors: &Vectors, stdio: [Fd; 4]) {
+    pub fn release(&self, job: &Job<'a>, vectors: &Vectors, stdio: [Fd; 5]) {
         self.job.store(core::ptr::from_ref(job).cast_mut(), Ordering::Release);
         self.vectors.store(core::ptr::from_ref(vectors).cast_mut(), Ordering::Release);
         for (place, fd) in self.stdio.iter().zip(stdio) {
@@ -322,6 +322,16 @@ fn open_straight(path: &CStr) -> sys::Result<Fd> {
     Ok(at)
 }
 
+/// Gives a process the job's limits; 0 is this one.
+pub fn limit(pid: i32, job: &Job<'_>) -> Result<(), Failure> {
+    for (number, (resource, soft, hard)) in job.rlimits.enumerate() {
+        // Whoever started us may have lowered what can be had.
+        let most = sys::hard_rlimit(resource).at_item(Step::Rlimits, number)?;
+        sys::set_rlimit(pid, resource, soft.min(most), hard.min(most)).at_item(Step::Rlimits, number)?;
+    }
+    Ok(())
+}
+
 /// Takes on the job's limits, folder and descriptors, and executes. Returns what went wrong.
 fn become_program(shared: &Shared<'_>) -> Failure {
     match try_to_become(shared) {
@@ -346,11 +356,7 @@ fn try_to_become(shared: &Shared<'_>) -> Result<core::convert::Infallible, Failu
     sys::setsid();
     sys::umask(0o022);
     sys::block_signals(0);
-    for (number, (resource, soft, hard)) in job.rlimits.enumerate() {
-        // Whoever started us may have lowered what can be had.
-        let most = sys::hard_rlimit(resource).at_item(Step::Rlimits, number)?;
-        sys::set_rlimit(resource, soft.min(most), hard.min(most)).at_item(Step::Rlimits, number)?;
-    }
+    limit(0, job)?;
     let mut answer = Errno::NOENT;
     let mut which = 0;
     for (number, path) in job.programs.enumerate() {

@@ -116,6 +116,7 @@ pub fn write(fd: Fd, bytes: &[u8]) -> Result<usize> {
 
 pub const O_RDONLY: u32 = 0;
 pub const O_WRONLY: u32 = 1;
+pub const O_RDWR: u32 = 2;
 pub const O_CREAT: u32 = 0o100;
 pub const O_EXCL: u32 = 0o200;
 pub const O_NONBLOCK: u32 = 0o4000;
@@ -236,6 +237,14 @@ pub fn getdents(fd: Fd, into: &mut [u8]) -> Result<usize> {
 pub fn pipe() -> Result<[Fd; 2]> {
     let mut ends = [0 as Fd; 2];
     call!(nr::PIPE2, ends.as_mut_ptr(), O_CLOEXEC).map(|_| ends)
+}
+
+/// Two connected ends of a socket that keeps messages apart.
+pub fn socket_pair() -> Result<[Fd; 2]> {
+    const AF_UNIX: i32 = 1;
+    const SEQPACKET_CLOEXEC: u32 = 5 | O_CLOEXEC;
+    let mut ends = [0 as Fd; 2];
+    call!(nr::SOCKETPAIR, AF_UNIX, SEQPACKET_CLOEXEC, 0, ends.as_mut_ptr()).map(|_| ends)
 }
 
 pub fn umask(mask: u32) {

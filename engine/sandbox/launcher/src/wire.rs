@@ -7,7 +7,7 @@
 use core::ffi::CStr;
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The largest message; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// The most descriptors in one message.
@@ -113,7 +113,12 @@ pub struct List<'a, T> {
     item: fn(&mut Reader<'a>) -> Result<T, Malformed>,
 }
 
-impl<T> List<'_, T> {
+impl<'a, T> List<'a, T> {
+    /// Of nothing.
+    #[must_use]
+    pub const fn empty(item: fn(&mut Reader<'a>) -> Result<T, Malformed>) -> Self {
+        Self { count: 0, reader: Reader::new(&[]), item }
+    }
     /// How many items.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -261,6 +266,8 @@ pub mod setup {
     pub const READBACK: u32 = 1 << 19;
     /// Listen for a proxy on the loopback, and hand the sockets to the supervisor.
     pub const PROXY: u32 = 1 << 24;
+    /// Start a runtime ahead of its job, see [`super::Prime`]. The last descriptor of the message is the library.
+    pub const PRIME: u32 = 1 << 25;
 }
 
 /// A sandbox to be made: everything that does not depend on the job.
@@ -290,7 +297,26 @@ pub struct Setup<'a> {
     pub filter: &'a [u8],
     /// Process 1's own filter; empty for none.
     pub init_filter: &'a [u8],
+    /// What is started ahead of the job.
+    pub prime: Prime<'a>,
 }
+
+/// A runtime that is started, confined, before its job is known, with the library that lets it wait for the job.
+#[derive(Debug)]
+pub struct Prime<'a> {
+    /// Paths to try in order; none without [`setup::PRIME`].
+    pub programs: List<'a, &'a CStr>,
+    /// Arguments, for the library.
+    pub argv: List<'a, &'a CStr>,
+    /// Environment; the job's own takes its place.
+    pub env: List<'a, &'a CStr>,
+}
+
+/// The descriptor on which a primed runtime finds its job: eight bytes of length, a memfd with it, standard input, output,
+/// error, then events.
+pub const HANDOVER_FD: i32 = 3;
+/// The descriptor under which it finds the library.
+pub const LIBRARY_FD: i32 = 4;
 
 /// A Landlock ruleset. `landlock(7)`
 #[derive(Debug)]
@@ -416,6 +442,11 @@ impl<'a> Request<'a> {
                 landlock: Landlock { fs: r.u64()?, net: r.u64()?, scoped: r.u64()?, rules: r.list(rule)? },
                 filter: r.bytes()?,
                 init_filter: r.bytes()?,
+                prime: Prime {
+                    programs: r.list(Reader::cstr)?,
+                    argv: r.list(Reader::cstr)?,
+                    env: r.list(Reader::cstr)?,
+                },
             }),
             5 => Self::Remove(r.list(Reader::cstr)?),
             _ => return Err(Malformed),
@@ -428,7 +459,33 @@ fn rule<'a>(r: &mut Reader<'a>) -> Result<(u64, &'a CStr), Malformed> {
     Ok((r.u64()?, r.cstr()?))
 }
 
+fn rlimit(r: &mut Reader<'_>) -> Result<(u32, u64, u64), Malformed> {
+    Ok((r.u32()?, r.u64()?, r.u64()?))
+}
+
+fn job_mount<'a>(r: &mut Reader<'a>) -> Result<JobMount<'a>, Malformed> {
+    Ok(JobMount { fd: r.u32()?, how: how(r.u8()?)?, dir: r.u8()? != 0, target: r.cstr()? })
+}
+
 impl<'a> Job<'a> {
+    /// The start of a runtime ahead of its job, in this folder: no mounts, no limits of its own.
+    #[must_use]
+    pub fn of_prime(prime: &Prime<'a>, cwd: &'a CStr) -> Self {
+        Self {
+            scratch_bytes: 0,
+            scratch_files: 0,
+            memory: 0,
+            mounts: List::empty(job_mount),
+            rules: List::empty(rule),
+            rlimits: List::empty(rlimit),
+            events: false,
+            cwd,
+            programs: prime.programs,
+            argv: prime.argv,
+            env: prime.env,
+        }
+    }
+
     /// Decodes a job.
     ///
     /// # Errors
@@ -442,11 +499,9 @@ impl<'a> Job<'a> {
             scratch_bytes: r.u64()?,
             scratch_files: r.u64()?,
             memory: r.u64()?,
-            mounts: r.list(|r| {
-                Ok(JobMount { fd: r.u32()?, how: how(r.u8()?)?, dir: r.u8()? != 0, target: r.cstr()? })
-            })?,
+            mounts: r.list(job_mount)?,
             rules: r.list(rule)?,
-            rlimits: r.list(|r| Ok((r.u32()?, r.u64()?, r.u64()?)))?,
+            rlimits: r.list(rlimit)?,
             events: r.u8()? != 0,
             cwd: r.cstr()?,
             programs: r.list(Reader::cstr)?,
@@ -558,11 +613,13 @@ pub enum Step {
     Exec = 27,
     /// Supervising.
     Supervise = 28,
+    /// Starting a runtime ahead of its job, and handing the job to it.
+    Prime = 29,
 }
 
 impl Step {
     /// Every step in order.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Decode,
         Self::Hello,
         Self::Template,
@@ -592,6 +649,7 @@ impl Step {
         Self::Cwd,
         Self::Exec,
         Self::Supervise,
+        Self::Prime,
     ];
 
     /// The step with this number.

@@ -130,7 +130,7 @@ async fn a_launcher_that_is_killed_takes_what_waits_with_it() {
 
 #[tokio::test]
 async fn what_nobody_asks_for_goes_and_a_budget_is_kept() {
-    let options = PoolOptions { each: 3, all: 4, idle: Duration::from_millis(400) };
+    let options = PoolOptions { each: 3, all: 4, idle: Duration::from_millis(400), ..PoolOptions::default() };
     let pool = Pool::new(Engine::new(), options);
     let shapes = [sh("true"), sh("true").memory(Bytes::mib(99)), sh("true").memory(Bytes::mib(98))];
     for _ in 0..10 {

@@ -10,6 +10,7 @@ mod leftovers;
 mod limits;
 mod network;
 mod plain;
+mod primed;
 mod toolchains;
 mod weak;
 

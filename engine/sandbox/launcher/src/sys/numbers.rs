@@ -11,6 +11,7 @@ pub mod nr {
     pub const RT_SIGPROCMASK: usize = 14;
     pub const IOCTL: usize = 16;
     pub const SOCKET: usize = 41;
+    pub const SOCKETPAIR: usize = 53;
     pub const SENDMSG: usize = 46;
     pub const RECVMSG: usize = 47;
     pub const BIND: usize = 49;
@@ -58,6 +59,7 @@ pub mod nr {
 #[cfg(target_arch = "aarch64")]
 pub mod nr {
     pub const DUP3: usize = 24;
+    pub const SOCKETPAIR: usize = 199;
     pub const IOCTL: usize = 29;
     pub const MKDIRAT: usize = 34;
     pub const UNLINKAT: usize = 35;

@@ -258,7 +258,8 @@ pub fn hard_rlimit(resource: u32) -> Result<u64> {
     call!(nr::PRLIMIT64, 0, resource, 0, limit.as_mut_ptr()).map(|_| limit[1])
 }
 
-pub fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+/// Of a process; 0 is this one.
+pub fn set_rlimit(pid: i32, resource: u32, soft: u64, hard: u64) -> Result<()> {
     let limit = [soft, hard];
-    call!(nr::PRLIMIT64, 0, resource, limit.as_ptr(), 0).map(drop)
+    call!(nr::PRLIMIT64, pid, resource, limit.as_ptr(), 0).map(drop)
 }

@@ -1,0 +1,87 @@
+//! A runtime that is started before its job is known: init's side of it.
+//!
+//! The runner executes it as any program, confined by every layer; the library that it is started with lets it wait.
+//! Its job is handed to it as init got it. Nothing that it says is read but one byte, and what it did meanwhile ends it.
+
+use crate::init::Release;
+use crate::names;
+use crate::report::{At, Failure};
+use crate::runner::{self, Shared, Vectors};
+use crate::sys::{self, Errno, Fd};
+use crate::text::Text;
+use crate::wire::{Job, Setup, Step};
+
+/// How long a runtime may take until it waits.
+const PATIENCE_MS: i64 = 10_000;
+
+/// A runtime that waits for its job.
+pub struct Waiting {
+    /// Our end of the socket.
+    pub socket: Fd,
+}
+
+/// Starts it and waits until it waits. `life` ends when nobody wants it any more.
+pub fn start<'a>(
+    setup: &'a Setup<'a>,
+    shared: &Shared<'a>,
+    pid: i32,
+    library: Fd,
+    life: [Fd; 2],
+) -> Result<Waiting, Failure> {
+    let [socket, its] = sys::socket_pair().at_item(Step::Prime, 1)?;
+    let null = sys::openat(sys::AT_FDCWD, c"/dev/null", sys::O_RDWR, 0).at_item(Step::Prime, 2)?;
+    let job = Job::of_prime(&setup.prime, c"/");
+    let vectors = Vectors::of(&job).at_item(Step::Prime, 3)?;
+    shared.release(&job, &vectors, [null, null, null, its, library]);
+    shared.wait_until_executed()?;
+    for fd in [null, its, library] {
+        sys::close(fd);
+    }
+    let mut poll = [
+        sys::PollFd { fd: socket, events: sys::POLLIN, revents: 0 },
+        sys::PollFd { fd: life[0], events: sys::POLLIN, revents: 0 },
+        sys::PollFd { fd: life[1], events: 0, revents: 0 },
+    ];
+    sys::poll(&mut poll, PATIENCE_MS).at_item(Step::Prime, 4)?;
+    if poll[1].revents != 0 || poll[2].revents != 0 {
+        sys::exit(1);
+    }
+    // Its end closes the socket: nothing is read then.
+    let mut byte = [0u8];
+    if poll[0].revents == 0 || sys::read(socket, &mut byte) != Ok(1) {
+        return Err(Errno::PROTO).at_item(Step::Prime, 5);
+    }
+    alone(pid)?;
+    Ok(Waiting { socket })
+}
+
+/// Whether it is the only process besides init: what it started would not have the limits of the job.
+fn alone(pid: i32) -> Result<(), Failure> {
+    let proc =
+        sys::openat(sys::AT_FDCWD, c"/proc", sys::O_RDONLY | sys::O_DIRECTORY, 0).at_item(Step::Prime, 6)?;
+    let own = Text::of(format_args!("{pid}"));
+    let mut others = 0;
+    names::each(proc, |name| {
+        let process = name.to_bytes().iter().all(u8::is_ascii_digit);
+        others += u32::from(process && name != c"1" && name != own.cstr());
+        Ok(())
+    })
+    .at_item(Step::Prime, 7)?;
+    sys::close(proc);
+    if others == 0 { Ok(()) } else { Err(Errno::PROTO).at_item(Step::Prime, 8) }
+}
+
+/// Gives it its limits, then its job.
+pub fn hand_over(waiting: &Waiting, pid: i32, job: &Job<'_>, release: &Release) -> Result<(), Failure> {
+    runner::limit(pid, job)?;
+    let mut fds = [-1; 5];
+    fds[..4].copy_from_slice(&release.fds[..4]);
+    let mut count = 4;
+    if job.events {
+        fds[4] = release.fd(4 + job.mounts.len()).at(Step::Release)?;
+        count = 5;
+    }
+    sys::send(waiting.socket, &(release.len as u64).to_le_bytes(), &fds[..count]).at_item(Step::Prime, 9)?;
+    sys::close(waiting.socket);
+    Ok(())
+}

@@ -1,0 +1,452 @@
+//! The library that a primed runtime is started with (`LD_PRELOAD`): a C library's only guest, compiled by `build.rs`.
+//!
+//! It puts itself before the runtime's `main`: brings the interpreter up, lets it run a little for practice, says so by
+//! one byte, and waits for the job. Then it takes on what a started program would have got (descriptors, folder,
+//! environment, arguments) and lets the interpreter's own `main` do the rest, so that no frame, module or flag of ours is there for the
+//! program to see. It runs inside the sandbox, confined by every layer, and is trusted with nothing.
+//!
+//! CPython: initialising twice is what `Py_Main` after `Py_Initialize` has always been, see its issue 78189 (bpo-34008).
+#![no_std]
+#![allow(dead_code, missing_docs)]
+
+mod wire;
+
+use core::ffi::{CStr, c_char, c_int, c_long, c_void};
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use wire::{HANDOVER_FD, Job, LIBRARY_FD};
+
+type Object = *mut c_void;
+type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+type StartMain = unsafe extern "C" fn(
+    Main,
+    c_int,
+    *mut *mut c_char,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn unsetenv(name: *const c_char) -> c_int;
+    fn recvmsg(fd: c_int, message: *mut MessageHeader, flags: c_int) -> isize;
+    fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize;
+    fn mmap(at: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: c_long) -> *mut c_void;
+    fn munmap(at: *mut c_void, len: usize) -> c_int;
+    fn malloc(len: usize) -> *mut c_void;
+    fn dup2(from: c_int, to: c_int) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn chdir(path: *const c_char) -> c_int;
+    fn execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int;
+    fn _exit(code: c_int) -> !;
+    fn abort() -> !;
+}
+
+/// How a runtime that cannot be primed ends; nothing was run.
+const NO_RUNTIME: c_int = 70;
+/// How a program ends that could not be executed after all, as a shell has it.
+const NOT_EXECUTED: c_int = 127;
+const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
+const RTLD_DEFAULT: *mut c_void = null_mut();
+
+static MAIN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: ends the process.
+    unsafe { abort() }
+}
+
+/// Takes the place of the C library's function of this name, which a program's first instructions call.
+///
+/// # Safety
+/// As the C library's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __libc_start_main(
+    main: Main,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    init: *mut c_void,
+    fini: *mut c_void,
+    rtld_fini: *mut c_void,
+    stack_end: *mut c_void,
+) -> c_int {
+    MAIN.store(main as *mut c_void, Ordering::Relaxed);
+    // SAFETY: the name ends with a NUL; the function that is found has the type of the one that it is, and gets what it was
+    // to get but for `main`.
+    unsafe {
+        let next = dlsym(RTLD_NEXT, c"__libc_start_main".as_ptr());
+        if next.is_null() {
+            _exit(NO_RUNTIME);
+        }
+        let next: StartMain = core::mem::transmute(next);
+        next(instead_of_main, argc, argv, init, fini, rtld_fini, stack_end)
+    }
+}
+
+/// While an interpreter is initialised again, it is told the name of its encoding as it writes that itself: what it is told is
+/// what `sys.getfilesystemencoding` says then.
+static WRITTEN_SMALL: AtomicBool = AtomicBool::new(false);
+
+/// Takes the place of the C library's function of this name.
+///
+/// # Safety
+/// As the C library's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nl_langinfo(item: c_int) -> *const c_char {
+    const CODESET: c_int = 14;
+    // SAFETY: the function that is found has the type of the one that it is.
+    let found = unsafe {
+        let next = dlsym(RTLD_NEXT, c"nl_langinfo".as_ptr());
+        if next.is_null() {
+            return c"".as_ptr();
+        }
+        let next: unsafe extern "C" fn(c_int) -> *const c_char = core::mem::transmute(next);
+        next(item)
+    };
+    let small = item == CODESET && WRITTEN_SMALL.load(Ordering::Relaxed) && !found.is_null();
+    // SAFETY: the C library's answer is a string.
+    if small && unsafe { CStr::from_ptr(found) } == c"UTF-8" { c"utf-8".as_ptr() } else { found }
+}
+
+/// # Safety
+/// As any `main`.
+unsafe extern "C" fn instead_of_main(argc: c_int, argv: *mut *mut c_char, _: *mut *mut c_char) -> c_int {
+    // SAFETY: called once, by the C library, in a process with one thread.
+    unsafe {
+        unsetenv(c"LD_PRELOAD".as_ptr());
+        close(LIBRARY_FD);
+        let Some(python) = Python::find() else { _exit(NO_RUNTIME) };
+        let Some(finish) = python.prepare(argc, argv) else { _exit(NO_RUNTIME) };
+        if write(HANDOVER_FD, c"r".as_ptr().cast(), 1) != 1 {
+            _exit(NO_RUNTIME);
+        }
+        let job = receive();
+        show_arguments(argc, argv, &job);
+        python.become_program(finish, &job)
+    }
+}
+
+#[repr(C)]
+struct MessageHeader {
+    name: *mut c_void,
+    name_len: u32,
+    iov: *mut [usize; 2],
+    iov_len: usize,
+    control: *mut u8,
+    control_len: usize,
+    flags: c_int,
+}
+
+#[repr(C, align(8))]
+struct Control([u8; 16 + 4 * 6]);
+
+/// Waits for the job, and takes its descriptors and its folder.
+///
+/// # Safety
+/// Once, in a process with one thread.
+unsafe fn receive() -> Job<'static> {
+    let (mut head, mut control) = ([0u8; 8], Control([0; 40]));
+    let mut iov = [head.as_mut_ptr() as usize, head.len()];
+    let mut header = MessageHeader {
+        name: null_mut(),
+        name_len: 0,
+        iov: &raw mut iov,
+        iov_len: 1,
+        control: control.0.as_mut_ptr(),
+        control_len: control.0.len(),
+        flags: 0,
+    };
+    // SAFETY: the header's pointers live across the call; descriptors that came are ours; the memory is mapped for good.
+    unsafe {
+        let got = recvmsg(HANDOVER_FD, &raw mut header, 0);
+        if got == 0 {
+            _exit(0); // nobody has a job for it any more
+        }
+        let bytes = usize::from_ne_bytes([
+            control.0[0], control.0[1], control.0[2], control.0[3], control.0[4], control.0[5], control.0[6],
+            control.0[7],
+        ]);
+        let count = bytes.saturating_sub(16) / 4;
+        if got != 8 || !(4..=5).contains(&count) {
+            _exit(NOT_EXECUTED);
+        }
+        let mut fds = [-1; 5];
+        for (place, raw) in fds.iter_mut().zip(control.0[16..].chunks_exact(4)).take(count) {
+            *place = c_int::from_ne_bytes([raw[0], raw[1], raw[2], raw[3]]);
+        }
+        close(HANDOVER_FD);
+        let len = usize::try_from(u64::from_le_bytes(head)).unwrap_or(0);
+        let memory = mmap(null_mut(), len, 1, 2, fds[0], 0);
+        if memory as isize == -1 {
+            _exit(NOT_EXECUTED);
+        }
+        close(fds[0]);
+        for (place, fd) in (0..).zip(&fds[1..count]) {
+            if *fd != place {
+                dup2(*fd, place);
+                close(*fd);
+            }
+        }
+        let Ok(job) = Job::decode(core::slice::from_raw_parts(memory.cast(), len)) else { _exit(NOT_EXECUTED) };
+        if chdir(job.cwd.as_ptr()) != 0 {
+            _exit(NOT_EXECUTED);
+        }
+        job
+    }
+}
+
+/// Writes the job's arguments where the kernel shows this process's own, as far as they fit.
+///
+/// # Safety
+/// `argv` must be what the process was started with: its strings lie behind one another.
+unsafe fn show_arguments(argc: c_int, argv: *mut *mut c_char, job: &Job<'_>) {
+    let count = usize::try_from(argc).unwrap_or(0);
+    if count == 0 {
+        return;
+    }
+    // SAFETY: the caller's contract.
+    let place = unsafe {
+        let last = CStr::from_ptr(*argv.add(count - 1));
+        let start = (*argv).cast::<u8>();
+        let len = last.as_ptr().add(last.to_bytes().len()).offset_from(start.cast()).unsigned_abs();
+        core::slice::from_raw_parts_mut(start, len)
+    };
+    place.fill(0);
+    let mut rest = place;
+    for argument in job.argv {
+        let bytes = argument.to_bytes_with_nul();
+        let Some((here, more)) = rest.split_at_mut_checked(bytes.len()) else { return };
+        here.copy_from_slice(bytes);
+        rest = more;
+    }
+}
+
+/// An array of pointers with a null at its end, never freed.
+///
+/// # Safety
+/// None; the strings live for ever.
+unsafe fn pointers(strings: wire::List<'static, &'static CStr>) -> *const *const c_char {
+    // SAFETY: fresh memory of the right size, written before it is read.
+    unsafe {
+        let array = malloc((strings.len() + 1) * size_of::<usize>()).cast::<*const c_char>();
+        if array.is_null() {
+            _exit(NOT_EXECUTED);
+        }
+        let mut count = 0;
+        for string in strings {
+            *array.add(count) = string.as_ptr();
+            count += 1;
+        }
+        *array.add(count) = null();
+        array
+    }
+}
+
+/// `PyStatus`.
+#[repr(C)]
+struct Status {
+    kind: c_int,
+    function: *const c_char,
+    message: *const c_char,
+    code: c_int,
+}
+
+/// What is used of CPython's C API; the program exports it. <https://docs.python.org/3/c-api/init_config.html>
+struct Python {
+    init_config: unsafe extern "C" fn(*mut c_void),
+    set_argv: unsafe extern "C" fn(*mut c_void, isize, *const *const c_char) -> Status,
+    clear_config: unsafe extern "C" fn(*mut c_void),
+    initialize: unsafe extern "C" fn(*mut c_void) -> Status,
+    run_main: unsafe extern "C" fn() -> c_int,
+    sys_get: unsafe extern "C" fn(*const c_char) -> Object,
+    sys_set: unsafe extern "C" fn(*const c_char, Object) -> c_int,
+    dict_new: unsafe extern "C" fn() -> Object,
+    dict_get: unsafe extern "C" fn(Object, *const c_char) -> Object,
+    dict_set: unsafe extern "C" fn(Object, *const c_char, Object) -> c_int,
+    builtins: unsafe extern "C" fn() -> Object,
+    run: unsafe extern "C" fn(*const c_char, c_int, Object, Object, *mut c_void) -> Object,
+    bytes: unsafe extern "C" fn(*const c_char, isize) -> Object,
+    list_new: unsafe extern "C" fn(isize) -> Object,
+    list_append: unsafe extern "C" fn(Object, Object) -> c_int,
+    call: unsafe extern "C" fn(Object, Object, *mut c_void) -> Object,
+    incref: unsafe extern "C" fn(Object),
+    decref: unsafe extern "C" fn(Object),
+    clear_error: unsafe extern "C" fn(),
+}
+
+/// More than any version's `PyConfig`, which is some 400 bytes.
+#[repr(C, align(16))]
+struct Config([u8; 8192]);
+
+/// What a second initialisation sets anew without looking for it again.
+const KEPT: [&CStr; 9] = [
+    c"path",
+    c"executable",
+    c"_base_executable",
+    c"prefix",
+    c"exec_prefix",
+    c"base_prefix",
+    c"base_exec_prefix",
+    c"platlibdir",
+    c"_stdlib_dir",
+];
+
+const FILE_INPUT: c_int = 257;
+
+impl Python {
+    /// # Safety
+    /// The program, if it has these functions, must be CPython.
+    unsafe fn find() -> Option<Self> {
+        macro_rules! f {
+            ($name:literal) => {{
+                // SAFETY: the name is a C string; the functions have had these types since CPython 3.8.
+                let found = unsafe { dlsym(RTLD_DEFAULT, $name.as_ptr()) };
+                if found.is_null() {
+                    return None;
+                }
+                unsafe { core::mem::transmute(found) }
+            }};
+        }
+        Some(Self {
+            init_config: f!(c"PyConfig_InitPythonConfig"),
+            set_argv: f!(c"PyConfig_SetBytesArgv"),
+            clear_config: f!(c"PyConfig_Clear"),
+            initialize: f!(c"Py_InitializeFromConfig"),
+            run_main: f!(c"Py_RunMain"),
+            sys_get: f!(c"PySys_GetObject"),
+            sys_set: f!(c"PySys_SetObject"),
+            dict_new: f!(c"PyDict_New"),
+            dict_get: f!(c"PyDict_GetItemString"),
+            dict_set: f!(c"PyDict_SetItemString"),
+            builtins: f!(c"PyEval_GetBuiltins"),
+            run: f!(c"PyRun_StringFlags"),
+            bytes: f!(c"PyBytes_FromStringAndSize"),
+            list_new: f!(c"PyList_New"),
+            list_append: f!(c"PyList_Append"),
+            call: f!(c"PyObject_CallFunctionObjArgs"),
+            incref: f!(c"Py_IncRef"),
+            decref: f!(c"Py_DecRef"),
+            clear_error: f!(c"PyErr_Clear"),
+        })
+    }
+
+    /// Initialises the interpreter as its own `main` would for these arguments. False when it cannot.
+    ///
+    /// # Safety
+    /// `argv` has `argc` strings.
+    unsafe fn start(&self, argc: usize, argv: *const *const c_char) -> bool {
+        let mut config = Config([0; 8192]);
+        let config = (&raw mut config).cast();
+        // SAFETY: the config is larger than the interpreter's; it is cleared once.
+        unsafe {
+            (self.init_config)(config);
+            let mut status = (self.set_argv)(config, argc.cast_signed(), argv);
+            if status.kind == 0 {
+                status = (self.initialize)(config);
+            }
+            (self.clear_config)(config);
+            status.kind == 0
+        }
+    }
+
+    /// Initialises it again, for other arguments. False when it cannot.
+    ///
+    /// # Safety
+    /// After [`Self::start`].
+    unsafe fn start_again(&self, argc: usize, argv: *const *const c_char) -> bool {
+        // SAFETY: the interpreter is up; the references are held while they are not its own.
+        unsafe {
+            let mut kept = [null_mut(); KEPT.len()];
+            for (object, name) in kept.iter_mut().zip(KEPT) {
+                *object = (self.sys_get)(name.as_ptr());
+                if !object.is_null() {
+                    (self.incref)(*object);
+                }
+            }
+            WRITTEN_SMALL.store(true, Ordering::Relaxed);
+            let started = self.start(argc, argv);
+            WRITTEN_SMALL.store(false, Ordering::Relaxed);
+            for (object, name) in kept.into_iter().zip(KEPT) {
+                if !object.is_null() {
+                    (self.sys_set)(name.as_ptr(), object);
+                    (self.decref)(object);
+                }
+            }
+            (self.clear_error)();
+            started
+        }
+    }
+
+    /// Brings the interpreter up and lets it practise. What is to be done when the job is there; none when it cannot.
+    ///
+    /// # Safety
+    /// Once; `argv` as `main` has it: the program, then modules to import, then room.
+    unsafe fn prepare(&self, argc: c_int, argv: *mut *mut c_char) -> Option<Object> {
+        // SAFETY: the interpreter is started before it is used, by this one thread.
+        unsafe {
+            let program = (*argv).cast_const();
+            let first = [program, c"-c".as_ptr(), c"pass".as_ptr(), null()];
+            if !self.start(3, first.as_ptr()) {
+                return None;
+            }
+            // Once for practice: a version that cannot be initialised again fails here, where nothing is lost.
+            if !self.start_again(3, first.as_ptr()) {
+                return None;
+            }
+            let names = if argc > 1 { CStr::from_ptr(*argv.add(1)) } else { c"" };
+            let modules = (self.bytes)(names.as_ptr(), names.to_bytes().len().cast_signed());
+            let own = (self.dict_new)();
+            (self.dict_set)(own, c"__builtins__".as_ptr(), (self.builtins)());
+            (self.dict_set)(own, c"modules".as_ptr(), modules);
+            (self.decref)(modules);
+            let ran = (self.run)(PRACTICE.as_ptr(), FILE_INPUT, own, own, null_mut());
+            if ran.is_null() {
+                return None;
+            }
+            (self.decref)(ran);
+            let finish = (self.dict_get)(own, c"finish".as_ptr());
+            (!finish.is_null()).then_some(finish)
+        }
+    }
+
+    /// Takes on arguments and environment, and runs the program as the interpreter's own `main` does.
+    ///
+    /// # Safety
+    /// After [`Self::prepare`], with what it gave.
+    unsafe fn become_program(&self, finish: Object, job: &Job<'static>) -> c_int {
+        // SAFETY: the interpreter is up, and this is its one thread.
+        unsafe {
+            let (argv, env) = (pointers(job.argv), pointers(job.env));
+            let list = (self.list_new)(0);
+            for variable in job.env {
+                let text = (self.bytes)(variable.as_ptr(), variable.to_bytes().len().cast_signed());
+                (self.list_append)(list, text);
+                (self.decref)(text);
+            }
+            let done = (self.call)(finish, list, null_mut());
+            (self.decref)(list);
+            if done.is_null() || !self.start_again(job.argv.len(), argv) {
+                // Slower, and the same.
+                for path in job.programs {
+                    execve(path.as_ptr(), argv, env);
+                }
+                _exit(NOT_EXECUTED);
+            }
+            (self.decref)(done);
+            (self.run_main)()
+        }
+    }
+}
+
+/// What the interpreter does for practice, and what it does when the job is there.
+const PRACTICE: &CStr = {
+    const TEXT: &[u8] = concat!(include_str!("primer.py"), "\0").as_bytes();
+    match CStr::from_bytes_with_nul(TEXT) {
+        Ok(text) => text,
+        Err(_) => panic!("primer.py holds a NUL"),
+    }
+};
