@@ -15,9 +15,10 @@ use tokio::sync::Notify;
 use crate::outcome::Outcome;
 use crate::plan::Refusal;
 use crate::policy::{Policy, Shape};
-use crate::prime::{self, Prime};
+use crate::prime::{self, Prime, Runtime};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
+use crate::units::Bytes;
 use crate::{BoxFuture, Engine, sources};
 
 /// After a sandbox could not be made ahead, its shape is left alone for so long: who asks for one is told why.
@@ -32,8 +33,10 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct PoolOptions {
     /// Of one shape. 4; with 0 none is made ahead.
     pub each: usize,
-    /// Of all shapes together: each takes about half a megabyte of the kernel's memory. 16.
+    /// Of all shapes together. 16.
     pub all: usize,
+    /// What they may take together: half a megabyte for a sandbox, 12 MiB with a Python, 48 MiB with a Node. 256 MiB.
+    pub memory: Bytes,
     /// A shape that nobody asked for so long loses its sandboxes. 60 s.
     pub idle: Duration,
     /// Start interpreters ahead as well. Yes.
@@ -42,7 +45,7 @@ pub struct PoolOptions {
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { each: 4, all: 16, idle: Duration::from_secs(60), prime: true }
+        Self { each: 4, all: 16, memory: Bytes::mib(256), idle: Duration::from_secs(60), prime: true }
     }
 }
 
@@ -92,6 +95,17 @@ struct Kind {
     shape: Shape,
     /// What waits in them.
     prime: Option<Prime>,
+}
+
+impl Kind {
+    /// About what one that waits takes: nothing is measured while it does, so it is rather more than it is.
+    fn cost(&self) -> u64 {
+        match self.prime.as_ref().map(|prime| prime.runtime) {
+            None => 512 << 10,
+            Some(Runtime::Python) => 12 << 20,
+            Some(Runtime::Node) => 48 << 20,
+        }
+    }
 }
 
 /// What waits of one kind.
@@ -229,8 +243,16 @@ impl Inner {
             |shelf: &Shelf| shelf.failed.is_some_and(|failed| now.saturating_duration_since(failed) < PAUSE);
         let lacks = |shelf: &Shelf| shelf.again && shelf.ready.len() < self.options.each && !paused(shelf);
         let at = shelves.all.iter().position(lacks)?;
-        let total: usize = shelves.all.iter().map(|shelf| shelf.ready.len()).sum();
-        if total >= self.options.all {
+        let cost = shelves.all[at].kind.cost();
+        let room = |shelves: &Shelves| {
+            let (mut count, mut bytes) = (0, cost);
+            for shelf in &shelves.all {
+                count += shelf.ready.len();
+                bytes += shelf.kind.cost() * shelf.ready.len() as u64;
+            }
+            count < self.options.all && bytes <= self.options.memory.0
+        };
+        while !room(&shelves) {
             let older = shelves.all.iter_mut().skip(at + 1).rev().find(|shelf| !shelf.ready.is_empty())?;
             older.ready.pop_front();
         }

@@ -12,9 +12,20 @@ use crate::plan::ShapePlan;
 use crate::policy::{Confinement, HOME, Job, Network, Shape};
 use crate::root::cstring;
 
+/// What can be started ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Runtime {
+    /// CPython 3.8 or newer, for code, modules and scripts.
+    Python,
+    /// Node.js, for scripts.
+    Node,
+}
+
 /// An interpreter that is started ahead, by what it is started with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Prime {
+    /// What it is.
+    pub runtime: Runtime,
     /// Its name in the job, which tells it where it lives.
     pub program: OsString,
     /// Paths inside, tried in order.
@@ -27,7 +38,8 @@ pub struct Prime {
 const NAMES: [&str; 5] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ"];
 /// What an interpreter is told beside its name: room for the arguments of its job, which the kernel shows in place of its own.
 const ROOM: usize = 4096;
-const BEGINNINGS: [&str; 6] = ["PYTHON", "LD_", "LC_", "GLIBC_", "MALLOC_", "__PYVENV"];
+const BEGINNINGS: [&str; 10] =
+    ["PYTHON", "__PYVENV", "NODE", "UV_", "SSL_", "OPENSSL", "LD_", "LC_", "GLIBC_", "MALLOC_"];
 
 /// What could be started ahead for jobs like this one in sandboxes of this shape.
 #[must_use]
@@ -47,14 +59,12 @@ pub fn of(shape: &Shape, job: &Job) -> Option<Prime> {
     }
     let program = job.argv.first()?;
     let first = job.argv.get(1)?.as_bytes();
-    // An option may change the interpreter, and without one it reads its program from standard input.
-    let runs = matches!(first, b"-c" | b"-m") && job.argv.len() > 2 || !first.is_empty() && first[0] != b'-';
     let path = Path::new(program);
-    let name = path.file_name()?.to_str()?;
-    let version = name.strip_prefix("python3").or_else(|| name.strip_prefix("python"))?;
-    let numbered = version.is_empty()
-        || version.strip_prefix('.').is_some_and(|v| v.bytes().all(|b| b.is_ascii_digit()) && !v.is_empty());
-    if !runs || !numbered {
+    let runtime = runtime(path.file_name()?.to_str()?)?;
+    // An option may change the interpreter, and without a word it reads its program from standard input.
+    let script = !first.is_empty() && first[0] != b'-';
+    let own = runtime == Runtime::Python && matches!(first, b"-c" | b"-m") && job.argv.len() > 2;
+    if !script && !own {
         return None;
     }
     let paths = if program.as_bytes().contains(&b'/') {
@@ -69,7 +79,17 @@ pub fn of(shape: &Shape, job: &Job) -> Option<Prime> {
     } else {
         ["/usr/local/bin", "/usr/bin", "/bin"].iter().map(|top| Path::new(top).join(path)).collect()
     };
-    Some(Prime { program: program.clone(), paths, modules: Vec::new() })
+    Some(Prime { runtime, program: program.clone(), paths, modules: Vec::new() })
+}
+
+/// By the program's name: `python3`, `python3.11`, `node`, `nodejs`.
+fn runtime(name: &str) -> Option<Runtime> {
+    if matches!(name, "node" | "nodejs") {
+        return Some(Runtime::Node);
+    }
+    let version = name.strip_prefix("python3").or_else(|| name.strip_prefix("python"))?;
+    let digits = |v: &str| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit());
+    (version.is_empty() || version.strip_prefix('.').is_some_and(digits)).then_some(Runtime::Python)
 }
 
 impl Prime {
@@ -81,8 +101,13 @@ impl Prime {
 
     /// Its programs, arguments and environment.
     pub(crate) fn start(&self) -> [Vec<CString>; 3] {
+        let kind = match self.runtime {
+            Runtime::Python => "python",
+            Runtime::Node => "node",
+        };
         let argv =
-            [&self.program, OsStr::new(&self.modules.join(",")), OsStr::new(&" ".repeat(ROOM))].map(cstring);
+            [self.program.clone(), kind.into(), self.modules.join(",").into(), " ".repeat(ROOM).into()]
+                .map(cstring);
         let env = [
             "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
             format!("HOME={HOME}"),
@@ -91,5 +116,83 @@ impl Prime {
             format!("LD_PRELOAD=/proc/self/fd/{}", hotcell_launcher::wire::LIBRARY_FD),
         ];
         [self.paths.iter().map(cstring).collect(), argv.to_vec(), env.map(cstring).to_vec()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+
+    #[test]
+    fn what_can_be_started_ahead() {
+        use Runtime::{Node, Python};
+        for (argv, want) in [
+            (&["python3", "-c", "1"][..], Some(Python)),
+            (&["python3", "-m", "json.tool", "x"], Some(Python)),
+            (&["python3.11", "a.py"], Some(Python)),
+            (&["/usr/bin/python3", "a.py", "-x"], Some(Python)),
+            (&["node", "a.js"], Some(Node)),
+            (&["/usr/local/bin/node", "./a.js"], Some(Node)),
+            (&["python3"], None),
+            (&["python3", "-"], None),
+            (&["python3", "-c"], None),
+            (&["python3", "-I", "a.py"], None),
+            (&["python3", "-Wd", "a.py"], None),
+            (&["python3", ""], None),
+            (&["node", "-e", "1"], None),
+            (&["node", "--test", "a.js"], None),
+            (&["python2", "a.py"], None),
+            (&["python3.11x", "a.py"], None),
+            (&["pythonw", "a.py"], None),
+            (&["ipython3", "a.py"], None),
+            (&["./python3", "a.py"], None),
+            (&["venv/bin/python3", "a.py"], None),
+            (&["/home/sandbox/project/.venv/bin/python3", "a.py"], None),
+            (&["/usr/bin/../../tmp/python3", "a.py"], None),
+            (&["/usr/lib/x/python3", "a.py"], None),
+            (&["sh", "-c", "python3 a.py"], None),
+            (&[], None),
+        ] {
+            let mut policy = Policy::new("x");
+            policy.job.argv = argv.iter().map(OsString::from).collect();
+            assert_eq!(of(&policy.shape, &policy.job).map(|p| p.runtime), want, "{argv:?}");
+        }
+    }
+
+    #[test]
+    fn variables_that_change_a_start_go_the_usual_way() {
+        for (name, primed) in [
+            ("A", true),
+            ("TERM", true),
+            ("PYTEST_ADDOPTS", true),
+            ("PYTHONPATH", false),
+            ("PYTHON", false),
+            ("NODE_OPTIONS", false),
+            ("LD_LIBRARY_PATH", false),
+            ("LC_ALL", false),
+            ("LANG", false),
+            ("HOME", false),
+            ("PATH", false),
+            ("TZ", false),
+        ] {
+            let policy = Policy::new("python3").args(["-c", "1"]).env(name, "x");
+            assert_eq!(of(&policy.shape, &policy.job).is_some(), primed, "{name}");
+        }
+    }
+
+    #[test]
+    fn shapes_that_cannot_have_one() {
+        let policy = Policy::new("python3").args(["-c", "1"]);
+        assert!(of(&policy.shape, &policy.job).is_some());
+        let mut weak = policy.shape.clone();
+        weak.confinement = Confinement::LandlockOnly;
+        let mut proxied = policy.shape.clone();
+        proxied.network = Network::Proxy;
+        let mut more = policy.shape.clone();
+        more.places.push(crate::policy::MountPlace { inside: "/opt/x".into(), folder: true });
+        for shape in [weak, proxied, more] {
+            assert!(of(&shape, &policy.job).is_none(), "{shape:?}");
+        }
     }
 }

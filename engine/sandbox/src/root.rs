@@ -245,6 +245,7 @@ fn dev(root: &mut Builder, host: &HostRoot) {
     root.folder("dev/mqueue");
     // What forbidden files of /proc are covered with: nobody may open it.
     root.file("dev/.masked", 0, b"");
+    root.file("dev/.primer.js", 0o444, hotcell_launcher::NODE_PRIMER.as_bytes());
     for (name, says) in [
         ("fd", "/proc/self/fd"),
         ("stdin", "/proc/self/fd/0"),

@@ -42,5 +42,8 @@ mod tree;
 /// The launcher as a static executable for this target, without any dependency on the host's libraries.
 pub static EXECUTABLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
+/// What a primed Node loads first; every root has it.
+pub static NODE_PRIMER: &str = include_str!("primer.js");
+
 /// The library that primed runtimes are started with, for this target's C library: see `src/primer.rs`.
 pub static PRIMER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/primer"));

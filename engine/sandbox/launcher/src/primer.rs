@@ -37,6 +37,10 @@ unsafe extern "C" {
     fn mmap(at: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: c_long) -> *mut c_void;
     fn munmap(at: *mut c_void, len: usize) -> c_int;
     fn malloc(len: usize) -> *mut c_void;
+    static environ: *mut *mut c_char;
+    fn clearenv() -> c_int;
+    fn putenv(variable: *mut c_char) -> c_int;
+    fn setenv(name: *const c_char, value: *const c_char, replace: c_int) -> c_int;
     fn dup2(from: c_int, to: c_int) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn chdir(path: *const c_char) -> c_int;
@@ -44,6 +48,9 @@ unsafe extern "C" {
     fn _exit(code: c_int) -> !;
     fn abort() -> !;
 }
+
+/// Where the last argument ends.
+static ROOM_END: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
 /// How a runtime that cannot be primed ends; nothing was run.
 const NO_RUNTIME: c_int = 70;
@@ -53,6 +60,8 @@ const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 const RTLD_DEFAULT: *mut c_void = null_mut();
 
 static MAIN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// The arguments that this process was started with: the program, the kind of runtime, modules, room.
+static STARTED_WITH: AtomicPtr<*mut c_char> = AtomicPtr::new(null_mut());
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -119,15 +128,172 @@ unsafe extern "C" fn instead_of_main(argc: c_int, argv: *mut *mut c_char, _: *mu
     unsafe {
         unsetenv(c"LD_PRELOAD".as_ptr());
         close(LIBRARY_FD);
+        if argc < 4 {
+            _exit(NO_RUNTIME);
+        }
+        STARTED_WITH.store(argv, Ordering::Relaxed);
+        let room = CStr::from_ptr(*argv.add(3));
+        ROOM_END.store((*argv.add(3)).add(room.to_bytes().len()).cast(), Ordering::Relaxed);
+        match CStr::from_ptr(*argv.add(1)) {
+            kind if kind == c"node" => start_node(argv),
+            kind if kind == c"python" => start_python(argv),
+            _ => _exit(NO_RUNTIME),
+        }
+    }
+}
+
+/// # Safety
+/// `argv` as [`instead_of_main`] has it.
+unsafe fn start_python(argv: *mut *mut c_char) -> c_int {
+    // SAFETY: the caller's contract; called once.
+    unsafe {
         let Some(python) = Python::find() else { _exit(NO_RUNTIME) };
-        let Some(finish) = python.prepare(argc, argv) else { _exit(NO_RUNTIME) };
+        let Some(finish) = python.prepare(argv) else { _exit(NO_RUNTIME) };
+        let job = wait();
+        python.become_program(finish, &job)
+    }
+}
+
+/// Says that the runtime waits, waits, and takes the job on but for environment and arguments.
+///
+/// # Safety
+/// Once, with no other thread that does the same.
+unsafe fn wait() -> Job<'static> {
+    // SAFETY: the caller's contract; the arguments were stored by `main`.
+    unsafe {
         if write(HANDOVER_FD, c"r".as_ptr().cast(), 1) != 1 {
             _exit(NO_RUNTIME);
         }
         let job = receive();
-        show_arguments(argc, argv, &job);
-        python.become_program(finish, &job)
+        show_arguments(STARTED_WITH.load(Ordering::Relaxed), &job);
+        job
     }
+}
+
+/// Starts the program of the job as it would have been started without us. Slower, and the same.
+///
+/// # Safety
+/// The job is the one that was received.
+unsafe fn start_anew(job: &Job<'static>) -> ! {
+    // SAFETY: the arrays end with a null, the strings with a NUL.
+    unsafe {
+        let (argv, env) = (pointers(job.argv), pointers(job.env));
+        for path in job.programs {
+            execve(path.as_ptr(), argv, env);
+        }
+        _exit(NOT_EXECUTED)
+    }
+}
+
+/// Node's `main` with a file to load before the program's own: it waits there by asking for the priority of a process that
+/// there cannot be.
+///
+/// # Safety
+/// `argv` as [`instead_of_main`] has it.
+unsafe fn start_node(argv: *mut *mut c_char) -> c_int {
+    // SAFETY: the strings of `argv` lie behind one another, and there is room for these in them; `main` is Node's own.
+    unsafe {
+        // Where they lie together Node finds the place for a title, should the program set one.
+        let mut place = (*argv).add(CStr::from_ptr(*argv).to_bytes().len() + 1);
+        for (number, text) in [c"-r", NODE_FILE, c"/tmp/hotcell-program"].into_iter().enumerate() {
+            let bytes = text.to_bytes_with_nul();
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), bytes.len());
+            *argv.add(number + 1) = place;
+            place = place.add(bytes.len());
+        }
+        let main: Main = core::mem::transmute(MAIN.load(Ordering::Relaxed));
+        main(4, argv, environ)
+    }
+}
+
+/// Where every root has what Node loads first: `primer.js`. Its workers load it too, and find nothing to do.
+const NODE_FILE: &CStr = c"/dev/.primer.js";
+
+/// Takes the place of the C library's function of this name, by which a primed Node says that it waits, and then that it has
+/// taken everything on.
+///
+/// # Safety
+/// As the C library's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getpriority(which: c_int, who: c_int) -> c_int {
+    const WAIT: c_int = 2_000_000_011;
+    const START_ANEW: c_int = 2_000_000_012;
+    // SAFETY: only Node's first thread comes here with these, once each, before the program is there.
+    unsafe {
+        if who == WAIT && JOB.load(Ordering::Relaxed).is_null() {
+            let place = malloc(size_of::<Job<'_>>()).cast::<Job<'static>>();
+            if place.is_null() {
+                _exit(NO_RUNTIME);
+            }
+            place.write(wait());
+            JOB.store(place, Ordering::Relaxed);
+            hand_to_node(&*place);
+            return 0;
+        }
+        if !BEGUN.load(Ordering::Relaxed)
+            && let Some(job) = JOB.load(Ordering::Relaxed).as_ref()
+        {
+            match who {
+                WAIT => {
+                    BEGUN.store(true, Ordering::Relaxed);
+                    return 0;
+                }
+                START_ANEW => start_anew(job),
+                _ => {}
+            }
+        }
+        let next = dlsym(RTLD_NEXT, c"getpriority".as_ptr());
+        if next.is_null() {
+            return -1;
+        }
+        let next: unsafe extern "C" fn(c_int, c_int) -> c_int = core::mem::transmute(next);
+        next(which, who)
+    }
+}
+
+/// Whether the program of a primed Node has begun: what it asks for is its own affair.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+/// The job of a primed Node.
+static JOB: AtomicPtr<Job<'static>> = AtomicPtr::new(null_mut());
+
+/// Gives it the environment of its job, and the arguments in it, from where it takes them out again.
+///
+/// # Safety
+/// Nothing else reads the environment meanwhile.
+unsafe fn hand_to_node(job: &Job<'static>) {
+    // SAFETY: strings that are put there live for ever; others are copied.
+    unsafe {
+        clearenv();
+        for variable in job.env {
+            putenv(variable.as_ptr().cast_mut());
+        }
+        let mut name = [0u8; 32];
+        for (number, argument) in job.argv.enumerate() {
+            numbered(&mut name, number);
+            setenv(name.as_ptr().cast(), argument.as_ptr(), 1);
+        }
+        let mut count = [0u8; 24];
+        digits(&mut count, job.argv.len());
+        setenv(c"HOTCELL_ARGC".as_ptr(), count.as_ptr().cast(), 1);
+    }
+}
+
+/// `HOTCELL_ARG_` and a number, with a NUL behind it.
+fn numbered(into: &mut [u8; 32], number: usize) {
+    const NAME: &[u8] = b"HOTCELL_ARG_";
+    into[..NAME.len()].copy_from_slice(NAME);
+    digits(&mut into[NAME.len()..], number);
+}
+
+/// A number with a NUL behind it, where it fits.
+fn digits(into: &mut [u8], number: usize) {
+    let count = 1 + number.checked_ilog10().unwrap_or(0) as usize;
+    let mut rest = number;
+    for place in into[..=count].iter_mut().rev().skip(1) {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    into[count] = 0;
 }
 
 #[repr(C)]
@@ -203,16 +369,11 @@ unsafe fn receive() -> Job<'static> {
 ///
 /// # Safety
 /// `argv` must be what the process was started with: its strings lie behind one another.
-unsafe fn show_arguments(argc: c_int, argv: *mut *mut c_char, job: &Job<'_>) {
-    let count = usize::try_from(argc).unwrap_or(0);
-    if count == 0 {
-        return;
-    }
-    // SAFETY: the caller's contract.
+unsafe fn show_arguments(argv: *mut *mut c_char, job: &Job<'_>) {
+    // SAFETY: the caller's contract; where the last of them ended was stored when none had been moved.
     let place = unsafe {
-        let last = CStr::from_ptr(*argv.add(count - 1));
         let start = (*argv).cast::<u8>();
-        let len = last.as_ptr().add(last.to_bytes().len()).offset_from(start.cast()).unsigned_abs();
+        let len = ROOM_END.load(Ordering::Relaxed).offset_from(start).unsigned_abs();
         core::slice::from_raw_parts_mut(start, len)
     };
     place.fill(0);
@@ -384,8 +545,8 @@ impl Python {
     /// Brings the interpreter up and lets it practise. What is to be done when the job is there; none when it cannot.
     ///
     /// # Safety
-    /// Once; `argv` as `main` has it: the program, then modules to import, then room.
-    unsafe fn prepare(&self, argc: c_int, argv: *mut *mut c_char) -> Option<Object> {
+    /// Once; `argv` as [`instead_of_main`] has it.
+    unsafe fn prepare(&self, argv: *mut *mut c_char) -> Option<Object> {
         // SAFETY: the interpreter is started before it is used, by this one thread.
         unsafe {
             let program = (*argv).cast_const();
@@ -397,7 +558,7 @@ impl Python {
             if !self.start_again(3, first.as_ptr()) {
                 return None;
             }
-            let names = if argc > 1 { CStr::from_ptr(*argv.add(1)) } else { c"" };
+            let names = CStr::from_ptr(*argv.add(2));
             let modules = (self.bytes)(names.as_ptr(), names.to_bytes().len().cast_signed());
             let own = (self.dict_new)();
             (self.dict_set)(own, c"__builtins__".as_ptr(), (self.builtins)());
@@ -420,7 +581,7 @@ impl Python {
     unsafe fn become_program(&self, finish: Object, job: &Job<'static>) -> c_int {
         // SAFETY: the interpreter is up, and this is its one thread.
         unsafe {
-            let (argv, env) = (pointers(job.argv), pointers(job.env));
+            let argv = pointers(job.argv);
             let list = (self.list_new)(0);
             for variable in job.env {
                 let text = (self.bytes)(variable.as_ptr(), variable.to_bytes().len().cast_signed());
@@ -430,11 +591,7 @@ impl Python {
             let done = (self.call)(finish, list, null_mut());
             (self.decref)(list);
             if done.is_null() || !self.start_again(job.argv.len(), argv) {
-                // Slower, and the same.
-                for path in job.programs {
-                    execve(path.as_ptr(), argv, env);
-                }
-                _exit(NOT_EXECUTED);
+                start_anew(job);
             }
             (self.decref)(done);
             (self.run_main)()

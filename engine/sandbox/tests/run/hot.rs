@@ -139,6 +139,13 @@ async fn what_nobody_asks_for_goes_and_a_budget_is_kept() {
             assert!(pool.ready() <= 4);
         }
     }
+    // Nothing fits into nothing.
+    let none = PoolOptions { memory: Bytes(0), ..PoolOptions::default() };
+    let small = Pool::new(pool.engine().clone(), none);
+    for _ in 0..4 {
+        assert!(small.run(&shapes[0]).await.success());
+    }
+    assert_eq!((small.ready(), small.served().cold), (0, 4));
     // Some are made until nobody has asked for that long.
     tokio::time::sleep(3 * options.idle).await;
     filled(&pool, 0).await;

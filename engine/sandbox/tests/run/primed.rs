@@ -328,3 +328,205 @@ async fn nothing_passes_from_one_run_to_the_next() {
         assert_eq!(seen(&primed(&pool, &leaves).await), first);
     }
 }
+
+/// One thing each that a script of Node can see or do.
+const NODE_SIGHTS: &[(&str, &str)] = &[
+    ("a.js", "console.log(1)"),
+    ("a.js", ""),
+    (
+        "a.js",
+        "console.log(process.argv, process.argv0, process.execArgv, process.execPath, process.title, process.version)",
+    ),
+    (
+        "a.js",
+        "console.log(__filename, __dirname, require.main === module, module.id, module.parent, module.paths, module.children, Object.keys(require.cache))",
+    ),
+    (
+        "a.js",
+        "console.log(Object.entries(process.env).sort(), process.cwd(), process.pid, process.ppid, process.umask())",
+    ),
+    ("a.js", "console.log(Object.getOwnPropertyNames(globalThis).sort())"),
+    (
+        "a.js",
+        "console.log(Object.getOwnPropertyNames(process).sort(), process._preload_modules, process.config.variables.napi_build_version)",
+    ),
+    (
+        "a.js",
+        "console.log(require('fs').readdirSync('/proc/self/fd').length, require('fs').readdirSync('/tmp'), require('fs').readdirSync('/proc').filter((n) => n > 0))",
+    ),
+    (
+        "a.js",
+        "console.log(require('fs').readFileSync('/proc/self/cmdline', 'utf8').replace(/\\0+$/, '').split('\\0'), require('fs').readFileSync('/proc/self/limits', 'utf8'))",
+    ),
+    ("a.js", "console.log(require('fs').readFileSync(0, 'utf8'))"),
+    ("a.js", "process.stdin.on('data', (d) => console.log(String(d))).on('end', () => console.log('end'))"),
+    (
+        "a.js",
+        "console.log(process.stdout.isTTY, process.stdin.isTTY, process.stdout.constructor.name, process.stderr.constructor.name, process.stdin.constructor.name, process.stdout.writableHighWaterMark)",
+    ),
+    ("a.js", "console.error('e'); console.log('o'); process.stdout.write(Buffer.from([255, 254]))"),
+    ("a.js", "throw new Error('x')"),
+    ("a.js", "function f() { null.x; } f()"),
+    ("a.js", "Promise.reject(new Error('lost'))"),
+    ("a.js", "console.log(new Error('here').stack)"),
+    ("a.js", "setTimeout(() => console.log(new Error('later').stack), 1)"),
+    ("a.js", "process.exit(3)"),
+    ("a.js", "process.exitCode = 4; process.on('exit', (c) => console.log('exit', c))"),
+    ("a.js", "process.abort()"),
+    ("a.js", "process.kill(process.pid, 'SIGTERM'); setTimeout(() => {}, 1000)"),
+    ("a.js", "this is no script"),
+    ("a.js", "require('./nothing')"),
+    ("a.js", "console.log(require('./b').x, module.children.length, Object.keys(require.cache))"),
+    (
+        "b.js",
+        "exports.x = [require.main === module, module.parent && module.parent.id]; console.log(exports.x)",
+    ),
+    (
+        "m.mjs",
+        "import fs from 'node:fs'; console.log(import.meta.url, typeof fs.readFileSync, typeof require, this); await 0; console.log('top')",
+    ),
+    ("m.mjs", "import './nothing.mjs'"),
+    ("m.mjs", "throw new Error('module')"),
+    ("a.js", "import('node:path').then((m) => console.log(Object.keys(m).length))"),
+    ("a.js", "import fs from 'fs'"),
+    ("sub/index.js", "console.log(__filename)"),
+    (
+        "a.js",
+        "const { execFileSync } = require('child_process'); console.log(String(execFileSync(process.execPath, ['-p', 'process.argv'])), String(execFileSync('env')))",
+    ),
+    (
+        "a.js",
+        "const { Worker, isMainThread } = require('worker_threads'); if (isMainThread) new Worker(__filename, { argv: ['w'] }).on('exit', (c) => console.log('worker', c)); else console.log(process.argv.slice(2), process.env.HOME)",
+    ),
+    (
+        "a.js",
+        "process.title = 'title'; console.log(process.title, require('fs').readFileSync('/proc/self/comm', 'utf8'))",
+    ),
+    (
+        "a.js",
+        "console.log(require('module').runMain.toString(), require('module')._findPath.toString(), require('module')._resolveFilename.toString().length)",
+    ),
+    (
+        "a.js",
+        "const M = require('module'); console.log(Object.keys(M).sort(), M._findPath.name, M._resolveFilename.name, M._load.name, Object.keys(M._pathCache), Object.keys(M._cache))",
+    ),
+    (
+        "a.js",
+        "console.log(require('os').getPriority(), require('os').homedir(), require('os').tmpdir(), require('os').hostname(), require('os').userInfo().username)",
+    ),
+    (
+        "a.js",
+        "require('http').createServer((q, s) => s.end('hi')).listen(0, function () { require('http').get({ port: this.address().port }, (r) => { r.on('data', (d) => console.log(String(d))); r.on('end', () => this.close()); }); })",
+    ),
+    (
+        "a.js",
+        "console.log(process.listenerCount('exit'), process.eventNames(), process.getActiveResourcesInfo(), process.report !== undefined)",
+    ),
+    (
+        "a.js",
+        "console.log(process.features, process.release.name, process.allowedNodeEnvironmentFlags.size, process.debugPort)",
+    ),
+    (
+        "a.js",
+        "process.emitWarning('w'); console.log(require('v8').getFlagsHash === undefined, process.memoryUsage().rss > 0)",
+    ),
+    (
+        "a.js",
+        "console.log([...Array(3)].map(() => Math.random()).every((x) => x >= 0 && x < 1), Intl.DateTimeFormat().resolvedOptions().timeZone, new Date(0).toString())",
+    ),
+    ("a.js", "eval('throw new TypeError(1)')"),
+    ("noext", "console.log(__filename)"),
+    ("a.cjs", "console.log(typeof require, __filename)"),
+    ("a.json", "{\"x\": 1}"),
+];
+
+#[tokio::test]
+async fn a_primed_node_is_as_a_fresh_one() {
+    if !Path::new("/usr/bin/node").exists() {
+        println!("skipped: no /usr/bin/node");
+        return;
+    }
+    let pool = pool();
+    let mut policies = Vec::new();
+    let mut folders = Vec::new();
+    for (name, text) in NODE_SIGHTS {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("sub")).expect("made");
+        std::fs::write(folder.path().join("b.js"), "exports.x = 5").expect("written");
+        std::fs::write(folder.path().join(name), text).expect("written");
+        for argv in [&[*name][..], &[&format!("./{name}"), "--a", "", "b c"]] {
+            let mut policy = Policy::new("node").args(argv).memory(Bytes::mib(1024));
+            policy.job.workspace = Some(folder.path().to_owned());
+            policy.job.stdin = Stdin::Bytes(b"first\nsecond".to_vec());
+            policies.push(policy);
+        }
+        folders.push(folder);
+    }
+    for argv in [&["missing.js"][..], &["."], &["sub"], &["/dev/null"]] {
+        let mut policy = Policy::new("node").args(argv).memory(Bytes::mib(1024));
+        policy.job.workspace = Some(folders[0].path().to_owned());
+        policies.push(policy);
+    }
+    assert_same(&pool, &policies).await;
+}
+
+#[tokio::test]
+async fn an_interpreter_that_is_not_there_is_missed_as_always() {
+    let pool = pool();
+    let policy = Policy::new("python3.99").args(["-c", "print(1)"]);
+    let cold = pool.engine().run(&policy).await;
+    assert_eq!(cold.cause, Cause::NotFound, "{}", told(&cold));
+    for _ in 0..6 {
+        let outcome = pool.run(&policy).await;
+        assert_eq!((outcome.cause, &outcome.reason), (cold.cause, &cold.reason));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(pool.served().primed, 0);
+}
+
+#[tokio::test]
+async fn an_interpreter_that_is_killed_while_it_waits_is_replaced() {
+    if !has_python() {
+        return;
+    }
+    let pool = pool();
+    let policy = code("print('still')");
+    primed(&pool, &policy).await;
+    for _ in 0..3 {
+        let begun = Instant::now();
+        while pool.ready() < 2 && begun.elapsed() < Duration::from_secs(20) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let launcher = pool.engine().launcher_id().await.expect("a launcher");
+        let waiting = below(launcher, "python3");
+        assert!(!waiting.is_empty(), "no interpreter waits");
+        for pid in waiting {
+            // It may have been used or ended meanwhile.
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let outcome = pool.run(&policy).await;
+        assert_eq!(outcome.stdout.text.as_deref(), Some("still\n"), "{}", told(&outcome));
+    }
+    primed(&pool, &policy).await;
+}
+
+/// Processes of this name two generations below another: launcher, process 1, program.
+fn below(launcher: u32, name: &str) -> Vec<i32> {
+    let stat = |pid: i32| -> Option<(String, u32)> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (head, tail) = (text.find('(')?, text.rfind(')')?);
+        let parent = text[tail + 2..].split(' ').nth(1)?.parse().ok()?;
+        Some((text[head + 1..tail].to_owned(), parent))
+    };
+    let all = std::fs::read_dir("/proc").expect("/proc");
+    let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        stat(*pid).is_some_and(|(comm, parent)| {
+            let grandparent = i32::try_from(parent).ok().and_then(stat).map(|(_, up)| up);
+            comm == name && grandparent == Some(launcher)
+        })
+    })
+    .collect()
+}
