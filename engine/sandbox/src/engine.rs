@@ -20,6 +20,21 @@ use crate::sandbox::Sandbox;
 use crate::shared::{Shared, out_of_descriptors, refusal_of};
 use crate::{BoxFuture, plain, socket, sources, temporary};
 
+/// Starts runs: an [`Engine`], or a [`Pool`](crate::pool::Pool) of its sandboxes.
+pub trait Spawn: Send + Sync {
+    /// Runs a job in a sandbox that nobody else has, and follows it.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the policy cannot be met; nothing ran then.
+    fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>>;
+}
+
+impl Spawn for Engine {
+    fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
+        Self::spawn(self, policy)
+    }
+}
+
 /// Makes sandboxes. Cheap to clone; all clones share one launcher, which ends with the last of them.
 #[derive(Clone, Debug)]
 pub struct Engine(pub(crate) Arc<Shared>);

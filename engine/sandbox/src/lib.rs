@@ -71,7 +71,7 @@ pub mod toolchain;
 pub mod units;
 mod watch;
 
-pub use engine::Engine;
+pub use engine::{Engine, Spawn};
 pub use home::Home;
 pub use layer::Layer;
 pub use outcome::{Cause, Outcome};

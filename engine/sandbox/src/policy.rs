@@ -298,6 +298,10 @@ pub struct Job {
     /// One more descriptor for the program, [`EVENTS_FD`]: a pipe whose other end is
     /// [`Running::events`](crate::Running::events). What is written there counts against the limit of output.
     pub events: bool,
+    /// Modules that the job's interpreter will import first: one that waits for such jobs has done so. No part of a policy
+    /// that is written down.
+    #[serde(skip)]
+    pub imports: Vec<String>,
     /// Who serves the sockets of a shape with [`Network::Proxy`]; without, they are closed. No part of a policy that is
     /// written down.
     #[serde(skip)]

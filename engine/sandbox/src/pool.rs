@@ -19,6 +19,7 @@ use crate::prime::{self, Prime, Runtime};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::units::Bytes;
+use crate::engine::Spawn;
 use crate::{BoxFuture, Engine, sources};
 
 /// After a sandbox could not be made ahead, its shape is left alone for so long: who asks for one is told why.
@@ -225,6 +226,12 @@ impl Pool {
         drop(shelves);
         self.0.wanted.notify_one();
         hot
+    }
+}
+
+impl Spawn for Pool {
+    fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
+        Self::spawn(self, policy)
     }
 }
 

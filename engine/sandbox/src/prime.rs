@@ -79,7 +79,7 @@ pub fn of(shape: &Shape, job: &Job) -> Option<Prime> {
     } else {
         ["/usr/local/bin", "/usr/bin", "/bin"].iter().map(|top| Path::new(top).join(path)).collect()
     };
-    Some(Prime { runtime, program: program.clone(), paths, modules: Vec::new() })
+    Some(Prime { runtime, program: program.clone(), paths, modules: job.imports.clone() })
 }
 
 /// By the program's name: `python3`, `python3.11`, `node`, `nodejs`.

@@ -1,6 +1,6 @@
 //! The verb `test` over a project with several suites: each in its own folder and sandbox, one after the other, and one report.
 
-use hotcell_sandbox::Engine;
+use hotcell_sandbox::Spawn;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_testing::suites::{self, Found, MOST};
 use hotcell_testing::{Cancel, Progress, ProjectFolder, TestReport, Verdict};
@@ -126,7 +126,7 @@ impl PreparedSuites {
     /// neither must wait for anything.
     pub async fn run(
         self,
-        engine: &Engine,
+        engine: &dyn Spawn,
         cancel: &Cancel,
         mut begin: impl FnMut(&Part) + Send,
         mut progress: impl FnMut(u32, Progress<'_>) + Send,

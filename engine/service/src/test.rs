@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Confinement, HOME, Limits, Policy, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Engine, layer};
+use hotcell_sandbox::{Spawn, layer};
 use hotcell_testing::coverage::Measured;
 use hotcell_testing::framework::{self, Command, Evidence, Framework};
 use hotcell_testing::repeat::Repeats;
@@ -154,7 +154,7 @@ impl PreparedTest {
     /// 1; it must not wait for anything.
     pub async fn run(
         &self,
-        engine: &Engine,
+        engine: &dyn Spawn,
         cancel: &Cancel,
         mut progress: impl FnMut(u32, Progress<'_>) + Send,
     ) -> TestReport {

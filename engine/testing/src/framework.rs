@@ -158,6 +158,12 @@ pub trait Framework: Debug + Sync {
     /// [`CommandError`] for a selection that it cannot make.
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError>;
 
+    /// Modules that its interpreter imports before anything of the project, whatever the project: one that waits for a job
+    /// may have imported them.
+    fn imports(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Has a command measure coverage too; where that will lie. `None` where the framework has nothing for it.
     fn cover(&self, _command: &mut Command, _project: &dyn Project) -> Option<Measured> {
         None

@@ -100,6 +100,10 @@ impl Framework for Pytest {
         })
     }
 
+    fn imports(&self) -> &'static [&'static str] {
+        &["pytest"]
+    }
+
     /// By pytest-cov, with the project's own settings of it.
     fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
         let report = Path::new(REPORTS).join(COVERAGE);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hotcell_sandbox::home::{CollectError, Home};
 use hotcell_sandbox::policy::HOME;
 use hotcell_sandbox::running::Finished;
-use hotcell_sandbox::{Bytes, Cause, Changed, Chunk, Engine, Outcome, Policy, temporary};
+use hotcell_sandbox::{Bytes, Cause, Changed, Chunk, Outcome, Policy, Spawn, temporary};
 use tokio::sync::Notify;
 
 use crate::case::ReportError;
@@ -105,6 +105,7 @@ impl Session {
         }
         policy.job.env.extend(command.env.iter().cloned());
         policy.job.events = command.live == LiveSource::Descriptor;
+        policy.job.imports = framework.imports().iter().map(|name| (*name).to_owned()).collect();
         Ok(Self {
             framework,
             command,
@@ -137,14 +138,14 @@ impl Session {
     }
 
     /// Runs it to its end. `progress` is called as things happen; it must not wait for anything.
-    pub async fn run(self, engine: &Engine, progress: &mut (dyn FnMut(Progress<'_>) + Send)) -> TestReport {
+    pub async fn run(self, engine: &dyn Spawn, progress: &mut (dyn FnMut(Progress<'_>) + Send)) -> TestReport {
         self.run_and_keep(engine, progress).await.0
     }
 
     /// The same, and gives what the tests changed in the project.
     pub async fn run_and_keep(
         self,
-        engine: &Engine,
+        engine: &dyn Spawn,
         progress: &mut (dyn FnMut(Progress<'_>) + Send),
     ) -> (TestReport, Option<Changed>) {
         let mut live = LiveLog::default();
@@ -194,7 +195,7 @@ impl Session {
 
     async fn follow(
         &self,
-        engine: &Engine,
+        engine: &dyn Spawn,
         live: &mut LiveLog,
         progress: &mut (dyn FnMut(Progress<'_>) + Send),
     ) -> Finished {

@@ -43,6 +43,10 @@ impl Framework for Unittest {
         Some(Evidence { strength: Strength::Used, reason: format!("{file} has a unittest.TestCase") })
     }
 
+    fn imports(&self) -> &'static [&'static str] {
+        &["unittest"]
+    }
+
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
         if selection.jobs.is_some() {
             return Err(CommandError::Unsupported {

@@ -124,7 +124,7 @@ impl AskedLimits {
 async fn perform(desk: &Desk, prepared: &PreparedTest) -> TestReport {
     let cancel = Cancel::default();
     let mut progress = Progress::default();
-    let running = prepared.run(desk.pool.engine(), &cancel, |_, what| match what {
+    let running = prepared.run(&desk.pool, &cancel, |_, what| match what {
         hotcell_testing::Progress::Event(event) => {
             match event {
                 Event::Collected(count, _) => progress.total = Some(*count),
