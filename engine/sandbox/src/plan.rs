@@ -3,6 +3,7 @@
 
 mod job;
 
+pub(crate) use job::defaults;
 pub use job::{JobPlan, Source, SourceKind, in_scratch, inside_path, job};
 
 use std::collections::BTreeSet;

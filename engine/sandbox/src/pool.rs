@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::engine::Spawn;
 use crate::outcome::Outcome;
 use crate::plan::Refusal;
 use crate::policy::{Policy, Shape};
@@ -19,7 +20,6 @@ use crate::prime::{self, Prime, Runtime};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::units::Bytes;
-use crate::engine::Spawn;
 use crate::{BoxFuture, Engine, sources};
 
 /// After a sandbox could not be made ahead, its shape is left alone for so long: who asks for one is told why.

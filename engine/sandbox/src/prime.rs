@@ -7,8 +7,10 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use hotcell_launcher::wire::{LIBRARY_FD, setup};
+
 use crate::layer::Layer;
-use crate::plan::ShapePlan;
+use crate::plan::{ShapePlan, defaults};
 use crate::policy::{Confinement, HOME, Job, Network, Shape};
 use crate::root::cstring;
 
@@ -49,12 +51,16 @@ pub fn of(shape: &Shape, job: &Job) -> Option<Prime> {
     if !whole || !shape.places.is_empty() || shape.network == Network::Proxy {
         return None;
     }
-    let changes = |name: &OsStr| {
+    let usual = defaults(Path::new(HOME));
+    let changes = |name: &OsStr, value: &OsStr| {
         let name = name.as_bytes();
+        if usual.iter().any(|(n, v)| (n.as_bytes(), *v) == (name, value)) {
+            return false;
+        }
         NAMES.iter().any(|n| n.as_bytes() == name)
             || BEGINNINGS.iter().any(|b| name.starts_with(b.as_bytes()))
     };
-    if job.env.iter().any(|(name, _)| changes(name)) {
+    if job.env.iter().any(|(name, value)| changes(name, value)) {
         return None;
     }
     let program = job.argv.first()?;
@@ -95,7 +101,6 @@ fn runtime(name: &str) -> Option<Runtime> {
 impl Prime {
     /// Whether a sandbox of this plan can have it.
     pub(crate) fn fits(&self, plan: &ShapePlan) -> bool {
-        use hotcell_launcher::wire::setup;
         plan.rooted && !plan.late && plan.setup.flags & setup::PROC != 0 && plan.layers.is_on(Layer::PidNs)
     }
 
@@ -108,14 +113,10 @@ impl Prime {
         let argv =
             [self.program.clone(), kind.into(), self.modules.join(",").into(), " ".repeat(ROOM).into()]
                 .map(cstring);
-        let env = [
-            "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
-            format!("HOME={HOME}"),
-            "LANG=C.UTF-8".to_owned(),
-            "TMPDIR=/tmp".to_owned(),
-            format!("LD_PRELOAD=/proc/self/fd/{}", hotcell_launcher::wire::LIBRARY_FD),
-        ];
-        [self.paths.iter().map(cstring).collect(), argv.to_vec(), env.map(cstring).to_vec()]
+        let library = OsString::from(format!("/proc/self/fd/{LIBRARY_FD}"));
+        let env = defaults(Path::new(HOME)).into_iter().chain([("LD_PRELOAD", library.as_os_str())]);
+        let env = env.map(|(name, value)| cstring([OsStr::new(name), value].join(OsStr::new("="))));
+        [self.paths.iter().map(cstring).collect(), argv.to_vec(), env.collect()]
     }
 }
 
@@ -174,11 +175,14 @@ mod tests {
             ("LANG", false),
             ("HOME", false),
             ("PATH", false),
+            ("TMPDIR", true),
             ("TZ", false),
         ] {
             let policy = Policy::new("python3").args(["-c", "1"]).env(name, "x");
             assert_eq!(of(&policy.shape, &policy.job).is_some(), primed, "{name}");
         }
+        let usual = Policy::new("python3").args(["-c", "1"]).env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        assert!(of(&usual.shape, &usual.job).is_some());
     }
 
     #[test]

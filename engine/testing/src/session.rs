@@ -138,7 +138,11 @@ impl Session {
     }
 
     /// Runs it to its end. `progress` is called as things happen; it must not wait for anything.
-    pub async fn run(self, engine: &dyn Spawn, progress: &mut (dyn FnMut(Progress<'_>) + Send)) -> TestReport {
+    pub async fn run(
+        self,
+        engine: &dyn Spawn,
+        progress: &mut (dyn FnMut(Progress<'_>) + Send),
+    ) -> TestReport {
         self.run_and_keep(engine, progress).await.0
     }
 

@@ -87,16 +87,21 @@ pub fn in_scratch(inside: &Path) -> bool {
         .any(|top| inside.starts_with(top) && inside != Path::new(top))
 }
 
-/// The environment that every program has, unless the job says otherwise.
-fn environment(job: &Job, home: &Path, proxied: bool) -> Vec<(OsString, OsString)> {
-    let mut env: Vec<(OsString, OsString)> = Vec::new();
+/// The variables that every program has, unless the job says otherwise.
+pub(crate) fn defaults(home: &Path) -> [(&'static str, &OsStr); 4] {
     let temporary = if home == Path::new(HOME) { OsStr::new("/tmp") } else { home.as_os_str() };
-    let defaults = [
+    [
         ("PATH", OsStr::new("/usr/local/bin:/usr/bin:/bin")),
         ("HOME", home.as_os_str()),
         ("LANG", OsStr::new("C.UTF-8")),
         ("TMPDIR", temporary),
-    ];
+    ]
+}
+
+/// The environment of a program.
+fn environment(job: &Job, home: &Path, proxied: bool) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
+    let defaults = defaults(home);
     let proxy = network::variables().filter(|_| proxied).map(|(n, v)| (n.into(), v.into()));
     let defaults = defaults.map(|(n, v)| (OsString::from(n), v.to_owned())).into_iter().chain(proxy);
     for (name, value) in defaults.chain(job.env.iter().cloned()) {

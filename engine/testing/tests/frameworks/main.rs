@@ -12,6 +12,7 @@ mod jest;
 mod node;
 mod pgtap;
 mod plain;
+mod primed;
 mod unittest;
 
 use std::ffi::{OsStr, OsString};
