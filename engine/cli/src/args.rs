@@ -12,7 +12,9 @@ use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_service::changes::Keep;
-use hotcell_service::config::{EnvSetting, McpSettings, QuarantineSettings, Settings, parse_layers};
+use hotcell_service::config::{
+    EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers,
+};
 use hotcell_service::guard::Mode;
 use hotcell_service::network::NetworkSetting;
 use hotcell_service::report::{Code, ErrorReport};
@@ -571,6 +573,7 @@ impl SandboxArgs {
             rules: self.rules.as_ref().map(|r| cwd.join(r)),
             rules_digest: None,
             quarantine: QuarantineSettings::default(),
+            hot: HotSettings::default(),
         }
     }
 }

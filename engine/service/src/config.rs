@@ -18,7 +18,7 @@ use hotcell_sandbox::policy::{Bind, Confinement, Network, Policy, ProcView};
 use hotcell_sandbox::profile::{
     self, FileError, Key, LIMIT_KEYS, LimitSettings, Profile, ProfileError, parse_bind, parse_strict,
 };
-use hotcell_sandbox::{Layer, Limits};
+use hotcell_sandbox::{Bytes, Layer, Limits};
 use serde::Deserialize;
 
 use crate::guard::{Guard, Mode, RulesDigest};
@@ -75,6 +75,8 @@ pub struct Settings {
     pub deps_hosts: Option<AllowList>,
     /// How what is refused is held.
     pub quarantine: QuarantineSettings,
+    /// What is kept ready.
+    pub hot: HotSettings,
     /// What callers of an MCP server may have of the host.
     pub mcp: McpSettings,
     /// What plugins may have.
@@ -89,6 +91,26 @@ pub struct McpSettings {
     pub folders: Vec<PathBuf>,
     /// The same, to which such workspaces may also be committed.
     pub commit: Vec<PathBuf>,
+}
+
+/// The table `hot` of a configuration file: what a service keeps ready before it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table hot")]
+pub struct HotSettings {
+    /// Sandboxes of one kind; with 0 none.
+    pub each: usize,
+    /// Of all kinds together.
+    pub all: usize,
+    /// What they may take together.
+    pub memory: Bytes,
+    /// Also start interpreters ahead.
+    pub prime: bool,
+}
+
+impl Default for HotSettings {
+    fn default() -> Self {
+        Self { each: 2, all: 6, memory: Bytes::mib(256), prime: true }
+    }
 }
 
 /// The table `quarantine` of a configuration file.
@@ -133,6 +155,7 @@ struct Written {
     rules_digest: Option<RulesDigest>,
     deps_hosts: Option<Vec<String>>,
     quarantine: QuarantineSettings,
+    hot: HotSettings,
     mcp: McpSettings,
     tools: ToolSettings,
 }
@@ -155,6 +178,7 @@ const KEYS: &[Key] = &[
     Key::value("rules_digest"),
     Key::value("deps_hosts"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
+    Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
     Key::table("mcp", &[Key::value("folders"), Key::value("commit")]),
     Key::table("tools", tools::settings::KEYS),
 ];
@@ -198,6 +222,7 @@ impl Settings {
                 FileError::of_key(file, "deps_hosts", e.to_string()).found_in(text)
             })?,
             quarantine: written.quarantine,
+            hot: written.hot,
             mcp: McpSettings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
@@ -613,6 +638,9 @@ fn tighten(
     if settings.tools != ToolSettings::default() {
         return Err(never("tools", "what plugins may have".to_owned()));
     }
+    if settings.hot != HotSettings::default() {
+        return Err(never("hot", "sandboxes that are kept ready".to_owned()));
+    }
     if settings.mcp != McpSettings::default() {
         return Err(never("mcp", "folders of the host".to_owned()));
     }
@@ -846,6 +874,7 @@ mod tests {
                 ),
                 "rules_digest",
             ),
+            ("", "[hot]\neach = 9", "hot"),
             ("", "[quarantine]\nretention = \"1h\"", "quarantine.retention"),
             (
                 "[quarantine]\ntwo_persons = true",

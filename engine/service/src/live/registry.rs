@@ -16,7 +16,7 @@ use super::caller::{Caller, handle};
 use super::queue::{Full, Places, Queue};
 use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
 use super::workspaces::{Folders, Quotas, Workspaces};
-use crate::config::Configuration;
+use crate::config::{Configuration, HotSettings};
 use crate::history::{History, Stored};
 use crate::quarantine::Office;
 use crate::reader::program;
@@ -99,8 +99,6 @@ const SWEEP: Duration = Duration::from_secs(60);
 const EXAMINATION: Duration = Duration::from_secs(600);
 /// How long after its answer a run is put in the history.
 const LATER: Duration = Duration::from_millis(50);
-/// Sandboxes that wait for a run: of one kind, and of all.
-const READY: (usize, usize) = (2, 6);
 /// How long the end of everything may take.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -166,8 +164,10 @@ impl Live {
         });
         let table =
             Table { runs: HashMap::new(), queue: Queue::new(places), work: HashMap::new(), closed: false };
+        let HotSettings { each, all, memory, prime } = configuration.user.hot;
+        let ready = PoolOptions { each, all, memory, prime, ..PoolOptions::default() };
         let shared = Arc::new(Shared {
-            pool: Pool::new(engine, PoolOptions { each: READY.0, all: READY.1, ..PoolOptions::default() }),
+            pool: Pool::new(engine, ready),
             configuration,
             bounds,
             workspaces,
