@@ -190,7 +190,9 @@ pub struct Setup {
     pub landlock: Ruleset,
     pub filter: Vec<u8>,
     pub init_filter: Vec<u8>,
-    /// Programs, arguments and environment of a runtime that is started ahead; empty for none.
+    /// What is mounted for a runtime that is started ahead.
+    pub prime_mounts: Vec<(CString, bool)>,
+    /// Its programs, arguments and environment; empty for none.
     pub prime: [Vec<CString>; 3],
 }
 
@@ -214,6 +216,10 @@ impl Setup {
         w.list(&self.landlock.rules, rule);
         w.bytes(&self.filter);
         w.bytes(&self.init_filter);
+        w.list(&self.prime_mounts, |w, (target, folder)| {
+            w.cstr(target);
+            w.bool(*folder);
+        });
         for strings in &self.prime {
             w.list(strings, |w, text| w.cstr(text));
         }
@@ -307,8 +313,9 @@ mod tests {
             let ((fs, net, scoped), rules) = landlock;
             let (flags, namespaces, inside, outside, template, scratch_bytes, scratch_files) = numbers;
             let prime = [masks.clone(), Vec::new(), masks.clone()];
+            let prime_mounts = masks.iter().map(|mask| (mask.clone(), flags % 2 == 0)).collect();
             let sent = Setup {
-                prime,
+                prime, prime_mounts,
                 flags, namespaces, inside, outside, template, scratch_bytes, scratch_files, masks,
                 landlock: Ruleset { fs, net, scoped, rules }, init_filter: filter.clone(), filter,
                 hostname: b"sandbox".to_vec(),
@@ -324,6 +331,7 @@ mod tests {
                     rules: own(got.landlock.rules),
                 },
                 filter: got.filter.to_vec(), init_filter: got.init_filter.to_vec(),
+                prime_mounts: got.prime.mounts.map(|(target, folder)| (target.to_owned(), folder)).collect(),
                 prime: [got.prime.programs, got.prime.argv, got.prime.env].map(|list| list.map(CStr::to_owned).collect()),
             };
             prop_assert_eq!(back, sent);

@@ -180,6 +180,7 @@ impl Engine {
                 ));
             }
             plan.setup.flags |= setup::PRIME;
+            plan.mount_early(&prime.toolchains);
             plan.setup.prime = prime.start();
         }
         let slot = inner.take_slot();
@@ -189,7 +190,14 @@ impl Engine {
         let scratch =
             if plan.rooted { None } else { Some(plain::Scratch::make(&mut plan, inner.host.mapping)?) };
 
-        inner.ask_for_sandbox(&mut plan, theirs.as_fd(), group.as_ref()).await.map_err(|t| refusal_of(&t))?;
+        let mut mounts = Vec::new();
+        for source in plan.early() {
+            mounts.push(inner.clone_mount(source, plan.setup.outside).await?);
+        }
+        inner
+            .ask_for_sandbox(&mut plan, theirs.as_fd(), group.as_ref(), &mounts)
+            .await
+            .map_err(|t| refusal_of(&t))?;
         Ok(Sandbox {
             shared: Arc::clone(inner),
             control,

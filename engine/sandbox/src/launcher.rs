@@ -10,11 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hotcell_launcher::EXECUTABLE;
 use hotcell_launcher::wire::{Step, tell};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::failure::Failure;
 use crate::{encode, ids, socket, sys};
@@ -133,8 +134,17 @@ impl Launcher {
 
     /// Sends a request that is answered elsewhere.
     pub fn tell(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
-        socket::send(self.socket.as_fd(), request, fds)
-            .map_err(|e| Trouble::Lost(format!("does not take requests: {e}")))
+        // Where many ask at once it has not read all of it yet. It waits for nobody, so it soon will have.
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match socket::send(self.socket.as_fd(), request, fds) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                    let mut room = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
+                    let _ = poll(&mut room, 100u16);
+                }
+                sent => return sent.map_err(|e| Trouble::Lost(format!("does not take requests: {e}"))),
+            }
+        }
     }
 
     /// Its process id, for tests that end it.

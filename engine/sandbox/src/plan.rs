@@ -21,7 +21,7 @@ use crate::ids::{self, Mapping};
 use crate::layer::Layer;
 use crate::outcome::{Cause, LayerState, Layers, Mount, Outcome};
 use crate::policy::{Confinement, HOME, ImageRoot, Limits, Network, ProcView, RootKind, Shape};
-use crate::root::{Place, TERMINAL};
+use crate::root::{Place, TERMINAL, cstring};
 use crate::seccomp::{self, Arch};
 use crate::units::Bytes;
 
@@ -80,6 +80,8 @@ pub struct ShapePlan {
     pub places: BTreeSet<Place>,
     /// What the root is made of, where that is not the host's.
     pub image: Option<ImageRoot>,
+    /// What was mounted for an interpreter that is started ahead.
+    early: Vec<Source>,
     host_writes: bool,
     knocked_out: bool,
     landlock_abi: u32,
@@ -92,6 +94,29 @@ impl ShapePlan {
         if !self.layers.is_on(Layer::UserNs) {
             self.setup.inside = outside;
         }
+    }
+
+    /// Mounts these before the program is confined: it need not wait for its job then.
+    pub(crate) fn mount_early(&mut self, sources: &[Source]) {
+        if self.landlock_abi > 0 {
+            let rule = |s: &Source| access::rule(self.landlock_abi, &s.inside, Grant::Execute, s.folder);
+            self.setup.landlock.rules.extend(sources.iter().map(rule));
+        }
+        let target = |s: &Source| (cstring(&s.inside), s.folder);
+        self.setup.prime_mounts = sources.iter().map(target).collect();
+        self.late = false;
+        self.setup.flags &= !setup::HARDEN_LATE;
+        self.early = sources.to_vec();
+    }
+
+    /// What is mounted before the job is there.
+    pub(crate) fn early(&self) -> &[Source] {
+        &self.early
+    }
+
+    /// Whether this of the job's is mounted already.
+    pub(crate) fn has(&self, source: &Source) -> bool {
+        self.early.iter().any(|early| early.names_the_same(source))
     }
 
     /// Lets the program use a private folder of the host as its scratch.
@@ -250,6 +275,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         places,
         image: shape.image.clone(),
         ceilings: shape.ceilings.clone(),
+        early: Vec::new(),
         host_writes: shape.host_writes,
         knocked_out: !shape.knocked_out.0.is_empty(),
         landlock_abi: abi,

@@ -26,6 +26,8 @@ use crate::{BoxFuture, Engine, sources};
 const PAUSE: Duration = Duration::from_secs(5);
 /// So long an interpreter that could not be started ahead is done without.
 const GIVEN_UP: Duration = Duration::from_secs(60);
+/// How long a kind that has one left waits for its next: the run that took one is over by then, and has the processors for itself.
+const LULL: Duration = Duration::from_millis(4);
 /// How often shapes that nobody asks for any more are looked for, at most.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -166,7 +168,7 @@ impl Pool {
             let shape = sources::shape_for(policy, &found);
             let count = |which: usize| self.0.served[which].fetch_add(1, Ordering::Relaxed);
             if self.0.options.each > 0 {
-                let prime = if self.0.options.prime { prime::of(&shape, &policy.job) } else { None };
+                let prime = if self.0.options.prime { prime::of(&shape, &policy.job, &found) } else { None };
                 let mut kind = Kind { shape, prime };
                 if kind.prime.is_some() && self.0.shelves().is_failing(&kind, asked) {
                     kind.prime = None;
@@ -240,8 +242,8 @@ impl Inner {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which shape is to be made one of next. Room for it is made at the expense of what was asked for longest ago.
-    fn next(&self, now: Instant) -> Option<Kind> {
+    /// Which kind is to be made one of next, and whether it has none at all. Room for it is made at the expense of what was asked for longest ago.
+    fn next(&self, now: Instant) -> Option<(Kind, bool)> {
         let mut shelves = self.shelves();
         let idle = |shelf: &mut Shelf| now.saturating_duration_since(shelf.asked) < self.options.idle;
         shelves.all.retain_mut(idle);
@@ -263,7 +265,7 @@ impl Inner {
             let older = shelves.all.iter_mut().skip(at + 1).rev().find(|shelf| !shelf.ready.is_empty())?;
             older.ready.pop_front();
         }
-        Some(shelves.all[at].kind.clone())
+        Some((shelves.all[at].kind.clone(), shelves.all[at].ready.is_empty()))
     }
 
     fn put(&self, kind: &Kind, made: Result<Sandbox, Refusal>) {
@@ -282,15 +284,22 @@ impl Inner {
 
 /// Makes what is wanted, one after the other, as long as somebody has the pool.
 async fn tend(pool: Weak<Inner>) {
+    let mut calm = false;
     loop {
         let Some(inner) = pool.upgrade() else { return };
         match inner.next(Instant::now()) {
-            Some(kind) => {
+            Some((_, false)) if !calm => {
+                calm = true;
+                drop(inner);
+                tokio::time::sleep(LULL).await;
+            }
+            Some((kind, _)) => {
                 let made = match inner.engine.make(&kind.shape, kind.prime.as_ref(), Instant::now()).await {
                     Ok(sandbox) => sandbox.settled().await,
                     Err(refusal) => Err(refusal),
                 };
                 inner.put(&kind, made);
+                calm = false;
             }
             None => {
                 let wait = LOOK.min(inner.options.idle / 2).max(Duration::from_millis(10));

@@ -5,13 +5,13 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use hotcell_launcher::wire::{LIBRARY_FD, setup};
+use hotcell_launcher::wire::{LIBRARY_FD, MAX_PRIME_MOUNTS, setup};
 
 use crate::layer::Layer;
-use crate::plan::{ShapePlan, defaults};
-use crate::policy::{Confinement, HOME, Job, Network, Shape};
+use crate::plan::{ShapePlan, Source, SourceKind, defaults, in_scratch};
+use crate::policy::{Confinement, HOME, Job, MountPlace, Network, Shape};
 use crate::root::cstring;
 
 /// What can be started ahead.
@@ -24,7 +24,7 @@ pub enum Runtime {
 }
 
 /// An interpreter that is started ahead, by what it is started with.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prime {
     /// What it is.
     pub runtime: Runtime,
@@ -34,6 +34,10 @@ pub struct Prime {
     pub paths: Vec<PathBuf>,
     /// Modules that it imports meanwhile.
     pub modules: Vec<String>,
+    /// Toolchains of the host that it needs, as they were found.
+    pub(crate) toolchains: Vec<Source>,
+    /// Where it looks for programs, if not in the usual places.
+    path: Option<OsString>,
 }
 
 /// Variables that change how an interpreter starts, or what it starts with: by name, or by how the name begins.
@@ -45,19 +49,25 @@ const BEGINNINGS: [&str; 10] =
 
 /// What could be started ahead for jobs like this one in sandboxes of this shape.
 #[must_use]
-pub fn of(shape: &Shape, job: &Job) -> Option<Prime> {
+pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> {
     let whole = shape.confinement == Confinement::Namespaces && shape.knocked_out.0.is_empty();
-    // What is mounted beside the root is not there yet, and a proxy's variables are.
-    if !whole || !shape.places.is_empty() || shape.network == Network::Proxy {
+    // Of what is mounted outside of scratch only toolchains can be there before the job; and a proxy's variables are not.
+    let toolchain = |s: &&Source| s.kind == SourceKind::Toolchain && !in_scratch(&s.inside);
+    let toolchains: Vec<Source> =
+        sources.iter().filter(toolchain).map(Source::as_it_is).collect::<Option<_>>()?;
+    let covered = |place: &MountPlace| toolchains.iter().any(|t| t.inside == place.inside);
+    let many = toolchains.len() > MAX_PRIME_MOUNTS;
+    if !whole || many || shape.network == Network::Proxy || !shape.places.iter().all(covered) {
         return None;
     }
+    let path = job.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let usual = defaults(Path::new(HOME));
     let changes = |name: &OsStr, value: &OsStr| {
         let name = name.as_bytes();
         if usual.iter().any(|(n, v)| (n.as_bytes(), *v) == (name, value)) {
             return false;
         }
-        NAMES.iter().any(|n| n.as_bytes() == name)
+        name != b"PATH" && NAMES.iter().any(|n| n.as_bytes() == name)
             || BEGINNINGS.iter().any(|b| name.starts_with(b.as_bytes()))
     };
     if job.env.iter().any(|(name, value)| changes(name, value)) {
@@ -65,27 +75,30 @@ pub fn of(shape: &Shape, job: &Job) -> Option<Prime> {
     }
     let program = job.argv.first()?;
     let first = job.argv.get(1)?.as_bytes();
-    let path = Path::new(program);
-    let runtime = runtime(path.file_name()?.to_str()?)?;
+    let asked = Path::new(program);
+    let runtime = runtime(asked.file_name()?.to_str()?)?;
     // An option may change the interpreter, and without a word it reads its program from standard input.
     let script = !first.is_empty() && first[0] != b'-';
     let own = runtime == Runtime::Python && matches!(first, b"-c" | b"-m") && job.argv.len() > 2;
     if !script && !own {
         return None;
     }
-    let paths = if program.as_bytes().contains(&b'/') {
-        // Only what is in the root, which nobody can change.
-        let parts = path.components().all(|c| !matches!(c, std::path::Component::ParentDir));
-        if !parts
-            || !["/usr/bin", "/bin", "/usr/local/bin"].iter().any(|top| path.parent() == Some(Path::new(top)))
-        {
-            return None;
-        }
-        vec![path.to_owned()]
-    } else {
-        ["/usr/local/bin", "/usr/bin", "/bin"].iter().map(|top| Path::new(top).join(path)).collect()
+    // Only what is in the root or in a toolchain, where nothing of the job can take its place.
+    let within = |path: &Path| {
+        let straight = path.components().all(|c| !matches!(c, Component::ParentDir | Component::CurDir));
+        let top = ["/usr", "/bin"].iter().map(Path::new).chain(toolchains.iter().map(|t| t.inside.as_path()));
+        straight && path.is_absolute() && top.into_iter().any(|top| path.starts_with(top))
     };
-    Some(Prime { runtime, program: program.clone(), paths, modules: job.imports.clone() })
+    let paths: Vec<PathBuf> = if program.as_bytes().contains(&b'/') {
+        vec![asked.to_owned()]
+    } else {
+        let usual = defaults(Path::new(HOME))[0].1.to_owned();
+        std::env::split_paths(path.as_ref().unwrap_or(&usual)).map(|folder| folder.join(asked)).collect()
+    };
+    if !paths.iter().all(|path| within(path)) {
+        return None;
+    }
+    Some(Prime { runtime, program: program.clone(), paths, modules: job.imports.clone(), toolchains, path })
 }
 
 /// By the program's name: `python3`, `python3.11`, `node`, `nodejs`.
@@ -101,7 +114,10 @@ fn runtime(name: &str) -> Option<Runtime> {
 impl Prime {
     /// Whether a sandbox of this plan can have it.
     pub(crate) fn fits(&self, plan: &ShapePlan) -> bool {
-        plan.rooted && !plan.late && plan.setup.flags & setup::PROC != 0 && plan.layers.is_on(Layer::PidNs)
+        plan.rooted
+            && (!plan.late || !self.toolchains.is_empty())
+            && plan.setup.flags & setup::PROC != 0
+            && plan.layers.is_on(Layer::PidNs)
     }
 
     /// Its programs, arguments and environment.
@@ -114,7 +130,11 @@ impl Prime {
             [self.program.clone(), kind.into(), self.modules.join(",").into(), " ".repeat(ROOM).into()]
                 .map(cstring);
         let library = OsString::from(format!("/proc/self/fd/{LIBRARY_FD}"));
-        let env = defaults(Path::new(HOME)).into_iter().chain([("LD_PRELOAD", library.as_os_str())]);
+        let mut usual = defaults(Path::new(HOME));
+        if let Some(path) = &self.path {
+            usual[0].1 = path;
+        }
+        let env = usual.into_iter().chain([("LD_PRELOAD", library.as_os_str())]);
         let env = env.map(|(name, value)| cstring([OsStr::new(name), value].join(OsStr::new("="))));
         [self.paths.iter().map(cstring).collect(), argv.to_vec(), env.collect()]
     }
@@ -151,13 +171,14 @@ mod tests {
             (&["venv/bin/python3", "a.py"], None),
             (&["/home/sandbox/project/.venv/bin/python3", "a.py"], None),
             (&["/usr/bin/../../tmp/python3", "a.py"], None),
-            (&["/usr/lib/x/python3", "a.py"], None),
+            (&["/opt/x/python3", "a.py"], None),
+            (&["/usr/lib/x/python3", "a.py"], Some(Python)),
             (&["sh", "-c", "python3 a.py"], None),
             (&[], None),
         ] {
             let mut policy = Policy::new("x");
             policy.job.argv = argv.iter().map(OsString::from).collect();
-            assert_eq!(of(&policy.shape, &policy.job).map(|p| p.runtime), want, "{argv:?}");
+            assert_eq!(of(&policy.shape, &policy.job, &[]).map(|p| p.runtime), want, "{argv:?}");
         }
     }
 
@@ -174,21 +195,21 @@ mod tests {
             ("LC_ALL", false),
             ("LANG", false),
             ("HOME", false),
-            ("PATH", false),
+            ("PATH", false), // "x" is no folder of the root
             ("TMPDIR", true),
             ("TZ", false),
         ] {
             let policy = Policy::new("python3").args(["-c", "1"]).env(name, "x");
-            assert_eq!(of(&policy.shape, &policy.job).is_some(), primed, "{name}");
+            assert_eq!(of(&policy.shape, &policy.job, &[]).is_some(), primed, "{name}");
         }
         let usual = Policy::new("python3").args(["-c", "1"]).env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        assert!(of(&usual.shape, &usual.job).is_some());
+        assert!(of(&usual.shape, &usual.job, &[]).is_some());
     }
 
     #[test]
     fn shapes_that_cannot_have_one() {
         let policy = Policy::new("python3").args(["-c", "1"]);
-        assert!(of(&policy.shape, &policy.job).is_some());
+        assert!(of(&policy.shape, &policy.job, &[]).is_some());
         let mut weak = policy.shape.clone();
         weak.confinement = Confinement::LandlockOnly;
         let mut proxied = policy.shape.clone();
@@ -196,7 +217,7 @@ mod tests {
         let mut more = policy.shape.clone();
         more.places.push(crate::policy::MountPlace { inside: "/opt/x".into(), folder: true });
         for shape in [weak, proxied, more] {
-            assert!(of(&shape, &policy.job).is_none(), "{shape:?}");
+            assert!(of(&shape, &policy.job, &[]).is_none(), "{shape:?}");
         }
     }
 }

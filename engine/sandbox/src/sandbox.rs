@@ -113,7 +113,7 @@ impl Sandbox {
             let now = source.host.metadata().map_err(|e| sources::no_such_folder(&source.host, &e))?;
             sources::is_meant(source, &now)?;
         }
-        for source in sources.iter().filter(|_| self.plan.rooted) {
+        for source in sources.iter().filter(|source| self.plan.rooted && !self.plan.has(source)) {
             mounts.push(self.shared.clone_mount(source, self.plan.setup.outside).await?);
         }
         let bytes = plan.job.encode();

@@ -129,19 +129,20 @@ impl Shared {
         ready.launcher.tell(&encode::remove(&folders), &[]).is_ok()
     }
 
-    /// Asks the launcher for a sandbox, whose fate is then told on `control`'s other end.
+    /// Asks the launcher for a sandbox, whose fate is then told on `control`'s other end. `mounts` are those of a primed runtime.
     pub(crate) async fn ask_for_sandbox(
         &self,
         plan: &mut ShapePlan,
         control: BorrowedFd<'_>,
         group: Option<&Group>,
+        mounts: &[OwnedFd],
     ) -> Result<(), Trouble> {
         let mut launchers = self.launchers.lock().await;
         let launcher = launchers.of(plan.rooted);
         let mut sent = Err(Trouble::Lost("was not asked".to_owned()));
         // Twice: a launcher that somebody killed is replaced, unless it dies again.
         for _ in 0..2 {
-            sent = self.send(launcher, plan, control, group).await;
+            sent = self.send(launcher, plan, control, group, mounts).await;
             match sent {
                 Ok(()) => break,
                 Err(Trouble::Lost(_)) => *launcher = None,
@@ -179,6 +180,7 @@ impl Shared {
         plan: &mut ShapePlan,
         control: BorrowedFd<'_>,
         group: Option<&Group>,
+        mounts: &[OwnedFd],
     ) -> Result<(), Trouble> {
         let ready = self.launcher(ready, plan.rooted)?;
         let differs = Differs { places: plan.places.clone(), image: plan.image.clone(), names: plan.proxied };
@@ -198,6 +200,7 @@ impl Shared {
             Some(Join::V2(folder)) => fds.push(*folder),
             None => {}
         }
+        fds.extend(mounts.iter().map(AsFd::as_fd));
         fds.extend(library.iter().map(AsFd::as_fd));
         ready.launcher.tell(&plan.setup.encode(), &fds)?;
         // A new launcher has worked on all of it meanwhile.

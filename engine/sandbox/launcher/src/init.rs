@@ -14,7 +14,7 @@ use crate::runner::{self, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
-use crate::wire::{How, Job, JobMount, MAX_LAYERS, Setup, Step, setup, tell};
+use crate::wire::{How, Job, JobMount, MAX_LAYERS, MAX_PRIME_MOUNTS, Setup, Step, setup, tell};
 
 /// What the launcher hands to a new init.
 pub struct Inherited<'a> {
@@ -24,8 +24,8 @@ pub struct Inherited<'a> {
     pub cgroup: &'a [Fd],
     /// The detached root, or -1.
     pub tree: Fd,
-    /// The library of a primed runtime, or -1.
-    pub library: Fd,
+    /// The mounts of a primed runtime, then its library; empty without one.
+    pub prime: &'a [Fd],
     /// One byte comes when the maps are written.
     pub go: Fd,
     /// Ends when the launcher does.
@@ -38,7 +38,8 @@ pub struct Inherited<'a> {
 const CONTROL: Fd = 10;
 const LIFE: Fd = 11;
 const SCRATCH: Fd = 12;
-const LIBRARY: Fd = 14;
+/// The mounts of a primed runtime, then its library.
+const PRIME: Fd = 14;
 
 /// Init. Never returns.
 pub fn run<'a>(setup: &'a Setup<'a>, inherited: &Inherited<'_>) -> ! {
@@ -76,7 +77,8 @@ fn live<'a>(
         confirm(setup, &shared, pid, log)?;
     }
     let primed = if early && setup.flags & setup::PRIME != 0 {
-        let primed = primed::start(setup, &shared, pid, LIBRARY, [CONTROL, LIFE])?;
+        let library = PRIME + Fd::try_from(setup.prime.mounts.len()).unwrap_or(0);
+        let primed = primed::start(setup, &shared, pid, library, [CONTROL, LIFE])?;
         log.done(Step::Prime);
         Some(primed)
     } else {
@@ -220,6 +222,16 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
         sys::mount(c"mqueue", c"dev/mqueue", c"mqueue", quiet, c"").at_item(Step::Devpts, 1)?;
     }
     sys::pivot_root(c".", c".").at(Step::Pivot)?;
+    for (number, ((target, dir), fd)) in setup.prime.mounts.zip(PRIME..).enumerate() {
+        let mount = JobMount { fd: 0, how: How::Bind, dir, target };
+        let attached = mountpoint(&mount).and_then(|place| {
+            let moved = sys::move_mount(fd, place, c"");
+            sys::close(place);
+            moved
+        });
+        attached.at_item(Step::Mounts, number)?;
+        sys::close(fd);
+    }
     // The runner's root is the new one from here on: it can restrict itself while the old tree goes.
     shared.rooted();
     sys::umount(c".", sys::MNT_DETACH).at(Step::Pivot)?;
@@ -249,7 +261,11 @@ fn mount_scratch(setup: &Setup<'_>) -> sys::Result<()> {
 fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
     // Inherited numbers may collide with the fixed places: go through high places first.
     const HIGH: Fd = 500;
-    let kept = [(from.control, CONTROL), (from.life, LIFE), (from.tree, TREE), (from.library, LIBRARY)];
+    let mut kept = [(-1, -1); 4 + MAX_PRIME_MOUNTS];
+    kept[..3].copy_from_slice(&[(from.control, CONTROL), (from.life, LIFE), (from.tree, TREE)]);
+    for (slot, (fd, place)) in kept[3..].iter_mut().zip(from.prime.iter().copied().zip(PRIME..)) {
+        *slot = (fd, place);
+    }
     for (offset, (fd, _)) in (0..).zip(kept).filter(|(_, (fd, _))| *fd >= 0) {
         sys::dup3(fd, HIGH + offset, sys::O_CLOEXEC)?;
     }
@@ -262,8 +278,7 @@ fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
     }
     sys::close_range(3, 9, 0)?;
     sys::close_range(SCRATCH.unsigned_abs(), SCRATCH.unsigned_abs(), 0)?;
-    let first = if from.library >= 0 { LIBRARY + 1 } else { LIBRARY };
-    sys::close_range(first.unsigned_abs(), u32::MAX, 0)
+    sys::close_range(PRIME.unsigned_abs() + u32::try_from(from.prime.len()).unwrap_or(0), u32::MAX, 0)
 }
 
 /// Starts the runner on a stack of its own, sharing memory and descriptors with init until it executes.

@@ -355,10 +355,16 @@ impl Launcher {
 
     fn spawn<'a>(&mut self, setup: &'a Setup<'a>, control: Fd, given: &[Fd]) -> Result<(), Failure> {
         let started = sys::now();
-        let (library, cgroup) = match given.split_last() {
-            Some((&library, cgroup)) if setup.flags & setup::PRIME != 0 => (library, cgroup),
-            None if setup.flags & setup::PRIME != 0 => return Err(Errno::BADF).at(Step::Prime),
-            _ => (-1, given),
+        let (cgroup, prime) = if setup.flags & setup::PRIME == 0 {
+            (given, &[][..])
+        } else {
+            let own = 1 + setup.prime.mounts.len();
+            given
+                .len()
+                .checked_sub(own)
+                .and_then(|n| given.split_at_checked(n))
+                .ok_or(Errno::BADF)
+                .at(Step::Prime)?
         };
         let tree = if setup.flags & setup::ROOT != 0 {
             let root =
@@ -369,7 +375,7 @@ impl Launcher {
             -1
         };
         let born = self.proxy_sockets(setup).and_then(|sockets| {
-            let born = self.fork_init(setup, control, cgroup, (tree, library, &sockets), started);
+            let born = self.fork_init(setup, control, cgroup, (tree, prime, &sockets), started);
             // From here on they are the supervisor's alone: who closes them closes the only way out.
             sockets.into_iter().for_each(sys::close);
             born
@@ -405,7 +411,7 @@ impl Launcher {
         setup: &'a Setup<'a>,
         control: Fd,
         cgroup: &[Fd],
-        (tree, library, sockets): (Fd, Fd, &[Fd; 3]),
+        (tree, prime, sockets): (Fd, &[Fd], &[Fd; 3]),
         started: u64,
     ) -> Result<(), Failure> {
         let go = sys::pipe().at(Step::Fork)?;
@@ -442,7 +448,7 @@ impl Launcher {
             sys::close(self.life[1]);
             sockets.iter().copied().for_each(sys::close);
             let inherited =
-                Inherited { control, cgroup, tree, library, go: go[0], life: self.life[0], started };
+                Inherited { control, cgroup, tree, prime, go: go[0], life: self.life[0], started };
             init::run(setup, &inherited);
         }
         let forked = sys::now();

@@ -24,6 +24,8 @@ pub const MAX_IMAGE_LAYERS: usize = 127;
 /// The detail of a failed [`Step::Template`] whose layers could not be mounted over one another; less is the number of
 /// an operation.
 pub const OVERLAY: usize = 1_000_000;
+/// The most mounts of a primed runtime.
+pub const MAX_PRIME_MOUNTS: usize = 8;
 /// The most layers over one copy-on-write folder.
 pub const MAX_LAYERS: usize = 8;
 
@@ -141,6 +143,7 @@ impl<T> Iterator for List<'_, T> {
 
 /// A request to the launcher.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // there is one at a time, and no allocator
 pub enum Request<'a> {
     /// Leave the host's namespaces and take this place as the new root's anchor. First message, once.
     Hello {
@@ -266,7 +269,8 @@ pub mod setup {
     pub const READBACK: u32 = 1 << 19;
     /// Listen for a proxy on the loopback, and hand the sockets to the supervisor.
     pub const PROXY: u32 = 1 << 24;
-    /// Start a runtime ahead of its job, see [`super::Prime`]. The last descriptor of the message is the library.
+    /// Start a runtime ahead of its job, see [`super::Prime`]. The last descriptor of the message is the library, and before
+    /// it those of its mounts.
     pub const PRIME: u32 = 1 << 25;
 }
 
@@ -304,6 +308,8 @@ pub struct Setup<'a> {
 /// A runtime that is started, confined, before its job is known, with the library that lets it wait for the job.
 #[derive(Debug)]
 pub struct Prime<'a> {
+    /// What is mounted for it: where, and whether it is a folder. At most [`MAX_PRIME_MOUNTS`].
+    pub mounts: List<'a, (&'a CStr, bool)>,
     /// Paths to try in order; none without [`setup::PRIME`].
     pub programs: List<'a, &'a CStr>,
     /// Arguments, for the library.
@@ -443,6 +449,7 @@ impl<'a> Request<'a> {
                 filter: r.bytes()?,
                 init_filter: r.bytes()?,
                 prime: Prime {
+                    mounts: r.list(|r| Ok((r.cstr()?, r.u8()? != 0)))?,
                     programs: r.list(Reader::cstr)?,
                     argv: r.list(Reader::cstr)?,
                     env: r.list(Reader::cstr)?,
@@ -451,6 +458,11 @@ impl<'a> Request<'a> {
             5 => Self::Remove(r.list(Reader::cstr)?),
             _ => return Err(Malformed),
         };
+        if let Self::Spawn(setup) = &request
+            && setup.prime.mounts.len() > MAX_PRIME_MOUNTS
+        {
+            return Err(Malformed);
+        }
         if r.rest.is_empty() { Ok((tag, request)) } else { Err(Malformed) }
     }
 }

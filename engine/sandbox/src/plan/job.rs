@@ -34,6 +34,16 @@ pub struct Source {
 }
 
 impl Source {
+    /// The same, for just the file or folder that has the name now; none where nothing has.
+    pub(crate) fn as_it_is(&self) -> Option<Self> {
+        Some(Self { identity: Some(FileId::from(&self.host.metadata().ok()?)), ..self.clone() })
+    }
+
+    /// Whether both name the same of the host for the same place.
+    pub(crate) fn names_the_same(&self, other: &Self) -> bool {
+        (&self.host, &self.inside, self.kind) == (&other.host, &other.inside, other.kind)
+    }
+
     /// Where it is copied to in a sandbox without a root of its own, as a path below the home folder: what belongs
     /// there and cannot be changed for real needs no mount.
     pub fn copied_to(&self) -> Option<&Path> {
@@ -200,7 +210,7 @@ pub fn job(
                 source.inside.display()
             )));
         }
-        if plan.rooted {
+        if plan.rooted && !plan.has(source) {
             mounts.push(JobMount {
                 how: match (source.kind, source.folder) {
                     (SourceKind::Workspace, _) => How::CopyOnWrite,

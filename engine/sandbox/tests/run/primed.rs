@@ -279,6 +279,50 @@ async fn scripts_modules_folders_and_archives_run_as_always() {
 }
 
 #[tokio::test]
+async fn an_interpreter_of_a_toolchain_waits_too() {
+    if !has_python() {
+        return;
+    }
+    // Not where scratch is inside: there a toolchain comes with the job.
+    let beside = std::env::current_exe().expect("this program");
+    let Ok(folder) = tempfile::tempdir_in(beside.parent().expect("its folder")) else {
+        println!("skipped: beside this program nothing can be written");
+        return;
+    };
+    if ["/tmp", "/var/tmp", "/home/sandbox", "/dev/shm"].iter().any(|top| folder.path().starts_with(top)) {
+        println!("skipped: this program lies in what is scratch inside");
+        return;
+    }
+    let venv = folder.path().join("venv");
+    let made = std::process::Command::new(PYTHON).args(["-m", "venv", "--without-pip"]).arg(&venv).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: no python3-venv");
+        return;
+    }
+    let library =
+        venv.join("lib").read_dir().expect("its library").next().expect("one").expect("read").path();
+    std::fs::write(library.join("site-packages/mine.py"), "X = 7").expect("written");
+    let python = venv.join("bin/python3");
+    let text = "import mine, sys, os; print(mine.X, mine.__file__, sys.prefix, sys.base_prefix, sys.executable, sys.path, sys.flags, os.environ['PATH'])";
+    let of = |program: &std::ffi::OsStr| {
+        let mut policy = Policy::new(program)
+            .args(["-c", text])
+            .env("PATH", format!("{}:/usr/bin", venv.join("bin").display()));
+        policy.job.toolchains = vec![venv.clone()];
+        policy
+    };
+    let mut elsewhere = of(python.as_os_str());
+    elsewhere.job.argv[2] = "open('/etc/shadow')".into();
+    let mut writes = of(python.as_os_str());
+    writes.job.argv[2] = format!("open({:?}, 'w')", venv.join("x")).into();
+    let mut with_project = of(python.as_os_str());
+    with_project.job.workspace = Some(folder.path().to_owned());
+    let pool = pool();
+    assert_same(&pool, &[of(python.as_os_str()), of("python3".as_ref()), elsewhere, writes, with_project])
+        .await;
+}
+
+#[tokio::test]
 async fn limits_of_the_job_hold_for_an_interpreter_that_was_there_before() {
     if !has_python() {
         return;
