@@ -21,8 +21,10 @@ use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 use hotcell_service::tools::ToolSettings;
 
+mod doctor;
 mod image;
 mod tool;
+pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use tool::ToolCommand;
 
@@ -104,7 +106,7 @@ pub enum Command {
         command: AuditCommand,
     },
     /// Say what this host can enforce, found out by trying
-    Doctor,
+    Doctor(DoctorArgs),
     /// Project trees that stay between runs; the original is never written but by commit
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Workspace {

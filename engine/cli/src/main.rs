@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attack;
 mod audit;
 mod author;
 mod changes_text;
@@ -46,6 +47,10 @@ use hotcell_service::workspaces;
 use crate::args::{Cli, Command, Common};
 
 fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = hotcell_proof::stage(&arguments) {
+        std::process::exit(code);
+    }
     match std::env::args_os().nth(1) {
         Some(word) if word == reader::VERB => return read(),
         Some(word) if word == hotcell_tools::wall::VERB => return host_tools(),
@@ -97,7 +102,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Scan(args) => Ok(scan::scan(&common, &args)),
         Command::Quarantine(args) => Ok(quarantine::quarantine(&common, &args)),
         Command::Audit { command } => Ok(audit::audit(&common, &command)),
-        Command::Doctor => examine(&common),
+        Command::Doctor(args) if args.attack => attack::attack(&common, &args),
+        Command::Doctor(_) => examine(&common),
         Command::Workspace { command } => Ok(workspace::workspace(&common, &command)),
         Command::Image { command } => Ok(image::image(&common, &command)),
         Command::Tool { command } => tool::tool(&common, &command),
@@ -208,7 +214,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 13] = [
+const SCHEMAS: [&str; 14] = [
     "outcome",
     "test_report",
     "scan",
@@ -221,6 +227,7 @@ const SCHEMAS: [&str; 13] = [
     "tools",
     "inspect",
     "doctor",
+    "attacks",
     "error",
 ];
 
@@ -252,6 +259,7 @@ fn schema(name: &str, json: bool) -> u8 {
             hotcell_service::tools::report::INSPECT_SCHEMA,
         ),
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
+        "attacks" => (schemars::schema_for!(hotcell_proof::report::Report), hotcell_proof::report::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {
             let near = nearest(short, SCHEMAS).unwrap_or("outcome");

@@ -1,29 +1,30 @@
 //! The test program: one named test for each row and user, and for each special test.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use crate::arena;
-use crate::driver::Work;
-use crate::programs;
-use crate::report::{Line, markdown};
-use crate::run::{Run, User};
-use crate::special::{self, Said, Special};
-use crate::table::{Expect, Row, rows};
-use crate::verdict::{Verdict, bare_verdict, landlock_only_verdict, verdict};
+use hotcell_proof::arena::{self, Effort, GO_ON, LIFE, Until};
+use hotcell_proof::driver::Work;
+use hotcell_proof::programs;
+use hotcell_proof::run::{Run, User};
+use hotcell_proof::special::{self, Said, Special};
+use hotcell_proof::table::{Expect, Row, rows};
+use hotcell_proof::verdict::{Verdict, bare_verdict, landlock_only_verdict, verdict};
+
+use crate::markdown::{Line, markdown};
 
 type Lines = Arc<Mutex<BTreeMap<String, Line>>>;
 
-/// Runs the tests, or the stage of an arena that the arguments ask for. `scratch` is the build's folder for tests.
+/// Runs the tests, or the stage of an arena that the arguments ask for.
 ///
 /// Besides libtest's arguments it knows `--table`: print the table of attacks and layers after the run.
 #[must_use]
-pub fn main(scratch: &str) -> i32 {
+pub fn main() -> i32 {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = arena::stage(&arguments) {
+    if let Some(code) = hotcell_proof::stage(&arguments) {
         return code;
     }
     let table = arguments.iter().any(|a| a == "--table");
@@ -33,21 +34,20 @@ pub fn main(scratch: &str) -> i32 {
         known.test_threads = Some(2);
     }
     let lines = Lines::default();
-    let scratch = PathBuf::from(scratch);
     let root = nix::unistd::geteuid().is_root();
     let mut trials = Vec::new();
     for row in rows() {
         for user in User::ALL.into_iter().filter(|u| row.is_for(*u)) {
-            trials.push(row_trial(row, user, root, &scratch, &lines));
+            trials.push(row_trial(row, user, root, &lines));
             if !matches!(row.expect, Expect::Ends(_)) {
-                trials.push(bare_trial(row, user, root, &scratch, &lines));
+                trials.push(bare_trial(row, user, root, &lines));
             }
-            trials.push(landlock_only_trial(row, user, root, &scratch, &lines));
+            trials.push(landlock_only_trial(row, user, root, &lines));
         }
     }
     for test in special::ALL {
         for user in User::ALL {
-            trials.push(special_trial(test, user, root, &scratch));
+            trials.push(special_trial(test, user, root));
         }
     }
     let conclusion = libtest_mimic::run(&known, trials);
@@ -82,26 +82,14 @@ impl IntoCode for std::process::ExitCode {
     }
 }
 
-fn program(scratch: &Path) -> Result<PathBuf, Failed> {
-    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    PROGRAM
-        .get_or_init(|| programs::attack_program(scratch).map_err(|e| e.to_string()))
-        .clone()
-        .map_err(Failed::from)
-}
-
 /// Runs `work` in an arena; a host that offers none is a named skip, never a pass.
-fn in_arena(
-    user: User,
-    root: bool,
-    scratch: &Path,
-    work: Work,
-) -> Result<Result<arena::Report, Completion>, Failed> {
+fn in_arena(user: User, root: bool, work: Work) -> Result<Result<arena::Report, Completion>, Failed> {
     if user == User::Root && !root {
         return Ok(Err(Completion::ignored_with("needs root")));
     }
-    let program = program(scratch)?;
-    match arena::run(user, work, &program) {
+    // Not for lack of a host: this very build is not what it should be.
+    programs::attack().map_err(|e| Failed::from(e.to_string()))?;
+    match arena::run(user, work, Effort::Thorough, Until { end: Instant::now() + LIFE, stop: &GO_ON }) {
         Ok(report) => Ok(Ok(report)),
         Err(error) if std::env::var_os("HOTCELL_ATTACKS_REQUIRE_ARENA").is_some() => {
             Err(Failed::from(error.to_string()))
@@ -146,10 +134,10 @@ fn complete(verdict: &Verdict, runs: &[Run]) -> Result<Completion, Failed> {
     }
 }
 
-fn row_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &Lines) -> Trial {
-    let (scratch, lines) = (scratch.to_owned(), Arc::clone(lines));
+fn row_trial(row: &'static Row, user: User, root: bool, lines: &Lines) -> Trial {
+    let lines = Arc::clone(lines);
     Trial::ignorable_test(format!("{}::{}", row.test_name(), user.name()), move || {
-        let report = match in_arena(user, root, &scratch, Work::Full(row.test_name()))? {
+        let report = match in_arena(user, root, Work::Full(row.test_name()))? {
             Ok(report) => report,
             Err(skip) => return Ok(skip),
         };
@@ -164,10 +152,10 @@ fn row_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &
     })
 }
 
-fn bare_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &Lines) -> Trial {
-    let (scratch, lines) = (scratch.to_owned(), Arc::clone(lines));
+fn bare_trial(row: &'static Row, user: User, root: bool, lines: &Lines) -> Trial {
+    let lines = Arc::clone(lines);
     Trial::ignorable_test(format!("bare::{}::{}", row.test_name(), user.name()), move || {
-        let report = match in_arena(user, root, &scratch, Work::Bare(row.test_name()))? {
+        let report = match in_arena(user, root, Work::Bare(row.test_name()))? {
             Ok(report) => report,
             Err(skip) => return Ok(skip),
         };
@@ -186,10 +174,10 @@ fn bare_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: 
     })
 }
 
-fn landlock_only_trial(row: &'static Row, user: User, root: bool, scratch: &Path, lines: &Lines) -> Trial {
-    let (scratch, lines) = (scratch.to_owned(), Arc::clone(lines));
+fn landlock_only_trial(row: &'static Row, user: User, root: bool, lines: &Lines) -> Trial {
+    let lines = Arc::clone(lines);
     Trial::ignorable_test(format!("landlock_only::{}::{}", row.test_name(), user.name()), move || {
-        let report = match in_arena(user, root, &scratch, Work::LandlockOnly(row.test_name()))? {
+        let report = match in_arena(user, root, Work::LandlockOnly(row.test_name()))? {
             Ok(report) => report,
             Err(skip) => return Ok(skip),
         };
@@ -204,10 +192,9 @@ fn landlock_only_trial(row: &'static Row, user: User, root: bool, scratch: &Path
     })
 }
 
-fn special_trial(test: &'static Special, user: User, root: bool, scratch: &Path) -> Trial {
-    let scratch = scratch.to_owned();
+fn special_trial(test: &'static Special, user: User, root: bool) -> Trial {
     Trial::ignorable_test(format!("{}::{}", test.name, user.name()), move || {
-        let report = match in_arena(user, root, &scratch, Work::Special(test.name.to_owned()))? {
+        let report = match in_arena(user, root, Work::Special(test.name.to_owned()))? {
             Ok(report) => report,
             Err(skip) => return Ok(skip),
         };

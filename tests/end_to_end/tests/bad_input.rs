@@ -40,7 +40,6 @@ fn the_command_line() {
         (&["runs", "show"], "ID"),
         (&["schema", "outcom"], "did you mean outcome?"),
         (&["completions", "bsh"], "did you mean bash?"),
-        (&["doctor", "--attack"], "--attack"),
         (&["--nonsense"], "--nonsense"),
         // Options of later work do not parse.
         (&["run", "--cold", "--", "true"], "--cold"),

@@ -5,6 +5,7 @@ mod compiled;
 mod configuration;
 mod coverage;
 mod deps;
+mod doctor_attack;
 mod endings;
 mod guard;
 mod history;

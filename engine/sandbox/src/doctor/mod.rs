@@ -118,6 +118,12 @@ pub(crate) fn advise(refusal: Refusal) -> Refusal {
     }
 }
 
+/// Which host this is, without trying anything.
+#[must_use]
+pub fn host(engine: &Engine) -> HostReport {
+    host::look(engine.host().mapping).report
+}
+
 /// Finds out what this host can enforce, and which of these profiles can be had.
 ///
 /// Needs a tokio runtime with I/O and time. Takes well under a second on a host where all is well, and never

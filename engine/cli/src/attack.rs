@@ -1,0 +1,137 @@
+//! `hotcell doctor --attack`: hostile programs against this host's sandboxes, with every wall knocked out in turn.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use hotcell_proof::report::{Report, html, text};
+use hotcell_proof::suite::{self, Options, Progress};
+use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::time::{micros_since_1970, rfc3339};
+
+use crate::args::{Common, DoctorArgs};
+use crate::{exit, interrupted, printed, runtime, usage};
+
+/// Without a terminal, a line comes this often.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Something got through, or was not run.
+const NOT_GOOD: u8 = 1;
+
+/// Runs what was asked for and prints what came of it.
+pub fn attack(common: &Common, args: &DoctorArgs) -> anyhow::Result<u8> {
+    // Known before a minute has gone by.
+    let page = match &args.html {
+        Some(path) => match std::fs::File::create(path) {
+            Ok(file) => Some((path, file)),
+            Err(error) => return Ok(usage::fail(&unwritable(path, &error), common.json)),
+        },
+        None => None,
+    };
+    let options = Options {
+        only: args.only.clone().map(|numbers| numbers.0).unwrap_or_default(),
+        within: args.within.unwrap_or(Options::default().within),
+        date: rfc3339(micros_since_1970(SystemTime::now())),
+        ..Options::default()
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (worker, show) = (Arc::clone(&stop), Show::new(common));
+    let worker = std::thread::spawn(move || {
+        let found = suite::prove(&options, &worker, &|progress| show.see(progress));
+        show.end();
+        found
+    });
+    let interrupted = runtime()?.block_on(async {
+        let interrupted = interrupted();
+        tokio::pin!(interrupted);
+        while !worker.is_finished() {
+            tokio::select! {
+                () = &mut interrupted => return true,
+                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+            }
+        }
+        false
+    });
+    // What is under way removes its arenas first.
+    stop.store(interrupted, Ordering::Relaxed);
+    let found = worker.join().map_err(|_| anyhow::anyhow!("the attacks came to no end"))?;
+    if interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    let report = match found {
+        Ok(report) => report,
+        Err(error) => return Ok(usage::fail(&no_arena(&error), common.json)),
+    };
+    if let Some((path, mut file)) = page
+        && let Err(error) = file.write_all(html(&report).as_bytes())
+    {
+        return Ok(usage::fail(&unwritable(path, &error), common.json));
+    }
+    Ok(print(common, &report))
+}
+
+fn print(common: &Common, report: &Report) -> u8 {
+    let code = if report.summary.good { 0 } else { NOT_GOOD };
+    let result = if common.json {
+        exit::print_json(report)
+    } else {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        exit::print_text(&text(report, io::stdout().is_terminal() && !plain))
+    };
+    printed(result, code)
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> ErrorReport {
+    ErrorReport::new(Code::Usage, format!("{} cannot be written: {error}", path.display()))
+        .field("--html")
+        .hint("name a file in a folder that is there and that you may write")
+}
+
+fn no_arena(error: &io::Error) -> ErrorReport {
+    ErrorReport::new(
+        Code::Internal,
+        format!("nothing was run, since nothing hostile runs outside an arena: {error}"),
+    )
+    .hint("an arena needs user namespaces; hotcell doctor says what this host lacks and what mends it")
+}
+
+/// What a person sees meanwhile.
+struct Show {
+    terminal: bool,
+    silent: bool,
+    shown: std::sync::Mutex<Instant>,
+}
+
+impl Show {
+    fn new(common: &Common) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let silent = common.quiet || (common.json && !terminal);
+        Self { terminal, silent, shown: std::sync::Mutex::new(Instant::now()) }
+    }
+
+    fn see(&self, progress: &Progress<'_>) {
+        if self.silent {
+            return;
+        }
+        let Progress { done, of, name, good } = progress;
+        let mut err = io::stderr();
+        if self.terminal {
+            if !good {
+                let _ = writeln!(err, "\r\x1b[K{name}: does not hold, or was not run to its end");
+            }
+            let _ = write!(err, "\r\x1b[K{done} of {of} · {name}");
+        } else if let Ok(mut shown) = self.shown.lock()
+            && shown.elapsed() >= HEARTBEAT
+        {
+            *shown = Instant::now();
+            let _ = writeln!(err, "hotcell: {done} of {of} rows and tests");
+        }
+    }
+
+    fn end(&self) {
+        if self.terminal && !self.silent {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

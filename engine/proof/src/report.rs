@@ -1,0 +1,500 @@
+//! What a host came to: `hotcell.attacks/1`. Pure; [`crate::suite`] makes it, [`text`] and [`html`] show it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hotcell_sandbox::{Engine, doctor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::coverage::{Attack, LIST};
+use crate::run::{Run, Setting, User};
+use crate::special::Said;
+use crate::suite::{Came, Done, Item, Options};
+use crate::table::{Expect, Row, Wall};
+use crate::verdict::{Proven, Shown, Verdict, shown};
+
+pub use crate::html::html;
+pub use crate::text::text;
+
+/// The name of this form in its `schema` field.
+pub const SCHEMA: &str = "hotcell.attacks/1";
+
+/// What came of the attacks on a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Always `hotcell.attacks/1`.
+    pub schema: String,
+    /// The version of hotcell.
+    pub hotcell: String,
+    /// When it began, RFC 3339.
+    pub date: String,
+    /// Which host this is.
+    pub host: Host,
+    /// For whom rows and tests ran.
+    pub users: Vec<User>,
+    /// How long all of it took, milliseconds.
+    pub duration_ms: u64,
+    /// How many attacks came to what.
+    pub summary: Summary,
+    /// Each number of the list that was asked for, in order.
+    pub attacks: Vec<AttackReport>,
+}
+
+/// Facts about a host, for the reader: no verdict depends on them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The machine.
+    pub arch: String,
+    /// The kind of container that this seems to be; `null` for none.
+    pub container: Option<String>,
+    /// Whose rights hotcell has.
+    pub user: String,
+    /// Version of Landlock; 0 for none.
+    pub landlock_abi: u32,
+    /// Version of the control groups that can be used; 0 for none.
+    pub cgroup_version: u32,
+}
+
+impl Host {
+    /// This one.
+    #[must_use]
+    pub fn look() -> Self {
+        let engine = Engine::new();
+        let doctor::HostReport { kernel, arch, container, user } = doctor::host(&engine);
+        let version = |found: &Result<u32, String>| found.as_ref().copied().unwrap_or(0);
+        let (landlock_abi, cgroup_version) =
+            (version(&engine.host().landlock), version(&engine.host().cgroup));
+        Self { kernel, arch, container, user, landlock_abi, cgroup_version }
+    }
+}
+
+/// What an attack, or a row or test of one, came to. The later ones are what an attack with several comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Nothing here can try it, as the list says.
+    Never,
+    /// It says nothing here: this kernel has no such call, or this host lacks what it needs.
+    Absent,
+    /// A test that counts no walls holds, or what must work works.
+    Holds,
+    /// Stopped, and still stopped without any one wall: two hold, each without the other.
+    TwoWalls,
+    /// Stopped by a single wall, and the list says why there is no other.
+    OneWall,
+    /// Stopped by a single wall on this host, which lacks the others that the list knows.
+    Thin,
+    /// It was not run, or not to its end.
+    NotRun,
+    /// It got through, or what must work does not, or the row proves nothing.
+    Failed,
+}
+
+impl Standing {
+    /// In words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Never => "never run",
+            Self::Absent => "not here",
+            Self::Holds => "holds",
+            Self::TwoWalls => "two walls",
+            Self::OneWall => "one wall",
+            Self::Thin => "one here",
+            Self::NotRun => "not run",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+/// How many attacks came to what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// All that were asked for.
+    pub attacks: usize,
+    /// Held by two walls or more.
+    pub two_walls: usize,
+    /// Held by one, and the list says why.
+    pub one_wall: usize,
+    /// Held in a test that counts no walls, or works.
+    pub holds: usize,
+    /// Not there on this kernel or host.
+    pub absent: usize,
+    /// Held by one wall, since this host lacks the others.
+    pub thin: usize,
+    /// Not run for lack of time or of an arena.
+    pub not_run: usize,
+    /// That nothing here can try; the list says why.
+    pub never: usize,
+    /// That got through or could not be judged.
+    pub failed: usize,
+    /// Whether something was run, all of it held, and nothing is left to run.
+    pub good: bool,
+}
+
+/// One number of the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AttackReport {
+    /// 1 to 142.
+    pub number: u16,
+    /// What is tried.
+    pub title: String,
+    /// What it came to.
+    pub standing: Standing,
+    /// Why nothing tried it; `null` where something did.
+    pub why: Option<String>,
+    /// Programs, each with walls knocked out.
+    pub rows: Vec<RowReport>,
+    /// Tests that are no rows.
+    pub tests: Vec<TestReport>,
+    /// Tests of other suites of the project, `file::name`. They are not run here.
+    pub elsewhere: Vec<String>,
+}
+
+/// A row for one user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RowReport {
+    /// Its name, with the number.
+    pub name: String,
+    /// For whom.
+    pub user: User,
+    /// What it came to.
+    pub standing: Standing,
+    /// Why it is not two walls.
+    pub why: Option<String>,
+    /// Why it could not be shown that it gets through where nothing stops it; `null` where that was shown.
+    pub unproven: Option<String>,
+    /// Its walls, by name, and what it came to without each; `always` where nothing switches that wall off.
+    pub walls: BTreeMap<String, Without>,
+    /// Without a sandbox.
+    pub bare: Option<Seen>,
+    /// With everything on.
+    pub all_on: Option<Seen>,
+    /// Without all of its walls that can be switched off.
+    pub all_out: Option<Seen>,
+    /// How long it took, milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A test that is no row, for one user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TestReport {
+    /// Its name, with the number.
+    pub name: String,
+    /// For whom.
+    pub user: User,
+    /// What it came to.
+    pub standing: Standing,
+    /// What it said.
+    pub said: String,
+    /// How long it took, milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What an attack did in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen {
+    /// It got through.
+    Through,
+    /// It was stopped, or what must work worked.
+    Stopped,
+    /// There is no such call or file.
+    Absent,
+    /// It could not be tried.
+    Untried,
+}
+
+/// What became of an attack without one wall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Without {
+    /// Still stopped: another wall holds.
+    Stopped,
+    /// It got through: this wall alone held.
+    Through,
+    /// It could not be tried.
+    Untried,
+    /// No policy switches this wall off.
+    Always,
+    /// This wall was not run without.
+    NotRun,
+}
+
+impl From<&Shown> for Seen {
+    fn from(shown: &Shown) -> Self {
+        match shown {
+            Shown::Through => Self::Through,
+            Shown::Stopped => Self::Stopped,
+            Shown::Absent => Self::Absent,
+            Shown::Missing(_) | Shown::Refused(_) | Shown::Broken(_) => Self::Untried,
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(
+        options: &Options,
+        users: Vec<User>,
+        host: Host,
+        done: &[Done],
+        took: Duration,
+    ) -> Self {
+        let asked = LIST.iter().filter(|a| options.only.is_empty() || options.only.contains(&a.number));
+        let attacks: Vec<AttackReport> = asked.map(|attack| attack_report(attack, done)).collect();
+        Self {
+            schema: SCHEMA.to_owned(),
+            hotcell: env!("CARGO_PKG_VERSION").to_owned(),
+            date: options.date.clone(),
+            host,
+            users,
+            duration_ms: milliseconds(took),
+            summary: Summary::of(&attacks),
+            attacks,
+        }
+    }
+}
+
+impl Summary {
+    fn of(attacks: &[AttackReport]) -> Self {
+        let count = |wanted: Standing| attacks.iter().filter(|a| a.standing == wanted).count();
+        let mut summary = Self {
+            attacks: attacks.len(),
+            two_walls: count(Standing::TwoWalls),
+            one_wall: count(Standing::OneWall),
+            holds: count(Standing::Holds),
+            absent: count(Standing::Absent),
+            thin: count(Standing::Thin),
+            not_run: count(Standing::NotRun),
+            never: count(Standing::Never),
+            failed: count(Standing::Failed),
+            good: false,
+        };
+        let held = summary.two_walls + summary.one_wall + summary.holds + summary.thin;
+        summary.good = held > 0 && summary.not_run + summary.failed == 0;
+        summary
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn attack_report(attack: &Attack, done: &[Done]) -> AttackReport {
+    let (mut rows, mut tests) = (Vec::new(), Vec::new());
+    for done in done {
+        match done.item {
+            Item::Row(row) if row.number == attack.number => rows.push(row_report(row, done)),
+            Item::Test(test) if test.number() == attack.number => tests.push(test_report(test.name, done)),
+            _ => {}
+        }
+    }
+    let worst = rows.iter().map(|r| r.standing).chain(tests.iter().map(|t| t.standing)).max();
+    let (standing, why) = match (worst, attack.not_run) {
+        (Some(worst), _) => (worst, None),
+        (None, Some(why)) => (Standing::Never, Some(why)),
+        (None, None) => (Standing::Absent, Some("its rows are for another user")),
+    };
+    AttackReport {
+        number: attack.number,
+        title: attack.title.to_owned(),
+        standing,
+        why: why.map(str::to_owned),
+        rows,
+        tests,
+        elsewhere: attack.elsewhere.iter().map(|e| format!("{}::{}", e.file, e.test)).collect(),
+    }
+}
+
+fn test_report(name: &str, done: &Done) -> TestReport {
+    let (standing, said) = match &done.came {
+        Came::Said(Said::Good(said)) => (Standing::Holds, said.clone()),
+        Came::Said(Said::Skipped(why)) => (Standing::Absent, why.clone()),
+        Came::Said(Said::Bad(why)) => (Standing::Failed, why.clone()),
+        Came::NotRun(why) => (Standing::NotRun, why.clone()),
+        Came::Runs(..) => (Standing::Failed, "a row's runs".to_owned()),
+    };
+    let duration_ms = milliseconds(done.took);
+    TestReport { name: name.to_owned(), user: done.user, standing, said, duration_ms }
+}
+
+fn row_report(row: &Row, done: &Done) -> RowReport {
+    let (runs, verdict): (&[Run], _) = match &done.came {
+        Came::Runs(runs, verdict) => (runs, Ok(verdict)),
+        Came::NotRun(why) => (&[], Err(why.clone())),
+        Came::Said(said) => (&[], Err(format!("{said:?}"))),
+    };
+    let seen = |setting: Setting| {
+        runs.iter().find(|run| run.setting == setting).map(|run| shown(row, run)).as_ref().map(Seen::from)
+    };
+    let walls: BTreeMap<String, Without> = row
+        .walls_for(done.user)
+        .map(|wall| {
+            let without = match (wall, seen(Setting::Without(wall))) {
+                (_, Some(Seen::Through)) => Without::Through,
+                (_, Some(Seen::Stopped | Seen::Absent)) => Without::Stopped,
+                (_, Some(Seen::Untried)) => Without::Untried,
+                (Wall::Layer(_), None) => Without::NotRun,
+                (_, None) => Without::Always,
+            };
+            (wall.to_string(), without)
+        })
+        .collect();
+    let unproven = match &verdict {
+        Ok(Verdict::Held(Proven::Not(why))) => Some(why.clone()),
+        _ => None,
+    };
+    let (standing, why) = match verdict {
+        Err(why) => (Standing::NotRun, Some(why)),
+        Ok(Verdict::Failed(why)) => (Standing::Failed, Some(why.join("; "))),
+        Ok(Verdict::Skipped(why)) => (Standing::Absent, Some(why.clone())),
+        Ok(Verdict::Open(why)) => (Standing::Failed, Some(why.clone())),
+        Ok(Verdict::Works) => (Standing::Holds, None),
+        Ok(Verdict::Held(_)) => walls_that_held(row, &walls, &lacking(row, done.user, runs)),
+    };
+    RowReport {
+        name: row.test_name(),
+        user: done.user,
+        standing,
+        why,
+        unproven,
+        walls: if row.expect == Expect::Stopped { walls } else { BTreeMap::new() },
+        bare: seen(Setting::Bare),
+        all_on: seen(Setting::AllOn),
+        all_out: seen(Setting::AllOut),
+        duration_ms: milliseconds(done.took),
+    }
+}
+
+/// Layers among a row's walls that are not in force on this host.
+fn lacking(row: &Row, user: User, runs: &[Run]) -> String {
+    let all_on = runs.iter().find(|run| run.setting == Setting::AllOn);
+    let missing = row.walls_for(user).filter(|wall| match wall {
+        Wall::Layer(layer) => all_on.is_some_and(|run| !run.in_force.contains(layer)),
+        Wall::Kernel | Wall::Supervisor | Wall::Launcher => false,
+    });
+    missing.map(|wall| wall.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Of a row that held: by how many walls, and why not by more.
+fn walls_that_held(
+    row: &Row,
+    walls: &BTreeMap<String, Without>,
+    lacking: &str,
+) -> (Standing, Option<String>) {
+    let alone = walls.iter().find(|(_, without)| **without == Without::Through).map(|(wall, _)| wall);
+    match (alone, row.single_wall) {
+        (None, _) if walls.len() > 1 => (Standing::TwoWalls, None),
+        (_, Some(why)) => (Standing::OneWall, Some(why.to_owned())),
+        (Some(_), None) if !lacking.is_empty() => (
+            Standing::Thin,
+            Some(format!("{lacking} cannot be had on this host; hotcell doctor says what mends it")),
+        ),
+        (Some(wall), None) => {
+            (Standing::Thin, Some(format!("without {wall} none of its other walls is in force on this host")))
+        }
+        (None, None) => (Standing::Thin, Some("the row has one wall and no reason".to_owned())),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::run::Ending;
+    use crate::table::{Layer, rows};
+    use crate::verdict::verdict;
+
+    fn run(setting: Setting, code: i32, in_force: &[Layer]) -> Run {
+        Run {
+            setting,
+            ending: Ending::Exited(code),
+            survivor: false,
+            in_force: in_force.to_vec(),
+            note: String::new(),
+            milliseconds: 1,
+        }
+    }
+
+    /// A row of two walls, mount_ns and landlock.
+    fn came(without_mount: i32, in_force: &[Layer], user: User) -> Done {
+        let row = rows().next().expect("a row");
+        let without = |layer| Setting::Without(Wall::Layer(layer));
+        let runs = vec![
+            run(Setting::Bare, 77, &[]),
+            run(Setting::AllOn, 0, in_force),
+            run(without(Layer::MountNs), without_mount, in_force),
+            run(without(Layer::Landlock), 0, in_force),
+            run(Setting::AllOut, 77, &[]),
+        ];
+        let verdict = verdict(row, user, &runs);
+        Done { item: Item::Row(row), user, came: Came::Runs(runs, verdict), took: Duration::from_millis(5) }
+    }
+
+    pub(crate) fn sample() -> Report {
+        let options =
+            Options { only: vec![1, 141], date: "2026-01-31T12:00:00Z".to_owned(), ..Options::default() };
+        let host = Host { kernel: "6.18 <b>&".to_owned(), user: "root".to_owned(), ..Host::default() };
+        let both = [Layer::MountNs, Layer::Landlock];
+        let done = [came(0, &both, User::Root), came(77, &both, User::User)];
+        Report::new(&options, User::ALL.to_vec(), host, &done, Duration::from_secs(3))
+    }
+
+    #[test]
+    fn rows_come_to_walls_and_attacks_to_their_worst_row() {
+        let standing = |done: Done| row_report(rows().next().expect("a row"), &done).standing;
+        let both = [Layer::MountNs, Layer::Landlock];
+        assert_eq!(standing(came(0, &both, User::Root)), Standing::TwoWalls);
+        assert_eq!(
+            standing(came(77, &both, User::Root)),
+            Standing::Failed,
+            "Landlock was there and did nothing"
+        );
+        assert_eq!(
+            standing(came(77, &[Layer::MountNs], User::Root)),
+            Standing::Thin,
+            "there is no Landlock here"
+        );
+        let not_run = Done { came: Came::NotRun("late".to_owned()), ..came(0, &both, User::User) };
+        assert_eq!(standing(not_run), Standing::NotRun);
+
+        let report = sample();
+        assert_eq!(report.attacks[0].standing, Standing::Failed);
+        let summary = &report.summary;
+        assert_eq!((summary.attacks, summary.failed, summary.never, summary.not_run), (2, 1, 1, 0));
+        assert!(!summary.good);
+    }
+
+    #[test]
+    fn good_needs_something_that_ran_and_nothing_that_did_not() {
+        let one = |standing| {
+            let report = sample();
+            let attack = AttackReport { standing, ..report.attacks[0].clone() };
+            Summary::of(&[attack, report.attacks[1].clone()]).good
+        };
+        for (standing, good) in [
+            (Standing::Absent, false),
+            (Standing::Holds, true),
+            (Standing::TwoWalls, true),
+            (Standing::OneWall, true),
+            (Standing::Thin, true),
+            (Standing::NotRun, false),
+            (Standing::Failed, false),
+        ] {
+            assert_eq!(one(standing), good, "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn the_form_reads_back_and_has_a_schema() {
+        let report = sample();
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!(json["schema"], SCHEMA);
+        assert_eq!(json["attacks"][0]["rows"][0]["walls"]["landlock"], "stopped");
+        assert_eq!(serde_json::from_value::<Report>(json).expect("read back"), report);
+        let schema = serde_json::to_value(schemars::schema_for!(Report)).expect("a schema");
+        assert!(schema["properties"].get("attacks").is_some());
+    }
+}

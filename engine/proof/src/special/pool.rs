@@ -1,0 +1,83 @@
+//! Sandboxes that were made ahead: one may have been made while another's program ran, and still nothing passes between them.
+
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::pool::{Pool, PoolOptions};
+use hotcell_sandbox::{Cause, Engine, Outcome, Policy};
+
+use super::{Place, Said, check, good, io_error};
+use crate::engine;
+use crate::run::THROUGH;
+
+/// Of one shape.
+const READY: usize = 2;
+/// How long a pool may take to be full.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Of what is left there must be found, where all of it is in one sandbox.
+const KINDS: usize = 8;
+
+pub(super) fn nothing_passes(place: &Place<'_>) -> Result<Said, String> {
+    good(engine::block_on(passing(place)).map_err(io_error)??)
+}
+
+/// Leaves everything in one sandbox, and looks for it in one that was made before, one made meanwhile, and one made after.
+async fn passing(place: &Place<'_>) -> Result<String, String> {
+    let attack = |arguments: &[&str]| {
+        let granted = place.base.join("granted");
+        let policy = place.attack(arguments).arg(place.decoys.fill("file={ro}"));
+        policy.read_only(&granted, &granted)
+    };
+    let (look, leave) = (attack(&["find_left"]), attack(&["leave_all", "seconds=30"]));
+    let pool = Pool::new(Engine::new(), PoolOptions { each: READY, ..PoolOptions::default() });
+
+    // That it can be found: in one and the same sandbox.
+    let same = pool.run(&attack(&["leave_all", "seconds=0", "find=1"])).await;
+    let note = said(&same);
+    let found =
+        note.split_once(" left things found").and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok());
+    check(same.exit_code == Some(THROUGH) && found.is_some_and(|n: usize| n >= KINDS), || {
+        format!("nothing to be found in one sandbox: {:?} {note}", same.cause)
+    })?;
+
+    clean(&pool, &look, "before").await?;
+    full(&pool).await?;
+    let running = pool.spawn(&leave).await.map_err(|refusal| refusal.message)?;
+    check(pool.ready() < READY, || "the program that leaves things did not get one made ahead".to_owned())?;
+    full(&pool).await?;
+    // Both that wait now: one was made before the program left anything, one while it ran.
+    for _ in 0..READY {
+        clean(&pool, &look, "meanwhile").await?;
+    }
+    let marked = super::Process::with_word("leave_all");
+    check(!marked.is_empty(), || "the program that leaves things had ended".to_owned())?;
+    drop(running);
+    full(&pool).await?;
+    for _ in 0..READY {
+        clean(&pool, &look, "afterwards").await?;
+    }
+    pool.clear();
+    check(pool.engine().settle(PATIENCE).await, || "what waited is not gone".to_owned())?;
+    Ok(format!("{} kinds left, none found by {} runs", found.unwrap_or_default(), 2 * READY + 1))
+}
+
+fn said(outcome: &Outcome) -> String {
+    String::from_utf8_lossy(&outcome.stderr.to_bytes()).trim().to_owned()
+}
+
+/// Nothing is found in the next sandbox of the pool.
+async fn clean(pool: &Pool, look: &Policy, when: &str) -> Result<(), String> {
+    let outcome = pool.run(look).await;
+    check(outcome.cause == Cause::Exited && outcome.exit_code == Some(0), || {
+        format!("{when}: {:?} {:?} {:?} {}", outcome.cause, outcome.exit_code, outcome.reason, said(&outcome))
+    })
+}
+
+/// Waits until the pool has as many as it keeps.
+async fn full(pool: &Pool) -> Result<(), String> {
+    let begun = Instant::now();
+    while pool.ready() < READY {
+        check(begun.elapsed() < PATIENCE, || format!("{} sandboxes are ready, not {READY}", pool.ready()))?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}

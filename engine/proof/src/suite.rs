@@ -1,0 +1,368 @@
+//! All of it on this host, within a time: what `hotcell doctor --attack` does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::arena::{self, Effort, Until};
+use crate::cgroups;
+use crate::driver::{ROW, Work};
+use crate::report::{Host, Report};
+use crate::run::{Run, User};
+use crate::special::{self, Said, Special};
+use crate::table::{Row, rows};
+use crate::verdict::{Verdict, verdict};
+
+/// What is left of the time for the last arenas to be removed.
+const TEARDOWN: Duration = Duration::from_secs(2);
+/// The longest that a single row or test may take of it.
+const EACH: Duration = Duration::from_secs(40);
+/// Rows that share an arena: making one takes as long as a row.
+const TOGETHER: usize = 6;
+/// Most arenas at once: each may use as much memory as its ceiling says.
+const MOST: usize = 8;
+
+/// What to prove, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only these numbers of the list; empty for all.
+    pub only: Vec<u16>,
+    /// The moment that the report bears, as RFC 3339 writes it.
+    pub date: String,
+    /// What is not done by then is named as not run. 60 s.
+    pub within: Duration,
+    /// How many arenas at once. Three times the processors, since most of an arena's time is waiting; 8 at most.
+    pub at_once: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self {
+            only: Vec::new(),
+            date: String::new(),
+            within: Duration::from_secs(60),
+            at_once: (processors * 3).min(MOST),
+        }
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Rows and tests that are done.
+    pub done: usize,
+    /// All of them.
+    pub of: usize,
+    /// The one that was done last.
+    pub name: &'a str,
+    /// Whether it holds, as far as can be said.
+    pub good: bool,
+}
+
+/// A row or a test.
+#[derive(Clone, Copy, Debug)]
+pub enum Item {
+    /// A row.
+    Row(&'static Row),
+    /// A test that is no row.
+    Test(&'static Special),
+}
+
+impl Item {
+    fn number(self) -> u16 {
+        match self {
+            Self::Row(row) => row.number,
+            Self::Test(test) => test.number(),
+        }
+    }
+    fn name(self) -> String {
+        match self {
+            Self::Row(row) => row.test_name(),
+            Self::Test(test) => test.name.to_owned(),
+        }
+    }
+    /// Whether it takes seconds. One after the other, from the beginning: the last to begin would be what everything waits for.
+    fn is_slow(self) -> bool {
+        match self {
+            Self::Row(row) => matches!(row.number, 27 | 105 | 106 | 112 | 116 | 124 | 125),
+            Self::Test(test) => {
+                matches!(test.number(), 10 | 30 | 73 | 109 | 111 | 119 | 122 | 124 | 128 | 131 | 132)
+            }
+        }
+    }
+    /// The row, if it may share an arena with others: not where it uses up what is bounded.
+    fn shares(self) -> Option<&'static Row> {
+        match self {
+            Self::Row(row) if !self.is_slow() && row.set.is_empty() && row.number < 102 => Some(row),
+            _ => None,
+        }
+    }
+}
+
+/// What came of a row or a test for one user.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Which.
+    pub item: Item,
+    /// For whom.
+    pub user: User,
+    /// What came of it.
+    pub came: Came,
+    /// How long it took, with its arena.
+    pub took: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub enum Came {
+    /// A row's runs, and what they come to.
+    Runs(Vec<Run>, Verdict),
+    /// What a test says.
+    Said(Said),
+    /// It was not run, or not to its end, and why.
+    NotRun(String),
+}
+
+impl Came {
+    fn is_good(&self) -> bool {
+        !matches!(self, Self::Runs(_, Verdict::Failed(_)) | Self::Said(Said::Bad(_)) | Self::NotRun(_))
+    }
+}
+
+/// Runs rows and tests, each in an arena of its own, for each user that the caller can be. Ends soon after `stop` is set.
+///
+/// # Errors
+/// When there is no arena to be had for one of them; nothing hostile ran then.
+pub fn prove(
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(&Progress<'_>) + Sync),
+) -> io::Result<Report> {
+    let start = Instant::now();
+    let end = start + options.within.saturating_sub(TEARDOWN);
+    let root = nix::unistd::geteuid().is_root();
+    let users: Vec<User> = User::ALL.into_iter().filter(|user| root || *user != User::Root).collect();
+    if root {
+        cgroups::sweep();
+    }
+    for user in &users {
+        let tried = arena::run(*user, Work::Nothing, Effort::Quick, Until { end, stop })?;
+        if !tried.cut && !tried.errors.trim().is_empty() {
+            return Err(io::Error::other(format!("no arena here: {}", tried.errors.trim())));
+        }
+    }
+    let todo = items(&options.only, &users);
+    let of = todo.len();
+    let lanes = lanes(&todo).map(Mutex::new);
+    let done = Mutex::new(Vec::with_capacity(of));
+    std::thread::scope(|scope| {
+        for worker in 0..options.at_once.clamp(1, MOST) {
+            let (lanes, done) = (&lanes, &done);
+            scope.spawn(move || {
+                let order = if worker % 3 == 0 { [SLOW, QUICK] } else { [QUICK, SLOW] };
+                let next = || {
+                    order.into_iter().find_map(|lane| {
+                        lanes[lane].lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+                    })
+                };
+                while let Some((items, user)) = next() {
+                    for one in together(&items, user, end, stop) {
+                        let (name, good) = (one.item.name(), one.came.is_good());
+                        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                        done.push(one);
+                        progress(&Progress { done: done.len(), of, name: &name, good });
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|d| (d.item.number(), matches!(d.item, Item::Test(_)), d.item.name(), d.user));
+    Ok(Report::new(options, users, Host::look(), &done, start.elapsed()))
+}
+
+/// What is to be run, in this order.
+fn items(only: &[u16], users: &[User]) -> Vec<(Item, User)> {
+    let all = rows().map(Item::Row).chain(special::ALL.iter().map(Item::Test));
+    all.filter(|item| only.is_empty() || only.contains(&item.number()))
+        .flat_map(|item| users.iter().map(move |user| (item, *user)))
+        .filter(|(item, user)| !matches!(item, Item::Row(row) if !row.is_for(*user)))
+        .collect()
+}
+
+/// What runs in one arena, for whom.
+type Job = (Vec<Item>, User);
+const QUICK: usize = 0;
+const SLOW: usize = 1;
+
+/// Quick jobs, of which one may be several rows, and slow ones.
+fn lanes(todo: &[(Item, User)]) -> [VecDeque<Job>; 2] {
+    let mut lanes = [VecDeque::new(), VecDeque::new()];
+    let mut open: BTreeMap<User, Vec<Item>> = BTreeMap::new();
+    for (item, user) in todo {
+        if item.shares().is_none() {
+            lanes[if item.is_slow() { SLOW } else { QUICK }].push_back((vec![*item], *user));
+            continue;
+        }
+        let rows = open.entry(*user).or_default();
+        rows.push(*item);
+        if rows.len() == TOGETHER {
+            lanes[QUICK].push_back((std::mem::take(rows), *user));
+        }
+    }
+    lanes[QUICK]
+        .extend(open.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(user, rows)| (rows, user)));
+    lanes
+}
+
+/// Runs a job. What does not hold among several rows is run again in an arena of its own, and that counts: another row may have been
+/// in its way.
+fn together(items: &[Item], user: User, end: Instant, stop: &AtomicBool) -> Vec<Done> {
+    let mut runs = match items {
+        [_, _, ..] if !stop.load(Ordering::Relaxed) && Instant::now() < end => {
+            let names = items.iter().map(|item| item.name()).collect();
+            arena::run(
+                user,
+                Work::Rows(names),
+                Effort::Quick,
+                Until { end: end.min(Instant::now() + EACH), stop },
+            )
+            .map(|report| runs_of(&report))
+            .unwrap_or_default()
+        }
+        _ => BTreeMap::new(),
+    };
+    let done = items.iter().map(|item| {
+        let begun = Instant::now();
+        if let (Item::Row(row), Some(runs)) = (*item, runs.remove(&item.name())) {
+            let took = Duration::from_millis(runs.iter().map(|run| run.milliseconds).sum());
+            let verdict = verdict(row, user, &runs);
+            if !matches!(verdict, Verdict::Failed(_)) {
+                return Done { item: *item, user, came: Came::Runs(runs, verdict), took };
+            }
+        }
+        Done { item: *item, user, came: one(*item, user, end, stop), took: begun.elapsed() }
+    });
+    done.collect()
+}
+
+/// The runs of each row that came to its end.
+fn runs_of(report: &arena::Report) -> BTreeMap<String, Vec<Run>> {
+    let mut rows: Vec<(String, Vec<Run>)> = Vec::new();
+    for line in &report.lines {
+        match (line.strip_prefix(ROW), rows.last_mut(), serde_json::from_str(line)) {
+            (Some(name), ..) => rows.push((name.to_owned(), Vec::new())),
+            (None, Some((_, runs)), Ok(run)) => runs.push(run),
+            _ => return BTreeMap::new(),
+        }
+    }
+    if report.cut || !report.ended_well {
+        rows.pop();
+    }
+    rows.into_iter().collect()
+}
+
+fn one(item: Item, user: User, end: Instant, stop: &AtomicBool) -> Came {
+    if stop.load(Ordering::Relaxed) || Instant::now() >= end {
+        return Came::NotRun("the time was up".to_owned());
+    }
+    let work = match item {
+        Item::Row(row) => Work::Full(row.test_name()),
+        Item::Test(test) => Work::Special(test.name.to_owned()),
+    };
+    let report =
+        match arena::run(user, work, Effort::Quick, Until { end: end.min(Instant::now() + EACH), stop }) {
+            Ok(report) if report.cut => return Came::NotRun("the time was up before its end".to_owned()),
+            Ok(report) => report,
+            Err(error) => return Came::NotRun(error.to_string()),
+        };
+    let silent = || Came::NotRun(format!("the arena said nothing: {}", report.errors.trim()));
+    match item {
+        Item::Row(row) => {
+            let runs: Result<Vec<Run>, _> = report.lines.iter().map(|l| serde_json::from_str(l)).collect();
+            match runs {
+                Ok(runs) if !runs.is_empty() => {
+                    let verdict = verdict(row, user, &runs);
+                    Came::Runs(runs, verdict)
+                }
+                _ => silent(),
+            }
+        }
+        Item::Test(_) => match report.lines.last().and_then(|line| serde_json::from_str(line).ok()) {
+            Some(Said::Good(_)) if report.cgroups_left > 0 => {
+                Came::Said(Said::Bad(format!("{} cgroups are left", report.cgroups_left)))
+            }
+            Some(said) => Came::Said(said),
+            None => silent(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_share_arenas_only_where_they_leave_each_other_alone() {
+        let todo = items(&[], &User::ALL);
+        let [quick, slow] = lanes(&todo);
+        let count = |lane: &VecDeque<Job>| lane.iter().map(|(items, _)| items.len()).sum::<usize>();
+        assert_eq!(count(&quick) + count(&slow), todo.len());
+        assert!(slow.iter().all(|(items, _)| items.len() == 1));
+        for (items, _) in quick.iter().filter(|(items, _)| items.len() > 1) {
+            assert!(items.len() <= TOGETHER && items.iter().all(|item| item.shares().is_some()));
+        }
+    }
+
+    #[test]
+    fn only_rows_that_came_to_their_end_count() {
+        let run = Run {
+            setting: crate::run::Setting::AllOn,
+            ending: crate::run::Ending::Exited(0),
+            survivor: false,
+            in_force: Vec::new(),
+            note: String::new(),
+            milliseconds: 1,
+        };
+        let run = serde_json::to_string(&run).expect("JSON");
+        let lines: Vec<String> = ["row a", &run, &run, "row b", &run].map(str::to_owned).to_vec();
+        let report = |cut, ended_well| arena::Report {
+            lines: lines.clone(),
+            cut,
+            ended_well,
+            ..arena::Report::default()
+        };
+        let names = |report: &arena::Report| {
+            runs_of(report).iter().map(|(name, runs)| format!("{name} {}", runs.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&report(false, true)), ["a 2", "b 1"]);
+        assert_eq!(names(&report(true, false)), ["a 2"]);
+        assert_eq!(names(&report(false, false)), ["a 2"]);
+        let spoilt = arena::Report {
+            lines: vec!["row a".to_owned(), "nonsense".to_owned()],
+            ..arena::Report::default()
+        };
+        assert!(runs_of(&spoilt).is_empty());
+    }
+
+    #[test]
+    fn numbers_choose_what_runs_and_each_user_is_served() {
+        let both = items(&[15, 47, 68], &User::ALL);
+        let names: Vec<String> =
+            both.iter().map(|(item, user)| format!("{} {}", item.name(), user.name())).collect();
+        for want in ["a047_take_descriptor root", "a047_take_descriptor user", "a068_setuid_program user"] {
+            assert!(names.iter().any(|n| n == want), "{want}: {names:?}");
+        }
+        assert!(!names.iter().any(|n| n == "a068_setuid_program root"), "it is for the ordinary user");
+        assert!(names.iter().any(|n| n.starts_with("a015_")));
+        assert!(items(&[141], &User::ALL).is_empty());
+        assert_eq!(
+            items(&[], &[User::User]).len() + rows().filter(|r| !r.is_for(User::User)).count(),
+            rows().count() + special::ALL.len()
+        );
+    }
+}
