@@ -6,12 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use hotcell_bench::ways::micros;
+use hotcell_bench::{Report, Row, Samples};
 use hotcell_guard::{Artifact, Limits, Pack, scan};
 
 use crate::Options;
-use crate::report::{Report, Row};
-use crate::start::micros;
-use crate::stats::Samples;
 
 /// What the rows are called: a second is worth so many KiB.
 const WHAT: &str = "KiB of the standard library";

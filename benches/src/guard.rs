@@ -4,15 +4,14 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use hotcell_bench::ways::micros;
+use hotcell_bench::{Report, Row, Samples};
 use hotcell_guard::{Artifact, Limits, Verdict, Walk, merge, scan_path};
 use hotcell_sandbox::Confinement;
 use hotcell_service::reader;
 use hotcell_service::reading::Reading;
 
 use crate::Options;
-use crate::report::{Report, Row};
-use crate::start::micros;
-use crate::stats::Samples;
 
 /// Bytes of the artifact.
 const BYTES: usize = 16 * 1024;

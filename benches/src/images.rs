@@ -7,14 +7,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use hotcell_bench::ways::micros;
+use hotcell_bench::{Report, Row, Samples};
 use hotcell_images::{Digest, Limits, Source, Store, import};
 use hotcell_sandbox::{Engine, Policy};
 use serde_json::{Value, json};
 
 use crate::Options;
-use crate::report::{Report, Row};
-use crate::start::micros;
-use crate::stats::Samples;
 
 /// Files of the large layer, and bytes of each.
 const FILES: usize = 5_000;

@@ -1,12 +1,12 @@
 //! What work costs inside: one static program, run outside, inside without Landlock and inside with it, in turn.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use hotcell_sandbox::{Engine, Layer, Policy, danger};
-
-use crate::report::{Report, Row};
-use crate::stats::Samples;
+use hotcell_bench::floor::PROBE;
+use hotcell_bench::{Report, Row, Samples};
+use hotcell_sandbox::{Engine, Layer, Policy, danger, temporary};
 
 /// The variants take turns this often; the probe itself takes the best of many batches.
 const ROUNDS: usize = 5;
@@ -16,13 +16,19 @@ const VARIANTS: [&str; 3] = ["outside", "seccomp", "seccomp+landlock"];
 /// Measures the table.
 pub async fn measure(report: &mut Report) -> Result<()> {
     let engine = Engine::new();
-    let probe = env!("HOTCELL_PROBE");
-    let full = Policy::new("/opt/probe").read_only(probe, "/opt/probe");
+    ensure!(
+        !PROBE.is_empty(),
+        "this program was built without the probe: no C compiler with the kernel's headers"
+    );
+    let folder = temporary::folder()?;
+    let probe = temporary::file(&folder, "probe", PROBE)?;
+    std::fs::set_permissions(&probe, std::fs::Permissions::from_mode(0o755))?;
+    let full = Policy::new("/opt/probe").read_only(&probe, "/opt/probe");
     let seccomp = full.clone().without_layer(Layer::Landlock, danger::WeakensTheSandbox);
     // By variant, then by kind of work.
     let mut numbers: [[Samples; 3]; 3] = std::array::from_fn(|_| std::array::from_fn(|_| Samples::default()));
     for _ in 0..ROUNDS {
-        let outside = Command::new(probe).output().context("the probe")?;
+        let outside = Command::new(&probe).output().context("the probe")?;
         ensure!(outside.status.success(), "the probe: {}", String::from_utf8_lossy(&outside.stderr));
         let texts = [
             String::from_utf8(outside.stdout)?,

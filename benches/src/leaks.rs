@@ -4,10 +4,10 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hotcell_bench::processes::{descendants, resident};
+use hotcell_bench::ways::TRUE;
+use hotcell_bench::{Report, Row};
 use hotcell_sandbox::{Engine, Policy};
-
-use crate::report::{Report, Row};
-use crate::start::TRUE;
 
 const RUNS: u32 = 1000;
 /// Runs before the first count: pools and buffers are filled then.
@@ -83,7 +83,7 @@ async fn count(engine: &Engine) -> Result<Count> {
         entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).count()
     });
     Ok(Count {
-        processes: descendants(std::process::id()),
+        processes: descendants(std::process::id()).len(),
         mounts: lines("/proc/self/mountinfo".into()) + lines(format!("/proc/{launcher}/mountinfo")),
         groups: groups.sum(),
         descriptors: entries("/proc/self/fd".into()),
@@ -91,38 +91,4 @@ async fn count(engine: &Engine) -> Result<Count> {
         engine_memory: resident("self"),
         launcher_memory: resident(&launcher.to_string()),
     })
-}
-
-/// Processes whose chain of parents leads to this one, those that have ended and were not reaped included.
-pub fn descendants(me: u32) -> usize {
-    let parents: std::collections::HashMap<u32, u32> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // After the name in brackets: state, parent.
-            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
-            Some((pid, parent))
-        })
-        .collect();
-    let ours = |mut pid: u32| {
-        while let Some(&parent) = parents.get(&pid) {
-            if parent == me {
-                return true;
-            }
-            pid = parent;
-        }
-        false
-    };
-    parents.keys().filter(|&&pid| ours(pid)).count()
-}
-
-/// Resident memory of a process, in bytes.
-pub fn resident(process: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.unwrap_or_default() * 1024
 }

@@ -7,14 +7,11 @@
 
 mod bandit;
 mod guard;
-mod host;
 mod images;
 mod inside;
 mod leaks;
 mod mcp;
-mod report;
 mod start;
-mod stats;
 mod steps;
 mod suite;
 mod throughput;
@@ -25,9 +22,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
+use hotcell_bench::floor::FloorFiles;
+use hotcell_bench::{Report, host};
 use hotcell_sandbox::Engine;
-
-use crate::report::Report;
 
 /// Measures what a sandbox costs.
 #[derive(Debug, Parser)]
@@ -92,7 +89,7 @@ async fn main() -> Result<()> {
         _ => options.only.is_empty() || options.only.contains(&part),
     };
     let mut report = Report::new(host::look());
-    let floor = start::FloorFiles::new().context("the floor's filters cannot be written")?;
+    let floor = FloorFiles::new().context("there is no floor")?;
     if wanted(Part::Start) {
         let engine = Engine::new();
         engine.keep_ready(2);

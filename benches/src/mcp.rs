@@ -9,14 +9,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hotcell_bench::processes::{descendants, resident};
+use hotcell_bench::ways::{TRUE, micros};
+use hotcell_bench::{Report, Row, Samples};
 use hotcell_sandbox::{Engine, Policy};
 use serde_json::{Value, json};
 
 use crate::Options;
-use crate::leaks::{descendants, resident};
-use crate::report::{Report, Row};
-use crate::start::{TRUE, micros};
-use crate::stats::Samples;
 
 /// Starts of a server.
 const STARTS: u32 = 20;
@@ -198,7 +197,7 @@ fn count(server: &Server, state: &Path) -> Count {
     });
     Count {
         left: [
-            ("processes", descendants(pid)),
+            ("processes", descendants(pid).len()),
             ("descriptors", entries(format!("/proc/{pid}/fd"))),
             ("mounts", fs::read_to_string(format!("/proc/{pid}/mountinfo")).map_or(0, |t| t.lines().count())),
             ("files of the service", kept.sum()),

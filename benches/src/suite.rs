@@ -5,15 +5,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use hotcell_bench::ways::micros;
+use hotcell_bench::{Report, Row, Samples};
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_service::{Configuration, Settings, TestRequest};
 use hotcell_testing::{Cancel, Event, Progress, Selection};
 
 use crate::Options;
-use crate::report::{Report, Row};
-use crate::start::micros;
-use crate::stats::Samples;
 
 /// The two kinds of suite: what is in them, and how often they are measured.
 const SUITES: [(&str, &str, u32); 2] =

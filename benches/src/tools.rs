@@ -12,6 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use hotcell_bench::processes::resident;
+use hotcell_bench::ways::micros;
+use hotcell_bench::{Report, Row, Samples};
 use hotcell_sandbox::Bytes;
 use hotcell_tools::{
     Ask, BoxFuture, Broker, CallRequest, Held, Hosts, HostsOptions, Limits, Plugin, Reply, Runtime,
@@ -21,10 +24,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::Options;
-use crate::leaks::resident;
-use crate::report::{Report, Row};
-use crate::start::micros;
-use crate::stats::Samples;
 
 /// Adds two numbers. Its memory is as large as a small Rust program's.
 const ADD: &str = r#"(component

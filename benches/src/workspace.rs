@@ -6,14 +6,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use hotcell_bench::ways::micros;
+use hotcell_bench::{Report, Row, Samples};
 use hotcell_sandbox::{Engine, Limits, Policy};
 use hotcell_workspace::store::{Quota, Source, Store, Workspace};
 use hotcell_workspace::{Folder, diff};
 
 use crate::Options;
-use crate::report::{Report, Row};
-use crate::start::micros;
-use crate::stats::Samples;
 
 /// Folders, with a hundred files each.
 const FOLDERS: usize = 500;

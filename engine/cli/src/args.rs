@@ -21,9 +21,11 @@ use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 use hotcell_service::tools::ToolSettings;
 
+mod bench;
 mod doctor;
 mod image;
 mod tool;
+pub use bench::BenchArgs;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use tool::ToolCommand;
@@ -107,6 +109,8 @@ pub enum Command {
     },
     /// Say what this host can enforce, found out by trying
     Doctor(DoctorArgs),
+    /// Measure what a sandbox costs here, beside a bare process and other sandboxes
+    Bench(BenchArgs),
     /// Project trees that stay between runs; the original is never written but by commit
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Workspace {

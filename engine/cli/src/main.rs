@@ -6,6 +6,8 @@ mod args;
 mod attack;
 mod audit;
 mod author;
+mod bench;
+mod bench_text;
 mod changes_text;
 mod deps;
 mod exit;
@@ -104,6 +106,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Audit { command } => Ok(audit::audit(&common, &command)),
         Command::Doctor(args) if args.attack => attack::attack(&common, &args),
         Command::Doctor(_) => examine(&common),
+        Command::Bench(args) => bench::bench(&common, &args),
         Command::Workspace { command } => Ok(workspace::workspace(&common, &command)),
         Command::Image { command } => Ok(image::image(&common, &command)),
         Command::Tool { command } => tool::tool(&common, &command),
@@ -214,7 +217,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 14] = [
+const SCHEMAS: [&str; 15] = [
     "outcome",
     "test_report",
     "scan",
@@ -228,6 +231,7 @@ const SCHEMAS: [&str; 14] = [
     "inspect",
     "doctor",
     "attacks",
+    "bench",
     "error",
 ];
 
@@ -260,6 +264,7 @@ fn schema(name: &str, json: bool) -> u8 {
         ),
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "attacks" => (schemars::schema_for!(hotcell_proof::report::Report), hotcell_proof::report::SCHEMA),
+        "bench" => (schemars::schema_for!(hotcell_bench::Report), hotcell_bench::report::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {
             let near = nearest(short, SCHEMAS).unwrap_or("outcome");

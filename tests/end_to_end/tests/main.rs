@@ -1,6 +1,7 @@
 //! Everything that the contract promises of the command line, tried through the binary.
 
 mod bad_input;
+mod bench;
 mod compiled;
 mod configuration;
 mod coverage;

@@ -11,12 +11,20 @@ impl Samples {
     }
 
     /// How many there are.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The smallest value that at least this share of the samples do not exceed (nearest rank); 0 without samples.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    #[must_use]
     pub fn percentile(&self, percent: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -25,11 +33,13 @@ impl Samples {
     }
 
     /// The middle one.
+    #[must_use]
     pub fn median(&self) -> f64 {
         self.percentile(50.0)
     }
 
     /// The smallest one.
+    #[must_use]
     pub fn least(&self) -> f64 {
         self.percentile(0.0)
     }

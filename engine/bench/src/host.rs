@@ -1,9 +1,10 @@
 //! What the numbers were measured on.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The machine, as far as it explains numbers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HostRow {
     /// The processor's name.
     pub processor: String,
@@ -12,12 +13,22 @@ pub struct HostRow {
     /// The kernel's release.
     pub kernel: String,
     /// `root` or `ordinary`.
-    pub user: &'static str,
-    /// Runnable tasks, averaged over the last minute, when the run began.
+    pub user: String,
+    /// Runnable tasks, averaged over the last minute, when the measuring began.
     pub load: f64,
 }
 
+impl HostRow {
+    /// Whether other work is likely to have slowed what was measured.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // processors are few
+    pub fn is_busy(&self) -> bool {
+        self.load > self.processors as f64 / 4.0
+    }
+}
+
 /// Looks at this machine.
+#[must_use]
 pub fn look() -> HostRow {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
@@ -31,7 +42,19 @@ pub fn look() -> HostRow {
             .unwrap_or_else(|| "unknown".into()),
         processors: std::thread::available_parallelism().map_or(1, Into::into),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        user: if nix::unistd::geteuid().is_root() { "root" } else { "ordinary" },
+        user: if nix::unistd::geteuid().is_root() { "root" } else { "ordinary" }.to_owned(),
         load: read("/proc/loadavg").split(' ').next().and_then(|n| n.parse().ok()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_processors_is_a_busy_machine() {
+        for (processors, load, busy) in [(2, 0.4, false), (2, 0.6, true), (64, 3.0, false), (1, 4.0, true)] {
+            assert_eq!(HostRow { processors, load, ..HostRow::default() }.is_busy(), busy, "{load}");
+        }
     }
 }

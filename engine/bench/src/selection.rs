@@ -1,0 +1,195 @@
+//! Which rows and peers somebody asked for.
+
+use crate::peers::Peer;
+
+/// A row, or a group of rows that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowName {
+    /// `posix_spawn` and wait.
+    Bare,
+    /// The C program.
+    Floor,
+    /// A sandbox made for the run.
+    Cold,
+    /// A sandbox that is ready.
+    Hot,
+    /// … with a workspace that is bound from memory.
+    Tmpfs,
+    /// … with a folder of the host that the program may write.
+    Bind,
+    /// … with a copy-on-write workspace.
+    Overlay,
+    /// Python outside and inside.
+    Python,
+    /// Node.js outside and inside.
+    Node,
+    /// Runs per second.
+    Throughput,
+    /// What waits.
+    Memory,
+    /// Where the time goes.
+    Steps,
+}
+
+impl RowName {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 12] = [
+        Self::Bare,
+        Self::Floor,
+        Self::Cold,
+        Self::Hot,
+        Self::Tmpfs,
+        Self::Bind,
+        Self::Overlay,
+        Self::Python,
+        Self::Node,
+        Self::Throughput,
+        Self::Memory,
+        Self::Steps,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Floor => "floor",
+            Self::Cold => "cold",
+            Self::Hot => "hot",
+            Self::Tmpfs => "tmpfs",
+            Self::Bind => "bind",
+            Self::Overlay => "overlay",
+            Self::Python => "python",
+            Self::Node => "node",
+            Self::Throughput => "throughput",
+            Self::Memory => "memory",
+            Self::Steps => "steps",
+        }
+    }
+
+    /// Whether it stands in the table of starts of `/bin/true`.
+    #[must_use]
+    pub const fn is_start(self) -> bool {
+        matches!(
+            self,
+            Self::Bare | Self::Floor | Self::Cold | Self::Hot | Self::Tmpfs | Self::Bind | Self::Overlay
+        )
+    }
+}
+
+/// The rows that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows(Vec<RowName>);
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self(RowName::ALL.to_vec())
+    }
+}
+
+impl Rows {
+    /// Names with commas between them.
+    ///
+    /// # Errors
+    /// The name that there is none of, with the nearest.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let row = |name: &str| named(name, "row", &RowName::ALL.map(|row| (row.name(), row)));
+        names(text)
+            .map(row)
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|rows| if rows.is_empty() { Err("no row is named".to_owned()) } else { Ok(Self(rows)) })
+    }
+
+    /// Whether this one was asked for.
+    #[must_use]
+    pub fn has(&self, row: RowName) -> bool {
+        self.0.contains(&row)
+    }
+
+    /// Whether any start was.
+    #[must_use]
+    pub fn has_start(&self) -> bool {
+        self.0.iter().any(|row| row.is_start())
+    }
+}
+
+/// The peers that somebody asked for; all by default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peers(pub Vec<Peer>);
+
+impl Default for Peers {
+    fn default() -> Self {
+        Self(Peer::ALL.to_vec())
+    }
+}
+
+impl Peers {
+    /// `none`, or names with commas between them; a program's name counts too.
+    ///
+    /// # Errors
+    /// The name that there is none of, with the nearest.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let mut known = Peer::ALL.map(|peer| (peer.name(), peer)).to_vec();
+        known.push((Peer::Bubblewrap.program(), Peer::Bubblewrap));
+        names(text).map(|name| named(name, "peer", &known)).collect::<Result<Vec<_>, _>>().and_then(|peers| {
+            if peers.is_empty() {
+                Err("no peer is named; none is `none`".to_owned())
+            } else {
+                Ok(Self(peers))
+            }
+        })
+    }
+}
+
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+fn named<T: Copy>(name: &str, kind: &str, known: &[(&str, T)]) -> Result<T, String> {
+    if let Some((_, found)) = known.iter().find(|(known, _)| *known == name) {
+        return Ok(*found);
+    }
+    let near =
+        known.iter().map(|(known, _)| *known).min_by_key(|known| strsim::damerau_levenshtein(name, known));
+    let all: Vec<&str> = known.iter().map(|(known, _)| *known).collect();
+    let near = near.unwrap_or_default();
+    Err(format!("there is no {kind} {name:?}; did you mean {near}? there are {}", all.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_by_name() {
+        for (text, want) in [
+            ("hot", Ok(vec![RowName::Hot])),
+            ("bare, memory,", Ok(vec![RowName::Bare, RowName::Memory])),
+            ("", Err("no row is named")),
+            ("hott", Err("did you mean hot?")),
+            ("bare,stps", Err("did you mean steps?")),
+        ] {
+            match (Rows::parse(text), want) {
+                (Ok(rows), Ok(want)) => assert_eq!(rows.0, want, "{text}"),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
+                (got, want) => panic!("{text}: {got:?}, not {want:?}"),
+            }
+        }
+        assert!(RowName::ALL.into_iter().all(|row| Rows::default().has(row)));
+    }
+
+    #[test]
+    fn peers_by_name() {
+        assert_eq!(Peers::parse("none"), Ok(Peers(Vec::new())));
+        assert_eq!(Peers::parse("bwrap,docker"), Ok(Peers(vec![Peer::Bubblewrap, Peer::Docker])));
+        for (text, part) in
+            [("bublewrap", "did you mean bubblewrap?"), ("none,docker", "no peer \"none\""), (",", "no peer")]
+        {
+            let why = Peers::parse(text).expect_err(text);
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+}

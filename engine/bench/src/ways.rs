@@ -1,0 +1,373 @@
+//! Ways to start a program, measured one after the other: every one once, then every one again, so that whatever else the
+//! machine does meets all of them alike.
+
+use std::ffi::{CStr, OsString};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::pool::{Pool, PoolOptions};
+use hotcell_sandbox::{Engine, Outcome, Policy};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
+use nix::sys::wait::{WaitStatus, waitpid};
+
+use crate::floor::Floor;
+use crate::{Samples, Trouble};
+
+/// The program that does nothing.
+pub const TRUE: &str = "/bin/true";
+/// Between two measurements: the kernel takes namespaces down behind the answer, which would slow the next one.
+const PAUSE: Duration = Duration::from_millis(3);
+/// How long the kernel may take for that.
+const SETTLE: Duration = Duration::from_secs(5);
+/// How long a pool may take to make a sandbox.
+const READY: Duration = Duration::from_secs(5);
+/// Who takes longer than this, and than twice the quickest, takes part in fewer rounds.
+const LONG: f64 = 25_000.0;
+/// … but in one of so many at least.
+const SELDOM: u32 = 20;
+
+/// One way to start a program and wait for its end.
+#[derive(Debug)]
+pub enum Way {
+    /// `posix_spawn` and `waitpid` of [`TRUE`].
+    Bare,
+    /// The floor, which measures itself.
+    Floor(Floor),
+    /// A command, its streams at `/dev/null`.
+    Command(Vec<OsString>),
+    /// A command whose output is read, as a sandbox's is.
+    Read(Vec<OsString>),
+    /// In a sandbox made for it: `Engine::run`.
+    Cold(Engine, Policy),
+    /// In a sandbox that is ready: `Pool::run`.
+    Hot(Pool, Policy),
+    /// By an interpreter that is ready in a sandbox: `Pool::run`.
+    Primed(Pool, Policy),
+}
+
+impl Way {
+    /// In a sandbox that is ready, from a pool of its own.
+    #[must_use]
+    pub fn hot(engine: &Engine, policy: Policy) -> Self {
+        Self::Hot(one(engine, false), policy)
+    }
+
+    /// By an interpreter that is ready in a sandbox, from a pool of its own.
+    #[must_use]
+    pub fn primed(engine: &Engine, policy: Policy) -> Self {
+        Self::Primed(one(engine, true), policy)
+    }
+
+    /// Asks for what is made ahead only for who asks again.
+    async fn prime(&self) -> Result<(), Trouble> {
+        match self {
+            Self::Hot(pool, policy) | Self::Primed(pool, policy) => prime(pool, policy).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Does what has to be done before a start, outside of its time.
+    async fn prepare(&self) -> Result<(), Trouble> {
+        match self {
+            Self::Hot(pool, policy) | Self::Primed(pool, policy) => ready(pool, policy, 1).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// One start; its microseconds.
+    ///
+    /// # Errors
+    /// When the program could not be started or failed, or no sandbox became ready.
+    pub async fn once(&mut self) -> Result<f64, Trouble> {
+        self.prepare().await?;
+        let is_primed = matches!(self, Self::Primed(..));
+        let us = match self {
+            Self::Bare => spawn_bare()?,
+            Self::Floor(floor) => floor.run()?,
+            Self::Command(words) => time(&mut command(words))?,
+            Self::Read(words) => read(&mut command(words))?,
+            Self::Cold(engine, policy) => {
+                let asked = Instant::now();
+                let outcome = engine.run(policy).await;
+                let us = micros(asked);
+                good(policy, &outcome)?;
+                us
+            }
+            Self::Hot(pool, policy) | Self::Primed(pool, policy) => {
+                let before = served(pool, is_primed);
+                let asked = Instant::now();
+                let outcome = pool.run(policy).await;
+                let us = micros(asked);
+                good(policy, &outcome)?;
+                if served(pool, is_primed) == before {
+                    return Err(Trouble::NotHot);
+                }
+                us
+            }
+        };
+        match self {
+            Self::Cold(engine, _) => settle(engine).await?,
+            Self::Hot(pool, _) | Self::Primed(pool, _) => settle(pool.engine()).await?,
+            _ => {}
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(us)
+    }
+}
+
+/// A pool of one.
+fn one(engine: &Engine, prime: bool) -> Pool {
+    let idle = Duration::from_secs(3600);
+    Pool::new(engine.clone(), PoolOptions { each: 1, all: 1, idle, prime, ..PoolOptions::default() })
+}
+
+/// How many runs were served by what was ready.
+fn served(pool: &Pool, primed: bool) -> u64 {
+    let served = pool.served();
+    if primed { served.primed } else { served.hot }
+}
+
+/// One row to be.
+#[derive(Debug)]
+pub struct Variant {
+    /// What is started.
+    pub what: String,
+    /// Its name in the table.
+    pub name: String,
+    /// How.
+    pub way: Way,
+}
+
+impl Variant {
+    /// Names a way.
+    pub fn new(what: &str, name: &str, way: Way) -> Self {
+        Self { what: what.to_owned(), name: name.to_owned(), way }
+    }
+}
+
+/// What came of one.
+#[derive(Debug)]
+pub struct Measured {
+    /// What was started.
+    pub what: String,
+    /// The variant.
+    pub name: String,
+    /// The times.
+    pub times: Samples,
+    /// Why there are no more.
+    pub failed: Option<String>,
+}
+
+/// How often, and for how long at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    /// Rounds that count.
+    pub runs: u32,
+    /// Rounds before them.
+    pub warm: u32,
+    /// No round begins later, but one is always measured.
+    pub until: Instant,
+}
+
+/// Measures all of them in turn. Who fails takes no further part.
+pub async fn alternate(
+    variants: Vec<Variant>,
+    rounds: Rounds,
+    see: &mut dyn FnMut(u32, u32),
+) -> Vec<Measured> {
+    let mut all: Vec<(Variant, Measured, f64)> = variants
+        .into_iter()
+        .map(|variant| {
+            let (what, name) = (variant.what.clone(), variant.name.clone());
+            (variant, Measured { what, name, times: Samples::default(), failed: None }, 0.0)
+        })
+        .collect();
+    for (variant, measured, _) in &mut all {
+        measured.failed = variant.way.prime().await.err().map(|trouble| trouble.to_string());
+    }
+    for round in 0..rounds.warm + rounds.runs {
+        let counts = round.checked_sub(rounds.warm);
+        if counts.is_some_and(|n| n > 0) && Instant::now() >= rounds.until {
+            break;
+        }
+        let quickest =
+            all.iter().map(|(.., last)| *last).filter(|us| *us > 0.0).fold(f64::INFINITY, f64::min);
+        for (variant, measured, last) in &mut all {
+            let takes_part = counts.is_none_or(|n| n % seldom(*last, quickest) == 0);
+            if measured.failed.is_some() || !takes_part {
+                continue;
+            }
+            match variant.way.once().await {
+                Ok(us) if counts.is_some() => measured.times.push(us),
+                Ok(us) => *last = us,
+                Err(trouble) => measured.failed = Some(trouble.to_string()),
+            }
+        }
+        see(counts.map_or(0, |n| n + 1), rounds.runs);
+    }
+    all.into_iter().map(|(_, measured, _)| measured).collect()
+}
+
+/// In which share of the rounds somebody takes part who took so long before they counted, and the quickest so long.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
+fn seldom(us: f64, quickest: f64) -> u32 {
+    let long = if quickest.is_finite() { LONG.max(2.0 * quickest) } else { LONG };
+    (us / long).ceil().clamp(1.0, f64::from(SELDOM)) as u32
+}
+
+/// Asks a pool twice: what was asked for twice is made ahead from then on.
+///
+/// # Errors
+/// When a run fails.
+pub async fn prime(pool: &Pool, policy: &Policy) -> Result<(), Trouble> {
+    for _ in 0..2 {
+        good(policy, &pool.run(policy).await)?;
+    }
+    Ok(())
+}
+
+/// Waits until so many sandboxes of a [primed](prime) pool are ready.
+///
+/// # Errors
+/// When they are not within five seconds and a fifth more for each, with what the engine says when it is asked for one.
+pub async fn ready(pool: &Pool, policy: &Policy, count: usize) -> Result<(), Trouble> {
+    let patience = READY + Duration::from_millis(200) * u32::try_from(count).unwrap_or(u32::MAX);
+    let until = Instant::now() + patience;
+    while pool.ready() < count {
+        if Instant::now() > until {
+            let why = match pool.engine().acquire(&policy.shape).await {
+                Ok(_) => "one made on demand works; the pool made none".to_owned(),
+                Err(refusal) => refusal.message,
+            };
+            return Err(Trouble::NotReady { seconds: patience.as_secs(), why });
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // It is put away before its last steps are done where others work.
+    tokio::time::sleep(PAUSE).await;
+    Ok(())
+}
+
+/// Waits until nothing of finished runs is left.
+///
+/// # Errors
+/// When it does not go away within five seconds.
+pub async fn settle(engine: &Engine) -> Result<(), Trouble> {
+    if engine.settle(SETTLE).await { Ok(()) } else { Err(Trouble::Unsettled) }
+}
+
+/// Insists on an exit code of 0.
+///
+/// # Errors
+/// Else, with the outcome's reason.
+pub fn good(policy: &Policy, outcome: &Outcome) -> Result<(), Trouble> {
+    if outcome.success() {
+        return Ok(());
+    }
+    let program = policy.job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+    let ending = || match &outcome.stderr.text {
+        Some(text) if !text.trim().is_empty() => text.trim().to_owned(),
+        _ => format!("{:?}, exit code {:?}", outcome.cause, outcome.exit_code),
+    };
+    Err(Trouble::Inside { program, why: outcome.reason.clone().unwrap_or_else(ending) })
+}
+
+/// Spawns and waits; microseconds.
+///
+/// # Errors
+/// When there is no such program.
+pub fn spawn_bare() -> Result<f64, Trouble> {
+    let cannot = |e: nix::errno::Errno| Trouble::Program(format!("{TRUE}: {e}"));
+    let (actions, attributes) = (PosixSpawnFileActions::init(), PosixSpawnAttr::init());
+    let (actions, attributes) = (actions.map_err(cannot)?, attributes.map_err(cannot)?);
+    let asked = Instant::now();
+    let env = [c"PATH=/usr/bin:/bin", c"LANG=C.UTF-8"];
+    let pid = posix_spawn::<str, &CStr, &CStr>(TRUE, &actions, &attributes, &[c"/bin/true"], &env);
+    let status = waitpid(pid.map_err(cannot)?, None).map_err(cannot)?;
+    let us = micros(asked);
+    match status {
+        WaitStatus::Exited(_, 0) => Ok(us),
+        other => Err(Trouble::Program(format!("{TRUE}: {other:?}"))),
+    }
+}
+
+/// A command from its words, with nothing to read.
+#[must_use]
+pub fn command(words: &[OsString]) -> Command {
+    let mut command = Command::new(words.first().map_or("", |w| w.to_str().unwrap_or_default()));
+    command.args(words.get(1..).unwrap_or_default()).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end, without its output; microseconds.
+///
+/// # Errors
+/// When it cannot be started, or fails.
+pub fn time(command: &mut Command) -> Result<f64, Trouble> {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let asked = Instant::now();
+    let status = command.status();
+    let us = micros(asked);
+    match status {
+        Ok(status) if status.success() => Ok(us),
+        Ok(status) => Err(Trouble::Program(format!("{}: {status}", command.get_program().display()))),
+        Err(e) => Err(Trouble::Program(format!("{}: {e}", command.get_program().display()))),
+    }
+}
+
+/// The same with its output; microseconds.
+fn read(command: &mut Command) -> Result<f64, Trouble> {
+    let asked = Instant::now();
+    let output = command.output();
+    let us = micros(asked);
+    match output {
+        Ok(output) if output.status.success() => Ok(us),
+        Ok(output) => {
+            Err(Trouble::Program(format!("{}: {}", command.get_program().display(), output.status)))
+        }
+        Err(e) => Err(Trouble::Program(format!("{}: {e}", command.get_program().display()))),
+    }
+}
+
+/// Microseconds since then.
+#[must_use]
+pub fn micros(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_long_takes_part_seldom() {
+        for (us, quickest, want) in [
+            (0.0, f64::INFINITY, 1),
+            (600.0, 600.0, 1),
+            (25_000.0, 600.0, 1),
+            (60_000.0, 600.0, 3),
+            (60_000.0, 40_000.0, 1),
+            (9e9, 600.0, 20),
+        ] {
+            assert_eq!(seldom(us, quickest), want, "{us} {quickest}");
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn who_fails_says_why_and_the_others_go_on() {
+        let variants = vec![
+            Variant::new("w", "bare", Way::Bare),
+            Variant::new("w", "fails", Way::Command(vec!["/bin/false".into()])),
+            Variant::new("w", "missing", Way::Command(vec!["/nonexistent/program".into()])),
+            Variant::new("w", "true", Way::Command(vec![TRUE.into()])),
+        ];
+        let mut seen = Vec::new();
+        // Time is up at once: one round is measured all the same.
+        let rounds = Rounds { runs: 5, warm: 1, until: Instant::now() };
+        let measured = alternate(variants, rounds, &mut |done, of| seen.push((done, of))).await;
+        let short: Vec<_> = measured.iter().map(|m| (m.times.len(), m.failed.is_some())).collect();
+        assert_eq!(short, [(1, false), (0, true), (0, true), (1, false)]);
+        assert!(measured[2].failed.as_ref().is_some_and(|why| why.contains("/nonexistent/program")));
+        assert_eq!(seen, [(0, 5), (1, 5)]);
+    }
+}
