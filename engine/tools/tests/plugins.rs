@@ -2,9 +2,14 @@
 //! that plays answers. `scripts/plugins` builds them; `HOTCELL_TEST_PLUGINS` says where they are.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hotcell_tools::author::{Cases, run};
-use hotcell_tools::{Manifest, Runtime, RuntimeOptions};
+use hotcell_tools::{
+    Ask, BoxFuture, Broker, CallError, CallRequest, Folder, Limit, Manifest, Reply, Runtime, RuntimeOptions,
+};
+use serde_json::json;
 
 const PLUGINS: &[(&str, &str)] = &[
     ("code-analyzer", include_str!("../../../plugins/code-analyzer/tests/cases.toml")),
@@ -51,4 +56,40 @@ async fn every_plugin_passes_its_cases() {
             assert_eq!(one.wrong, Vec::<String>::new(), "{name}: {}", one.tool);
         }
     }
+}
+
+struct Nobody;
+
+impl Broker for Nobody {
+    fn ask(&self, _: u64, _: Ask) -> BoxFuture<'_, Reply> {
+        Box::pin(async { Reply::Done })
+    }
+}
+
+/// Opening it waits for somebody to write, in a thread for files and not in one that runs guests.
+#[tokio::test]
+async fn a_pipe_that_nobody_writes_into_ends_with_the_calls_deadline() {
+    let Some(plugins) = plugins() else { return };
+    let runtime = Runtime::new(&RuntimeOptions { calls: 2, ..RuntimeOptions::default() }).unwrap();
+    let files = runtime.load(&std::fs::read(plugins.join("files/files.wasm")).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let pipe = path.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::write(path.join("file"), "here\n").unwrap();
+    let call = |name: &str| {
+        let path = path.clone();
+        let arguments = json!({ "path": path.join(name) }).to_string();
+        let mut request = CallRequest::new("hotcell:files/files@0.1.0#read", &arguments, Arc::new(Nobody));
+        request.folders.push(Folder { path, writable: false, identity: None });
+        request.limits.wall = Duration::from_secs(2);
+        runtime.call(&files, request)
+    };
+    let begin = Instant::now();
+    let (waits, reads) = tokio::join!(call("pipe"), call("file"));
+    assert!(matches!(waits, Err(CallError::Limit { limit: Limit::Wall, .. })), "{waits:?}");
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert!(reads.unwrap().value.get().contains("here"), "another call goes on");
+    // So that the thread ends, for which the test's runtime waits.
+    std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
 }

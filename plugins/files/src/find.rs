@@ -52,7 +52,7 @@ pub(crate) fn search(top: &Path, pattern: &str, name: Option<&str>, limit: usize
 
 fn one(full: &Path, path: &str, size: u64, pattern: &Regex, limit: usize, into: &mut Hits) {
     let text = (size <= LONGEST)
-        .then(|| fs::read(full).ok())
+        .then(|| folders::read(full).ok())
         .flatten()
         .and_then(|bytes| String::from_utf8(bytes).ok());
     let Some(text) = text.filter(|text| !text.contains('\0')) else {
@@ -75,25 +75,17 @@ fn one(full: &Path, path: &str, size: u64, pattern: &Regex, limit: usize, into: 
 mod tests {
     use super::*;
 
-    fn tree() -> tempfile::TempDir {
-        let top = tempfile::tempdir().unwrap();
-        for (path, content) in [
-            ("b.txt", "one\nTwo\n"),
-            ("a/c.rs", "fn two() {}\n"),
-            ("a/d/e.txt", "two\r\ntwo"),
-            (".git/x.txt", "two"),
-            ("z.bin", "two\0"),
-        ] {
-            let path = top.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        top
-    }
-
     #[test]
     fn a_search_tells_file_and_line_and_what_it_did_not_read() {
-        let top = tree();
+        let top = tempfile::tempdir().unwrap();
+        let write = |path, content| fs::write(top.path().join(path), content).unwrap();
+        fs::create_dir_all(top.path().join("a/d")).unwrap();
+        fs::create_dir(top.path().join(".git")).unwrap();
+        write("b.txt", "one\nTwo\n");
+        write("a/c.rs", "fn two() {}\n");
+        write("a/d/e.txt", "two\r\ntwo");
+        write(".git/x.txt", "two");
+        write("z.bin", "two\0");
         let found = search(top.path(), "(?i)two", None, 9).unwrap();
         let lines: Vec<_> = found.hits.iter().map(|h| format!("{}:{}:{}", h.path, h.line, h.text)).collect();
         assert_eq!(lines, ["a/c.rs:1:fn two() {}", "a/d/e.txt:1:two", "a/d/e.txt:2:two", "b.txt:2:Two"]);

@@ -1,10 +1,9 @@
 //! The functions of `wit/files.wit`.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::fs;
 use std::path::Path;
 
-use folders::failed;
+use folders::{File, failed};
 
 use crate::{find, text};
 
@@ -25,15 +24,12 @@ fn write(path: &str, content: &[u8], mode: Option<Mode>) -> Result<Written, Stri
         fs::create_dir_all(folder).map_err(|e| failed(path, &e))?;
     }
     let created = fs::symlink_metadata(path).is_err();
-    let mut options = OpenOptions::new();
-    match mode.unwrap_or(Mode::Replace) {
-        Mode::Replace => options.write(true).create(true).truncate(true),
-        Mode::Append => options.append(true).create(true),
-        Mode::Create => options.write(true).create_new(true),
+    let how = match mode.unwrap_or(Mode::Replace) {
+        Mode::Replace => folders::Write::Replace,
+        Mode::Append => folders::Write::Append,
+        Mode::Create => folders::Write::Create,
     };
-    let mut file = options.open(path).map_err(|e| failed(path, &e))?;
-    file.write_all(content).map_err(|e| failed(path, &e))?;
-    let size = file.metadata().map_err(|e| failed(path, &e))?.len();
+    let size = folders::write(path, content, how).map_err(|e| failed(path, &e))?;
     Ok(Written { size, created })
 }
 
@@ -41,19 +37,18 @@ impl Guest for Plugin {
     fn read(path: String, first_line: Option<u32>, lines: Option<u32>) -> Result<Text, String> {
         let path = &folders::path(&path)?;
         let open = File::open(path).map_err(|e| failed(path, &e))?;
-        let part = text::part(
-            BufReader::with_capacity(1 << 16, open),
-            first_line.unwrap_or(1),
-            lines.unwrap_or(2000),
-        );
+        let size = open.size().map_err(|e| failed(path, &e))?;
+        // Few lines are seldom much text.
+        let size = if lines.is_some() { size } else { size.min(1 << 17) };
+        let part = text::part(open, size, first_line.unwrap_or(1), lines.unwrap_or(2000));
         let part = part.map_err(|e| format!("{path}: {e}"))?;
         Ok(Text { content: part.content, first_line: part.first_line, lines: part.lines, more: part.more })
     }
 
     fn read_bytes(path: String, offset: Option<u64>, length: Option<u64>) -> Result<Blob, String> {
         let path = &folders::path(&path)?;
-        let mut open = File::open(path).map_err(|e| failed(path, &e))?;
-        let size = open.metadata().map_err(|e| failed(path, &e))?.len();
+        let open = File::open(path).map_err(|e| failed(path, &e))?;
+        let size = open.size().map_err(|e| failed(path, &e))?;
         let offset = offset.unwrap_or(0).min(size);
         let length = length.unwrap_or(u64::MAX).min(size - offset);
         if length > MOST_BYTES {
@@ -61,9 +56,7 @@ impl Guest for Plugin {
                 "{path}: {length} bytes are more than an answer holds; ask for at most {MOST_BYTES} with offset and length"
             ));
         }
-        open.seek(SeekFrom::Start(offset)).map_err(|e| failed(path, &e))?;
-        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-        open.take(length).read_to_end(&mut bytes).map_err(|e| failed(path, &e))?;
+        let bytes = open.part(offset, length).map_err(|e| failed(path, &e))?;
         Ok(Blob::new(&bytes))
     }
 

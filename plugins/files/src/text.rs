@@ -14,41 +14,71 @@ pub(crate) struct Part {
     pub(crate) more: bool,
 }
 
-/// Reads `lines` lines from `first_line` (from 1) on, and no more than [`MOST`] bytes.
-pub(crate) fn part(mut from: impl BufRead, first_line: u32, lines: u32) -> Result<Part, String> {
+/// Reads `lines` lines from `first_line` (from 1) on, and no more than [`MOST`] bytes of whole lines. `size` is about that of the whole
+/// file: memory that is grown instead is memory that is touched twice.
+pub(crate) fn part(mut from: impl BufRead, size: u64, first_line: u32, lines: u32) -> Result<Part, String> {
     let first_line = first_line.max(1);
-    let mut content = Vec::new();
-    let mut line = Vec::new();
-    let (mut at, mut count) = (1, 0);
+    let binary = || "this is no text; use read-bytes".to_owned();
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(MOST).min(MOST));
+    // Ends of lines that are still to be passed over, and to be taken.
+    let (mut before, mut left) = (first_line - 1, lines);
     let more = loop {
-        line.clear();
-        // A line longer than an answer is no line of a text.
-        let read = std::io::Read::take(&mut from, MOST as u64 + 1).read_until(b'\n', &mut line);
-        if read.map_err(|e| e.to_string())? == 0 {
+        let piece = from.fill_buf().map_err(|e| e.to_string())?;
+        let length = piece.len();
+        if length == 0 {
             break false;
         }
-        if line.contains(&0) {
-            return Err("this is no text; use read-bytes".into());
+        let (begin, passed) = ends(piece, before);
+        let (skipped, rest) = piece.split_at(begin);
+        if skipped.contains(&0) {
+            return Err(binary());
         }
-        if line.len() > MOST {
-            return Err(format!("line {at} is longer than {MOST} bytes; use read-bytes"));
+        let (end, taken) = ends(rest, left);
+        (before, left) = (before - passed, left - taken);
+        content.extend_from_slice(&rest[..end]);
+        if content.len() > MOST {
+            let kept = content[..MOST]
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .ok_or_else(|| format!("line {first_line} is longer than {MOST} bytes; use read-bytes"))?;
+            left += ends(&content[kept + 1..], u32::MAX).1;
+            content.truncate(kept + 1);
+            break true;
         }
-        if at >= first_line {
-            if count == lines || content.len() + line.len() > MOST {
-                break true;
-            }
-            content.extend_from_slice(&line);
-            count += 1;
+        if end < rest.len() {
+            break true;
         }
-        at = at.saturating_add(1);
+        from.consume(length);
     };
+    if content.contains(&0) {
+        return Err(binary());
+    }
+    // The last line of a file may have no end.
+    let open = u32::from(content.last().is_some_and(|last| *last != b'\n'));
     let content =
         String::from_utf8(content).map_err(|_| "this is no text in UTF-8; use read-bytes".to_owned())?;
-    Ok(Part { content, first_line, lines: count, more })
+    Ok(Part { content, first_line, lines: lines - left + open, more })
+}
+
+/// Where the `most`-th end of a line is, or all ends, and how many ends that is.
+fn ends(bytes: &[u8], most: u32) -> (usize, u32) {
+    let mut found = 0;
+    if most == 0 {
+        return (0, 0);
+    }
+    for (at, byte) in bytes.iter().enumerate() {
+        found += u32::from(*byte == b'\n');
+        if found == most {
+            return (at + 1, found);
+        }
+    }
+    (bytes.len(), found)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufReader;
+
     use super::*;
 
     #[test]
@@ -63,20 +93,28 @@ mod tests {
             (4, 1, "", 0, false),
             (1, 0, "", 0, true),
         ] {
-            let part = part(text.as_bytes(), first, lines).unwrap();
             let want = Part { content: content.into(), first_line: first.max(1), lines: count, more };
-            assert_eq!(part, want, "{first} {lines}");
+            for piece in 1..=text.len() {
+                let pieces = BufReader::with_capacity(piece, text.as_bytes());
+                assert_eq!(part(pieces, 3, first, lines).as_ref(), Ok(&want), "{first} {lines} by {piece}");
+            }
         }
     }
 
     #[test]
     fn what_is_no_text_is_an_error() {
-        assert!(part(&b"a\0b"[..], 1, 1).unwrap_err().contains("read-bytes"));
-        assert!(part(&b"\xff\xfe"[..], 1, 1).unwrap_err().contains("UTF-8"));
+        assert!(part(&b"a\0b"[..], 3, 1, 1).unwrap_err().contains("read-bytes"));
+        assert!(part(&b"a\0\nb"[..], 4, 2, 1).unwrap_err().contains("read-bytes"));
+        assert!(part(&b"\xff\xfe"[..], 0, 1, 1).unwrap_err().contains("UTF-8"));
         let long = vec![b'a'; MOST + 1];
-        assert!(part(&long[..], 1, 1).unwrap_err().contains("line 1 is longer"));
-        let lines = "a\n".repeat(MOST);
-        let first = part(lines.as_bytes(), 1, u32::MAX).unwrap();
-        assert!(first.more && first.content.len() == MOST);
+        assert!(part(&long[..], u64::MAX, 1, 1).unwrap_err().contains("line 1 is longer"));
+        let second = [b"a\n".to_vec(), long].concat();
+        let first = part(&second[..], 0, 1, 9).unwrap();
+        assert_eq!((first.content.as_str(), first.lines, first.more), ("a\n", 1, true));
+        let lines = "abc\n".repeat(MOST);
+        for piece in [1000, 1 << 16, MOST] {
+            let first = part(BufReader::with_capacity(piece, lines.as_bytes()), 0, 1, u32::MAX).unwrap();
+            assert!(first.more && first.content.len() == MOST && first.lines as usize == MOST / 4, "{piece}");
+        }
     }
 }

@@ -1,11 +1,15 @@
 //! What the plugins share that read files. What folders there are, WASI tells; that nothing else can be reached, the host sees to.
 
+#[cfg(target_family = "wasm")]
+mod file;
 mod paths;
 mod walk;
 
 use std::io;
 use std::path::Path;
 
+#[cfg(target_family = "wasm")]
+pub use file::{File, Write, write};
 pub use walk::{Entry, Kind, walk};
 
 /// The granted folders, as their absolute paths.
@@ -37,6 +41,14 @@ pub fn failed(path: &str, error: &io::Error) -> String {
     }
 }
 
+/// A whole file.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    #[cfg(target_family = "wasm")]
+    return File::open(path).and_then(|file| file.part(0, u64::MAX));
+    #[cfg(not(target_family = "wasm"))]
+    std::fs::read(path)
+}
+
 /// The text of a file of at most `most` bytes.
 pub fn read_text(given: &str, most: u64) -> Result<String, String> {
     let path = &path(given)?;
@@ -44,6 +56,6 @@ pub fn read_text(given: &str, most: u64) -> Result<String, String> {
     if size > most {
         return Err(format!("{path}: {size} bytes are more than {most}"));
     }
-    let bytes = std::fs::read(path).map_err(|e| failed(path, &e))?;
+    let bytes = read(Path::new(path)).map_err(|e| failed(path, &e))?;
     String::from_utf8(bytes).map_err(|_| format!("{path}: this is no text in UTF-8"))
 }

@@ -55,7 +55,7 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     if facts.ceilings.contains(&layer) {
         return Some(ceiling(layer));
     }
-    if why.starts_with(ID_MAP) && facts.report.user.starts_with("root") {
+    if why.contains(ID_MAP) && facts.report.user.starts_with("root") {
         // Since Linux 5.12 only it lets anybody map root.
         return Some(
             "start hotcell as another user than root, or with CAP_SETFCAP (podman run or docker run --cap-add SETFCAP)"
@@ -269,7 +269,14 @@ mod tests {
                 "no sandbox can be made to try it in: without a root of its own the program needs a scratch folder on the host: x",
                 "TMPDIR",
             ),
-            (Layer::UserNs, little, ID_MAP, "CAP_SETFCAP"),
+            (Layer::UserNs, little.clone(), ID_MAP, "CAP_SETFCAP"),
+            // As the doctor has it, from the refusal of a sandbox.
+            (
+                Layer::UserNs,
+                little,
+                "the layer user_ns cannot be had: writing the id map of a new user namespace: x",
+                "CAP_SETFCAP",
+            ),
             (
                 Layer::UtsNs,
                 podman,
