@@ -59,7 +59,7 @@ impl Language {
             Variant::new(&what, "cold", Way::Cold(engine.clone(), policy.clone())),
             Variant::new(&what, "hot", Way::hot(engine, policy.clone())),
         ];
-        if policy.job.toolchains.is_empty() && prime::of(&policy.shape, &policy.job).is_some() {
+        if prime::can_wait_for(&policy) {
             variants.push(Variant::new(&what, "primed", Way::primed(engine, policy)));
             return (variants, Vec::new());
         }

@@ -11,8 +11,9 @@ use hotcell_launcher::wire::{LIBRARY_FD, MAX_PRIME_MOUNTS, setup};
 
 use crate::layer::Layer;
 use crate::plan::{ShapePlan, Source, SourceKind, defaults, in_scratch};
-use crate::policy::{Confinement, HOME, Job, MountPlace, Network, Shape};
+use crate::policy::{Confinement, HOME, Job, MountPlace, Network, Policy, Shape};
 use crate::root::cstring;
+use crate::sources;
 
 /// What can be started ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +47,13 @@ const NAMES: [&str; 5] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ"];
 const ROOM: usize = 4096;
 const BEGINNINGS: [&str; 10] =
     ["PYTHON", "__PYVENV", "NODE", "UV_", "SSL_", "OPENSSL", "LD_", "LC_", "GLIBC_", "MALLOC_"];
+
+/// Whether an interpreter can be started ahead of runs of this policy.
+#[must_use]
+pub fn can_wait_for(policy: &Policy) -> bool {
+    sources::find(&policy.job)
+        .is_ok_and(|found| of(&sources::shape_for(policy, &found), &policy.job, &found).is_some())
+}
 
 /// What could be started ahead for jobs like this one in sandboxes of this shape.
 #[must_use]
