@@ -3,7 +3,7 @@
 //! time goes, step by step.
 //!
 //! It measures and compares with the targets; it changes nothing. All variants of a table take turns, so that whatever else
-//! the machine does meets all of them alike. Beside the user's whole benchmark ([`bench`]) its parts are public.
+//! the machine does meets all of them alike. Beside the user's whole benchmark ([`bench()`]) its parts are public.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {

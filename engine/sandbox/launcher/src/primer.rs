@@ -464,12 +464,16 @@ impl Python {
     unsafe fn find() -> Option<Self> {
         macro_rules! f {
             ($name:literal) => {{
-                // SAFETY: the name is a C string; the functions have had these types since CPython 3.8.
+                // SAFETY: the name is a C string.
                 let found = unsafe { dlsym(RTLD_DEFAULT, $name.as_ptr()) };
                 if found.is_null() {
                     return None;
                 }
-                unsafe { core::mem::transmute(found) }
+                // The field has the type.
+                #[allow(clippy::missing_transmute_annotations)]
+                // SAFETY: the functions have had these types since CPython 3.8.
+                let typed = unsafe { core::mem::transmute(found) };
+                typed
             }};
         }
         Some(Self {
