@@ -296,7 +296,7 @@ async fn an_interpreter_of_a_toolchain_waits_too() {
     let venv = folder.path().join("venv");
     let made = std::process::Command::new(PYTHON).args(["-m", "venv", "--without-pip"]).arg(&venv).status();
     if !made.is_ok_and(|status| status.success()) {
-        println!("skipped: no python3-venv");
+        println!("skipped: this Python makes no virtual environment");
         return;
     }
     let library =
