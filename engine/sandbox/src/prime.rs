@@ -1,4 +1,4 @@
-//! Which runs can be served by an interpreter that is started before they are asked for. Pure.
+//! Which runs can be served by an interpreter that is started before they are asked for. Pure, but for a look at which folders toolchains are.
 //!
 //! It has to come to the same as a start of its own: whatever would make the interpreter start otherwise (options,
 //! variables, another interpreter, folders of the host beside the root) goes the usual way.
