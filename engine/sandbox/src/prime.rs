@@ -41,12 +41,13 @@ pub struct Prime {
     path: Option<OsString>,
 }
 
-/// Variables that change how an interpreter starts, or what it starts with: by name, or by how the name begins.
+/// Variables that change how an interpreter starts, or what it starts with, by name.
 const NAMES: [&str; 5] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ"];
-/// What an interpreter is told beside its name: room for the arguments of its job, which the kernel shows in place of its own.
-const ROOM: usize = 4096;
+/// The same, by how the name begins.
 const BEGINNINGS: [&str; 10] =
     ["PYTHON", "__PYVENV", "NODE", "UV_", "SSL_", "OPENSSL", "LD_", "LC_", "GLIBC_", "MALLOC_"];
+/// What an interpreter is told beside its name: room for the arguments of its job, which the kernel shows in place of its own.
+const ROOM: usize = 4096;
 
 /// Whether an interpreter can be started ahead of runs of this policy.
 #[must_use]

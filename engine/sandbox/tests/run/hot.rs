@@ -175,3 +175,22 @@ async fn a_shape_that_cannot_be_had_is_refused_as_always() {
     let outcome = pool.run(&Policy::new("no-such-program")).await;
     assert_eq!(outcome.cause, Cause::NotFound, "{}", told(&outcome));
 }
+
+#[tokio::test]
+async fn as_many_as_ask_at_once_are_served() {
+    // More requests than the socket to the launcher holds.
+    let engine = Engine::new();
+    let runs: Vec<_> = (0..96)
+        .map(|_| {
+            let engine = engine.clone();
+            let mut policy = sh("echo here");
+            // An emulated machine makes them one after the other.
+            policy.job.limits.wall = Duration::from_secs(300);
+            tokio::spawn(async move { engine.run(&policy).await })
+        })
+        .collect();
+    for run in runs {
+        let outcome = run.await.expect("it ran");
+        assert_eq!(stdout(&outcome), "here\n", "{}", told(&outcome));
+    }
+}
