@@ -70,29 +70,34 @@ impl Denials {
     }
 }
 
-/// Answers notifications until no process uses the filter any more.
-pub async fn answer(listener: OwnedFd, denials: &std::sync::Mutex<Denials>) -> std::io::Result<()> {
-    let listener = sys::readiness(listener)?;
-    let mut answered = 0;
-    loop {
-        let mut ready = listener.ready(Interest::READABLE).await?;
-        if ready.ready().is_read_closed() && !readable(&listener) {
-            return Ok(());
-        }
-        if !readable(&listener) {
+/// Hears of the calls that a filter stops.
+pub struct Listener(AsyncFd<OwnedFd>);
+
+impl Listener {
+    /// Registers a filter's listener with the runtime.
+    pub fn new(listener: OwnedFd) -> std::io::Result<Self> {
+        sys::readiness(listener).map(Self)
+    }
+}
+
+/// Answers the notifications that wait, a few at most; false when no process uses the filter any more. Waits for ever without
+/// a listener; may be given up at any moment.
+pub async fn answer(listener: Option<&Listener>, denials: &mut Denials) -> std::io::Result<bool> {
+    let Some(Listener(listener)) = listener else { return std::future::pending().await };
+    let mut ready = listener.ready(Interest::READABLE).await?;
+    for _ in 0..BATCH {
+        if !readable(listener) {
+            let ended = ready.ready().is_read_closed();
             ready.clear_ready();
-            continue;
+            return Ok(!ended);
         }
         match sys::receive_notification(listener.get_ref().as_fd()) {
-            Ok(notification) => answer_one(&listener, &notification, denials),
+            Ok(notification) => answer_one(listener, &notification, denials),
             Err(Errno::ENOENT | Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
-        answered += 1;
-        if answered % BATCH == 0 {
-            tokio::task::yield_now().await;
-        }
     }
+    Ok(true)
 }
 
 /// Whether a notification waits; the receiving call would block otherwise.
@@ -103,7 +108,7 @@ fn readable(listener: &AsyncFd<OwnedFd>) -> bool {
         && fds[0].revents().is_some_and(|e| e.contains(PollFlags::POLLIN))
 }
 
-fn answer_one(listener: &AsyncFd<OwnedFd>, call: &Notification, denials: &std::sync::Mutex<Denials>) {
+fn answer_one(listener: &AsyncFd<OwnedFd>, call: &Notification, denials: &mut Denials) {
     let fd = listener.get_ref().as_fd();
     let number = i64::from(call.number);
     let name =
@@ -111,7 +116,7 @@ fn answer_one(listener: &AsyncFd<OwnedFd>, call: &Notification, denials: &std::s
     match seccomp::meaning(Arch::HOST, number) {
         Meaning::Denied => {
             let arguments = call.arguments.map(|a| format!("{a:#x}")).join(", ");
-            lock(denials).add("seccomp", &name, arguments, "EPERM");
+            denials.add("seccomp", &name, arguments, "EPERM");
             let _ = sys::answer_notification(fd, call.id, Some(nix::libc::EPERM));
         }
         Meaning::Address => {
@@ -119,15 +124,11 @@ fn answer_one(listener: &AsyncFd<OwnedFd>, call: &Notification, denials: &std::s
             let at = if name == "sendto" { 4 } else { 1 };
             let address = read_address(call.pid, call.arguments[at], call.arguments[at + 1]);
             if let Some(address) = address.filter(|_| sys::still_waiting(fd, call.id)) {
-                lock(denials).add("network", &name, address, "not observed");
+                denials.add("network", &name, address, "not observed");
             }
             let _ = sys::answer_notification(fd, call.id, None);
         }
     }
-}
-
-fn lock(denials: &std::sync::Mutex<Denials>) -> std::sync::MutexGuard<'_, Denials> {
-    denials.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The socket address in another process's memory, when it is an internet address beyond the private loopback.

@@ -119,7 +119,7 @@ impl Engine {
     /// # Errors
     /// [`Refusal`] when the shape cannot be had here.
     pub fn acquire<'a>(&'a self, shape: &'a Shape) -> BoxFuture<'a, Result<Sandbox, Refusal>> {
-        Box::pin(async move { self.make(shape, None, Instant::now()).await })
+        Box::pin(async move { self.make(shape, None, false, Instant::now()).await })
     }
 
     /// Runs a job in a fresh sandbox and follows it.
@@ -134,7 +134,7 @@ impl Engine {
     pub(crate) async fn spawn_asked(&self, policy: &Policy, asked: Instant) -> Result<Running, Refusal> {
         let sources = sources::find(&policy.job)?;
         let shape = sources::shape_for(policy, &sources);
-        let sandbox = self.make(&shape, None, asked).await?;
+        let sandbox = self.make(&shape, None, false, asked).await?;
         sandbox.start(&policy.job, sources).await
     }
 
@@ -164,11 +164,12 @@ impl Engine {
         })
     }
 
-    /// With `prime`, a sandbox in which an interpreter waits for its job.
+    /// With `prime`, a sandbox in which an interpreter waits for its job; with `direct`, one for a job that mounts nothing.
     pub(crate) async fn make(
         &self,
         shape: &Shape,
         prime: Option<&Prime>,
+        direct: bool,
         asked: Instant,
     ) -> Result<Sandbox, Refusal> {
         let inner = &self.0;
@@ -182,6 +183,9 @@ impl Engine {
             plan.setup.flags |= setup::PRIME;
             plan.mount_early(&prime.toolchains);
             plan.setup.prime = prime.start();
+        }
+        if direct && prime.is_none() && !plan.late {
+            plan.setup.flags |= setup::DIRECT;
         }
         let slot = inner.take_slot();
         plan.with_ids(inner.host.mapping.outside(std::process::id().wrapping_mul(16), slot.number));
@@ -209,6 +213,7 @@ impl Engine {
             made: Instant::now(),
             heard: Vec::new(),
             spent: Duration::ZERO,
+            ahead: None,
         })
     }
 }

@@ -63,6 +63,7 @@ mod shared;
 mod socket;
 mod sources;
 mod stdio;
+mod streams;
 mod supervise;
 mod sys;
 pub mod temporary;
@@ -82,7 +83,7 @@ pub use policy::{
 };
 pub use running::{Canceller, Changed, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;
-pub use supervise::Chunk;
+pub use streams::Chunk;
 pub use units::Bytes;
 
 /// A future as this library returns it: boxed, so that programs that use it stay small and quick to build.

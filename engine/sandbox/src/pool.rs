@@ -26,7 +26,8 @@ use crate::{BoxFuture, Engine, sources};
 const PAUSE: Duration = Duration::from_secs(5);
 /// So long an interpreter that could not be started ahead is done without.
 const GIVEN_UP: Duration = Duration::from_secs(60);
-/// How long a kind that has one left waits for its next: the run that took one is over by then, and has the processors for itself.
+/// How long a kind waits for its next after one was taken: most runs are over by then, and have the processors for themselves. Where
+/// somebody found none, the next is made at once.
 const LULL: Duration = Duration::from_millis(4);
 /// How often shapes that nobody asks for any more are looked for, at most.
 const LOOK: Duration = Duration::from_secs(1);
@@ -98,6 +99,8 @@ struct Kind {
     shape: Shape,
     /// What waits in them.
     prime: Option<Prime>,
+    /// Their jobs mount nothing, so that process 1 is done when they are ready.
+    direct: bool,
 }
 
 impl Kind {
@@ -120,6 +123,8 @@ struct Shelf {
     asked: Instant,
     /// Whether somebody asked before: what is asked for once may never be asked for again.
     again: bool,
+    /// Whether who asked last found none.
+    missed: bool,
     /// When one could not be made.
     failed: Option<Instant>,
 }
@@ -169,13 +174,16 @@ impl Pool {
             let count = |which: usize| self.0.served[which].fetch_add(1, Ordering::Relaxed);
             if self.0.options.each > 0 {
                 let prime = if self.0.options.prime { prime::of(&shape, &policy.job, &found) } else { None };
-                let mut kind = Kind { shape, prime };
+                let mut kind = Kind { shape, direct: prime.is_none() && found.is_empty(), prime };
                 if kind.prime.is_some() && self.0.shelves().is_failing(&kind, asked) {
-                    kind.prime = None;
+                    (kind.prime, kind.direct) = (None, found.is_empty());
                 }
                 if let Some(hot) = self.take(&kind, asked) {
                     // What went wrong with it meanwhile says nothing of the next.
-                    if let Ok(running) = hot.start(&policy.job, found).await {
+                    let started = hot.start(&policy.job, found).await;
+                    // Not before: who makes the next would take a processor from this one.
+                    self.0.wanted.notify_one();
+                    if let Ok(running) = started {
                         count(0);
                         if kind.prime.is_some() {
                             count(1);
@@ -210,7 +218,7 @@ impl Pool {
         let mut shelves = self.0.shelves();
         let at = shelves.all.iter().position(|shelf| shelf.kind == *kind).unwrap_or_else(|| {
             let (kind, ready) = (kind.clone(), VecDeque::new());
-            shelves.all.push(Shelf { kind, ready, asked: now, again: false, failed: None });
+            shelves.all.push(Shelf { kind, ready, asked: now, again: false, missed: false, failed: None });
             shelves.all.len() - 1
         });
         let shelf = &mut shelves.all[at];
@@ -222,11 +230,14 @@ impl Pool {
             // One whose launcher was killed has ended.
             hot = next.is_waiting().then(|| next.asked_at(now));
         }
+        shelf.missed = hot.is_none();
         if !std::mem::replace(&mut shelves.tended, true) {
             tokio::spawn(tend(Arc::downgrade(&self.0)));
         }
         drop(shelves);
-        self.0.wanted.notify_one();
+        if hot.is_none() {
+            self.0.wanted.notify_one();
+        }
         hot
     }
 }
@@ -242,7 +253,7 @@ impl Inner {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which kind is to be made one of next, and whether it has none at all. Room for it is made at the expense of what was asked for longest ago.
+    /// Which kind is to be made one of next, and whether somebody found none of it. Room for it is made at the expense of what was asked for longest ago.
     fn next(&self, now: Instant) -> Option<(Kind, bool)> {
         let mut shelves = self.shelves();
         let idle = |shelf: &mut Shelf| now.saturating_duration_since(shelf.asked) < self.options.idle;
@@ -265,7 +276,7 @@ impl Inner {
             let older = shelves.all.iter_mut().skip(at + 1).rev().find(|shelf| !shelf.ready.is_empty())?;
             older.ready.pop_front();
         }
-        Some((shelves.all[at].kind.clone(), shelves.all[at].ready.is_empty()))
+        Some((shelves.all[at].kind.clone(), shelves.all[at].missed && shelves.all[at].ready.is_empty()))
     }
 
     fn put(&self, kind: &Kind, made: Result<Sandbox, Refusal>) {
@@ -294,7 +305,11 @@ async fn tend(pool: Weak<Inner>) {
                 tokio::time::sleep(LULL).await;
             }
             Some((kind, _)) => {
-                let made = match inner.engine.make(&kind.shape, kind.prime.as_ref(), Instant::now()).await {
+                let made = match inner
+                    .engine
+                    .make(&kind.shape, kind.prime.as_ref(), kind.direct, Instant::now())
+                    .await
+                {
                     Ok(sandbox) => sandbox.settled().await,
                     Err(refusal) => Err(refusal),
                 };

@@ -20,7 +20,8 @@ use crate::plain::Scratch;
 use crate::plan::Refusal;
 use crate::policy::{PROJECT, PROJECT_NAME};
 use crate::shared::{Cleaning, Shared, Slot};
-use crate::supervise::{Chunk, Ends, Remains, Stop, Task, supervise};
+use crate::streams::Chunk;
+use crate::supervise::{Ends, Remains, Stop, Task, supervise};
 use crate::{BoxFuture, root, sys};
 
 /// Writes to a program's standard input; dropping it ends the stream.
@@ -127,7 +128,7 @@ impl Running {
     pub fn output(&mut self) -> Option<mpsc::Receiver<Chunk>> {
         let (_, task) = self.follow.as_mut()?;
         let receiver = self.chunks.1.take()?;
-        task.chunks = Some(self.chunks.0.clone());
+        task.streams.chunks = Some(self.chunks.0.clone());
         self.follow_in_background();
         Some(receiver)
     }
@@ -238,6 +239,8 @@ async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, he
         let init = remains.pidfd.as_ref().and_then(|fd| fd.try_clone().ok());
         Changed { folder, whole, init, _plain: plain.clone() }
     });
+    // Whoever closes the top last takes the file system down: not the caller, who waits for an answer.
+    remains.scratch = top.as_ref().and_then(|top| top.try_clone().ok());
     clean_up(remains, (slot, plain), &shared.cleaning);
     Finished { outcome, home, changed }
 }
@@ -269,7 +272,7 @@ fn upper(top: &File) -> nix::Result<OwnedFd> {
 
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
 fn clean_up(remains: Remains, held: Held<Arc<Scratch>>, cleaning: &Arc<Cleaning>) {
-    let Remains { pidfd, group, .. } = remains;
+    let Remains { pidfd, group, scratch } = remains;
     if cleaning.bequeaths.load(Ordering::Acquire) {
         if let Some(group) = group {
             let folders = group.folders().into_iter().map(root::cstring);
@@ -284,6 +287,7 @@ fn clean_up(remains: Remains, held: Held<Arc<Scratch>>, cleaning: &Arc<Cleaning>
         if let Ok(gone) = sys::readiness(pidfd) {
             let _ = tokio::time::timeout(Duration::from_secs(10), gone.readable()).await;
         }
+        drop(scratch);
         drop(group);
         drop(held);
         drop(open);

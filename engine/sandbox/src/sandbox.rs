@@ -1,12 +1,13 @@
 //! A sandbox that is ready for its one job: release sends it what it needs to become a run.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hotcell_launcher::wire::{setup, tell};
+use hotcell_launcher::wire::{MAX_LETTER, setup, tell};
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -20,7 +21,7 @@ use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Given, Running};
 use crate::shared::{Shared, Slot, group_limits, out_of_descriptors, refusal_of};
 use crate::supervise::{Ends, Stop, Task};
-use crate::{BoxFuture, host, plain, socket, sources};
+use crate::{BoxFuture, host, plain, socket, sources, streams};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -38,7 +39,20 @@ pub struct Sandbox {
     pub(crate) heard: Vec<socket::Message>,
     /// CPU time that its group had used when it was ready: nobody's who asks for it later.
     pub(crate) spent: Duration,
+    /// What its program will have for standard input, output and error, where it was made ahead.
+    pub(crate) ahead: Option<Ahead>,
 }
+
+/// Descriptors of a job, made before it is known.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    null: OwnedFd,
+    stdout: Pipe,
+    stderr: Pipe,
+}
+
+/// The reading end, which is ours, and the writing end.
+type Pipe = (OwnedFd, OwnedFd);
 
 /// How long a sandbox may take until it is ready for its job.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,6 +80,7 @@ impl Sandbox {
         let slow = |_| Refusal::internal(format!("the sandbox was not ready in {} s", PATIENCE.as_secs()));
         tokio::time::timeout(PATIENCE, ready).await.map_err(slow)??;
         self.spent = self.group.as_ref().and_then(|group| group.sample().ok()?.cpu).unwrap_or_default();
+        self.ahead = Some(Ahead { null: null()?, stdout: self.pipe()?, stderr: self.pipe()? });
         Ok(self)
     }
 
@@ -116,18 +131,27 @@ impl Sandbox {
         for source in sources.iter().filter(|source| self.plan.rooted && !self.plan.has(source)) {
             mounts.push(self.shared.clone_mount(source, self.plan.setup.outside).await?);
         }
-        let bytes = plan.job.encode();
-        let memory = socket::sealed(c"hotcell-job", &bytes).map_err(out_of_descriptors)?;
-        let (stdin, given) = self.stdin(&job.stdin)?;
-        let (stdout, stdout_writer) = self.pipe()?;
-        let (stderr, stderr_writer) = self.pipe()?;
-        let mut fds = vec![memory.as_fd(), stdin.as_fd(), stdout_writer.as_fd(), stderr_writer.as_fd()];
+        let (null, (stdout, stdout_writer), (stderr, stderr_writer)) = match self.ahead.take() {
+            Some(Ahead { null, stdout, stderr }) => (Some(null), stdout, stderr),
+            None => (None, self.pipe()?, self.pipe()?),
+        };
+        let (stdin, given) = match (&job.stdin, null) {
+            (Stdin::Null, Some(null)) => (null, None),
+            (stdin, _) => self.stdin(stdin)?,
+        };
+        let mut fds = vec![stdin.as_fd(), stdout_writer.as_fd(), stderr_writer.as_fd()];
         fds.extend(mounts.iter().map(AsFd::as_fd));
         let events = if job.events { Some(self.pipe()?) } else { None };
         fds.extend(events.iter().map(|(_, writer)| writer.as_fd()));
         let released = Instant::now();
-        // A sandbox that could not be made has told so on this socket already: a failure to send is no news.
-        let _ = socket::send(self.control.as_fd(), &(bytes.len() as u64).to_le_bytes(), &fds);
+        let primed = self.plan.setup.flags & setup::PRIME != 0;
+        let to = match self.direct() {
+            Some(_) if !plan.job.mounts.is_empty() || plan.job.scratch_bytes != 0 => {
+                return Err(Refusal::internal("this sandbox was made for a job that needs no mounts"));
+            }
+            to => to.unwrap_or(self.control.as_fd()),
+        };
+        send_job(to, &plan.job.encode(), &fds, primed)?;
         drop(fds);
 
         let (chunks, receiver) = mpsc::channel(64);
@@ -136,11 +160,13 @@ impl Sandbox {
         let stop = Arc::new(Stop::default());
         let task = Task {
             limits: job.limits.clone(),
-            output: [receiver_of(stdout)?, receiver_of(stderr)?],
-            events: events.map(|pipe| (pipe, events_sender)),
+            streams: streams::Ends {
+                output: [receiver_of(stdout)?, receiver_of(stderr)?],
+                chunks: None,
+                events: events.map(|pipe| (pipe, events_sender)),
+            },
             program: job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
             folder: plan.job.cwd.to_string_lossy().into_owned(),
-            chunks: None,
             proxy: job.proxy.clone(),
             asked: self.asked,
             ready: self.made,
@@ -172,6 +198,14 @@ impl Sandbox {
         })
     }
 
+    /// Where the job goes, if not to process 1.
+    fn direct(&self) -> Option<BorrowedFd<'_>> {
+        self.heard.iter().find_map(|message| {
+            let said = message.tell().ok().filter(|said| said.kind == tell::READY && said.b == 1);
+            said.and(message.fds.first()).map(AsFd::as_fd)
+        })
+    }
+
     /// A pipe whose writing end the program may also open again through `/dev/stdout`.
     fn pipe(&self) -> Result<(OwnedFd, OwnedFd), Refusal> {
         let (reader, writer) =
@@ -188,11 +222,6 @@ impl Sandbox {
     }
 
     fn stdin(&self, stdin: &Stdin) -> Result<(OwnedFd, Option<Given>), Refusal> {
-        let null = || {
-            std::fs::File::open("/dev/null")
-                .map(OwnedFd::from)
-                .map_err(|e| Refusal::internal(format!("/dev/null: {e}")))
-        };
         Ok(match stdin {
             Stdin::Null => (null()?, None),
             Stdin::Bytes(bytes) => {
@@ -217,6 +246,35 @@ impl Sandbox {
             }
         })
     }
+}
+
+/// Sends a job in the message itself, or where it is long, or an interpreter that waits reads it, in a memory of its own.
+fn send_job(
+    control: BorrowedFd<'_>,
+    job: &[u8],
+    fds: &[BorrowedFd<'_>],
+    in_memory: bool,
+) -> Result<(), Refusal> {
+    let len = (job.len() as u64).to_le_bytes();
+    if !in_memory && job.len() <= MAX_LETTER {
+        match socket::send(control, &[&len, job].concat(), fds) {
+            // The kernel gives so much room to no socket.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS | libc::EAGAIN)) => {}
+            // A sandbox that could not be made has told so on this socket already: a failure to send is no news.
+            _ => return Ok(()),
+        }
+    }
+    let memory = socket::sealed(c"hotcell-job", job).map_err(out_of_descriptors)?;
+    let all: Vec<_> = [memory.as_fd()].into_iter().chain(fds.iter().copied()).collect();
+    let _ = socket::send(control, &len, &all);
+    Ok(())
+}
+
+/// Every program has a `/dev/null` of its own: what is set on it would be set for all that share it.
+fn null() -> Result<OwnedFd, Refusal> {
+    std::fs::File::open("/dev/null")
+        .map(OwnedFd::from)
+        .map_err(|e| Refusal::internal(format!("/dev/null: {e}")))
 }
 
 fn receiver_of(fd: OwnedFd) -> Result<pipe::Receiver, Refusal> {

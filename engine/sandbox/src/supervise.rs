@@ -2,45 +2,29 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hotcell_launcher::wire::{Step, tell};
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::time::{Instant as Tick, sleep_until};
 
 use crate::cgroup::Group;
-use crate::denials::{self, Denials};
+use crate::denials::{self, Denials, Listener};
 use crate::doctor::advise;
 use crate::failure::{Failure, explain};
 use crate::network::{Serving, SharedProxy, Sockets};
-use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Output, Timings, Usage};
+use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Timings, Usage};
 use crate::plan::{OWN_SCRATCH_FILES, Refusal};
 use crate::policy::Limits;
-use crate::stdio::Capture;
+use crate::streams::{self, Streams};
 use crate::units::Bytes;
 use crate::watch::{self, INTERVAL, Scratch, Seen, Watch, micros};
 use crate::{socket, sys};
 
-/// What a running program printed, as it comes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chunk {
-    /// On standard output.
-    Stdout(Vec<u8>),
-    /// On standard error.
-    Stderr(Vec<u8>),
-}
-
 /// How long the end may take after a kill before it is reported anyway.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
-/// How long somebody who follows the output may take to accept what was printed last.
-const LISTENER: Duration = Duration::from_secs(30);
-/// Read from a pipe at once.
-const PIECE: usize = 16 * 1024;
-
 /// A sandbox's ends on this side.
 pub struct Ends {
     /// Messages of launcher and init.
@@ -61,16 +45,12 @@ pub struct Ends {
 pub struct Task {
     /// Its limits.
     pub limits: Limits,
-    /// Standard output and error, the reading ends.
-    pub output: [pipe::Receiver; 2],
-    /// The descriptor for events, the reading end, and where its bytes go.
-    pub events: Option<(pipe::Receiver, mpsc::Sender<Vec<u8>>)>,
+    /// The reading ends of its streams.
+    pub streams: streams::Ends,
     /// The program's name, for messages.
     pub program: String,
     /// Its start folder, for messages.
     pub folder: String,
-    /// Where chunks go, if anybody listens.
-    pub chunks: Option<mpsc::Sender<Chunk>>,
     /// Who serves its sockets.
     pub proxy: Option<SharedProxy>,
     /// When the run was asked for.
@@ -115,36 +95,6 @@ pub struct Remains {
     pub scratch: Option<std::fs::File>,
 }
 
-/// One stream being read.
-struct Stream {
-    capture: Arc<Mutex<Capture>>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Stream {
-    fn start<T: Send + 'static>(
-        pipe: pipe::Receiver,
-        keep: u64,
-        flow: &Arc<Flow>,
-        to: Option<mpsc::Sender<T>>,
-        kind: fn(Vec<u8>) -> T,
-    ) -> Self {
-        let capture = Arc::new(Mutex::new(Capture::new(keep)));
-        let task = tokio::spawn(read_stream(pipe, Arc::clone(&capture), Arc::clone(flow), to, kind));
-        Self { capture, task }
-    }
-}
-
-/// Shared by the readers: how much was printed and who is told.
-struct Flow {
-    printed: AtomicU64,
-    most: u64,
-    over: Notify,
-    /// Set when the program has ended: read what is there and stop.
-    ended: std::sync::atomic::AtomicBool,
-    end: Notify,
-}
-
 /// Follows a run to its end.
 pub async fn supervise(ends: Ends, task: Task, stop: Arc<Stop>) -> (Outcome, Remains) {
     let mut task = task;
@@ -164,14 +114,13 @@ struct Run {
     folder: String,
     times: [Instant; 3],
     spent: Duration,
-    flow: Arc<Flow>,
-    streams: Vec<Stream>,
+    streams: Streams,
     pidfd: Option<OwnedFd>,
     scratch: Option<std::fs::File>,
-    denials: Arc<Mutex<Denials>>,
+    denials: Denials,
     proxy: Option<SharedProxy>,
     serving: Option<Box<dyn Serving>>,
-    listener: Option<tokio::task::JoinHandle<io::Result<()>>>,
+    listener: Option<Listener>,
     watch: Watch,
     cause: Option<Cause>,
     status: Option<i32>,
@@ -185,35 +134,18 @@ struct Run {
 
 impl Run {
     fn new(ends: Ends, task: Task) -> Self {
-        let flow = Arc::new(Flow {
-            printed: AtomicU64::new(0),
-            most: task.limits.output.0,
-            over: Notify::new(),
-            ended: false.into(),
-            end: Notify::new(),
-        });
-        let kinds: [fn(Vec<u8>) -> Chunk; 2] = [Chunk::Stdout, Chunk::Stderr];
-        let mut streams: Vec<Stream> = task
-            .output
-            .into_iter()
-            .zip(kinds)
-            .map(|(pipe, kind)| Stream::start(pipe, task.limits.capture.0, &flow, task.chunks.clone(), kind))
-            .collect();
-        // Last, and nothing of it is kept: who asked for events takes them as they come.
-        streams.extend(task.events.map(|(pipe, to)| Stream::start(pipe, 0, &flow, Some(to), |bytes| bytes)));
         Self {
             ends,
             watch: Watch::new(&task.limits),
-            limits: task.limits,
             program: task.program,
             folder: task.folder,
             times: [task.asked, task.ready, task.released],
             spent: task.spent,
-            flow,
-            streams,
+            streams: Streams::new(task.streams, task.limits.capture.0, task.limits.output.0),
+            limits: task.limits,
             pidfd: None,
             scratch: None,
-            denials: Arc::default(),
+            denials: Denials::default(),
             proxy: task.proxy,
             serving: None,
             listener: None,
@@ -245,7 +177,8 @@ impl Run {
     async fn follow(&mut self, stop: &Stop) -> Result<(), Lost> {
         let control = self.ends.control.try_clone().map_err(Lost::Io)?;
         let control = sys::readiness(control).map_err(Lost::Io)?;
-        let flow = Arc::clone(&self.flow);
+        let too_much = self.streams.too_much();
+        tokio::pin!(too_much);
         let mut look = tokio::time::interval_at(Tick::now() + INTERVAL, INTERVAL);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut deadline = Tick::from_std(self.released() + self.limits.wall);
@@ -268,11 +201,18 @@ impl Run {
                     self.watch.wall(self.released().elapsed());
                     self.kill(Cause::WallLimit);
                 }
-                () = flow.over.notified(), if self.cause.is_none() => {
+                () = &mut too_much, if self.cause.is_none() => {
                     self.watch.output(self.released().elapsed());
                     self.kill(Cause::OutputLimit);
                 }
                 () = stop.wait(), if self.cause.is_none() => self.kill(Cause::Cancelled),
+                answered = denials::answer(self.listener.as_ref(), &mut self.denials) => {
+                    // No process uses the filter any more, or nothing can be heard of it.
+                    if !matches!(answered, Ok(true)) {
+                        self.listener = None;
+                    }
+                }
+                () = self.streams.read() => {}
                 _ = look.tick(), if self.cause.is_none() && self.running.is_some() => {
                     let seen = self.see();
                     if let Some(cause) = self.watch.look(seen) {
@@ -323,18 +263,20 @@ impl Run {
             }
             tell::READY => {
                 let has_listener = said.a == 1;
+                if said.b == 1 {
+                    // The job was sent on it already, if it could be.
+                    drop(fds.next());
+                }
                 let mut rest: Vec<OwnedFd> = fds.collect();
                 if has_listener && let Some(listener) = rest.pop() {
-                    let denials = Arc::clone(&self.denials);
-                    self.listener =
-                        Some(tokio::spawn(async move { denials::answer(listener, &denials).await }));
+                    self.listener = Some(Listener::new(listener).map_err(Lost::Io)?);
                 }
                 if let Some(scratch) = rest.pop() {
                     self.scratch = Some(scratch.into());
                 }
             }
             tell::RUNNING => {
-                self.running = Some(Instant::now());
+                self.running = Some(instant(said.c));
                 let jobs = self.ends.mounts.iter_mut().skip(self.ends.first_job_mount);
                 for (number, mount) in jobs.enumerate() {
                     if said.b >> number & 1 == 1 {
@@ -343,8 +285,6 @@ impl Run {
                 }
                 if let Some(group) = &mut self.ends.group {
                     group.close_join();
-                    // Opens the files that are read at the end, while the program has other things to do.
-                    let _ = group.sample();
                 }
             }
             tell::ENDED => {
@@ -390,6 +330,25 @@ impl Run {
         seen
     }
 
+    /// What a tree that has ended leaves: it holds no memory and is no process any more.
+    fn see_the_end(&self) -> Seen {
+        let tally = match self.ends.group.as_ref().map(Group::tally) {
+            Some(Ok(tally)) => tally,
+            // Where process 1 tells, it has told.
+            _ => return self.see(),
+        };
+        Seen {
+            at: self.released().elapsed(),
+            cpu: tally.cpu.map(|cpu| cpu.saturating_sub(self.spent)),
+            // Process 1 is in the group too; where the kernel keeps no peak, the program itself was one.
+            processes: Some(tally.processes_peak.map_or(1, |peak| peak.saturating_sub(1))),
+            oom_kills: Some(tally.oom_kills),
+            fork_failures: Some(tally.fork_failures),
+            scratch: self.see_scratch(),
+            ..Seen::default()
+        }
+    }
+
     fn see_scratch(&self) -> Option<Scratch> {
         let stat = nix::sys::statvfs::fstatvfs(self.scratch.as_ref()?).ok()?;
         let used = stat.blocks() - stat.blocks_free();
@@ -411,13 +370,11 @@ impl Run {
             self.wait_for_the_tree().await;
         }
         // The last look: what happened between the last sample and the end.
-        let seen = self.see();
+        let seen = self.see_the_end();
         let verdict = self.watch.look(seen);
         let oom = self.watch.has_hit(Limit::Memory);
-        let output = self.collect_output().await;
-        if let Some(listener) = &self.listener {
-            listener.abort();
-        }
+        let [stdout, stderr] = self.streams.finish().await;
+        self.listener = None;
         let refusal = match &failed {
             None => None,
             // It was being ended: a step that failed then, such as a fork in a group that is killed, is news of that.
@@ -435,14 +392,13 @@ impl Run {
             refusal.as_ref().map(|r| r.message.clone()).or_else(|| watch::reason(cause, &self.limits));
         let usage = self.usage(&seen);
         let timings = self.timings(collecting);
-        let mut denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut denials = std::mem::take(&mut self.denials);
         denials.append(self.serving.take().map(Serving::finish).unwrap_or_default());
         let mut layers = self.ends.layers;
         if let Some(layer) = refusal.as_ref().and_then(|r| r.layer) {
             let why = refusal.as_ref().map(|r| r.message.clone()).unwrap_or_default();
             layers.states.insert(layer, crate::outcome::LayerState::Unavailable(why));
         }
-        let [stdout, stderr] = output;
         let outcome = Outcome {
             exit_code,
             signal,
@@ -469,23 +425,6 @@ impl Run {
         if let Some(Ok(gone)) = gone {
             let _ = tokio::time::timeout(LAST_WORDS, gone.readable()).await;
         }
-    }
-
-    /// Reads what is left in the pipes; nobody waits for a descendant that keeps them open.
-    async fn collect_output(&mut self) -> [Output; 2] {
-        self.flow.ended.store(true, Ordering::Release);
-        self.flow.end.notify_waiters();
-        let mut outputs = [Output::new(Vec::new(), 0), Output::new(Vec::new(), 0)];
-        for (number, stream) in self.streams.drain(..).enumerate() {
-            let mut task = stream.task;
-            if tokio::time::timeout(LISTENER, &mut task).await.is_err() {
-                task.abort();
-            }
-            let Some(output) = outputs.get_mut(number) else { continue };
-            let mut capture = stream.capture.lock().unwrap_or_else(PoisonError::into_inner);
-            *output = std::mem::replace(&mut *capture, Capture::new(0)).finish();
-        }
-        outputs
     }
 
     fn usage(&self, last: &Seen) -> Usage {
@@ -579,44 +518,12 @@ fn signal_name(status: i32) -> Option<String> {
     Some(name.unwrap_or_else(|_| format!("SIG{number}")))
 }
 
-async fn read_stream<T>(
-    mut pipe: pipe::Receiver,
-    capture: Arc<Mutex<Capture>>,
-    flow: Arc<Flow>,
-    chunks: Option<mpsc::Sender<T>>,
-    kind: fn(Vec<u8>) -> T,
-) {
-    let mut buffer = vec![0u8; PIECE];
-    loop {
-        let end = flow.end.notified();
-        let n = if flow.ended.load(Ordering::Acquire) {
-            // Straight from the kernel: what the runtime knows of the pipe may be older than the end of the program.
-            match nix::unistd::read(&pipe, &mut buffer) {
-                Ok(n) => n,
-                Err(nix::errno::Errno::EINTR) => continue,
-                Err(_) => return,
-            }
-        } else {
-            tokio::select! {
-                biased;
-                read = pipe.read(&mut buffer) => read.unwrap_or(0),
-                () = end => continue,
-            }
-        };
-        if n == 0 {
-            return;
-        }
-        capture.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..n]);
-        let printed = flow.printed.fetch_add(n as u64, Ordering::AcqRel) + n as u64;
-        if let Some(chunks) = &chunks {
-            // A slow listener slows the program down, as a full pipe does.
-            let _ = chunks.send(kind(buffer[..n].to_vec())).await;
-        }
-        if printed > flow.most {
-            // And go on reading: a closed pipe would end the program by SIGPIPE before its limit does.
-            flow.over.notify_one();
-        }
-    }
+/// A moment that process 1 told, in nanoseconds of the clock that [`Instant`] has.
+fn instant(at: u64) -> Instant {
+    let now =
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    let ago = now.saturating_sub(Duration::from_nanos(at));
+    Instant::now().checked_sub(ago).unwrap_or_else(Instant::now)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 #![no_main]
 #![allow(dead_code, missing_docs)]
 
+mod attach;
 mod copy;
 mod init;
 mod launch;
@@ -12,6 +13,7 @@ mod names;
 mod primed;
 mod procfs;
 mod readback;
+mod release;
 mod report;
 mod runner;
 mod sys;

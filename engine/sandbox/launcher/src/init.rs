@@ -3,18 +3,18 @@
 //! It stays without Landlock, because a landlocked process cannot mount, and has a small filter of its own
 //! instead. It never reads a byte that the program wrote.
 
-use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
-use crate::copy;
+use crate::attach::{attach, mountpoint};
 use crate::primed;
 use crate::readback;
+use crate::release::Release;
 use crate::report::{At, Failure, Log, tell_failure};
 use crate::runner::{self, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
-use crate::wire::{How, Job, JobMount, MAX_LAYERS, MAX_PRIME_MOUNTS, Setup, Step, setup, tell};
+use crate::wire::{How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, Setup, Step, setup, tell};
 
 /// What the launcher hands to a new init.
 pub struct Inherited<'a> {
@@ -37,7 +37,7 @@ pub struct Inherited<'a> {
 // Fixed places for what init keeps, so that everything else can be swept.
 const CONTROL: Fd = 10;
 const LIFE: Fd = 11;
-const SCRATCH: Fd = 12;
+pub const SCRATCH: Fd = 12;
 /// The mounts of a primed runtime, then its library.
 const PRIME: Fd = 14;
 
@@ -84,22 +84,25 @@ fn live<'a>(
     } else {
         None
     };
-    tell_ready(setup, &shared, early, log)?;
+    if early && setup.flags & setup::DIRECT != 0 {
+        return direct(setup, &shared, pid, signals, log);
+    }
+    // Made now, so that nobody waits for it later.
+    let letter = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
+    tell_ready(setup, &shared, early, None, log)?;
 
-    let release = receive_job(setup, primed.as_ref().map(|primed| primed.socket))?;
-    let memory = sys::map(release.fds[0], release.len).at(Step::Release)?;
-    let job = Job::decode(memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
+    let release = receive_job(setup, letter, primed.as_ref().map_or(-1, |primed| primed.socket))?;
+    let job = Job::decode(release.memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
     let vectors = Vectors::of(&job).at(Step::Release)?;
     log.done(Step::Release);
     let copies = attach(&job, &release, setup, log)?;
     if let Some(primed) = primed {
         primed::hand_over(&primed, pid, &job, &release)?;
-        log.tell(CONTROL, tell::RUNNING, [0, copies, 0], &[]).at(Step::Supervise)?;
+        let news = News { tried: 0, copies, at: sys::now() };
         retire(setup, signals)?;
-        return supervise(setup, job.memory, signals, pid, log);
+        return supervise(setup, job.memory, signals, pid, news, log);
     }
-    let events = if job.events { release.fd(4 + job.mounts.len()).at(Step::Release)? } else { -1 };
-    shared.release(&job, &vectors, [release.fds[1], release.fds[2], release.fds[3], events, -1]);
+    shared.release(&job, &vectors, release.stdio(&job)?);
     if !early {
         confirm(setup, &shared, pid, log)?;
         if setup.flags & setup::LISTENER != 0 {
@@ -110,26 +113,75 @@ fn live<'a>(
     }
     let tried = shared.wait_until_executed()?;
     log.done(Step::Exec);
-    log.tell(CONTROL, tell::RUNNING, [tried, copies, 0], &[]).at(Step::Supervise)?;
+    let news = News { tried, copies, at: sys::now() };
     retire(setup, signals)?;
-    supervise(setup, job.memory, signals, pid, log)
+    supervise(setup, job.memory, signals, pid, news, log)
 }
 
-/// The program runs and init only waits from here on: the right to mount goes, the program's descriptors go,
-/// and of the system calls those stay that waiting and reporting need.
-fn retire(setup: &Setup<'_>, signals: Fd) -> Result<(), Failure> {
-    sys::drop_capability_sets().at(Step::Supervise)?;
-    sys::close_range(0, 2, 0).at(Step::Supervise)?;
-    for fd in 3..=signals.max(64) {
-        if fd != signals && !(CONTROL..=SCRATCH).contains(&fd) {
-            sys::close(fd);
-        }
+/// The rest of a sandbox whose job asks nothing of init and comes to the runner itself: nobody else has to wake up before the
+/// program runs, and init has nothing left to lose when it does.
+fn direct<'a>(
+    setup: &Setup<'a>,
+    shared: &Shared<'a>,
+    pid: i32,
+    signals: Fd,
+    log: &mut Log,
+) -> Result<(), Failure> {
+    let [theirs, runners] = sys::socket_pair().at_item(Step::Release, 4)?;
+    let bell = sys::event_fd().at_item(Step::Release, 5)?;
+    weaken(setup)?;
+    shared.may_take(runners, bell);
+    tell_ready(setup, shared, true, Some(theirs), log)?;
+    sys::close(theirs);
+
+    let mut poll = [CONTROL, LIFE, bell, signals].map(|fd| {
+        let events = if fd == LIFE { 0 } else { sys::POLLIN };
+        sys::PollFd { fd, events, revents: 0 }
+    });
+    sys::poll(&mut poll, -1).at(Step::Release)?;
+    if poll[2].revents == 0 && poll[3].revents == 0 {
+        // The supervisor has no use for this sandbox any more, or the launcher is gone.
+        end_tree(setup);
+        sys::exit(i32::from(poll[1].revents != 0));
     }
+    let tried = shared.wait_until_executed()?;
+    let (at, memory) = shared.taken();
+    log.done_at(Step::Release, at);
+    log.done(Step::Exec);
+    let news = News { tried, copies: 0, at: sys::now() };
+    close_all_but(signals)?;
+    supervise(setup, memory, signals, pid, news, log)
+}
+
+/// The program runs and init only waits from here on.
+fn retire(setup: &Setup<'_>, signals: Fd) -> Result<(), Failure> {
+    close_all_but(signals)?;
+    weaken(setup)
+}
+
+/// The right to mount goes, and of the system calls those stay that waiting and reporting need.
+fn weaken(setup: &Setup<'_>) -> Result<(), Failure> {
+    sys::drop_capability_sets().at(Step::Supervise)?;
     if !setup.init_filter.is_empty() {
         sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at(Step::InitFilter)?;
         sys::install_filter(setup.init_filter, false).at(Step::InitFilter)?;
     }
     Ok(())
+}
+
+/// The program's descriptors, and whatever else init needs no more.
+fn close_all_but(signals: Fd) -> Result<(), Failure> {
+    let always = CONTROL.unsigned_abs()..=SCRATCH.unsigned_abs();
+    let signals = signals.unsigned_abs()..=signals.unsigned_abs();
+    let kept = if signals.start() < always.start() { [signals, always] } else { [always, signals] };
+    let mut first = 0;
+    for kept in kept {
+        if first < *kept.start() {
+            sys::close_range(first, kept.start() - 1, 0).at(Step::Supervise)?;
+        }
+        first = kept.end() + 1;
+    }
+    sys::close_range(first, u32::MAX, 0).at(Step::Supervise)
 }
 
 /// Takes the ids inside, then ties its life to the launcher's.
@@ -310,9 +362,19 @@ fn confirm(setup: &Setup<'_>, shared: &Shared<'_>, pid: i32, log: &mut Log) -> R
     Ok(())
 }
 
-fn tell_ready(setup: &Setup<'_>, shared: &Shared<'_>, early: bool, log: &mut Log) -> Result<(), Failure> {
-    let mut fds = [-1; 2];
+fn tell_ready(
+    setup: &Setup<'_>,
+    shared: &Shared<'_>,
+    early: bool,
+    direct: Option<Fd>,
+    log: &mut Log,
+) -> Result<(), Failure> {
+    let mut fds = [-1; 3];
     let mut count = 0;
+    if let Some(direct) = direct {
+        fds[count] = direct;
+        count += 1;
+    }
     let listener = early && setup.flags & setup::LISTENER != 0;
     if setup.flags & setup::SCRATCH != 0 {
         fds[count] = SCRATCH;
@@ -322,244 +384,28 @@ fn tell_ready(setup: &Setup<'_>, shared: &Shared<'_>, early: bool, log: &mut Log
         fds[count] = shared.listener.load(Ordering::Acquire);
         count += 1;
     }
-    log.tell(CONTROL, tell::READY, [u64::from(listener), 0, 0], &fds[..count]).at(Step::Readback)
+    let told = [u64::from(listener), u64::from(direct.is_some()), 0];
+    log.tell(CONTROL, tell::READY, told, &fds[..count]).at(Step::Readback)
 }
 
-pub struct Release {
-    /// Bytes of the job.
-    pub len: usize,
-    /// The memory with it, standard input, output, error, the mounts, events.
-    pub fds: [Fd; crate::wire::MAX_FDS],
-}
-
-impl Release {
-    pub fn fd(&self, number: usize) -> sys::Result<Fd> {
-        self.fds.get(number).copied().filter(|fd| *fd >= 0).ok_or(Errno::BADF)
-    }
-}
-
-/// The job: eight bytes of length, a memfd with it, standard input, output, error, then the mounts, then events.
-/// A primed runtime that ends while it waits ends its sandbox.
-fn receive_job(setup: &Setup<'_>, primed: Option<Fd>) -> Result<Release, Failure> {
+/// Waits for the job. A primed runtime that ends while it waits ends its sandbox.
+fn receive_job<'a>(setup: &Setup<'_>, letter: &'a mut [u8], primed: Fd) -> Result<Release<'a>, Failure> {
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
-        sys::PollFd { fd: primed.unwrap_or(-1), events: 0, revents: 0 },
+        sys::PollFd { fd: primed, events: 0, revents: 0 },
     ];
     sys::poll(&mut poll, -1).at(Step::Release)?;
     if poll[1].revents != 0 || poll[2].revents != 0 {
         end_tree(setup);
         sys::exit(1);
     }
-    let mut head = [0u8; 8];
-    let message = sys::receive(CONTROL, &mut head).at(Step::Release)?;
+    let message = sys::receive(CONTROL, letter).at(Step::Release)?;
     if message.len == 0 {
         end_tree(setup);
         sys::exit(0); // the supervisor has no use for this sandbox any more
     }
-    if message.len != head.len() || message.fds().len() < 4 {
-        return Err(Failure { step: Step::Release, errno: Errno::PROTO, detail: 1 });
-    }
-    let mut fds = [-1; crate::wire::MAX_FDS];
-    fds[..message.fds().len()].copy_from_slice(message.fds());
-    let len = usize::try_from(u64::from_le_bytes(head)).map_err(|_| Errno::PROTO).at(Step::Release)?;
-    Ok(Release { len, fds })
-}
-
-/// Attaches the job's mounts and gives scratch the job's size. Returns which of them are copies, as bits.
-fn attach(job: &Job<'_>, release: &Release, setup: &Setup<'_>, log: &mut Log) -> Result<u64, Failure> {
-    let mut copies = 0;
-    if setup.flags & setup::SCRATCH != 0 && job.scratch_bytes != 0 {
-        let size = Text::of(format_args!("size={},nr_inodes={}", job.scratch_bytes, job.scratch_files));
-        sys::mount(c"", c"/tmp", c"", sys::MS_REMOUNT | sys::MS_NOSUID | sys::MS_NODEV, size.cstr())
-            .at(Step::Scratch)?;
-    }
-    let mut layers = Layers::default();
-    let mut number = 0;
-    for mount in job.mounts {
-        let index = usize::try_from(mount.fd).unwrap_or(usize::MAX).saturating_add(4);
-        let fd = release.fd(index).at_item(Step::Mounts, number)?;
-        let copied = match mount.how {
-            How::Layer => layers.push(fd, number).map(|()| false),
-            _ => attach_one(&mount, fd, number, &mut layers),
-        };
-        if copied.at_item(Step::Mounts, number)? {
-            copies |= 1 << number;
-        }
-        number += usize::from(mount.how != How::Layer);
-    }
-    log.done(Step::Mounts);
-    Ok(copies)
-}
-
-/// The layers of the copy-on-write folder that comes next, the topmost first, attached below scratch: an overlay's layers
-/// must be mounted in this namespace.
-#[derive(Default)]
-struct Layers {
-    fds: [Fd; MAX_LAYERS + 1],
-    count: usize,
-}
-
-impl Layers {
-    fn push(&mut self, fd: Fd, number: usize) -> sys::Result<()> {
-        let place = Text::of(format_args!("low{number}-{}", self.count));
-        *self.fds.get_mut(self.count).ok_or(Errno::INVAL)? = fd;
-        sys::mkdirat(SCRATCH, place.cstr(), 0o755)?;
-        sys::move_mount(fd, SCRATCH, place.cstr())?;
-        self.count += 1;
-        Ok(())
-    }
-
-    /// The layers that were pushed; none are left.
-    fn take(&mut self) -> Self {
-        core::mem::take(self)
-    }
-
-    fn all(&self) -> &[Fd] {
-        &self.fds[..self.count]
-    }
-
-    /// Takes them out of the tree again: the overlay has its own hold on them, and in `mountinfo` they would tell the
-    /// program where its folder is on the host.
-    fn forget(&self) -> sys::Result<()> {
-        self.all().iter().try_for_each(|layer| forget(*layer))
-    }
-}
-
-/// `lowerdir=` of an overlay.
-impl core::fmt::Display for Layers {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for (number, layer) in self.all().iter().enumerate() {
-            let before = if number == 0 { "lowerdir=" } else { ":" };
-            write!(f, "{before}/proc/self/fd/{layer}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Attaches one mount; true when it had to be copied.
-fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize, layers: &mut Layers) -> sys::Result<bool> {
-    let place = mountpoint(mount)?;
-    let attached = match mount.how {
-        How::Sealed => seal(fd, place, number).map(|()| false),
-        How::CopyOnWrite => {
-            layers.push(fd, number).and_then(|()| copy_on_write(&layers.take(), place, number))
-        }
-        How::Bind | How::Layer => sys::move_mount(fd, place, c"").map(|()| false),
-    };
-    sys::close(place);
-    attached
-}
-
-/// Shows layers as one folder whose changes go to scratch, to `up` and its number; true when it is a copy.
-fn copy_on_write(layers: &Layers, place: Fd, number: usize) -> sys::Result<bool> {
-    let [up, work] = ["up", "work"].map(|name| Text::of(format_args!("{name}{number}")));
-    for name in [&up, &work] {
-        sys::mkdirat(SCRATCH, name.cstr(), 0o755)?;
-    }
-    let upper = sys::openat(SCRATCH, up.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
-    let mounted = overlay(layers, upper, place, number);
-    let copied = match mounted {
-        Ok(()) => layers.forget().map(|()| false),
-        Err(_) => copy_instead(layers, upper, place, number).map(|()| true),
-    };
-    sys::close(upper);
-    copied
-}
-
-fn overlay(layers: &Layers, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
-    // The trial: a folder that replaces one of the lower layer is marked by such an attribute, and before
-    // kernel 6.6 a tmpfs has none, so that removing a folder would fail with EIO later.
-    sys::fsetxattr(upper, c"user.hotcell", b"1")?;
-    let options = Text::of(format_args!(
-        "{layers},upperdir=/proc/self/fd/{upper},workdir=/proc/self/fd/{SCRATCH}/work{number},userxattr"
-    ));
-    sys::mount(c"workspace", own_fd(place).cstr(), c"overlay", sys::MS_NOSUID | sys::MS_NODEV, options.cstr())
-}
-
-/// A path to an open file of this process, for calls that take only paths.
-fn own_fd(fd: Fd) -> Text {
-    Text::of(format_args!("/proc/self/fd/{fd}"))
-}
-
-/// Shows a folder through a read-only overlay, in which its sockets and pipes are nobody's: what listens on them on
-/// the host is out of reach. Where there is no overlay, the folder itself, read-only.
-fn seal(fd: Fd, place: Fd, number: usize) -> sys::Result<()> {
-    let [low, empty] = ["low", "empty"].map(|name| Text::of(format_args!("{name}{number}")));
-    for name in [&low, &empty] {
-        sys::mkdirat(SCRATCH, name.cstr(), 0o755)?;
-    }
-    let at = sys::openat(SCRATCH, low.cstr(), sys::O_PATH | sys::O_DIRECTORY, 0)?;
-    let moved = sys::move_mount(fd, at, c"");
-    sys::close(at);
-    moved?;
-    let options =
-        Text::of(format_args!("lowerdir=/proc/self/fd/{fd}:/proc/self/fd/{SCRATCH}/empty{number},userxattr"));
-    let flags = sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV;
-    match sys::mount(c"sealed", own_fd(place).cstr(), c"overlay", flags, options.cstr()) {
-        Ok(()) => forget(fd),
-        Err(_) => sys::mount(own_fd(fd).cstr(), own_fd(place).cstr(), c"", sys::MS_BIND | sys::MS_REC, c""),
-    }
-}
-
-/// Takes a layer out of the tree; what uses it keeps it.
-fn forget(layer: Fd) -> sys::Result<()> {
-    sys::umount(own_fd(layer).cstr(), sys::MNT_DETACH)
-}
-
-/// Copies the folder into scratch and shows the copy. Several layers are read through an overlay that nobody writes to.
-fn copy_instead(layers: &Layers, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
-    let merged = Text::of(format_args!("merged{number}"));
-    if layers.count > 1 {
-        sys::mkdirat(SCRATCH, merged.cstr(), 0o755)?;
-        let place = Text::of(format_args!("/proc/self/fd/{SCRATCH}/merged{number}"));
-        let flags = sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV;
-        let options = Text::of(format_args!("{layers},userxattr"));
-        sys::mount(c"workspace", place.cstr(), c"overlay", flags, options.cstr())?;
-    }
-    let low = Text::of(format_args!("low{number}-0"));
-    let source = if layers.count > 1 { &merged } else { &low };
-    let lower = sys::openat(SCRATCH, source.cstr(), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
-    let copied = copy::tree(lower, upper);
-    if layers.count > 1 {
-        sys::umount(own_fd(lower).cstr(), sys::MNT_DETACH)?;
-    }
-    sys::close(lower);
-    layers.forget()?;
-    copied?;
-    let source = Text::of(format_args!("/proc/self/fd/{SCRATCH}/up{number}"));
-    sys::mount(source.cstr(), own_fd(place).cstr(), c"", sys::MS_BIND, c"")
-}
-
-/// Opens a mountpoint, making what does not exist of it (in scratch; elsewhere the template has it). Links are not
-/// followed: the workspace may be mounted already, and its links would lead elsewhere.
-fn mountpoint(mount: &JobMount<'_>) -> sys::Result<Fd> {
-    let folder_flags = sys::O_PATH | sys::O_DIRECTORY;
-    let mut at = sys::openat(sys::AT_FDCWD, c"/", folder_flags, 0)?;
-    let path = mount.target.to_bytes();
-    let mut names = path.split(|b| *b == b'/').filter(|name| !name.is_empty()).peekable();
-    while let Some(name) = names.next() {
-        let mut text = [0u8; 256];
-        text.get_mut(..name.len()).ok_or(Errno::INVAL)?.copy_from_slice(name);
-        let name = CStr::from_bytes_until_nul(&text).map_err(|_| Errno::INVAL)?;
-        let last_file = names.peek().is_none() && !mount.dir;
-        let flags = if last_file { sys::O_PATH } else { folder_flags };
-        let open = || sys::openat2(at, name, flags, sys::RESOLVE_NO_SYMLINKS);
-        let next = match open() {
-            Err(Errno::NOENT) if last_file => {
-                sys::close(sys::openat(at, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, 0o644)?);
-                open()
-            }
-            Err(Errno::NOENT) => {
-                sys::mkdirat(at, name, 0o755)?;
-                open()
-            }
-            next => next,
-        };
-        sys::close(at);
-        at = next?;
-    }
-    Ok(at)
+    Release::of(&message, letter)
 }
 
 /// Ends what is left of the tree. In an own process namespace the end of process 1 does it.
@@ -569,24 +415,46 @@ fn end_tree(setup: &Setup<'_>) {
     }
 }
 
+/// That the program runs.
+struct News {
+    /// Which of its paths it was.
+    tried: u64,
+    /// Which mounts are copies, as bits.
+    copies: u64,
+    /// Since when.
+    at: u64,
+}
+
+/// The news that a program runs waits so long for its end, in milliseconds: most runs are over by then, and the supervisor,
+/// woken meanwhile, would only take a processor from the program.
+const NEWS_MS: i64 = 2;
+
 /// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone.
 fn supervise(
     setup: &Setup<'_>,
     memory: u64,
     signals: Fd,
     program: i32,
+    news: News,
     log: &mut Log,
 ) -> Result<(), Failure> {
     let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
+    // Who stops a run early must know which of its folders are copies.
+    let mut patience = if news.copies == 0 { NEWS_MS } else { 0 };
+    let mut news = Some(news);
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
         sys::PollFd { fd: signals, events: sys::POLLIN, revents: 0 },
     ];
     loop {
-        match sys::poll(&mut poll, interval) {
+        match sys::poll(&mut poll, patience) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Failure { step: Step::Supervise, errno, detail: 1 }),
+        }
+        patience = interval;
+        if let Some(News { tried, copies, at }) = news.take() {
+            log.tell(CONTROL, tell::RUNNING, [tried, copies, at], &[]).at(Step::Supervise)?;
         }
         if poll[0].revents != 0 || poll[1].revents != 0 {
             // The supervisor asks for the end, or is gone, or the launcher is.

@@ -24,6 +24,7 @@
 pub mod wire;
 
 // The modules of the program are compiled here too, for lints and unit tests; only `launch::main` is an entry.
+mod attach;
 mod copy;
 mod init;
 #[doc(hidden)]
@@ -32,6 +33,7 @@ mod names;
 mod primed;
 mod procfs;
 mod readback;
+mod release;
 mod report;
 mod runner;
 mod sys;

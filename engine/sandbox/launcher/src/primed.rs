@@ -3,8 +3,8 @@
 //! The runner executes it as any program, confined by every layer; the library that it is started with lets it wait.
 //! Its job is handed to it as init got it. Nothing that it says is read but one byte, and what it did meanwhile ends it.
 
-use crate::init::Release;
 use crate::names;
+use crate::release::Release;
 use crate::report::{At, Failure};
 use crate::runner::{self, Shared, Vectors};
 use crate::sys::{self, Errno, Fd};
@@ -72,16 +72,20 @@ fn alone(pid: i32) -> Result<(), Failure> {
 }
 
 /// Gives it its limits, then its job.
-pub fn hand_over(waiting: &Waiting, pid: i32, job: &Job<'_>, release: &Release) -> Result<(), Failure> {
+pub fn hand_over(waiting: &Waiting, pid: i32, job: &Job<'_>, release: &Release<'_>) -> Result<(), Failure> {
     runner::limit(pid, job)?;
+    // It reads its job itself, so that it has to be in a memory of its own.
     let mut fds = [-1; 5];
-    fds[..4].copy_from_slice(&release.fds[..4]);
+    for (number, fd) in fds[..4].iter_mut().enumerate() {
+        *fd = release.fd(number).at_item(Step::Prime, 10)?;
+    }
     let mut count = 4;
     if job.events {
         fds[4] = release.fd(4 + job.mounts.len()).at(Step::Release)?;
         count = 5;
     }
-    sys::send(waiting.socket, &(release.len as u64).to_le_bytes(), &fds[..count]).at_item(Step::Prime, 9)?;
+    sys::send(waiting.socket, &(release.memory.len() as u64).to_le_bytes(), &fds[..count])
+        .at_item(Step::Prime, 9)?;
     sys::close(waiting.socket);
     Ok(())
 }

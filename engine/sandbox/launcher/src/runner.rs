@@ -8,9 +8,10 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::procfs;
+use crate::release::Release;
 use crate::report::{At, Failure};
 use crate::sys::{self, Errno, Fd};
-use crate::wire::{Job, List, Setup, Step, setup};
+use crate::wire::{Job, List, MAX_LETTER, Setup, Step, setup};
 
 /// Where init keeps the root, until it is the root.
 pub const TREE: Fd = 13;
@@ -20,8 +21,9 @@ const CONFINED: u32 = 1;
 const FAILED: u32 = 2;
 const PROC: u32 = 1;
 const ROOTED: u32 = 2;
-const RELEASED: u32 = 3;
-const GO: u32 = 4;
+const CHECKED: u32 = 3;
+const RELEASED: u32 = 4;
+const GO: u32 = 5;
 const TIMED: [Step; 6] =
     [Step::Network, Step::Ceiling, Step::Masks, Step::Capabilities, Step::Seccomp, Step::Landlock];
 
@@ -32,8 +34,12 @@ pub struct Shared<'a> {
     pub alive: AtomicU32,
     /// By the runner: `STARTED`, `CONFINED`, `FAILED`.
     runner: AtomicU32,
-    /// By init: 0, `PROC`, `ROOTED`, `RELEASED`, `GO`.
+    /// By init: 0, `PROC`, `ROOTED`, `CHECKED`, `RELEASED`, `GO`.
     init: AtomicU32,
+    /// By init before `CHECKED`: where the runner hears of its job itself, and what it wakes init by then.
+    direct: [AtomicI32; 2],
+    /// By the runner, with a job that it heard of itself: when, and its limit of memory.
+    taken: [AtomicU64; 2],
     /// The filter's listener, or -1.
     pub listener: AtomicI32,
     failed: [AtomicU64; 3],
@@ -54,6 +60,8 @@ impl<'a> Shared<'a> {
             alive: AtomicU32::new(1),
             runner: AtomicU32::new(STARTED),
             init: AtomicU32::new(0),
+            direct: [const { AtomicI32::new(-1) }; 2],
+            taken: [const { AtomicU64::new(0) }; 2],
             listener: AtomicI32::new(-1),
             failed: [const { AtomicU64::new(0) }; 3],
             done: [const { AtomicU64::new(0) }; TIMED.len()],
@@ -95,6 +103,18 @@ impl<'a> Shared<'a> {
     /// The steps of confinement with their times.
     pub fn times(&self) -> impl Iterator<Item = (Step, u64)> {
         TIMED.into_iter().zip(self.done.iter().map(|t| t.load(Ordering::Acquire))).filter(|(_, at)| *at != 0)
+    }
+
+    /// Every layer was read back: a job may come to the runner itself on `socket`. It writes to `bell` then.
+    pub fn may_take(&self, socket: Fd, bell: Fd) {
+        self.direct[0].store(socket, Ordering::Release);
+        self.direct[1].store(bell, Ordering::Release);
+        self.advance(&self.init, CHECKED);
+    }
+
+    /// When the runner took a job, and its limit of memory.
+    pub fn taken(&self) -> (u64, u64) {
+        (self.taken[0].load(Ordering::Acquire), self.taken[1].load(Ordering::Acquire))
     }
 
     /// Hands the job over. `job` and `vectors` must stay where they are until the runner has executed.
@@ -203,8 +223,38 @@ pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
         Ok(()) => shared.advance(&shared.runner, CONFINED),
         Err(failure) => shared.fail(failure),
     }
-    shared.wait_for(if late { GO } else { RELEASED });
+    if late {
+        shared.wait_for(GO);
+    } else if shared.setup.flags & setup::DIRECT != 0 {
+        shared.wait_for(CHECKED);
+        shared.fail(become_own(shared));
+    } else {
+        shared.wait_for(RELEASED);
+    }
     shared.fail(become_program(shared))
+}
+
+/// Becomes the program of a job that came here.
+fn become_own(shared: &Shared<'_>) -> Failure {
+    let own = || {
+        let memory = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
+        let message = sys::receive(shared.direct[0].load(Ordering::Acquire), memory).at(Step::Release)?;
+        let release = Release::of(&message, memory)?;
+        let job = Job::decode(release.memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
+        if !job.mounts.is_empty() || job.scratch_bytes != 0 {
+            return Err(Errno::PROTO).at_item(Step::Release, 2);
+        }
+        let vectors = Vectors::of(&job).at(Step::Release)?;
+        shared.taken[0].store(sys::now(), Ordering::Release);
+        shared.taken[1].store(job.memory, Ordering::Release);
+        sys::write(shared.direct[1].load(Ordering::Acquire), &1u64.to_ne_bytes())
+            .at_item(Step::Release, 3)?;
+        try_to_become(shared, &job, &vectors, release.stdio(&job)?)
+    };
+    match own() {
+        Err(failure) => failure,
+        Ok(never) => match never {},
+    }
 }
 
 /// Confines this process. The rules of Landlock are made when init has reached the stage `landed`.
@@ -332,22 +382,29 @@ pub fn limit(pid: i32, job: &Job<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes on the job's limits, folder and descriptors, and executes. Returns what went wrong.
+/// Becomes the program of a job that init released. Returns what went wrong.
 fn become_program(shared: &Shared<'_>) -> Failure {
-    match try_to_become(shared) {
+    // SAFETY: the runner was released, so both were stored, and init keeps them until the runner has executed.
+    let (job, vectors) =
+        unsafe { (&*shared.job.load(Ordering::Acquire), &*shared.vectors.load(Ordering::Acquire)) };
+    let stdio = shared.stdio.each_ref().map(|fd| fd.load(Ordering::Acquire));
+    match try_to_become(shared, job, vectors, stdio) {
         Err(failure) => failure,
         Ok(never) => match never {},
     }
 }
 
-fn try_to_become(shared: &Shared<'_>) -> Result<core::convert::Infallible, Failure> {
-    // SAFETY: the runner was released, so both were stored, and init keeps them until the runner has executed.
-    let (job, vectors) =
-        unsafe { (&*shared.job.load(Ordering::Acquire), &*shared.vectors.load(Ordering::Acquire)) };
+/// Takes on the job's limits, folder and descriptors, and executes.
+fn try_to_become(
+    shared: &Shared<'_>,
+    job: &Job<'_>,
+    vectors: &Vectors,
+    stdio: [Fd; 5],
+) -> Result<core::convert::Infallible, Failure> {
     // Own descriptors from here on; everything beyond those that are given closes at exec.
     sys::close_range(3, u32::MAX, sys::CLOSE_RANGE_UNSHARE | sys::CLOSE_RANGE_CLOEXEC)
         .at_item(Step::Stdio, 9)?;
-    for (place, fd) in (0..).zip(shared.stdio.each_ref().map(|fd| fd.load(Ordering::Acquire))) {
+    for (place, fd) in (0..).zip(stdio) {
         if fd >= 0 {
             sys::dup3(fd, place, 0).at_item(Step::Stdio, place.unsigned_abs() as usize)?;
         }

@@ -81,7 +81,7 @@ mod mounts;
 mod numbers;
 mod process;
 
-pub use message::{receive, send};
+pub use message::{Received, receive, send};
 pub use mounts::*;
 use numbers::{new_nr, nr};
 pub use process::*;
@@ -297,6 +297,11 @@ pub fn sigchld_fd() -> Result<Fd> {
     let mask = 1u64 << (SIGCHLD - 1);
     const CLOEXEC_NONBLOCK: u32 = 0o2_004_000;
     call!(nr::SIGNALFD4, -1isize, &raw const mask, 8, CLOEXEC_NONBLOCK).map(|fd| fd as Fd)
+}
+
+/// What one process wakes another with that polls it: eight bytes written to it make it readable. `eventfd(2)`
+pub fn event_fd() -> Result<Fd> {
+    call!(nr::EVENTFD2, 0, O_CLOEXEC).map(|fd| fd as Fd)
 }
 
 // Waiting.

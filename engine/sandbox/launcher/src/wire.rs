@@ -7,9 +7,11 @@
 use core::ffi::CStr;
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The largest message; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
+/// A job of at most so many bytes travels in the message itself.
+pub const MAX_LETTER: usize = 16 * 1024 - 8;
 /// The most descriptors in one message.
 pub const MAX_FDS: usize = 32;
 /// The most mounts that a job may ask for.
@@ -272,6 +274,9 @@ pub mod setup {
     /// Start a runtime ahead of its job, see [`super::Prime`]. The last descriptor of the message is the library, and before
     /// it those of its mounts.
     pub const PRIME: u32 = 1 << 25;
+    /// Its job asks nothing of process 1 (no mounts, scratch as it is), and comes to the runner by a socket of its own. Not
+    /// with [`PRIME`] or [`HARDEN_LATE`].
+    pub const DIRECT: u32 = 1 << 26;
 }
 
 /// A sandbox to be made: everything that does not depend on the job.
@@ -548,9 +553,11 @@ pub mod tell {
     /// The sandbox's process exists; carries a descriptor of it (pidfd), `a` is its process id. With [`super::setup::PROXY`]
     /// also the sockets of its proxy: the proxy's, names by datagram, names by stream.
     pub const BORN: u32 = 1;
-    /// It is ready for its job; carries the listener of the filter, if there is one, then a descriptor of scratch.
+    /// It is ready for its job. It carries, in this order, what there is of: where `b` is 1, a socket for a job that asks nothing of
+    /// process 1; a descriptor of scratch; where `a` is 1, the listener of the filter.
     pub const READY: u32 = 2;
-    /// The program runs; `a` is the index into the tried paths, `b` has a bit for each mount that is a copy.
+    /// The program runs, or has run and its end is told next; `a` is the index into the tried paths, `b` has a bit for each
+    /// mount that is a copy, `c` is since when, in nanoseconds of `CLOCK_MONOTONIC`.
     pub const RUNNING: u32 = 3;
     /// The program ended; `a` is its wait status, `b` CPU time in microseconds, `c` peak memory in bytes.
     pub const ENDED: u32 = 4;

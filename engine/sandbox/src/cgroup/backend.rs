@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::folder::Folder;
-use super::{GroupLimits, Sample, v1, v2};
+use super::{GroupLimits, Sample, Tally, v1, v2};
 
 /// How often the list of processes is read at most while killing.
 const KILL_PASSES: usize = 64;
@@ -102,6 +102,13 @@ impl Made {
         match self {
             Self::V1(made) => made.sample(),
             Self::V2(made) => made.sample(),
+        }
+    }
+
+    pub(super) fn tally(&self) -> io::Result<Tally> {
+        match self {
+            Self::V1(made) => made.tally(),
+            Self::V2(made) => made.tally(),
         }
     }
 

@@ -115,6 +115,19 @@ pub struct Sample {
     pub fork_failures: u64,
 }
 
+/// What of a [`Sample`] stays when the processes have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// As [`Sample::cpu`].
+    pub cpu: Option<Duration>,
+    /// As [`Sample::processes_peak`].
+    pub processes_peak: Option<u64>,
+    /// As [`Sample::oom_kills`].
+    pub oom_kills: u64,
+    /// As [`Sample::fork_failures`].
+    pub fork_failures: u64,
+}
+
 impl Sample {
     /// The best that can be said about peak memory without scratch and caches: the highest charge, less
     /// those that are there now, and never less than what is held now. `None` where the kernel does not tell.
@@ -366,6 +379,18 @@ impl Group {
             sample.fork_failures = *count;
         }
         Ok(sample)
+    }
+
+    /// What the processes that have ended have used and done: half of a sample, in half the time.
+    ///
+    /// # Errors
+    /// As [`Group::sample`].
+    pub fn tally(&self) -> io::Result<Tally> {
+        let mut tally = self.made()?.tally()?;
+        if let Some(count) = self.fork_failures_at_kill.get() {
+            tally.fork_failures = *count;
+        }
+        Ok(tally)
     }
 
     /// Sends SIGKILL to everything inside, and does not wait for the end. Nothing in the group can fork

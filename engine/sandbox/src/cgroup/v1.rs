@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::detect::V1Places;
 use super::folder::{Folder, KeptFile, explain, field, if_there};
-use super::{BASE_FOLDER, GroupLimits, Sample, cpu_quota_us};
+use super::{BASE_FOLDER, GroupLimits, Sample, Tally, cpu_quota_us};
 use crate::units::Bytes;
 
 /// The `hotcell` folder of each hierarchy; equal paths where controllers share a hierarchy.
@@ -201,18 +201,28 @@ impl Made {
         let stat = files.memory_stat.read(memory)?;
         let bytes = |key| field(&stat, key).ok_or_else(|| files.memory_stat.unreadable(memory));
         let (cache, shmem) = (bytes("total_cache")?, bytes("total_shmem")?);
-        let peak = if_there(files.memory_peak.read_number(memory))?;
-        let cpu = match self.cpuacct {
-            Some(index) => Some(files.cpu.read_number(&self.folders[index])?),
-            None => None,
-        };
+        let Tally { cpu, processes_peak, oom_kills, fork_failures } = self.tally()?;
         Ok(Sample {
             memory_without_shmem: Bytes(bytes("total_rss")?),
             shmem: Bytes(shmem),
             reclaimable: Bytes(cache.saturating_sub(shmem)),
-            memory_peak: peak.map(Bytes),
-            cpu: cpu.map(Duration::from_nanos),
+            memory_peak: if_there(files.memory_peak.read_number(memory))?.map(Bytes),
+            cpu,
             processes: files.processes.read_number(pids)?,
+            processes_peak,
+            oom_kills,
+            fork_failures,
+        })
+    }
+
+    pub(super) fn tally(&self) -> io::Result<Tally> {
+        let (memory, pids, files) = (&self.folders[self.memory], &self.folders[self.pids], &self.files);
+        let cpu = match self.cpuacct {
+            Some(index) => Some(files.cpu.read_number(&self.folders[index])?),
+            None => None,
+        };
+        Ok(Tally {
+            cpu: cpu.map(Duration::from_nanos),
             processes_peak: if_there(files.processes_peak.read_number(pids))?,
             oom_kills: files.oom_control.read_field(memory, "oom_kill")?,
             fork_failures: self.fork_failures()?,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::detect::{Candidate, words};
 use super::folder::{Folder, KeptFile, explain, field, if_there};
-use super::{BASE_FOLDER, CPU_PERIOD_US, GroupLimits, SUPERVISOR_FOLDER, Sample, cpu_quota_us};
+use super::{BASE_FOLDER, CPU_PERIOD_US, GroupLimits, SUPERVISOR_FOLDER, Sample, Tally, cpu_quota_us};
 use crate::units::Bytes;
 
 /// How often the `hotcell` folder may disappear while it is being made.
@@ -219,14 +219,25 @@ impl Made {
         let (folder, files) = (&self.folder, &self.files);
         let memory =
             memory(&files.memory_stat.read(folder)?).ok_or_else(|| files.memory_stat.unreadable(folder))?;
-        let cpu = files.cpu_stat.read_field(folder, "usage_usec")?;
+        let Tally { cpu, processes_peak, oom_kills, fork_failures } = self.tally()?;
         Ok(Sample {
             memory_without_shmem: Bytes(memory.held),
             shmem: Bytes(memory.shmem),
             reclaimable: Bytes(memory.reclaimable),
             memory_peak: if_there(files.memory_peak.read_number(folder))?.map(Bytes),
-            cpu: Some(Duration::from_micros(cpu)),
+            cpu,
             processes: files.processes.read_number(folder)?,
+            processes_peak,
+            oom_kills,
+            fork_failures,
+        })
+    }
+
+    pub(super) fn tally(&self) -> io::Result<Tally> {
+        let (folder, files) = (&self.folder, &self.files);
+        let cpu = files.cpu_stat.read_field(folder, "usage_usec")?;
+        Ok(Tally {
+            cpu: Some(Duration::from_micros(cpu)),
             processes_peak: if_there(files.processes_peak.read_number(folder))?,
             oom_kills: files.memory_events.read_field(folder, "oom_kill")?,
             fork_failures: self.fork_failures()?,

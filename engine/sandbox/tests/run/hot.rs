@@ -30,6 +30,40 @@ async fn filled(pool: &Pool, count: usize) {
     }
 }
 
+/// Process 1 shares a namespace with the program and could mount while it sets up: what is left of that when a job asks it for nothing.
+#[tokio::test]
+async fn process_1_has_given_everything_away_before_a_job_comes() {
+    let pool = pool();
+    let policy = sh(
+        "grep -E '^(CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/1/status | tr -s '\\t' ' '; ls /proc/1/fd",
+    );
+    warmed(&pool, &policy).await;
+    let hot = pool.run(&policy).await;
+    assert_eq!(pool.served().hot, 1, "{}", told(&hot));
+    let said = stdout(&hot);
+    for want in ["CapPrm: 0000000000000000", "CapEff: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"] {
+        assert!(said.contains(want), "{want}: {said}");
+    }
+    // It cannot be looked into, so that nobody takes a descriptor of its either.
+    assert!(!said.lines().any(|line| line.parse::<u32>().is_ok()), "{said}");
+}
+
+/// What is longer than a letter goes another way.
+#[tokio::test]
+async fn long_jobs_arrive_whole() {
+    let pool = pool();
+    for length in [10, 8_000, 16_000, 100_000] {
+        let argument = "x".repeat(length);
+        let policy = Policy::new("/bin/sh").args(["-c", "echo ${#1}", "sh", &argument]);
+        warmed(&pool, &policy).await;
+        let before = pool.served().hot;
+        let hot = pool.run(&policy).await;
+        assert_eq!(pool.served().hot, before + 1);
+        assert_eq!(stdout(&hot).trim(), length.to_string(), "{}", told(&hot));
+        pool.clear();
+    }
+}
+
 /// What a program can see of where it is.
 const LOOKS: &str = "set -- /proc/[0-9]*; echo $#; pwd; id; hostname; env | sort; stat -c '%A %u %g %n' / /* /tmp /home/sandbox /dev/*; ls -A /tmp /home/sandbox; \
     cat /proc/self/status | grep -E '^(Name|Cap|NoNewPrivs|Seccomp|Groups|NSpid|PPid)'; cat /proc/self/mountinfo | cut -d' ' -f4-6 | sort; \
