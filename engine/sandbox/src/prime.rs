@@ -42,10 +42,22 @@ pub struct Prime {
 }
 
 /// Variables that change how an interpreter starts, or what it starts with, by name.
-const NAMES: [&str; 5] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ"];
-/// The same, by how the name begins.
-const BEGINNINGS: [&str; 10] =
-    ["PYTHON", "__PYVENV", "NODE", "UV_", "SSL_", "OPENSSL", "LD_", "LC_", "GLIBC_", "MALLOC_"];
+const NAMES: [&str; 6] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "SETUPTOOLS_USE_DISTUTILS"];
+/// The same, by how the name begins. Those of coverage are read by the start files (`.pth`) that it and pytest-cov install.
+const BEGINNINGS: [&str; 12] = [
+    "PYTHON",
+    "__PYVENV",
+    "NODE",
+    "UV_",
+    "SSL_",
+    "OPENSSL",
+    "LD_",
+    "LC_",
+    "GLIBC_",
+    "MALLOC_",
+    "COVERAGE_",
+    "COV_CORE_",
+];
 /// What an interpreter is told beside its name: room for the arguments of its job, which the kernel shows in place of its own.
 const ROOM: usize = 4096;
 
@@ -202,6 +214,10 @@ mod tests {
             ("NODE_OPTIONS", false),
             ("LD_LIBRARY_PATH", false),
             ("LC_ALL", false),
+            ("COVERAGE_PROCESS_START", false),
+            ("COV_CORE_SOURCE", false),
+            ("COVER", true),
+            ("SETUPTOOLS_USE_DISTUTILS", false),
             ("LANG", false),
             ("HOME", false),
             ("PATH", false), // "x" is no folder of the root

@@ -14,7 +14,7 @@
 //! | `init` | process 1 of a sandbox: sets it up, attaches the job, reaps, reports the ending |
 //! | `runner` | the process that becomes the program: confines itself, waits for release, executes |
 //! | `copy` | copies a workspace where the kernel cannot mount it copy-on-write |
-//! | `primed` | a runtime that is started before its job is known; `primer.rs` is the library that lets it wait |
+//! | `primed` | a runtime that is started before its job is known; `primer.rs` is the library that lets it wait, `quiet.rs` hears what it says meanwhile |
 //! | `report` | what init tells the supervisor |
 //! | `tree`, `names`, `text` | the processes of a sandbox; listing folders; small strings |
 //! | `procfs` | what is done to the sandbox's `/proc` before the program sees it |

@@ -7,11 +7,31 @@ for name in filter(None, modules.decode().split(",")):
 
 def practise():
     # Touches what every run touches, so that its pages are there.
-    place = {"__name__": "__main__", "__builtins__": __builtins__}
-    exec(compile("import sys\nclass A:\n  def f(self, *a, **k): return [x for x in a]\n"
-                 "try:\n  A().f(1)\n  raise ValueError(f'{1:d}')\nexcept ValueError as e: str(e)\n"
-                 "print(1, file=sys.stdout)\nprint('%s' % 2, file=sys.stderr)\n", "<practice>", "exec"), place)
+    for _ in range(3):
+        place = {"__name__": "__main__", "__builtins__": __builtins__}
+        exec(compile("import sys\nclass A:\n  def f(self, *a, **k): return [x for x in a]\n"
+                     "try:\n  A().f(1)\n  raise ValueError(f'{1:d}')\nexcept ValueError as e: str(e)\n"
+                     "print(1, file=sys.stdout)\nprint('%s' % 2, file=sys.stderr)\n", "<practice>", "exec"), place)
+        sys.stdout.flush()
+
+
+def check():
+    # What start files and modules did that would be lost when the job comes, or would be in its way.
+    own = {}
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            own[fd] = os.readlink("/proc/self/fd/" + fd)
+        except OSError:
+            pass  # the folder that was listed
+    umask = os.umask(0o022)
     sys.stdout.flush()
+    sys.stderr.flush()
+    ok = (list(own) == ["0", "1", "2", "3", "4"] and own["0"] == "/dev/null" and own["1"] == own["2"] == own["4"]
+          and len(os.listdir("/proc/self/task")) == 1 and os.getcwd() == "/" and umask == 0o022
+          and dict(os.environb) == posix.environ and sys.argv == ["-c"]
+          and sys.stdin is sys.__stdin__ and sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__)
+    if not ok:
+        raise RuntimeError
 
 
 def stream(name, fd, mode, buffering, old):
@@ -42,5 +62,4 @@ def finish(variables):
     sys.stderr = sys.__stderr__ = stream("<stderr>", 2, "w", -1, sys.stderr)
 
 
-for _ in range(3):
-    practise()
+check()

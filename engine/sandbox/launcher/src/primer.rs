@@ -9,6 +9,7 @@
 #![no_std]
 #![allow(dead_code, missing_docs)]
 
+mod quiet;
 mod wire;
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -128,7 +129,7 @@ unsafe extern "C" fn instead_of_main(argc: c_int, argv: *mut *mut c_char, _: *mu
     unsafe {
         unsetenv(c"LD_PRELOAD".as_ptr());
         close(LIBRARY_FD);
-        if argc < 4 {
+        if argc < 4 || !quiet::listen() {
             _exit(NO_RUNTIME);
         }
         STARTED_WITH.store(argv, Ordering::Relaxed);
@@ -222,7 +223,7 @@ pub unsafe extern "C" fn getpriority(which: c_int, who: c_int) -> c_int {
     unsafe {
         if who == WAIT && JOB.load(Ordering::Relaxed).is_null() {
             let place = malloc(size_of::<Job<'_>>()).cast::<Job<'static>>();
-            if place.is_null() {
+            if place.is_null() || !quiet::said_nothing() {
                 _exit(NO_RUNTIME);
             }
             place.write(wait());
@@ -433,7 +434,7 @@ struct Python {
     bytes: unsafe extern "C" fn(*const c_char, isize) -> Object,
     list_new: unsafe extern "C" fn(isize) -> Object,
     list_append: unsafe extern "C" fn(Object, Object) -> c_int,
-    call: unsafe extern "C" fn(Object, Object, *mut c_void) -> Object,
+    call: unsafe extern "C" fn(Object, ...) -> Object,
     incref: unsafe extern "C" fn(Object),
     decref: unsafe extern "C" fn(Object),
     clear_error: unsafe extern "C" fn(),
@@ -573,6 +574,15 @@ impl Python {
                 return None;
             }
             (self.decref)(ran);
+            // What was said while it came up and imported, a cold start would say to whoever asked.
+            if !quiet::said_nothing() {
+                return None;
+            }
+            let practised = (self.call)((self.dict_get)(own, c"practise".as_ptr()), null_mut::<c_void>());
+            if practised.is_null() {
+                return None;
+            }
+            (self.decref)(practised);
             let finish = (self.dict_get)(own, c"finish".as_ptr());
             (!finish.is_null()).then_some(finish)
         }
@@ -592,7 +602,7 @@ impl Python {
                 (self.list_append)(list, text);
                 (self.decref)(text);
             }
-            let done = (self.call)(finish, list, null_mut());
+            let done = (self.call)(finish, list, null_mut::<c_void>());
             (self.decref)(list);
             if done.is_null() || !self.start_again(job.argv.len(), argv) {
                 start_anew(job);

@@ -4,6 +4,7 @@
 mod basics;
 mod deaths;
 mod folders;
+mod hostile_primes;
 mod hot;
 mod images;
 mod leftovers;

@@ -9,9 +9,9 @@ use hotcell_sandbox::{Bytes, Cause, Engine, Outcome, Policy};
 
 use crate::told;
 
-const PYTHON: &str = "/usr/bin/python3";
+pub const PYTHON: &str = "/usr/bin/python3";
 
-fn has_python() -> bool {
+pub fn has_python() -> bool {
     let found = Path::new(PYTHON).exists();
     if !found {
         println!("skipped: no {PYTHON}");
@@ -19,12 +19,12 @@ fn has_python() -> bool {
     found
 }
 
-fn pool() -> Pool {
+pub fn pool() -> Pool {
     Pool::new(Engine::new(), PoolOptions { each: 2, ..PoolOptions::default() })
 }
 
 /// In a sandbox in which an interpreter waits.
-async fn primed(pool: &Pool, policy: &Policy) -> Outcome {
+pub async fn primed(pool: &Pool, policy: &Policy) -> Outcome {
     let begun = Instant::now();
     loop {
         let before = pool.served().primed;
@@ -57,7 +57,7 @@ fn masked(text: &str) -> String {
         .fold(masked.clone(), |text, number| text.replace(number, "N"))
 }
 
-fn seen(outcome: &Outcome) -> (Cause, Option<i32>, Option<String>, String, String, Vec<String>) {
+pub fn seen(outcome: &Outcome) -> (Cause, Option<i32>, Option<String>, String, String, Vec<String>) {
     let text =
         |output: &hotcell_sandbox::outcome::Output| masked(output.text.as_deref().unwrap_or("(bytes)"));
     (
@@ -87,7 +87,7 @@ async fn assert_same(pool: &Pool, policies: &[Policy]) {
     assert!(differ.is_empty(), "{} of {} differ:\n{}", differ.len(), policies.len(), differ.join("\n"));
 }
 
-fn code(text: &str) -> Policy {
+pub fn code(text: &str) -> Policy {
     Policy::new("python3").args(["-c", text])
 }
 
