@@ -259,8 +259,11 @@ impl Inner {
         let idle = |shelf: &mut Shelf| now.saturating_duration_since(shelf.asked) < self.options.idle;
         shelves.all.retain_mut(idle);
         shelves.all.sort_by_key(|shelf| std::cmp::Reverse(shelf.asked));
-        let paused =
-            |shelf: &Shelf| shelf.failed.is_some_and(|failed| now.saturating_duration_since(failed) < PAUSE);
+        let paused = |shelf: &Shelf| {
+            // What is done without for so long is not tried meanwhile: one that hangs costs seconds each time.
+            let pause = if shelf.kind.prime.is_some() { GIVEN_UP } else { PAUSE };
+            shelf.failed.is_some_and(|failed| now.saturating_duration_since(failed) < pause)
+        };
         let lacks = |shelf: &Shelf| shelf.again && shelf.ready.len() < self.options.each && !paused(shelf);
         let at = shelves.all.iter().position(lacks)?;
         let cost = shelves.all[at].kind.cost();
@@ -320,6 +323,65 @@ async fn tend(pool: Weak<Inner>) {
                 let wait = LOOK.min(inner.options.idle / 2).max(Duration::from_millis(10));
                 let _ = tokio::time::timeout(wait, inner.wanted.notified()).await;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is made next of one kind that was asked for twice and failed so long ago.
+    fn made_next(prime: bool, options: PoolOptions, failed: Option<Duration>) -> bool {
+        let policy = Policy::new("python3").args(["-c", "1"]);
+        let kind = Kind {
+            shape: policy.shape.clone(),
+            prime: if prime { prime::of(&policy.shape, &policy.job, &[]) } else { None },
+        };
+        assert_eq!(kind.prime.is_some(), prime);
+        let begin = Instant::now();
+        let now = begin + failed.unwrap_or_default();
+        let shelf =
+            Shelf { kind, ready: VecDeque::new(), asked: now, again: true, failed: failed.map(|_| begin) };
+        let shelves = Mutex::new(Shelves { all: vec![shelf], tended: true });
+        let inner = Inner {
+            engine: Engine::new(),
+            options,
+            shelves,
+            wanted: Notify::new(),
+            served: Default::default(),
+        };
+        inner.next(now).is_some()
+    }
+
+    #[test]
+    fn what_failed_is_left_alone_for_a_while() {
+        let secs = |s| Some(Duration::from_secs(s));
+        for (prime, failed, want) in [
+            (false, None, true),
+            (false, secs(4), false),
+            (false, secs(6), true),
+            (true, None, true),
+            (true, secs(6), false),
+            (true, secs(59), false),
+            (true, secs(61), true),
+        ] {
+            assert_eq!(made_next(prime, PoolOptions::default(), failed), want, "{prime} {failed:?}");
+        }
+    }
+
+    #[test]
+    fn a_budget_of_nothing_makes_nothing() {
+        let all = PoolOptions::default();
+        for (options, want) in [
+            (all, true),
+            (PoolOptions { each: 0, ..all }, false),
+            (PoolOptions { all: 0, ..all }, false),
+            (PoolOptions { memory: Bytes(0), ..all }, false),
+            (PoolOptions { memory: Bytes::mib(11), ..all }, false),
+            (PoolOptions { memory: Bytes::mib(12), ..all }, true),
+        ] {
+            assert_eq!(made_next(true, options, None), want, "{options:?}");
         }
     }
 }
