@@ -134,11 +134,17 @@ impl Guard {
                 }
             });
         }
-        scan.end().map_err(|why| refused(format!("what is to run cannot be read before it runs: {why}")))?;
+        let ended = scan.end();
         let report = match (reports.len(), reports.pop()) {
             (1, Some(only)) => only,
             (_, last) => merge("run", reports.into_iter().chain(last)),
         };
+        if let Err(why) = ended {
+            // With the report of what was not read: nothing is wrong with the program or with what it needs.
+            let mut outcome = refused(format!("what is to run cannot be read before it runs: {why}"));
+            outcome.scan = serde_json::to_value(&report).ok();
+            return Err(outcome);
+        }
         self.decide(report, targets).map(Some)
     }
 }

@@ -134,8 +134,8 @@ impl CommandRequest {
                         Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))
                     }
                     Ok(Err(outcome)) => match language {
-                        Some(language) if outcome.cause != Cause::Quarantined => unable(*outcome, language),
-                        _ => without_host_paths(*outcome, &self.argv),
+                        Some(language) => unable(*outcome, language),
+                        None => without_host_paths(*outcome, &self.argv),
                     },
                     Ok(Ok(mut prepared)) => {
                         let (mut outcome, changed) = perform(&desk, &prepared).await;
@@ -224,6 +224,10 @@ async fn follow(desk: &Desk, mut running: Running) -> (Outcome, Option<Changed>)
 
 /// What the caller is told where a language cannot be run, without a folder of the host.
 fn unable(mut outcome: Outcome, language: Language) -> Outcome {
+    // It was the guard's reader that could not work.
+    if outcome.scan.is_some() {
+        return outcome;
+    }
     if let Some(reason) = &outcome.reason {
         tracing::info!("a source was not prepared: {reason}");
     }
@@ -236,6 +240,9 @@ fn unable(mut outcome: Outcome, language: Language) -> Outcome {
 
 /// What the caller is told where a lookup failed: its own words, and no folder of the host.
 pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outcome {
+    if outcome.scan.is_some() {
+        return outcome;
+    }
     if let Some(reason) = &outcome.reason {
         tracing::info!("a run was not prepared: {reason}");
     }
