@@ -17,7 +17,7 @@ mod temporary;
 mod tests;
 mod told;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,6 +89,8 @@ struct Shared {
     folders: Folders,
     /// What callers that are one process have made or named: of others they are told nothing.
     met: Mutex<BTreeSet<(Caller, String)>>,
+    /// When this process used them last, by a clock that nobody sets.
+    used: Mutex<HashMap<String, Instant>>,
     /// Held while workspaces are counted and one more is made.
     making: Mutex<()>,
 }
@@ -139,11 +141,20 @@ fn patiently<T>(work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreErro
     }
 }
 
+/// How long nobody has used a workspace: by the calendar, which counts other processes' use too and has no answer where the clock
+/// was set back, and by this process's own clock, where it used it. A clock that is set forward makes nothing old that was used
+/// here.
+fn unused(calendar: Option<Duration>, here: Option<Duration>) -> Duration {
+    let calendar = calendar.unwrap_or_default();
+    here.map_or(calendar, |here| here.min(calendar))
+}
+
 impl Shared {
     /// Whether nobody has used it for long.
     fn is_old(&self, id: &str) -> bool {
-        let used = self.store.used(id);
-        used.is_ok_and(|at| at.elapsed().is_ok_and(|unused| unused > self.quotas.time_to_live))
+        let Ok(calendar) = self.store.used(id) else { return false };
+        let here = locked(&self.used).get(id).map(Instant::elapsed);
+        unused(calendar.elapsed().ok(), here) > self.quotas.time_to_live
     }
 
     /// Whether a caller knows of it: it is its own, and a process knows only what it has met.
@@ -153,6 +164,7 @@ impl Shared {
     }
 
     fn meet(&self, caller: &Caller, id: &str) {
+        locked(&self.used).insert(id.to_owned(), Instant::now());
         if caller.is_process() {
             locked(&self.met).insert((caller.clone(), id.to_owned()));
         }
@@ -187,8 +199,8 @@ impl Workspaces {
         let quota = Quota { bytes: quotas.bytes, files: quotas.files };
         let store = Store::open(&state.path().join(crate::workspaces::FOLDER), quota, None);
         let store = Arc::new(store.map_err(|e| crate::workspaces::report(&e))?);
-        let (met, making) = (Mutex::default(), Mutex::default());
-        Ok(Self { folder, shared: Arc::new(Shared { store, quotas, folders, met, making }) })
+        let (met, used, making) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { folder, shared: Arc::new(Shared { store, quotas, folders, met, used, making }) })
     }
 
     /// The quotas.
@@ -305,6 +317,8 @@ impl Workspaces {
                 tracing::info!("an unused workspace stays: {error}");
             }
         }
+        let left: BTreeSet<String> = store.ids().unwrap_or_default().into_iter().collect();
+        locked(&self.shared.used).retain(|id, _| left.contains(id));
         if let Err(error) = store.sweep() {
             tracing::warn!("layers that nobody needs stay: {error}");
         }

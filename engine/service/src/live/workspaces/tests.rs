@@ -240,3 +240,20 @@ fn what_nobody_uses_goes() {
     assert!(!state.join(format!("{}.json", w.id)).exists());
     assert_eq!(std::fs::read_dir(state.join("layers")).unwrap().count(), 0);
 }
+
+#[test]
+fn a_clock_that_is_set_makes_nothing_old_that_was_used() {
+    let hours = |h: u64| Some(Duration::from_secs(h * 3600));
+    for (calendar, here, want) in [
+        (hours(25), None, hours(25)),
+        (hours(25), hours(1), hours(1)),
+        // Another process used it meanwhile.
+        (hours(1), hours(25), hours(1)),
+        (hours(500_000), hours(0), hours(0)),
+        // Set back.
+        (None, None, hours(0)),
+        (None, hours(25), hours(0)),
+    ] {
+        assert_eq!(Some(super::unused(calendar, here)), want, "{calendar:?} {here:?}");
+    }
+}
