@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
+use crate::calls::Answered;
 use crate::kinds::Place;
 use crate::processes::Children;
 use crate::run::surroundings;
@@ -15,64 +17,104 @@ use crate::run::surroundings;
 /// Runs that the history keeps.
 const KEPT: usize = 1000;
 
-/// What is wrong with it. `answered` are marks of runs of which at most [`KEPT`] were started since the first of them,
-/// with the causes that are right for each; `total` is how many were answered since the beginning.
-pub fn wrong(
-    children: &Children,
-    place: &Place,
-    answered: &HashMap<String, Vec<&'static str>>,
-    total: usize,
-) -> Vec<String> {
-    let rows = match rows(children, place) {
-        Ok(rows) => rows,
-        Err(why) => return vec![why],
-    };
-    let mut wrong = Vec::new();
-    if rows.len() > KEPT || rows.len() < total.min(KEPT) {
-        wrong.push(format!("the history has {} rows after {total} answers", rows.len()));
-    }
-    let mut seen: HashMap<&str, &str> = HashMap::new();
-    for row in &rows {
-        let mark = row["command"].as_array().and_then(|words| words.last()?.as_str()).unwrap_or_default();
-        // The tests of a project have no mark of their own.
-        let marked = row["command"][0] != "test";
-        if marked && seen.insert(mark, row["cause"].as_str().unwrap_or_default()).is_some() {
-            wrong.push(format!("the history has {mark} twice"));
+/// The database of a state folder.
+pub struct Rows<'a> {
+    pub children: &'a Children,
+    pub place: &'a Place,
+    pub state: &'a Path,
+}
+
+impl Rows<'_> {
+    /// What is wrong with it. `answered` are marks of runs of which at most [`KEPT`] were started since the first of
+    /// them, with the causes that are right for each; `total` is how many were answered since the beginning.
+    pub fn of_program(&self, answered: &HashMap<String, Vec<&'static str>>, total: usize) -> Vec<String> {
+        let rows = match self.all() {
+            Ok(rows) => rows,
+            Err(why) => return vec![why],
+        };
+        let mut wrong = Vec::new();
+        if rows.len() > KEPT || rows.len() < total.min(KEPT) {
+            wrong.push(format!("the history has {} rows after {total} answers", rows.len()));
         }
-    }
-    for (mark, causes) in answered {
-        match seen.get(mark.as_str()) {
-            None => wrong.push(format!("the history lacks {mark}")),
-            Some(cause) if !causes.contains(cause) => {
-                wrong.push(format!("the history says {cause} of {mark}, not {}", causes.join(" or ")));
+        let mut seen: HashMap<&str, &str> = HashMap::new();
+        for row in &rows {
+            // The tests of a project have no mark of their own.
+            let marked = row["command"][0] != "test";
+            if marked && seen.insert(mark(row), row["cause"].as_str().unwrap_or_default()).is_some() {
+                wrong.push(format!("the history has {} twice", mark(row)));
             }
-            Some(_) => {}
         }
+        for (mark, causes) in answered {
+            match seen.get(mark.as_str()) {
+                None => wrong.push(format!("the history lacks {mark}")),
+                Some(cause) if !causes.contains(cause) => {
+                    wrong.push(format!("the history says {cause} of {mark}, not {}", causes.join(" or ")));
+                }
+                Some(_) => {}
+            }
+        }
+        wrong.extend(self.is_whole().err());
+        wrong
     }
-    if let Err(why) = is_whole(place) {
-        wrong.push(why);
+
+    /// The same of a server's, and of its audit log: `answered` are among its last [`KEPT`] runs.
+    pub fn of_server(&self, answered: &[Answered]) -> Vec<String> {
+        let rows = match self.all() {
+            Ok(rows) => rows,
+            Err(why) => return vec![why],
+        };
+        let mut wrong = Vec::new();
+        for one in answered {
+            let of_it: Vec<&Value> = rows.iter().filter(|row| mark(row) == one.mark).collect();
+            match of_it.as_slice() {
+                [row] if row["cause"] == one.cause.as_str() => {}
+                others => wrong.push(format!("the history has {others:?} of {one:?}")),
+            }
+        }
+        wrong.extend(self.is_whole().err());
+        match self.asked(&["audit", "verify", "--json"]) {
+            Ok(log) if log["problem"].is_null() && log["schema"].is_string() => {}
+            other => wrong.push(format!("the audit log: {other:?}")),
+        }
+        wrong
     }
-    wrong
+
+    fn all(&self) -> Result<Vec<Value>, String> {
+        let list = self.asked(&["runs", "list", "--json"])?;
+        list["runs"].as_array().cloned().ok_or_else(|| format!("the history has no runs: {list}"))
+    }
+
+    /// What hotcell says of it.
+    fn asked(&self, words: &[&str]) -> Result<Value, String> {
+        let mut command = Command::new(&self.place.hotcell);
+        command.args(words).arg("--state").arg(self.state);
+        surroundings(&mut command, self.place);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let (pid, mut child) = self.children.start(&mut command).map_err(|e| e.to_string())?;
+        let mut text = Vec::new();
+        let read = child.stdout.take().map(|mut stdout| stdout.read_to_end(&mut text));
+        let status = self.children.wait(pid, Duration::from_secs(60));
+        serde_json::from_slice(&text)
+            .map_err(|e| format!("{words:?} says nothing: {e}, {status:?}, {read:?}"))
+    }
+
+    fn is_whole(&self) -> Result<(), String> {
+        let bad = |e: rusqlite::Error| format!("the history is broken: {e}");
+        let path = self.state.join("hotcell.db");
+        let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(bad)?;
+        let said: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(bad)?;
+        if said != "ok" {
+            return Err(format!("the history is broken: {said}"));
+        }
+        // A row is written whole or not at all: what it holds can be read.
+        let half = "SELECT count(*) FROM runs WHERE NOT (json_valid(command) AND json_valid(usage) \
+                    AND json_valid(outcome) AND json_extract(outcome, '$.cause') = cause)";
+        let half: u64 = database.query_row(half, [], |row| row.get(0)).map_err(bad)?;
+        if half == 0 { Ok(()) } else { Err(format!("the history has {half} rows that are not whole")) }
+    }
 }
 
-fn rows(children: &Children, place: &Place) -> Result<Vec<Value>, String> {
-    let mut command = Command::new(&place.hotcell);
-    command.args(["runs", "list", "--json", "--state"]).arg(place.work.join("state"));
-    surroundings(&mut command, place);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let (pid, mut child) = children.start(&mut command).map_err(|e| e.to_string())?;
-    let mut text = Vec::new();
-    let read = child.stdout.take().map(|mut stdout| stdout.read_to_end(&mut text));
-    let status = children.wait(pid, Duration::from_secs(60));
-    let list: Option<Value> = serde_json::from_slice(&text).ok();
-    let rows = list.as_ref().and_then(|list| list["runs"].as_array());
-    rows.cloned().ok_or_else(|| format!("the history cannot be read: {status:?}, {read:?}"))
-}
-
-fn is_whole(place: &Place) -> Result<(), String> {
-    let bad = |e: rusqlite::Error| format!("the history is broken: {e}");
-    let path = place.work.join("state/hotcell.db");
-    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(bad)?;
-    let said: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(bad)?;
-    if said == "ok" { Ok(()) } else { Err(format!("the history is broken: {said}")) }
+/// The last word of a run.
+fn mark(row: &Value) -> &str {
+    row["command"].as_array().and_then(|words| words.last()?.as_str()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `hotcell-soak [RUNS] [--seed N] [--first N] [--hotcell PATH]`: mixed runs of the hotcell program and of the library,
+//! `hotcell-soak [RUNS | --chaos MINUTES | --hot COUNT] [--seed N] [--first N] [--hotcell PATH]`: mixed runs of the hotcell program and of the library,
 //! in part killed at random moments, and what they leave behind.
 //!
 //! Runs come in batches of 1 to 6 at once. Each answer is judged; after each batch, and one more ordinary run (the next
@@ -10,19 +10,27 @@
 //! | [`kinds`] | what is run, and how it has to end |
 //! | [`run`] | one run: started, struck, judged |
 //! | [`library`], [`service`] | runs through the library, in a process that lives long |
+//! | [`chaos`], [`victims`] | servers under load of which parts are killed |
+//! | [`client`], [`calls`] | a server and what it is asked for, and how that has to end |
+//! | [`hot`] | whether the thousandth sandbox that was made ahead is as fast as the first |
 //! | [`leftovers`], [`history`] | what has to be true after each batch |
 //! | [`processes`], [`dice`] | children and their killing; choices that repeat |
 
 #![forbid(unsafe_code)]
 
+mod calls;
+mod chaos;
+mod client;
 mod dice;
 mod history;
+mod hot;
 mod kinds;
 mod leftovers;
 mod library;
 mod processes;
 mod run;
 mod service;
+mod victims;
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -35,14 +43,15 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{fs, thread};
 
 use crate::dice::Dice;
+use crate::history::Rows;
 use crate::kinds::Place;
 use crate::leftovers::Ground;
 use crate::processes::Children;
 use crate::run::Plan;
 use crate::service::{Service, Use, slope};
 
-const USAGE: &str = "usage: hotcell-soak [RUNS] [--seed N] [--first N] [--hotcell PATH]   (200 runs; a new seed; \
-                     from the first run; the hotcell beside this program)";
+const USAGE: &str = "usage: hotcell-soak [RUNS | --chaos MINUTES | --hot COUNT] [--seed N] [--first N] [--hotcell PATH]   (200 \
+                     runs; a new seed; from the first run; the hotcell beside this program)";
 /// How long what is left may take to go away.
 const SETTLE: Duration = Duration::from_secs(8);
 /// A leak of one page for each run would be 4,000 KiB for each 1,000 runs.
@@ -55,19 +64,29 @@ struct Arguments {
     seed: u64,
     first: u64,
     hotcell: PathBuf,
+    /// How long parts of servers are killed, in place of a number of runs.
+    chaos: Option<Duration>,
+    /// So many sandboxes that are made ahead, used one after the other, in place of all else.
+    hot: Option<usize>,
 }
 
 fn arguments(words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn Error>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let seed = now.as_secs() << 20 | u64::from(now.subsec_micros());
     let hotcell = std::env::current_exe()?.with_file_name("hotcell");
-    let mut arguments = Arguments { runs: 200, seed, first: 0, hotcell };
+    let mut arguments = Arguments { runs: 200, seed, first: 0, hotcell, chaos: None, hot: None };
     let mut words = words;
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(USAGE);
         match word.as_str() {
             "--seed" => arguments.seed = value()?.parse().map_err(|_| USAGE)?,
             "--first" => arguments.first = value()?.parse().map_err(|_| USAGE)?,
+            "--chaos" => {
+                let minutes: f64 = value()?.parse().map_err(|_| USAGE)?;
+                let length = Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| USAGE)?;
+                arguments.chaos = Some(length);
+            }
+            "--hot" => arguments.hot = Some(value()?.parse().ok().filter(|n| *n >= 200).ok_or(USAGE)?),
             "--hotcell" => arguments.hotcell = value()?.into(),
             runs => arguments.runs = runs.parse().map_err(|_| USAGE)?,
         }
@@ -81,7 +100,11 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match words.as_slice() {
         [word, mark] if word == "library" => library::serve(mark).map(|()| true),
-        _ => arguments(words.into_iter()).and_then(|arguments| Soak::new(arguments)?.run()),
+        _ => arguments(words.into_iter()).and_then(|arguments| match (arguments.hot, arguments.chaos) {
+            (Some(count), _) => hot::measure(count),
+            (None, Some(length)) => Soak::new(arguments)?.chaos(length),
+            (None, None) => Soak::new(arguments)?.run(),
+        }),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -148,9 +171,11 @@ impl Soak {
         place.cgroups = !folders.is_empty();
         let ground = Ground::before(&place, &mark, folders);
         println!(
-            "seed {}, {} runs; user {}, {}, {}",
+            "seed {}, {}; user {}, {}, {}",
             arguments.seed,
-            arguments.runs,
+            arguments
+                .chaos
+                .map_or(format!("{} runs", arguments.runs), |c| format!("chaos for {} s", c.as_secs())),
             nix::unistd::geteuid(),
             if place.cgroups { "cgroups" } else { "no cgroups" },
             place.hotcell.display()
@@ -168,16 +193,18 @@ impl Soak {
         let mut next = self.arguments.first;
         let end = next + self.arguments.runs;
         while next < end {
-            let last = (next + size).min(end);
-            self.batch(next, last)?;
+            let (last, batch) = ((next + size).min(end), Instant::now());
+            let answered = self.runs(next, last)?;
+            self.settle(answered);
+            self.say(last - next, batch);
             next = last;
         }
         self.finish(began)
     }
 
-    /// Runs `from` to `to`, a quarter of them through the library.
-    fn batch(&mut self, from: u64, to: u64) -> Result<(), Box<dyn Error>> {
-        let began = Instant::now();
+    /// Runs `from` to `to`, a quarter of them through the library. Marks and right causes of those of the program that
+    /// were answered.
+    fn runs(&mut self, from: u64, to: u64) -> Result<HashMap<String, Vec<&'static str>>, Box<dyn Error>> {
         let mut dice = Dice::new(self.arguments.seed, u64::MAX - from);
         let at_once = 1 + dice.below(6);
         let by_library = (to - from) / 4;
@@ -203,20 +230,21 @@ impl Soak {
         });
         let report = self.service.report()?;
         self.after_library(&report);
-        let answered = answered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.settle(answered);
+        Ok(answered.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How far it is.
+    fn say(&self, runs: u64, began: Instant) {
         let tally = self.tally();
         println!(
-            "{:6} runs, {} at once, {:.1} s; {} struck so far; wrong {}, left {}; service: {:?}",
+            "{:6} runs, the last {runs} in {:.1} s; {} struck so far; wrong {}, left {}; service: {:?}",
             tally.runs,
-            at_once,
             began.elapsed().as_secs_f64(),
             tally.struck,
             tally.wrong.len(),
             tally.left.len(),
             self.service.uses()
         );
-        Ok(())
     }
 
     /// One run of the program; its mark and right causes when it gave an answer.
@@ -271,7 +299,9 @@ impl Soak {
             println!("LEFT     {what}");
             tally.left.push(what);
         }
-        for why in history::wrong(&self.children, &self.place, &answered, tally.answered) {
+        let state = self.place.work.join("state");
+        let rows = Rows { children: &self.children, place: &self.place, state: &state };
+        for why in rows.of_program(&answered, tally.answered) {
             println!("WRONG    {why}");
             tally.wrong.push(why);
         }

@@ -63,19 +63,24 @@ impl Service {
 
     /// What it uses now.
     pub fn uses(&self) -> Use {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
-        };
-        let descriptors = fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, |fds| fds.count() as u64);
-        Use { descriptors, threads: field("Threads:"), memory_kib: field("RssAnon:") }
+        uses(self.pid)
     }
 
     /// Lets it end.
     pub fn hang_up(&mut self) {
         self.orders = None;
     }
+}
+
+/// What a process uses now.
+pub fn uses(pid: i32) -> Use {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
+    };
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |fds| fds.count() as u64);
+    Use { descriptors, threads: field("Threads:"), memory_kib: field("RssAnon:") }
 }
 
 /// KiB for each 1,000 runs, by least squares over `(runs, KiB)`; 0 for fewer than three points.
