@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::User;
+use crate::{User, Weak};
 
 /// The newest revision: every request says which it is of.
 pub const STATELESS: &str = "2026-07-28";
@@ -127,7 +127,11 @@ pub struct Local {
 impl Local {
     /// Starts a server that nothing has been said to.
     pub fn silent(user: &User, options: &[&str]) -> Self {
-        let mut call = user.hotcell(["mcp"]);
+        Self::silent_on(user, &Weak::default(), options)
+    }
+
+    fn silent_on(user: &User, host: &Weak, options: &[&str]) -> Self {
+        let mut call = user.hotcell_on(host, ["mcp"]);
         call.add(options);
         call.command.stdin(Stdio::piped());
         let mut child = call.start();
@@ -151,7 +155,12 @@ impl Local {
 
     /// Starts a server and begins as a revision wants it.
     pub fn start(user: &User, revision: &'static str) -> Self {
-        let mut client = Self::silent(user, &[]);
+        Self::start_on(user, &Weak::default(), &[], revision)
+    }
+
+    /// The same on a host that lacks something.
+    pub fn start_on(user: &User, host: &Weak, options: &[&str], revision: &'static str) -> Self {
+        let mut client = Self::silent_on(user, host, options);
         client.revision = revision;
         if revision != STATELESS {
             let mut first = initialize(0);

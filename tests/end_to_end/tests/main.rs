@@ -20,6 +20,7 @@ mod mcp_bounds;
 mod mcp_ends;
 mod monorepo;
 mod network;
+mod pressure;
 mod projects;
 mod quarantine;
 mod streams;

@@ -1,0 +1,143 @@
+//! A host that runs out of something while hotcell works: a full disk below the state folder and for temporary files, and little
+//! memory for the service.
+
+use hotcell_end_to_end::mcp::{Local, SESSIONS, until};
+use hotcell_end_to_end::{User, Weak, everyone, is_root};
+use serde_json::{Value, json};
+
+/// Dangerous on the face of it, and harmless in a sandbox.
+const HOSTILE: &str = "import os\nprint('ran')\nos.system('rm -rf /home/')\n";
+
+/// A host on which a folder of the user is on a small file system, and that is full but for `free` KiB.
+fn full(user: &User, folder: &str, free: u32) -> Option<Weak> {
+    if !is_root() {
+        println!("skipped: only root can mount a small file system");
+        return None;
+    }
+    let path = user.make_folder(folder).display().to_string();
+    let id = if user.is_ordinary() { 65_534 } else { 0 };
+    Some(Weak::default().mounts(&format!(
+        "mount -t tmpfs -o size=1m,mode=700,uid={id},gid={id} small {path}; \
+         head -c 1M /dev/zero >{path}/full 2>/dev/null || true; truncate -s -{free}K {path}/full"
+    )))
+}
+
+#[test]
+fn a_full_state_folder_changes_no_answer() {
+    everyone(|user| {
+        for free in [0, 8, 40] {
+            let Some(host) = full(user, "full", free) else { return };
+            let state = user.path("full").display().to_string();
+            let run = |words: &[&str]| user.hotcell_on(&host, ["run", "--state", &state]).words(words).end();
+            // What ran is answered as always, or nothing ran.
+            let ended = run(&["--", "sh", "-c", "echo ran; exit 3"]);
+            match ended.code {
+                Some(3) => assert_eq!(ended.text(), "ran\n", "{ended:#?}"),
+                _ => {
+                    ended.code(125).prints("");
+                    assert!(ended.stderr.contains("full"), "{ended:#?}");
+                }
+            }
+            assert!(!ended.stderr.is_empty(), "nobody says that it is not in the history: {ended:#?}");
+            // What is dangerous stays unrun, though it cannot be held.
+            user.write("work/bad.py", HOSTILE);
+            let ended = run(&["--lang", "python", "bad.py"]);
+            ended.code(125).prints("");
+        }
+    });
+}
+
+#[test]
+fn a_full_folder_for_temporary_files_is_named() {
+    everyone(|user| {
+        let Some(host) = full(user, "tmp", 0) else { return };
+        let tmp = user.path("tmp").display().to_string();
+        for options in
+            [&["--lang", "python", "a.py"][..], &["--profile", "landlock-only", "--", "echo", "ran"]]
+        {
+            user.write("work/a.py", "print('ran')\n");
+            let ended = user.hotcell_on(&host, ["run"]).words(options).env("TMPDIR", &tmp).end();
+            match ended.code {
+                Some(0) => assert_eq!(ended.text(), "ran\n", "{ended:#?}"),
+                _ => {
+                    ended.code(125).prints("");
+                    assert!(ended.stderr.contains("space"), "{ended:#?}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_service_gets_over_a_full_disk() {
+    everyone(|user| {
+        let Some(host) = full(user, "full", 400) else { return };
+        let state = user.path("full");
+        let options = ["--state", state.to_str().expect("text")];
+        let mut client = Local::start_on(user, &host, &options, SESSIONS);
+        let inside = format!("/proc/{}/root{}", client.pid(), state.display());
+        let fill = |more: &str| {
+            let _ = std::fs::write(format!("{inside}/{more}"), vec![0; 1 << 20]);
+        };
+        fill("more");
+        let big = "x".repeat(300_000);
+        let files = json!({ "files": [{ "path": "a", "content": big }] });
+        let said = client.bad("workspace_create", &files);
+        assert!(said.contains("space"), "{said}");
+        for _ in 0..3 {
+            let echo = json!({ "argv": ["sh", "-c", "echo ran; exit 3"] });
+            let answer = client.good("run_command", &echo);
+            assert_eq!((&answer["cause"], &answer["exit_code"]), (&json!("exited"), &json!(3)), "{answer:#}");
+            let held = client.call("run_code", &json!({ "language": "python", "code": HOSTILE }));
+            assert!(!held.to_string().contains("ran\\n"), "{held:#}");
+            let cause = &held["structuredContent"]["cause"];
+            assert!(held["isError"] == true || *cause == "quarantined" || *cause == "refused", "{held:#}");
+        }
+        for name in ["full", "more"] {
+            let _ = std::fs::remove_file(format!("{inside}/{name}"));
+        }
+        client.good("workspace_create", &files);
+        let mark = json!({ "argv": ["sh", "-c", "echo again", "a-mark-of-its-own"] });
+        assert_eq!(client.good("run_command", &mark)["stdout"]["text"], "again\n");
+        // Whole, and the row is there.
+        let pid = client.pid().to_string();
+        let rows = || -> Value {
+            let host = Weak::default().within(&["nsenter", "-t", &pid, "-m", "--"]);
+            let mut call = User::me().hotcell_on(&host, ["runs", "list", "--json", "--state"]);
+            call.add([state.as_os_str()]);
+            call.end().code(0).json()
+        };
+        until("the row", || rows().to_string().contains("a-mark-of-its-own"));
+        client.end();
+    });
+}
+
+#[test]
+fn a_service_with_little_memory_is_right_or_says_so() {
+    everyone(|user| {
+        // Of address space: the engine of tools alone asks for gigabytes.
+        for kib in ["300000", "600000", "1200000", "6000000"] {
+            let host = Weak::default().within(&["bash", "-c", "ulimit -v \"$0\" && exec \"$@\"", kib]);
+            let mut client = Local::start_on(user, &host, &[], SESSIONS);
+            for n in 0..6 {
+                for (tool, arguments) in [
+                    ("run_code", json!({ "language": "python", "code": format!("print({n})") })),
+                    ("run_command", json!({ "argv": ["echo", n.to_string()] })),
+                ] {
+                    let answer = client.call(tool, &arguments);
+                    let run = &answer["structuredContent"];
+                    let said = if answer["isError"] == true {
+                        answer["content"][0]["text"].as_str().unwrap_or_default()
+                    } else if run["cause"] == "exited" && run["exit_code"] == 0 {
+                        assert_eq!(run["stdout"]["text"], format!("{n}\n"), "{kib}: {answer:#}");
+                        continue;
+                    } else {
+                        run["reason"].as_str().or(run["stderr"]["text"].as_str()).unwrap_or_default()
+                    };
+                    assert!(!said.is_empty(), "{kib}: {answer:#}");
+                }
+            }
+            client.end();
+        }
+    });
+}
