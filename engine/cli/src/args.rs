@@ -24,10 +24,12 @@ use hotcell_service::tools::ToolSettings;
 mod bench;
 mod doctor;
 mod image;
+mod mcp;
 mod tool;
 pub use bench::BenchArgs;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
+pub use mcp::{CheckArgs, InstallArgs, McpCommand, PlaceArgs, UninstallArgs};
 pub use tool::ToolCommand;
 
 const STYLES: Styles =
@@ -555,6 +557,7 @@ impl SandboxArgs {
             deps_hosts: None,
             mcp: McpSettings::default(),
             tools: ToolSettings::default(),
+            policies: None,
             profile: self.profile.clone(),
             state: None,
             network: self.network.clone(),
@@ -651,8 +654,10 @@ fn variable(text: &OsStr) -> Result<EnvSetting, String> {
 /// `hotcell mcp`.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "hotcell mcp [--stdio | --http ADDR] [OPTIONS]",
-    after_help = "The book's page MCP says how to add it to a client. Over HTTP a client sends the token of the \
+    override_usage = "hotcell mcp [--stdio | --http ADDR] [OPTIONS]\n       hotcell mcp install|uninstall|check [OPTIONS]",
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = "hotcell mcp install --client NAME adds it to a client. Over HTTP a client sends the token of the \
                   file\nthat hotcell names when it starts. Exit status: 0 at the end of standard input or by a \
                   signal,\n125 refused."
 )]
@@ -675,6 +680,8 @@ pub struct McpArgs {
     /// Print the reference of the tools and end
     #[arg(long, exclusive = true)]
     pub reference: bool,
+    #[command(subcommand)]
+    pub command: Option<McpCommand>,
 }
 
 #[cfg(test)]
@@ -708,9 +715,14 @@ mod tests {
             assert!(help.lines().count() <= 48, "{name}: {} lines", help.lines().count());
             assert!(help.lines().all(|l| l.chars().count() <= 100), "{help}");
         }
-        for page in command.find_subcommand_mut("tool").unwrap().get_subcommands_mut() {
-            let help = page.render_help().to_string();
-            assert!(help.lines().count() <= 48 && help.lines().all(|l| l.chars().count() <= 100), "{help}");
+        for name in ["tool", "mcp"] {
+            for page in command.find_subcommand_mut(name).unwrap().get_subcommands_mut() {
+                let help = page.render_help().to_string();
+                assert!(
+                    help.lines().count() <= 48 && help.lines().all(|l| l.chars().count() <= 100),
+                    "{help}"
+                );
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod author;
 mod bench;
 mod bench_text;
 mod changes_text;
+mod clients;
 mod deps;
 mod exit;
 mod image;
@@ -217,7 +218,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 15] = [
+const SCHEMAS: [&str; 17] = [
     "outcome",
     "test_report",
     "scan",
@@ -232,6 +233,8 @@ const SCHEMAS: [&str; 15] = [
     "doctor",
     "attacks",
     "bench",
+    "mcp_install",
+    "mcp_check",
     "error",
 ];
 
@@ -265,6 +268,8 @@ fn schema(name: &str, json: bool) -> u8 {
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "attacks" => (schemars::schema_for!(hotcell_proof::report::Report), hotcell_proof::report::SCHEMA),
         "bench" => (schemars::schema_for!(hotcell_bench::Report), hotcell_bench::report::SCHEMA),
+        "mcp_install" => (schemars::schema_for!(clients::install::Installed), clients::install::SCHEMA),
+        "mcp_check" => (schemars::schema_for!(clients::check::Checked), clients::check::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {
             let near = nearest(short, SCHEMAS).unwrap_or("outcome");

@@ -6,13 +6,22 @@ use hotcell_service::StateFolder;
 use hotcell_service::live::{Bounds, Live, Tokens};
 use hotcell_service::report::{Code, ErrorReport};
 
-use crate::args::{Common, McpArgs};
+use crate::args::{Common, McpArgs, McpCommand};
+use crate::clients::{check, install};
 use crate::{configuration, exit, interrupted, notes, printed, runtime, state, usage};
 
 /// Serves until nobody needs it; its exit status.
 pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
     if args.reference {
         return Ok(printed(exit::print_text(&reference::markdown()), 0));
+    }
+    if let Some(command) = &args.command {
+        let done = match command {
+            McpCommand::Install(args) => install::install(common, args),
+            McpCommand::Uninstall(args) => install::uninstall(common, args),
+            McpCommand::Check(args) => check::check(common, args),
+        };
+        return Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)));
     }
     let runtime = runtime()?;
     let served = runtime.block_on(serve(common, args));

@@ -13,6 +13,8 @@
 //! | [`wait`] | waiting for a run with progress, until it ends or nobody listens |
 //! | [`resources`] | runs and workspaces as resources |
 //! | `lines`, [`stdio`], [`http`] | the two transports |
+//! | [`prompts`] | ways through the tools, for a person to start |
+//! | [`probe`] | what another server offers, as a client finds it out |
 //! | `values` | messages of too many values, before they are read |
 //! | [`mod@reference`] | the tool reference of the book |
 
@@ -21,6 +23,8 @@
 pub mod answer;
 pub mod http;
 mod lines;
+pub mod probe;
+pub mod prompts;
 pub mod reference;
 pub mod resources;
 pub mod server;

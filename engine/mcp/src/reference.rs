@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::{resources, tools};
+use crate::{prompts, resources, tools};
 
 /// The reference, in Markdown.
 #[must_use]
@@ -37,6 +37,16 @@ pub fn markdown() -> String {
     for template in resources::templates() {
         let _ =
             writeln!(text, "| `{}` | {} |", template.uri_template, template.description.unwrap_or_default());
+    }
+    text.push_str("\n## Prompts\n\n| prompt | does | arguments |\n| --- | --- | --- |\n");
+    for prompt in prompts::all() {
+        let arguments = prompt.arguments.unwrap_or_default().into_iter().map(|argument| {
+            let required = if argument.required == Some(true) { " (required)" } else { "" };
+            format!("`{}`{required}: {}", argument.name, argument.description.unwrap_or_default())
+        });
+        let arguments = arguments.collect::<Vec<_>>().join("<br>");
+        let about = prompt.description.unwrap_or_default();
+        let _ = writeln!(text, "| `{}` | {about} | {arguments} |", prompt.name);
     }
     text
 }

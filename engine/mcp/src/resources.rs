@@ -10,6 +10,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::answer::of_run;
+use crate::prompts;
 
 /// Resources in one page of a list.
 pub const PAGE: usize = 100;
@@ -180,10 +181,13 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
     }
 }
 
-/// Completes a template's variable. Blocks.
+/// Completes a template's variable, or a prompt's argument. Blocks.
 #[must_use]
 pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> CompletionInfo {
-    let Reference::Resource(template) = &asked.r#ref else { return CompletionInfo::default() };
+    let template = match &asked.r#ref {
+        Reference::Resource(template) => template,
+        _ => return completed(prompts::values(live, caller, asked), &asked.argument.value),
+    };
     let all: Vec<String> = match (template.uri.as_str(), asked.argument.name.as_str()) {
         (uri, "id") if uri.starts_with("hotcell://runs/") => {
             live.runs(caller).iter().map(|r| r.id.clone()).collect()
@@ -199,7 +203,12 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
         }
         _ => Vec::new(),
     };
-    let fitting: Vec<_> = all.into_iter().filter(|v| v.starts_with(&asked.argument.value)).collect();
+    completed(all, &asked.argument.value)
+}
+
+/// Those values that begin so, as many as an answer may have.
+fn completed(all: Vec<String>, begun: &str) -> CompletionInfo {
+    let fitting: Vec<_> = all.into_iter().filter(|v| v.starts_with(begun)).collect();
     let total = fitting.len();
     let shown = fitting.into_iter().take(CompletionInfo::MAX_VALUES).collect();
     CompletionInfo::with_pagination(shown, u32::try_from(total).ok(), total > CompletionInfo::MAX_VALUES)

@@ -6,26 +6,28 @@ use std::time::Duration;
 use hotcell_service::live::{Caller, Live};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-    CustomRequest, CustomResult, ErrorCode, Implementation, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig, ServerNotification,
-    SubscriptionFilter, Tool,
+    CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, ServerCapabilities, ServerConfig, ServerNotification, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::wait::Listener;
-use crate::{resources, tools};
+use crate::{prompts, resources, tools};
 
 /// The revisions that are served.
 pub const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
 /// The methods that are served.
-const METHODS: [&str; 10] = [
+const METHODS: [&str; 12] = [
     "completion/complete",
     "initialize",
     "ping",
+    "prompts/get",
+    "prompts/list",
     "resources/list",
     "resources/read",
     "resources/templates/list",
@@ -95,8 +97,8 @@ async fn closed(peer: &Peer<RoleServer>) {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities =
-            ServerCapabilities::builder().enable_tools().enable_resources().enable_completions();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts();
+        let capabilities = capabilities.enable_completions();
         let capabilities = match self.live.tools() {
             Some(_) => capabilities.enable_tool_list_changed().build(),
             None => capabilities.build(),
@@ -206,6 +208,23 @@ impl ServerHandler for Server {
         let result =
             ReadResourceResult::new(vec![contents]).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
         Ok(result.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let list = ListPromptsResult::with_all_items(prompts::all());
+        Ok(list.with_ttl_ms(TEMPLATES_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        prompts::get(&request.name, request.arguments.as_ref()).map(Into::into)
     }
 
     async fn complete(

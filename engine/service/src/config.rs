@@ -81,6 +81,8 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// What plugins may have.
     pub tools: ToolSettings,
+    /// A folder with the rules of an organisation.
+    pub policies: Option<PathBuf>,
 }
 
 /// The table `mcp` of a configuration file. Nothing is allowed that is not named.
@@ -158,6 +160,7 @@ struct Written {
     hot: HotSettings,
     mcp: McpSettings,
     tools: ToolSettings,
+    policies_path: Option<PathBuf>,
 }
 
 const KEYS: &[Key] = &[
@@ -181,6 +184,7 @@ const KEYS: &[Key] = &[
     Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
     Key::table("mcp", &[Key::value("folders"), Key::value("commit")]),
     Key::table("tools", tools::settings::KEYS),
+    Key::value("policies_path"),
 ];
 
 impl Settings {
@@ -228,6 +232,7 @@ impl Settings {
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
             },
             tools: written.tools.from_folder(base),
+            policies: written.policies_path.map(|p| base.join(p)),
         })
     }
 
@@ -644,6 +649,10 @@ fn tighten(
     if settings.mcp != McpSettings::default() {
         return Err(never("mcp", "folders of the host".to_owned()));
     }
+    // Models take what stands there as what their organisation wants.
+    if let Some(policies) = &settings.policies {
+        return Err(never("policies_path", policies.display().to_string()));
+    }
     let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     if let Some(image) = &settings.image {
         return Err(never("image", image.clone()));
@@ -882,6 +891,7 @@ mod tests {
                 "quarantine.two_persons",
             ),
             ("", "[tools]\nsandbox = true", "tools"),
+            ("", "policies_path = \"rules\"", "policies_path"),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),
             ("", "toolchains = [\"/etc\"]", "toolchains"),

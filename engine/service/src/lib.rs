@@ -26,6 +26,7 @@ pub mod known;
 pub mod language;
 pub mod live;
 pub mod network;
+pub mod policies;
 pub mod quarantine;
 pub mod reader;
 pub mod reading;

@@ -37,7 +37,18 @@ fn help_is_an_answer() {
 #[test]
 fn every_schema_is_printed_and_names_itself() {
     let user = User::me();
-    for name in ["outcome", "test_report", "scan", "quarantine", "audit", "runs", "doctor", "error"] {
+    for name in [
+        "outcome",
+        "test_report",
+        "scan",
+        "quarantine",
+        "audit",
+        "runs",
+        "doctor",
+        "mcp_install",
+        "mcp_check",
+        "error",
+    ] {
         let ended = user.hotcell(["schema", name]).end();
         let schema: serde_json::Value = serde_json::from_slice(&ended.code(0).stdout).unwrap();
         assert_eq!(schema["properties"]["schema"]["const"], format!("hotcell.{name}/1"));

@@ -4,6 +4,7 @@ mod files;
 mod input;
 mod output;
 pub(crate) mod plugins;
+mod policies;
 mod quarantine;
 mod runs;
 
@@ -317,6 +318,15 @@ pub fn all() -> &'static [Tool] {
                 brief::<output::Shown>(1),
                 Effect::Adds,
             ),
+            tool::<policies::ReadOrgPolicies>(
+                "read_org_policies",
+                "Read the organisation's rules",
+                "Gives the rules that the operator's organisation has for code: style, security or custom. Read \
+                 those of security before you write code that handles input, secrets or rights; without rules of its \
+                 own they are a baseline after the OWASP Top 10.",
+                schema::<policies::OrgPolicies>(),
+                Effect::Reads,
+            ),
             tool::<input::Nothing>(
                 "doctor",
                 "Examine the host",
@@ -362,6 +372,7 @@ pub async fn call(
         "quarantine_list" => quarantine::list(live, caller, arguments).await,
         "quarantine_show" => quarantine::show(live, caller, arguments).await,
         "quarantine_request" => quarantine::request(live, caller, arguments).await,
+        "read_org_policies" => policies::read(live, arguments).await,
         "doctor" => match parse::<input::Nothing>(arguments) {
             Ok(_) => Ok(examined(live.examine().await.as_ref())),
             Err(report) => Err(report),

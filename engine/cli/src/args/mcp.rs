@@ -1,0 +1,114 @@
+//! Options of `hotcell mcp install`, `uninstall` and `check`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use hotcell_sandbox::units::parse_duration;
+
+use crate::clients::Client;
+
+/// Setting a client up.
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// Add this server to the configuration of a client
+    #[command(
+        after_help = "The entry starts this program with mcp --stdio, and with --state and --config where they are given\n\
+                      here. What was in the file stays as it is, comments too, and is kept beside it as\n\
+                      FILE.hotcell-backup. Links are not written through, and nothing is replaced unless --replace\n\
+                      says so. Exit status: 0 done, or it was so already; 125 refused."
+    )]
+    Install(InstallArgs),
+    /// Take it out again
+    Uninstall(UninstallArgs),
+    /// Start the server as a client would, and say what it offers
+    #[command(
+        after_help = "Without --client it is this program. Nothing is run in a sandbox, but the server says what it could\n\
+                      enforce. Exit status: 0 it answers; 125 it does not, and why."
+    )]
+    Check(CheckArgs),
+}
+
+/// Which entry of which file.
+#[derive(Args, Debug)]
+pub struct PlaceArgs {
+    /// The project's own file in the current folder, which others may share
+    #[arg(long)]
+    pub project: bool,
+    /// Another file of the same client
+    #[arg(long, value_name = "FILE", conflicts_with = "project", value_parser = OsStringValueParser::new().try_map(super::path))]
+    pub file: Option<PathBuf>,
+    /// The server's name there
+    #[arg(long, value_name = "NAME", default_value = "hotcell", value_parser = name)]
+    pub name: String,
+}
+
+/// `hotcell mcp install`.
+#[derive(Args, Debug)]
+pub struct InstallArgs {
+    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode or zed
+    #[arg(long, value_enum, value_name = "CLIENT", hide_possible_values = true)]
+    pub client: Client,
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Only print what belongs into the file
+    #[arg(long)]
+    pub print: bool,
+    /// In place of another entry of that name
+    #[arg(long, alias = "force", conflicts_with = "print")]
+    pub replace: bool,
+}
+
+/// `hotcell mcp uninstall`.
+#[derive(Args, Debug)]
+pub struct UninstallArgs {
+    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode or zed
+    #[arg(long, value_enum, value_name = "CLIENT", hide_possible_values = true)]
+    pub client: Client,
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+/// `hotcell mcp check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// Whose entry [default: none, this program]
+    #[arg(long, value_enum, value_name = "CLIENT", hide_possible_values = true)]
+    pub client: Option<Client>,
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// How long each answer may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub within: Duration,
+}
+
+/// A name that every client takes.
+fn name(text: &str) -> Result<String, String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
+    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("a name has 1 to 64 letters, digits, _ and -".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_every_client_takes() {
+        for (text, good) in [
+            ("hotcell", true),
+            ("hot_cell-2", true),
+            ("", false),
+            ("a b", false),
+            ("a.b", false),
+            ("ä", false),
+        ] {
+            assert_eq!(name(text).is_ok(), good, "{text}");
+        }
+        assert!(name(&"a".repeat(64)).is_ok() && name(&"a".repeat(65)).is_err());
+    }
+}
