@@ -2,7 +2,7 @@
 
 use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, STATELESS};
 use hotcell_end_to_end::{User, everyone};
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn complete(client: &mut Local, prompt: &str, argument: &str, value: &str) -> Vec<String> {
     let asked = json!({
@@ -113,12 +113,11 @@ fn the_organisations_rules_come_from_the_operators_folder() {
         // A project's own file has no say.
         let project = user.make_folder("work/project");
         user.write("work/project/hotcell.toml", "policies_path = \"rules\"\n");
-        let refused = user.hotcell(["test", "."]).cwd(&project).end();
-        refused.code(125).says("policies_path");
-        let wrong = user
-            .hotcell(["mcp", "check"])
-            .env("HOTCELL_CONFIG", user.write("work/d.toml", "policy_path = \"a\"\n"));
-        let wrong = wrong.end();
-        assert!(Value::from(wrong.stderr.clone()).to_string().contains("policies_path"), "{wrong:?}");
+        let refused = user.hotcell(["run", "--", "true"]).cwd(&project).end();
+        refused.code(125).says_one_line("policies_path");
+        let slip = user.write("work/d.toml", "policy_path = \"a\"\n");
+        let refused =
+            user.hotcell(["mcp", "check", "--config"]).words(&[slip.to_str().expect("UTF-8")]).end();
+        refused.code(125).says_one_line("did you mean \"policies_path\"?");
     });
 }

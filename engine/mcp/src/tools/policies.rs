@@ -59,6 +59,7 @@ pub async fn read(live: &Live, arguments: JsonObject) -> Result<CallToolResult, 
     };
     let mut words = match (about.total, about.source) {
         (0, _) => format!("there are no rules of the type {}", about.policy_type.name()),
+        (1, Source::File) => "one rule of this organisation".to_owned(),
         (n, Source::File) => format!("{n} rules of this organisation"),
         (n, Source::Default) => format!("{n} rules, hotcell's baseline after the OWASP Top 10:2025"),
     };
