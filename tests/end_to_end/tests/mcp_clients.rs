@@ -247,7 +247,7 @@ fn a_project_has_a_file_that_others_can_use() {
             let check = || mcp(user, &["check", "--client", client, "--project"]).cwd(&project);
             check().env("PATH", &path).end().code(0).silent();
             check()
-                .env("PATH", "/nonexistent")
+                .env("PATH", "/usr/bin:/bin")
                 .end()
                 .code(125)
                 .says_one_line("hotcell is not there, or not on PATH");
@@ -296,14 +296,14 @@ fn a_server_that_does_not_work_is_told_apart() {
             ("sh", "\"-c\", \"kill -SEGV $$\"", "signal 11 killed it"),
             ("sh", "\"-c\", \"echo Welcome; cat >/dev/null\"", "not MCP to standard output: Welcome"),
             ("cat", "", "what it was asked, word for word"),
-            ("sleep", "\"60\"", "did not answer initialize within 1s"),
+            ("sleep", "\"60\"", "did not answer initialize within 5s"),
         ] {
             server(command, args);
             let begin = Instant::now();
-            let failed = mcp(user, &["check", "--client", "cursor", "--within", "1s", "--quiet"]).end();
+            let failed = mcp(user, &["check", "--client", "cursor", "--within", "5s", "--quiet"]).end();
             failed.code(125).prints("").says_one_line(why);
             assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
-            let json = mcp(user, &["check", "--client", "cursor", "--within", "1s", "--json"]).end();
+            let json = mcp(user, &["check", "--client", "cursor", "--within", "5s", "--json"]).end();
             assert_eq!(json.code(125).json()["schema"], "hotcell.error/1");
         }
         for (entry, why) in [
