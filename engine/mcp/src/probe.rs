@@ -131,7 +131,7 @@ pub fn probe(start: &Start, within: Duration) -> Result<Seen, ProbeError> {
     let mut talk = Talk::begin(start, within)?;
     let mut seen = Seen::default();
     talk.greet(&mut seen)?;
-    talk.timed(&mut seen, "ping", json!({}))?;
+    talk.timed(&mut seen, "ping", &json!({}))?;
     seen.tools = talk.list(&mut seen, "tools", "tools/list", "name")?;
     seen.resources = talk.list(&mut seen, "resources", "resources/list", "uri")?;
     seen.templates = talk.list(&mut seen, "resources", "resources/templates/list", "uriTemplate")?;
@@ -139,7 +139,7 @@ pub fn probe(start: &Start, within: Duration) -> Result<Seen, ProbeError> {
     // Another server's tool of that name may do anything.
     if seen.name == "hotcell" && seen.tools.iter().any(|t| t == "doctor") {
         let asked = json!({ "name": "doctor", "arguments": {} });
-        let answer = talk.timed(&mut seen, "tools/call doctor", asked)?;
+        let answer = talk.timed(&mut seen, "tools/call doctor", &asked)?;
         seen.doctor = Some(answer["structuredContent"].clone());
     }
     seen.end_us = talk.end();
@@ -220,7 +220,7 @@ impl Talk {
     fn greet(&mut self, seen: &mut Seen) -> Result<(), ProbeError> {
         let client = json!({ "name": "hotcell mcp check", "version": env!("CARGO_PKG_VERSION") });
         let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
-        let answer = self.timed(seen, "initialize", params)?;
+        let answer = self.timed(seen, "initialize", &params)?;
         let text = |at: &str| answer.pointer(at).and_then(Value::as_str).map(printable);
         seen.name = text("/serverInfo/name").unwrap_or_default();
         seen.version = text("/serverInfo/version").unwrap_or_default();
@@ -249,7 +249,7 @@ impl Talk {
         let begun = Instant::now();
         let mut params = json!({});
         for _ in 0..PAGES {
-            let answer = self.ask(method, params)?;
+            let answer = self.ask(method, &params)?;
             // `tools/list` has `tools`, `resources/templates/list` has `resourceTemplates`.
             let items = answer.as_object().into_iter().flatten().find_map(|(_, v)| v.as_array());
             let names = items.into_iter().flatten().filter_map(|item| item[named].as_str());
@@ -264,14 +264,14 @@ impl Talk {
     }
 
     /// Asks, and notes how long the answer took; `what` is a method, and what else tells it from others.
-    fn timed(&mut self, seen: &mut Seen, what: &str, params: Value) -> Result<Value, ProbeError> {
+    fn timed(&mut self, seen: &mut Seen, what: &str, params: &Value) -> Result<Value, ProbeError> {
         let begun = Instant::now();
         let answer = self.ask(what, params)?;
         seen.times_us.push((what.to_owned(), micros(begun)));
         Ok(answer)
     }
 
-    fn ask(&mut self, what: &str, params: Value) -> Result<Value, ProbeError> {
+    fn ask(&mut self, what: &str, params: &Value) -> Result<Value, ProbeError> {
         self.id += 1;
         let method = what.split(' ').next().unwrap_or(what);
         let request = json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params });

@@ -97,11 +97,11 @@ fn written(client: Client, args: &CheckArgs) -> Result<(String, Entry), ErrorRep
     let shown = place.path.display().to_string();
     let missing = Problem::Missing(name.to_owned(), Vec::new());
     let Some(original) = place.read()? else {
-        let mut report = told(missing, client, &place.path);
+        let mut report = told(&missing, client, &place.path);
         report.message = format!("there is no {shown}");
         return Err(report);
     };
-    match client.read(original.text(), name).map_err(|p| told(p, client, &place.path))? {
+    match client.read(original.text(), name).map_err(|p| told(&p, client, &place.path))? {
         Found::Program(entry) => Ok((shown, entry)),
         Found::Address(address) => {
             let why = format!("{shown}: {name} is a server at {address}, which no command starts");

@@ -184,7 +184,7 @@ fn an_entry_changes_nothing_else() {
 fn what_is_printed_is_a_file_of_its_own() {
     for client in all() {
         let text = client.with(None, "hotcell", &ours(), false).unwrap();
-        assert_eq!(client.with(Some(" \n"), "hotcell", &ours(), false).is_ok(), true);
+        assert!(client.with(Some(" \n"), "hotcell", &ours(), false).is_ok());
         assert_eq!(client.read(&text, "hotcell"), Ok(Found::Program(ours())), "{text}");
         assert!(text.ends_with('\n') && !text.contains('\t'), "{text}");
     }

@@ -79,12 +79,12 @@ pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
         page: client.kind().page.to_owned(),
     };
     if args.print {
-        done.text = client.with(None, name, &entry, false).map_err(|p| told(p, client, &place.path))?;
+        done.text = client.with(None, name, &entry, false).map_err(|p| told(&p, client, &place.path))?;
         return Ok(say(common, &done));
     }
     let original = place.read()?;
     let old = original.as_ref().map(file::Original::text);
-    let new = client.with(old, name, &entry, args.replace).map_err(|p| told(p, client, &place.path))?;
+    let new = client.with(old, name, &entry, args.replace).map_err(|p| told(&p, client, &place.path))?;
     let was = old.is_some_and(|old| client.read(old, name).is_ok());
     done.action = match was {
         _ if old == Some(new.as_str()) => Action::Unchanged,
@@ -106,7 +106,7 @@ pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorRepor
         let why = format!("there is no {}", place.path.display());
         return Err(ErrorReport::new(Code::UnknownName, why).field(name));
     };
-    let new = client.without(original.text(), name).map_err(|p| told(p, client, &place.path))?;
+    let new = client.without(original.text(), name).map_err(|p| told(&p, client, &place.path))?;
     let mut done = Installed {
         schema: SCHEMA.to_owned(),
         client,
@@ -188,11 +188,11 @@ pub fn place(client: Client, args: &PlaceArgs) -> Result<Place, ErrorReport> {
 
 /// A problem of a file, with what to do.
 #[must_use]
-pub fn told(problem: Problem, client: Client, path: &Path) -> ErrorReport {
+pub fn told(problem: &Problem, client: Client, path: &Path) -> ErrorReport {
     let shown = path.display();
     let title = client.kind().title;
     let report = |code| ErrorReport::new(code, format!("{shown}: {problem}"));
-    match &problem {
+    match problem {
         Problem::Broken { .. } => report(Code::Configuration)
             .field(shown.to_string())
             .hint(format!("mend it first, {title} cannot read it either; nothing was changed")),
