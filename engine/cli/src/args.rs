@@ -657,9 +657,9 @@ fn variable(text: &OsStr) -> Result<EnvSetting, String> {
     override_usage = "hotcell mcp [--stdio | --http ADDR] [OPTIONS]\n       hotcell mcp install|uninstall|check [OPTIONS]",
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "hotcell mcp install --client NAME adds it to a client. Over HTTP a client sends the token of the \
-                  file\nthat hotcell names when it starts. Exit status: 0 at the end of standard input or by a \
-                  signal,\n125 refused."
+    after_help = "hotcell mcp install --client NAME adds it to a client. Over HTTP a client sends the token of\n\
+                  the file that hotcell names when it starts. Exit status: 0 at the end of standard input or by\n\
+                  a signal, 125 refused."
 )]
 pub struct McpArgs {
     /// Speak on standard input and output [the default]

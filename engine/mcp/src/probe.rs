@@ -146,6 +146,12 @@ pub fn probe(start: &Start, within: Duration) -> Result<Seen, ProbeError> {
     Ok(seen)
 }
 
+/// Whether a program is somewhere, as far as this user can see: at its path, or in a folder of `PATH`.
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    program.contains('/') || std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
+
 /// What the server's standard output brought.
 enum Heard {
     Message(Value),
@@ -173,6 +179,8 @@ impl Talk {
         let program = start.program.clone();
         let mut child = command.spawn().map_err(|why| match why.kind() {
             io::ErrorKind::NotFound => ProbeError::NotFound(program),
+            // A folder of PATH that this user cannot look into hides that there is no such program in the others.
+            io::ErrorKind::PermissionDenied if !is_on_path(&program) => ProbeError::NotFound(program),
             _ => ProbeError::Start { program, why },
         })?;
         let (stdout, errors) = (child.stdout.take(), child.stderr.take());
