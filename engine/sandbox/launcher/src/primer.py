@@ -23,12 +23,16 @@ def check():
             own[fd] = os.readlink("/proc/self/fd/" + fd)
         except OSError:
             pass  # the folder that was listed
+    # The interpreter's own copy of it changes with os.environ.
+    with io.open("/proc/self/environ", "rb") as file:
+        pairs = (pair.partition(b"=") for pair in file.read().split(b"\0") if pair)
+        environ = {name: value for name, _, value in pairs if name != b"LD_PRELOAD"}
     umask = os.umask(0o022)
     sys.stdout.flush()
     sys.stderr.flush()
     ok = (list(own) == ["0", "1", "2", "3", "4"] and own["0"] == "/dev/null" and own["1"] == own["2"] == own["4"]
           and len(os.listdir("/proc/self/task")) == 1 and os.getcwd() == "/" and umask == 0o022
-          and dict(os.environb) == posix.environ and sys.argv == ["-c"]
+          and posix.environ == environ and sys.argv == ["-c"]
           and sys.stdin is sys.__stdin__ and sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__)
     if not ok:
         raise RuntimeError

@@ -559,10 +559,6 @@ impl Python {
             if !self.start(3, first.as_ptr()) {
                 return None;
             }
-            // Once for practice: a version that cannot be initialised again fails here, where nothing is lost.
-            if !self.start_again(3, first.as_ptr()) {
-                return None;
-            }
             let names = CStr::from_ptr(*argv.add(2));
             let modules = (self.bytes)(names.as_ptr(), names.to_bytes().len().cast_signed());
             let own = (self.dict_new)();
@@ -576,6 +572,10 @@ impl Python {
             (self.decref)(ran);
             // What was said while it came up and imported, a cold start would say to whoever asked.
             if !quiet::said_nothing() {
+                return None;
+            }
+            // Once for practice: a version that cannot be initialised again fails here, where nothing is lost.
+            if !self.start_again(3, first.as_ptr()) {
                 return None;
             }
             let practised = (self.call)((self.dict_get)(own, c"practise".as_ptr()), null_mut::<c_void>());
