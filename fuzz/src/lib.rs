@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod seeds;
+pub mod types;
 
 use std::sync::LazyLock;
 

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{NAMES, PACK, TREES};
 use hotcell_guard::{Artifact, Language, Limits, scan};
+use hotcell_tools::ask::Blob;
+use hotcell_tools::protocol::FromHost;
+use hotcell_tools::{Answer, Ask, CallError, LoadError};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -67,6 +70,45 @@ pub fn write_if_asked() {
     {
         panic!("the seeds cannot be written: {error}");
     }
+}
+
+/// One message of each kind that a tool host says.
+fn tool_host() -> Anything<Vec<FromHost>> {
+    let answer = Answer {
+        is_error: false,
+        value: serde_json::value::RawValue::from_string("{\"result\":[1,\"x\"]}".to_owned())?,
+        stdout: "out".to_owned(),
+        stderr: String::new(),
+        denied: vec!["net=https://a.com:443".to_owned()],
+        wall_us: 7,
+        peak_memory: 65_536,
+    };
+    let description = serde_json::json!({
+        "exports": [{ "path": "a#f", "function": "f", "interface": "a", "description": "d",
+                      "input_schema": { "type": "object" }, "output_schema": { "type": "object" } }],
+        "left_out": [], "imports": ["wasi:cli/exit@0.2.0"], "at_most": ["net"], "manifest": "[plugin]",
+    });
+    let description = Box::new(serde_json::from_value(description)?);
+    let trap = CallError::Trap { message: "unreachable".to_owned() };
+    let http = Ask::Http {
+        method: "GET".to_owned(),
+        url: "https://a.com/".to_owned(),
+        headers: vec![("a".to_owned(), Blob(b"b".to_vec()))],
+        body: Blob(b"c".to_vec()),
+        timeout_ms: 5,
+    };
+    Ok(vec![
+        FromHost::Ready(Ok(())),
+        FromHost::Ready(Err(LoadError::NoTools)),
+        FromHost::Compiled { description, code: b"code".to_vec() },
+        FromHost::Loaded { plugin: 1 },
+        FromHost::NotLoaded { plugin: 1, error: LoadError::Stale },
+        FromHost::Done { call: 2, result: Box::new(Ok(answer)) },
+        FromHost::Done { call: 2, result: Box::new(Err(trap)) },
+        FromHost::Asked { ask: 1, call: 2, what: http },
+        FromHost::Asked { ask: 1, call: 2, what: Ask::KvKeys { prefix: "k".to_owned() } },
+        FromHost::Withdrawn { ask: 1 },
+    ])
 }
 
 fn write(folder: PathBuf) -> Anything<()> {
@@ -179,6 +221,23 @@ fn write(folder: PathBuf) -> Anything<()> {
     let config =
         format!("{{\"architecture\":\"amd64\",\"os\":\"linux\",\"rootfs\":{{\"diff_ids\":[\"{digest}\"]}}}}");
     seeds.add("image", &[&[2], config.as_bytes()])?;
+    for message in tool_host()? {
+        seeds.add("tool_host", &[&[255], &message.encode()?])?;
+    }
+    for text in [
+        "{}",
+        "{\"a\":1,\"b\":[true,null],\"value\":{\"tag\":\"a\",\"value\":-1.5e3}}",
+        "[\"a\",\"AP8=\",\"9007199254740993\",\"NaN\",\"\\u00e9\"]",
+        "{\"ok\":null}",
+        "{\"some\":null}",
+        "null",
+        "255",
+        "\"x\"",
+    ] {
+        for types in 0..24u16 {
+            seeds.add("mapping", &[&types.to_le_bytes(), &(types + 7).to_le_bytes(), text.as_bytes()])?;
+        }
+    }
     // The protocol's version, a request's kind, a number.
     seeds.add("wire", &[&2u32.to_le_bytes(), &[0; 16]])?;
     Ok(())

@@ -61,7 +61,7 @@ pub(crate) async fn call(
     runtime: &Runtime,
     prepared: &Prepared,
     request: CallRequest,
-) -> Result<Answer, CallError> {
+) -> Result<Answer<String>, CallError> {
     let tool =
         prepared.tool(&request.path).ok_or_else(|| CallError::Unknown { name: request.path.clone() })?;
     let limits = &request.limits;

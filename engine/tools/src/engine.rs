@@ -136,6 +136,16 @@ impl Runtime {
         prepared: &'a Prepared,
         request: CallRequest,
     ) -> BoxFuture<'a, Result<Answer, CallError>> {
+        let host = |error: serde_json::Error| CallError::Host { message: error.to_string() };
+        Box::pin(async move { call::call(self, prepared, request).await?.read().map_err(host) })
+    }
+
+    /// The same, with the value as the text that was written, for whoever passes it on to somebody who reads it in any case.
+    pub(crate) fn call_for_text<'a>(
+        &'a self,
+        prepared: &'a Prepared,
+        request: CallRequest,
+    ) -> BoxFuture<'a, Result<Answer<String>, CallError>> {
         Box::pin(call::call(self, prepared, request))
     }
 }

@@ -386,6 +386,10 @@ mod tests {
             (with("secret = [\"TOKEN\"]"), Some(4), "struct"),
             (with("secret = [{ name = \"T\", to = [] }]"), Some(4), "for no place"),
             (with("secret = [{ name = \"T\", to = [\"https://a.org\"], x = 1 }]"), Some(4), "unknown field"),
+            (with(&format!("read = \"{}\"", "x".repeat(501))), Some(4), "at most 500 characters"),
+            (with(&format!("env = [{}]", "\"A\",".repeat(65))), Some(4), "at most 64 entries"),
+            (with(&format!("env = [\"{}\"]", "A".repeat(65))), Some(4), "at most 64"),
+            (with(&format!("config = [\"{}\"]", "a".repeat(65))), Some(4), "at most 64"),
         ] {
             let error = parse(&text).expect_err(&text);
             assert!(error.contains(word), "{text}: {error}");

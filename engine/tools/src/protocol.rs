@@ -253,17 +253,7 @@ impl FromHost {
             Self::Loaded { plugin } => with(kind::LOADED, *plugin, &[]),
             Self::NotLoaded { plugin, error } => with_json(kind::NOT_LOADED, *plugin, error),
             Self::Done { call, result } => match result.as_ref() {
-                Ok(answer) => {
-                    let head = AnswerHead {
-                        is_error: answer.is_error,
-                        stdout: (&*answer.stdout).into(),
-                        stderr: (&*answer.stderr).into(),
-                        denied: (&*answer.denied).into(),
-                        wall_us: answer.wall_us,
-                        peak_memory: answer.peak_memory,
-                    };
-                    with_head(kind::ANSWERED, *call, &head, answer.value.get().as_bytes())
-                }
+                Ok(answer) => answered(*call, answer, answer.value.get()),
                 Err(error) => with_json(kind::FAILED, *call, error),
             },
             Self::Asked { ask, call, what } => {
@@ -272,6 +262,14 @@ impl FromHost {
             }
             Self::Withdrawn { ask } => with(kind::WITHDRAWN, *ask, &[]),
         }
+    }
+
+    /// [`FromHost::Done`], of an answer that is passed on as it was written.
+    ///
+    /// # Errors
+    /// When it is longer than any frame.
+    pub fn answered(call: u64, answer: &Answer<String>) -> Result<Vec<u8>, Violation> {
+        answered(call, answer, &answer.value)
     }
 
     /// What a frame says.
@@ -318,6 +316,18 @@ impl FromHost {
             other => Err(Violation::new(format!("a message of the unknown kind {other}"))),
         }
     }
+}
+
+fn answered<V>(call: u64, answer: &Answer<V>, value: &str) -> Result<Vec<u8>, Violation> {
+    let head = AnswerHead {
+        is_error: answer.is_error,
+        stdout: (&*answer.stdout).into(),
+        stderr: (&*answer.stderr).into(),
+        denied: (&*answer.denied).into(),
+        wall_us: answer.wall_us,
+        peak_memory: answer.peak_memory,
+    };
+    with_head(kind::ANSWERED, call, &head, value.as_bytes())
 }
 
 fn with(kind: u8, number: u64, body: &[u8]) -> Result<Vec<u8>, Violation> {
@@ -377,13 +387,12 @@ fn few(what: &str, json: &[u8], most: usize) -> Result<(), Violation> {
 #[must_use]
 pub fn measure(json: &[u8]) -> (usize, usize) {
     let (mut values, mut depth, mut deepest) = (1, 0usize, 0);
-    let (mut quoted, mut escaped) = (false, false);
-    for byte in json {
+    let mut at = 0;
+    while let Some(byte) = json.get(at) {
+        at += 1;
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = quoted,
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
+            // Texts are most of what is long: they are passed over by the piece.
+            b'"' => at = end_of_text(json, at),
             b'[' | b'{' => {
                 (values, depth) = (values + 1, depth + 1);
                 deepest = deepest.max(depth);
@@ -394,6 +403,18 @@ pub fn measure(json: &[u8]) -> (usize, usize) {
         }
     }
     (values, deepest)
+}
+
+/// Behind the quote that ends a text that begins there, or the end of all.
+fn end_of_text(json: &[u8], mut at: usize) -> usize {
+    loop {
+        match json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+            Some(more) if json[at + more] == b'"' => return at + more + 1,
+            // And whatever it stands before.
+            Some(more) => at += more + 2,
+            None => return json.len(),
+        }
+    }
 }
 
 fn short(body: &[u8]) -> Result<&[u8], Violation> {

@@ -23,6 +23,8 @@ pub struct Version<'a> {
     pub request: &'a Request,
     /// The key that signed it, where that was checked.
     pub signer: Option<&'a str>,
+    /// Its version, as its author counts; empty where the manifest says none.
+    pub version: &'a str,
 }
 
 /// What is different, each list in order.
@@ -47,8 +49,46 @@ pub struct Difference {
     pub names_moved: Vec<String>,
     /// Another key signed it, or none.
     pub signer_changed: bool,
+    /// It is no newer version by its author's own count, or that cannot be told.
+    pub version_back: Option<Back>,
     /// Other bytes.
     pub code_changed: bool,
+}
+
+/// A version that is no newer one: somebody may be handing out what has known mistakes, which the author signed as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Back {
+    /// What is in use.
+    pub before: String,
+    /// What it would become; empty where the manifest says no version any more.
+    pub after: String,
+    /// Whether it is older. Else it cannot be told: one of the two is no version by semantic versioning.
+    pub older: bool,
+}
+
+impl Back {
+    /// Of two versions of other code: an older one, one that cannot be compared, or none where there was one.
+    fn of(before: &str, after: &str) -> Option<Self> {
+        let back = |older| Some(Self { before: before.to_owned(), after: after.to_owned(), older });
+        if before == after || before.is_empty() {
+            return None;
+        }
+        match (semver::Version::parse(before), semver::Version::parse(after)) {
+            (Ok(was), Ok(is)) if is.cmp_precedence(&was).is_lt() => back(true),
+            (Ok(_), Ok(_)) => None,
+            _ => back(false),
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { before, after, older } = self;
+        match (older, after.as_str()) {
+            (true, _) => format!("~ version {before} to {after}: an OLDER one"),
+            (false, "") => format!("~ version {before}: it says none any more, so it may be an older one"),
+            (false, _) => format!("~ version {before} to {after}: which is newer cannot be told"),
+        }
+    }
 }
 
 /// A tool that a model is told something else of.
@@ -89,19 +129,20 @@ impl Difference {
             tools_removed: beyond(names(&old), &names(&new)),
             tools_changed: changed.collect(),
             signer_changed: before.signer != after.signer,
+            version_back: Back::of(before.version, after.version).filter(|_| before.digest != after.digest),
             code_changed: before.digest != after.digest,
         }
     }
 
     /// Whether a person has to accept it. `granted`: something was granted to the version before. A grant was made to those very
-    /// bytes; only who signed both versions vouches for the new ones.
+    /// bytes; only who signed both versions vouches for the new ones, and not for older ones, whose signature holds for ever.
     #[must_use]
     pub fn asks_a_person(&self, granted: bool, signed: bool) -> bool {
         let wider = !(self.imports_added.is_empty() && self.requests_added.is_empty());
         let told =
             !(self.tools_added.is_empty() && self.tools_changed.is_empty() && self.names_moved.is_empty());
         let unknown = self.code_changed && granted && !signed;
-        wider || told || self.signer_changed || unknown
+        wider || told || self.signer_changed || self.version_back.is_some() || unknown
     }
 
     /// Line by line for a person: `+` came, `-` went, `~` changed.
@@ -120,6 +161,7 @@ impl Difference {
         lines.extend(self.tools_changed.iter().map(|c| format!("~ tool {}: {}", c.tool, c.what.join(", "))));
         lines.extend(self.names_moved.iter().map(|name| format!("~ name {name}: another tool")));
         lines.extend(self.signer_changed.then(|| "~ signature: another key, or none".to_owned()));
+        lines.extend(self.version_back.as_ref().map(Back::line));
         lines.extend(self.code_changed.then(|| "~ code".to_owned()));
         lines
     }
@@ -256,8 +298,14 @@ mod tests {
             let (before, request) = (description(), Request::default());
             let (mut after, mut asked) = (description(), Request::default());
             change(&mut after, &mut asked);
-            let old =
-                Version { plugin: "p", digest: "a", description: &before, request: &request, signer: None };
+            let old = Version {
+                plugin: "p",
+                digest: "a",
+                description: &before,
+                request: &request,
+                signer: None,
+                version: "",
+            };
             let new = Version { description: &after, request: &asked, ..old.clone() };
             let difference = Difference::of(&old, &new);
             assert_eq!(difference.lines().join("\n"), lines);
@@ -268,8 +316,14 @@ mod tests {
     #[test]
     fn a_grant_is_for_these_bytes_unless_the_same_key_signed_others() {
         let (before, request) = (description(), Request::default());
-        let version =
-            |digest, signer| Version { plugin: "p", digest, description: &before, request: &request, signer };
+        let version = |digest, signer| Version {
+            plugin: "p",
+            digest,
+            description: &before,
+            request: &request,
+            signer,
+            version: "1.0.0",
+        };
         for (old, new, granted, signed, asks) in [
             (version("a", None), version("b", None), false, false, false),
             (version("a", None), version("b", None), true, false, true),
@@ -280,5 +334,44 @@ mod tests {
         ] {
             assert_eq!(Difference::of(&old, &new).asks_a_person(granted, signed), asks, "{old:?} {new:?}");
         }
+    }
+
+    #[test]
+    fn an_older_version_waits_whoever_signed_it() {
+        let (description, request) = (description(), Request::default());
+        let version = |digest, version| Version {
+            plugin: "p",
+            digest,
+            description: &description,
+            request: &request,
+            signer: Some("k"),
+            version,
+        };
+        for (before, after, line) in [
+            ("0.2.0", "0.2.1", None),
+            ("0.2.0", "0.10.0", None),
+            ("0.2.0", "0.2.0", None),
+            ("0.2.0", "0.2.0+build.7", None),
+            ("", "", None),
+            ("", "0.1.0", None),
+            ("0.2.0-rc.1", "0.2.0", None),
+            ("0.2.0", "0.1.9", Some("~ version 0.2.0 to 0.1.9: an OLDER one")),
+            ("0.10.0", "0.9.0", Some("~ version 0.10.0 to 0.9.0: an OLDER one")),
+            ("0.2.0", "0.2.0-rc.1", Some("~ version 0.2.0 to 0.2.0-rc.1: an OLDER one")),
+            ("0.2.0", "", Some("~ version 0.2.0: it says none any more, so it may be an older one")),
+            ("today", "tomorrow", Some("~ version today to tomorrow: which is newer cannot be told")),
+            ("0.2.0", "9", Some("~ version 0.2.0 to 9: which is newer cannot be told")),
+        ] {
+            let difference = Difference::of(&version("a", before), &version("b", after));
+            let lines = difference.lines();
+            let wanted: Vec<&str> = line.into_iter().chain(["~ code"]).collect();
+            assert_eq!(lines, wanted, "{before} to {after}");
+            for granted in [true, false] {
+                assert_eq!(difference.asks_a_person(granted, true), line.is_some(), "{before} to {after}");
+            }
+        }
+        // The same code under another name of its version is no other code.
+        let same = Difference::of(&version("a", "0.2.0"), &version("a", "0.1.0"));
+        assert_eq!((same.lines(), same.asks_a_person(true, true)), (Vec::<String>::new(), false));
     }
 }

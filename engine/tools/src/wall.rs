@@ -8,17 +8,18 @@
 //! | `process` | one process that runs calls: its calls, its questions, its end |
 //! | `start`, `waiting` | how a process begins and ends; a call that somebody waits for |
 //! | `table` | what is known of one process |
-//! | `checked` | what a process may answer |
+//! | [`checked`] | what a process may answer |
 //! | `compile` | a process that compiles one component and ends |
 //! | `confine` | what such a process may use |
 //! | `link` | frames over a socket |
-//! | `restarts` | how often a process that fails is replaced |
+//! | `restarts`, `apart` | how often a process that fails is replaced, and who no longer shares one |
 //! | [`mod@serve`] | the other side: the program in the sandbox |
 
 /// The word after the program's name that makes it a tool host.
 pub const VERB: &str = "tool-host";
 
-mod checked;
+mod apart;
+pub mod checked;
 mod compile;
 mod confine;
 mod link;

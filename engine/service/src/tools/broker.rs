@@ -130,9 +130,7 @@ impl CallBroker {
 
     /// What is left of the call, or less.
     fn left(&self, asked_ms: u64) -> Duration {
-        let until = self.until.get_or_init(|| Instant::now() + self.wall);
-        let left = until.saturating_duration_since(Instant::now());
-        left.min(Duration::from_millis(asked_ms)).max(Duration::from_millis(1))
+        left(*self.until.get_or_init(|| Instant::now() + self.wall), Instant::now(), asked_ms)
     }
 
     async fn answer(&self, ask: Ask) -> Result<Reply, Refused> {
@@ -270,6 +268,12 @@ impl Broker for CallBroker {
             answer.unwrap_or_else(|why| Reply::Refused { why })
         })
     }
+}
+
+/// What is left until then, or less where less is asked for, and never nothing: what runs out at once says so itself.
+fn left(until: Instant, now: Instant, asked_ms: u64) -> Duration {
+    let left = until.saturating_duration_since(now);
+    left.min(Duration::from_millis(asked_ms)).max(Duration::from_millis(1))
 }
 
 /// A mistake of the operator's, which names files of this host: that is for the log.
@@ -431,24 +435,5 @@ fn scan(
 }
 
 #[cfg(test)]
-mod tests {
-    use hotcell_sandbox::Bind;
-
-    use super::*;
-
-    #[test]
-    fn a_run_of_a_plugin_has_nothing_that_the_operator_gives_to_his_own() {
-        let mut settings = Settings { profile: Some("strict".into()), ..Settings::default() };
-        settings.env.push(EnvSetting::Set("TOKEN".into(), "1".into()));
-        settings.toolchains.push("/opt/x".into());
-        let (host, inside) = ("/srv".into(), "/srv".into());
-        settings.binds.push(Bind { host, inside, writable: true, identity: None });
-        let configuration =
-            Configuration { user: settings.clone(), environment: settings, ..Configuration::default() };
-        let left = without_grants(configuration);
-        for left in [left.user, left.environment] {
-            assert!(left.env.is_empty() && left.toolchains.is_empty() && left.binds.is_empty());
-            assert_eq!(left.profile.as_deref(), Some(std::ffi::OsStr::new("strict")), "what confines stays");
-        }
-    }
-}
+#[path = "broker_tests.rs"]
+mod tests;

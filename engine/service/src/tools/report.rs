@@ -217,6 +217,7 @@ impl Update {
 pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Difference {
     use hotcell_tools::update::Version as Compared;
     let (old, new) = (before.request(), after.request());
+    let (was, is) = (before.counted(), after.counted());
     Difference::of(
         &Compared {
             plugin,
@@ -224,6 +225,7 @@ pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Dif
             description: &before.description,
             request: &old,
             signer: before.signer.as_deref(),
+            version: &was,
         },
         &Compared {
             plugin,
@@ -231,6 +233,7 @@ pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Dif
             description: &after.description,
             request: &new,
             signer: after.signer.as_deref(),
+            version: &is,
         },
     )
 }

@@ -52,6 +52,11 @@ impl Version {
         self.description.imports.iter().any(|import| import.starts_with("hotcell:tool/kv@"))
     }
 
+    /// Its version, as its author counts; empty where the manifest says none.
+    pub fn counted(&self) -> String {
+        self.manifest().map(|manifest| manifest.version).unwrap_or_default()
+    }
+
     /// What it asks for.
     pub fn request(&self) -> Request {
         match self.manifest() {

@@ -235,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn a_call_has_so_many_placeholders() {
+        let mut placeholders = Placeholders::default();
+        for number in 0..MOST {
+            placeholders.give(&format!("T{number}")).unwrap();
+        }
+        assert!(placeholders.give("T0").is_ok(), "it has one already");
+        let why = placeholders.give("T64").unwrap_err();
+        assert!(why.contains("64"), "{why}");
+    }
+
+    #[test]
     fn a_file_with_a_secret_is_ours_alone() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("secrets")).unwrap();
@@ -246,6 +257,10 @@ mod tests {
         assert!(read().unwrap_err().contains("chmod 600"));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(read(), Ok(Some(b"abc".to_vec())));
+        std::fs::write(&file, vec![b'x'; 8192]).unwrap();
+        assert_eq!(read().unwrap().unwrap().len(), 8192);
+        std::fs::write(&file, vec![b'x'; 8193]).unwrap();
+        assert!(read().unwrap_err().contains("longer than 8192 bytes"));
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
         assert!(read().is_err());

@@ -340,6 +340,31 @@ fn what_is_accepted_is_what_was_shown() {
     assert!(place.problem().unwrap().contains("the plugin files was changed past the log"));
 }
 
+#[test]
+fn an_older_version_is_not_taken_by_itself() {
+    let place = Place::new("");
+    let write = |code: &str, version: &str| {
+        place.write("files/files.wasm", &format!("read|wasi:a@{code}|{ALL}|reads"));
+        place.write("files/plugin.toml", &format!("[plugin]\nname = \"files\"\nversion = \"{version}\"\n"));
+    };
+    write("1", "0.2.0");
+    place.add("files").unwrap();
+    write("2", "0.3.0");
+    assert_eq!(place.add("files").unwrap().1, Added::Updated);
+    let digest = || place.plugins().ready("files_read").unwrap().digest;
+    let newest = digest();
+    // What was replaced is handed out again; nothing else is different.
+    write("1", "0.2.0");
+    assert_eq!(block(place.plugins().refresh(&Texts, |_| true)).unwrap(), ["files"]);
+    assert_eq!(place.add("files").unwrap().1, Added::Waits);
+    assert_eq!(digest(), newest);
+    let waiting = place.plugins().waiting("files").unwrap().update.unwrap();
+    assert_eq!(waiting.changes, ["~ version 0.3.0 to 0.2.0: an OLDER one", "~ code"]);
+    // A person may want it.
+    place.plugins().accept("files", &waiting.id).unwrap();
+    assert_eq!(digest(), waiting.digest);
+}
+
 /// What minisign's own documentation signs: the bytes `test`.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\n\
@@ -441,6 +466,13 @@ fn a_plugin_keeps_values_within_bounds() {
         keys,
         Reply::Keys { keys: ["x1", "x10", "x11", "x12", "x13", "x14"].map(str::to_owned).to_vec() }
     );
+    // So many keys, however short they are.
+    let database = rusqlite::Connection::open(place.dir.path().join("state/hotcell.db")).unwrap();
+    let many = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1023) \
+                INSERT INTO plugin_values (plugin, key, value) SELECT 'other', 'k' || n, x'' FROM n";
+    assert_eq!(database.execute(many, []).unwrap(), 1023);
+    assert_eq!(set("other", "one more", 0), Ok(Reply::Done));
+    assert_eq!(set("other", "and another", 0), Err(Refused::Full));
     values.answer("files", Ask::KvDelete { key: "a".to_owned() }).unwrap();
     assert_eq!(get("files", "a"), Reply::Value { value: None });
     place.plugins().remove("files").unwrap();

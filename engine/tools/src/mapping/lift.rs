@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::value::RawValue;
 use wasmtime::component::Val;
 
 use super::schema::{SAFE, STRANGE};
@@ -18,7 +17,7 @@ pub struct Lifted {
     /// Whether the tool says that it failed: the `err` of its `result`.
     pub is_error: bool,
     /// The object. Unless it is an error, the output schema describes it.
-    pub json: Box<RawValue>,
+    pub json: String,
 }
 
 /// Turns what a function returned into an answer.
@@ -52,8 +51,7 @@ pub fn lift(
         }
         _ => return Err(mismatch()),
     }
-    let text = String::from_utf8(writer.out).map_err(|error| host(&error.to_string()))?;
-    let json = RawValue::from_string(text).map_err(|error| host(&error.to_string()))?;
+    let json = String::from_utf8(writer.out).map_err(|error| host(&error.to_string()))?;
     Ok(Lifted { is_error, json })
 }
 
@@ -108,6 +106,8 @@ impl Writer<'_> {
 
     fn text(&mut self, value: &str) -> Result<(), CallError> {
         self.room(value.len() + 2)?;
+        // Room for lines of text at once: what grows by doubling is moved again and again.
+        self.out.reserve(value.len() + value.len() / 16 + 2);
         self.plain(&value)
     }
 

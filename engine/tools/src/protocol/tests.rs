@@ -163,6 +163,11 @@ fn values_and_depth_are_measured_outside_of_texts() {
         (r#"{"a":"[[[,,,","b":"\",,\\"}"#, 3, 1),
         (r#"["\\",["\\\"]"]]"#, 4, 2),
         ("]]]", 1, 0),
+        (r#"["a"#, 2, 1),
+        (r#"["a\"#, 2, 1),
+        (r#"["a\""#, 2, 1),
+        (r#"["",[""]]"#, 4, 2),
+        (r#"\"[","]"#, 2, 0),
         ("", 1, 0),
     ] {
         assert_eq!(measure(json.as_bytes()), (values, depth), "{json}");
@@ -207,4 +212,27 @@ proptest! {
             let _ = FromHost::decode(frame);
         }
     }
+}
+
+/// What the other side may say at most, before memory is taken for it.
+#[test]
+fn messages_have_a_longest() {
+    let headed = |kind: u8, head: usize| {
+        let mut body = u32::try_from(head).unwrap().to_le_bytes().to_vec();
+        body.resize(4 + head, b' ');
+        Frame { kind, number: 1, body }
+    };
+    let plain = |kind: u8, bytes: usize| Frame { kind, number: 1, body: vec![b' '; bytes] };
+    for (what, frame, words) in [
+        ("ready", plain(kind::READY, LONGEST_HEAD + 1), "1048576 are possible"),
+        ("not loaded", plain(kind::NOT_LOADED, LONGEST_HEAD + 1), "1048576 are possible"),
+        ("failed", plain(kind::FAILED, LONGEST_HEAD + 1), "1048576 are possible"),
+        ("a question", plain(kind::ASKED, LONGEST_ASK + 1), "a question of 25165825 bytes"),
+        ("a description", headed(kind::COMPILED, LONGEST_DESCRIPTION + 1), "8388608 are possible"),
+    ] {
+        let error = FromHost::decode(frame).expect_err(what).to_string();
+        assert!(error.contains(words), "{what}: {error}");
+    }
+    let error = ToHost::decode(headed(kind::CALL, LONGEST_HEAD + 1)).expect_err("a call").to_string();
+    assert!(error.contains("1048576 are possible"), "{error}");
 }

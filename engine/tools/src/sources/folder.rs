@@ -6,7 +6,7 @@ use super::file::{read, signature, text};
 use super::{Fetched, LONGEST, SourceError, name_of};
 use crate::manifest;
 
-/// Entries of a folder that are looked at.
+/// Entries that a folder may have: one component, and little beside it.
 const MOST: usize = 4096;
 
 /// Reads it.
@@ -33,7 +33,12 @@ pub fn fetch(folder: &Path) -> Result<Fetched, SourceError> {
 pub(crate) fn component(folder: &Path) -> Result<PathBuf, SourceError> {
     let bad = |why: String| SourceError::unreadable(folder.display(), why);
     let entries = folder.read_dir().map_err(|e| bad(format!("cannot be read: {e}")))?;
-    let paths = entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path()));
+    // Not of the first ones only: of two components the second may be the last.
+    let entries: Vec<_> = entries.take(MOST + 1).collect();
+    if entries.len() > MOST {
+        return Err(bad(format!("has more than {MOST} entries; name the component in it")));
+    }
+    let paths = entries.into_iter().filter_map(|entry| Some(entry.ok()?.path()));
     let mut all: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "wasm")).collect();
     all.sort();
     match (all.pop(), all.as_slice()) {
@@ -82,5 +87,9 @@ mod tests {
         std::fs::remove_file(folder.join("b.wasm")).unwrap();
         std::fs::create_dir(folder.join("c.wasm")).unwrap();
         why("is no file");
+        for number in 0..MOST {
+            write(&number.to_string(), "");
+        }
+        why("more than 4096 entries");
     }
 }

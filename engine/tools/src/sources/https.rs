@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
-
-use crate::error::with_causes;
-
+use super::bounded::{allowed, body, client, failed};
 use super::{Fetched, LONGEST, SourceError, is_sha256, name_of, sha256};
 
 /// The whole of it.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Until somebody answers.
 const CONNECT: Duration = Duration::from_secs(15);
-/// Other places that it may send to.
-const REDIRECTS: usize = 5;
-
 /// `https://HOST/PATH#sha256=DIGEST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -52,48 +46,18 @@ impl Url {
     }
 }
 
-/// Whether something may be fetched from there; also for each step of a redirect.
-fn allowed(url: &reqwest::Url) -> bool {
-    let own = url.host_str().map(|host| host.trim_matches(['[', ']']).parse::<std::net::IpAddr>());
-    match url.scheme() {
-        "https" => true,
-        "http" => matches!(own, Some(Ok(address)) if address.is_loopback()),
-        _ => false,
-    }
-}
-
 /// Fetches it.
 ///
 /// # Errors
 /// [`SourceError`].
 pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
-    let bad = |why: String| SourceError::unreadable(&url.place, why);
-    // The second of two calls finds it set.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let policy = Policy::custom(|attempt| {
-        // From elsewhere nobody is led to a service of this host.
-        let sinks =
-            attempt.url().scheme() == "http" && attempt.previous().iter().any(|url| url.scheme() != "http");
-        if attempt.previous().len() > REDIRECTS || !allowed(attempt.url()) || sinks {
-            return attempt.stop();
-        }
-        attempt.follow()
-    });
-    let client =
-        reqwest::Client::builder().redirect(policy).connect_timeout(CONNECT).timeout(PATIENCE).build();
-    let client = client.map_err(|e| bad(with_causes(e.to_string(), &e)))?;
-    let mut response =
-        client.get(&url.place).send().await.map_err(|e| bad(with_causes(e.to_string(), &e)))?;
-    if !response.status().is_success() {
-        return Err(bad(format!("it answers {}", response.status())));
-    }
-    let mut wasm = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|e| bad(with_causes(e.to_string(), &e)))? {
-        if (wasm.len() + piece.len()) as u64 > LONGEST {
-            return Err(SourceError::Long { place: url.place.clone(), most: LONGEST });
-        }
-        wasm.extend_from_slice(&piece);
-    }
+    within(url, CONNECT, PATIENCE).await
+}
+
+pub(super) async fn within(url: &Url, connect: Duration, patience: Duration) -> Result<Fetched, SourceError> {
+    let request = client(&url.place, connect)?.get(&url.place).timeout(patience);
+    let response = request.send().await.map_err(|e| failed(&url.place, &e))?;
+    let wasm = body(response, &url.place, LONGEST).await?;
     let found = sha256(&wasm);
     if found != url.sha256 {
         return Err(SourceError::Digest { place: url.place.clone(), promised: url.sha256.clone(), found });

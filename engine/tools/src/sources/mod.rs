@@ -6,11 +6,15 @@
 //! | [`folder`] | a component with its `plugin.toml` and its signature |
 //! | [`https`] | a URL, with the digest that it has to have |
 //! | [`oci`] | a registry of OCI artifacts |
+//! | `registry` | what a registry is asked |
+//! | `bounded` | how much of a server's answers is taken, and how late |
 
+mod bounded;
 pub mod file;
 pub mod folder;
 pub mod https;
 pub mod oci;
+mod registry;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -167,6 +171,9 @@ pub(crate) fn name_of(last: &str) -> String {
         stem.to_ascii_lowercase().replace(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit()), "-");
     name.trim_matches(|c: char| c == '-' || c.is_ascii_digit()).chars().take(32).collect()
 }
+
+#[cfg(test)]
+mod hostile_tests;
 
 #[cfg(test)]
 mod tests {

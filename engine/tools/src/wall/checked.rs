@@ -1,15 +1,27 @@
 //! What a process may answer: whatever the host in it is to keep to, held against it once more, because it may be somebody else's by
 //! now. Pure.
 
+use std::collections::BTreeSet;
+
 use crate::asker::{DENIAL, DENIED, line};
 use crate::mapping::text::clean;
 use crate::protocol::{Violation, measure};
-use crate::{Answer, CallError, Capability, Limits};
+use crate::{Answer, CallError, Capability, Description, Limits};
 
 /// Characters of the text of an error.
 const MESSAGE: usize = 4096;
 /// What is printed may be no UTF-8; then a byte becomes the three of U+FFFD.
 const REPLACED: u64 = 3;
+/// Functions, and imports.
+const MOST_NAMES: usize = 1_000;
+/// Bytes of one of their names.
+const LONGEST_NAME: usize = 1_024;
+/// Bytes of a function's documentation.
+const LONGEST_TEXT: usize = 64 << 10;
+/// Bytes of a manifest.
+const LONGEST_MANIFEST: usize = 256 << 10;
+/// What a component can do at most, in all the words that there are.
+const WORDS: [&str; 8] = ["config", "env", "guard", "net", "read", "sandbox", "secret", "write"];
 
 /// The result of a call with these limits, with texts that can be shown.
 ///
@@ -62,12 +74,47 @@ fn shown(mut error: CallError) -> CallError {
     error
 }
 
+/// The process that wrote this may have been taken over by the component: lengths, numbers and words are as agreed, or
+/// nothing is taken.
+///
+/// # Errors
+/// [`Violation`] with what is wrong.
+pub fn check_description(description: &Description) -> Result<(), Violation> {
+    let Description { exports, left_out, imports, at_most, manifest } = description;
+    let no = |what: &str| Err(Violation::new(format!("a description with {what}")));
+    if [exports.len(), left_out.len(), imports.len()].iter().any(|many| *many > MOST_NAMES) {
+        return no("too many names");
+    }
+    let names = exports.iter().flat_map(|e| [Some(&e.path), Some(&e.function), e.interface.as_ref()]);
+    if names.flatten().chain(imports).any(|name| name.is_empty() || name.len() > LONGEST_NAME) {
+        return no("a name that is too long, or empty");
+    }
+    let paths: BTreeSet<&String> = exports.iter().map(|e| &e.path).collect();
+    if paths.len() != exports.len() {
+        return no("a function twice");
+    }
+    if exports.iter().any(|e| e.description.len() > LONGEST_TEXT)
+        || manifest.as_ref().is_some_and(|m| m.len() > LONGEST_MANIFEST)
+    {
+        return no("a text that is too long");
+    }
+    if exports.iter().any(|e| !e.input_schema.is_object() || !e.output_schema.is_object()) {
+        return no("a schema that is none");
+    }
+    if at_most.len() > WORDS.len() || at_most.iter().any(|word| !WORDS.contains(&&**word)) {
+        return no("unknown capabilities");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use hotcell_sandbox::Bytes;
+    use serde_json::json;
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::Export;
 
     fn answer(value: &str, stdout: usize, denied: &[&str]) -> Answer {
         Answer {
@@ -137,5 +184,38 @@ mod tests {
         }
         let trap = CallError::Trap { message: "unreachable".to_owned() };
         assert_eq!(check(Err(trap.clone()), &limits()).unwrap().unwrap_err(), trap);
+    }
+
+    #[test]
+    fn a_description_is_as_agreed_or_not_taken() {
+        let export = |path: &str| Export {
+            path: path.to_owned(),
+            function: "f".to_owned(),
+            interface: None,
+            description: String::new(),
+            input_schema: json!({}),
+            output_schema: json!({}),
+        };
+        let good = Description {
+            exports: vec![export("a"), export("b")],
+            left_out: Vec::new(),
+            imports: vec!["wasi:cli/exit@0.2.0".to_owned()],
+            at_most: WORDS.map(str::to_owned).to_vec(),
+            manifest: Some("name = \"a\"".to_owned()),
+        };
+        assert_eq!(check_description(&good), Ok(()));
+        let refused = |change: &dyn Fn(&mut Description)| {
+            let mut bad = good.clone();
+            change(&mut bad);
+            assert!(check_description(&bad).is_err(), "{bad:?}");
+        };
+        refused(&|d| d.exports[1].path = "a".to_owned());
+        refused(&|d| d.exports[1].path = String::new());
+        refused(&|d| d.exports[1].interface = Some("x".repeat(2_000)));
+        refused(&|d| d.exports[1].description = "x".repeat(100_000));
+        refused(&|d| d.exports[1].input_schema = json!([]));
+        refused(&|d| d.imports = vec!["x".to_owned(); 2_000]);
+        refused(&|d| d.at_most = vec!["everything".to_owned()]);
+        refused(&|d| d.manifest = Some("x".repeat(1 << 20)));
     }
 }

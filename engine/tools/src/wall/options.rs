@@ -49,6 +49,8 @@ pub struct HostsOptions {
     pub compile_time: Duration,
     /// The memory that the compiler may use. 2 GiB.
     pub compile_memory: Bytes,
+    /// How long a process may take to begin, and to load what is compiled; a slow machine has time. 30 s.
+    pub patience: Duration,
     /// A process of which nothing was asked for so long ends. 60 s.
     pub idle: Duration,
 }
@@ -65,6 +67,7 @@ impl HostsOptions {
             confinement: Confinement::Namespaces,
             compile_time: Duration::from_secs(60),
             compile_memory: Bytes::gib(2),
+            patience: Duration::from_secs(30),
             idle: Duration::from_secs(60),
         }
     }

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::apart::Apart;
 use super::process::{Gone, Process};
 use super::restarts::{PAUSE, Restarts};
 use super::waiting::Call;
@@ -29,8 +30,6 @@ pub const MOST_CALLS: u64 = 1_000;
 const MOST_PLUGINS: usize = 64;
 /// The same after so many bytes of machine code.
 const MOST_CODE: u64 = 256 << 20;
-/// How long a plugin has a process of its own after the shared one failed during one of its calls.
-const APART: Duration = Duration::from_secs(600);
 /// So often a component is loaded, when its compiled form is of another build or its process ends at that moment.
 const MOST_ATTEMPTS: u32 = 3;
 /// Calls of the shared process at the same time; further ones wait.
@@ -44,8 +43,7 @@ pub struct Hosts {
     classes: Mutex<HashMap<Class, Arc<Slot>>>,
     /// Components that could not be compiled a moment ago, and why: nobody waits for the same again.
     failed: Mutex<HashMap<String, (Instant, LoadError)>>,
-    /// Plugins that were there when the shared process failed, and when.
-    apart: Mutex<HashMap<String, Instant>>,
+    apart: Mutex<Apart>,
     /// Compilers at the same time: one, since each may take as much memory as it may.
     compiling: Semaphore,
 }
@@ -186,7 +184,7 @@ impl Hosts {
                     Ok(answer) => {
                         // Whoever was there when it failed is kept apart, so that the others are not in for it again.
                         if class == Class::Bare && matches!(answer, Err(CallError::Host { .. })) {
-                            self.apart().insert(plugin.name.clone(), Instant::now());
+                            self.apart().failed(&plugin.name, Instant::now());
                         }
                         if !is_clean(&answer) || place.process.served() >= MOST_CALLS {
                             place.process.retire();
@@ -216,15 +214,14 @@ impl Hosts {
         self.classes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    fn apart(&self) -> std::sync::MutexGuard<'_, HashMap<String, Instant>> {
+    fn apart(&self) -> std::sync::MutexGuard<'_, Apart> {
         self.apart.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn class(&self, plugin: &Plugin) -> Class {
-        let mut apart = self.apart();
-        apart.retain(|_, since| since.elapsed() < APART);
+        let apart = self.apart().keeps(&plugin.name, Instant::now());
         match Class::of(plugin) {
-            Class::Bare if apart.contains_key(&plugin.name) => Class::Own(plugin.name.clone()),
+            Class::Bare if apart => Class::Own(plugin.name.clone()),
             class => class,
         }
     }
@@ -311,7 +308,7 @@ impl Hosts {
             Class::Own(_) => confine::memory_for(calls, &plugin.limits),
         };
         let policy = self.policy(&folders, memory).map_err(|message| CallError::Host { message })?;
-        let started = Process::start(&self.engine, &policy, self.options.idle).await;
+        let started = Process::start(&self.engine, &policy, &self.options).await;
         let process = started.map_err(|error| {
             slot.restarts().failed(Instant::now());
             CallError::Host { message: error.to_string() }
@@ -367,7 +364,7 @@ impl Hosts {
         let options = &self.options;
         let policy =
             self.policy(&[], options.compile_memory).map_err(|message| LoadError::Host { message })?;
-        let compiled = compile::compile(&self.engine, &policy, wasm, options.compile_time).await;
+        let compiled = compile::compile(&self.engine, &policy, wasm, options).await;
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.retain(|_, (at, _)| at.elapsed() < PAUSE);
         match &compiled {
@@ -463,7 +460,7 @@ impl Current {
     }
 
     fn has_room(&self) -> bool {
-        self.plugins.len() < MOST_PLUGINS && self.code < MOST_CODE
+        has_room(self.plugins.len(), self.code)
     }
 
     /// What does not load was compiled here, for this very program: a shared process that says so may be lying about others.
@@ -472,6 +469,11 @@ impl Current {
             self.process.retire();
         }
     }
+}
+
+/// Whether one more fits into a process with so many plugins and so many bytes of machine code.
+fn has_room(plugins: usize, code: u64) -> bool {
+    plugins < MOST_PLUGINS && code < MOST_CODE
 }
 
 fn permits(calls: u32) -> usize {

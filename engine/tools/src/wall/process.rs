@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hotcell_sandbox::{Engine, Outcome, Policy};
 use tokio::sync::{Notify, oneshot};
 
+use super::HostsOptions;
 use super::checked::check;
 use super::link::{Cut, Link};
 use super::start::{Ender, Started, epitaph, last};
@@ -22,8 +23,6 @@ use crate::protocol::{
 use crate::questions::Questions;
 use crate::{Answer, Ask, CallError, Limit, LoadError, Reply};
 
-/// How long it may take to load what is compiled.
-const LOADING: Duration = Duration::from_secs(30);
 /// After a call's own limit, the process has so long to say so.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -37,6 +36,8 @@ pub struct Process {
     /// Wakes who waits for its end.
     buried: Notify,
     longest: AtomicUsize,
+    /// For what it has to load.
+    patience: Duration,
     /// How long it took until it was ready.
     pub took: Duration,
 }
@@ -46,12 +47,18 @@ pub struct Process {
 pub struct Gone;
 
 impl Process {
-    /// Starts one, that ends when nothing was asked of it for so long.
+    /// Starts one, with the options' patience, that ends when it has been idle.
     ///
     /// # Errors
     /// As [`Started::start`].
-    pub async fn start(engine: &Engine, policy: &Policy, idle: Duration) -> Result<Arc<Self>, LoadError> {
-        let Started { link, mut incoming, stop, ended, took } = Started::start(engine, policy).await?;
+    pub async fn start(
+        engine: &Engine,
+        policy: &Policy,
+        options: &HostsOptions,
+    ) -> Result<Arc<Self>, LoadError> {
+        let HostsOptions { patience, idle, .. } = *options;
+        let Started { link, mut incoming, stop, ended, took } =
+            Started::start(engine, policy, patience).await?;
         let process = Arc::new(Self {
             link,
             stop,
@@ -59,6 +66,7 @@ impl Process {
             retired: Notify::new(),
             buried: Notify::new(),
             longest: AtomicUsize::new(LONGEST_ASK),
+            patience,
             took,
         });
         let listener = Arc::clone(&process);
@@ -192,10 +200,10 @@ impl Process {
             // Where it cannot be sent, the process has ended, and says so.
             let _ = self.link.send_with(frame, compiled).await;
         }
-        Ok(match tokio::time::timeout(LOADING, told).await {
+        Ok(match tokio::time::timeout(self.patience, told).await {
             Ok(told) => told.unwrap_or_else(|_| Err(host("its process was lost"))).map(|()| plugin),
             Err(_) => {
-                let why = format!("a component was not loaded within {} s", LOADING.as_secs());
+                let why = format!("a component was not loaded within {:?}", self.patience);
                 self.kill(why.clone());
                 Err(host(&why))
             }

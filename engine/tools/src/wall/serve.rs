@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::Link;
 use crate::ask::Refused;
-use crate::protocol::{Frame, FromHost, Incoming, LONGEST_ASK, MOST_ASKS, Setting, ToHost};
+use crate::protocol::{Frame, FromHost, Incoming, LONGEST_ASK, MOST_ASKS, Setting, ToHost, Violation};
 use crate::{
     Allocation, Ask, BoxFuture, Broker, CallError, CallRequest, LoadError, Prepared, Reply, Runtime,
     RuntimeOptions,
@@ -182,7 +182,12 @@ impl Server {
                 tokio::spawn(async move {
                     let result = server.call(call, plugin, path, arguments, cancel).await;
                     lock(&server.calls).remove(&call);
-                    server.send(FromHost::Done { call, result: Box::new(result) }).await;
+                    match result {
+                        Ok(answer) => server.say(FromHost::answered(call, &answer)).await,
+                        Err(error) => {
+                            server.send(FromHost::Done { call, result: Box::new(Err(error)) }).await;
+                        }
+                    }
                 });
             }
             ToHost::Cancel { call } => {
@@ -225,7 +230,7 @@ impl Server {
         path: String,
         arguments: String,
         cancel: CancellationToken,
-    ) -> Result<crate::Answer, CallError> {
+    ) -> Result<crate::Answer<String>, CallError> {
         let loaded = lock(&self.plugins).get(&plugin).cloned();
         let Some(loaded) = loaded else {
             return Err(CallError::Host { message: format!("plugin {plugin} is not loaded") });
@@ -233,11 +238,15 @@ impl Server {
         let Setting { folders, env, limits } = loaded.setting.clone();
         let broker: Arc<dyn Broker> = Arc::new(Parent(Arc::clone(self)));
         let request = CallRequest { call, path, arguments, folders, env, limits, broker, cancel };
-        self.runtime.call(&loaded.prepared, request).await
+        self.runtime.call_for_text(&loaded.prepared, request).await
     }
 
     async fn send(self: &Arc<Self>, message: FromHost) {
-        match message.encode() {
+        self.say(message.encode()).await;
+    }
+
+    async fn say(self: &Arc<Self>, message: Result<Vec<u8>, Violation>) {
+        match message {
             // Where it cannot be sent, the parent is gone, which ends this process.
             Ok(frame) => drop(self.link.send(frame).await),
             Err(e) => panic!("a message that cannot be sent: {e}"),

@@ -10,8 +10,6 @@ use super::link::{Cut, Link};
 use crate::LoadError;
 use crate::protocol::{FromHost, Incoming, LONGEST_HEAD};
 
-/// How long it may take until a process says that it is ready; a slow machine has time.
-const BEGINNING: Duration = Duration::from_secs(30);
 /// How long a process may take to end by itself, so that it can be said why it did.
 const ENDING: Duration = Duration::from_secs(1);
 
@@ -47,11 +45,11 @@ impl Drop for Ender {
 }
 
 impl Started {
-    /// Starts one.
+    /// Starts one, which has so long to say that it is ready.
     ///
     /// # Errors
     /// Why there is none: no sandbox, or the program failed.
-    pub async fn start(engine: &Engine, policy: &Policy) -> Result<Self, LoadError> {
+    pub async fn start(engine: &Engine, policy: &Policy, patience: Duration) -> Result<Self, LoadError> {
         let host = |message: String| LoadError::Host { message };
         let asked = Instant::now();
         let mut running = engine.spawn(policy).await.map_err(|refusal| host(refusal.message))?;
@@ -60,7 +58,7 @@ impl Started {
         let ended = tokio::spawn(running.wait());
         let link = Link::new(socket).map_err(|e| host(format!("the tool host has no socket: {e}")))?;
         let mut incoming = Incoming::new(LONGEST_HEAD);
-        let first = tokio::time::timeout(BEGINNING, link.receive(&mut incoming)).await;
+        let first = tokio::time::timeout(patience, link.receive(&mut incoming)).await;
         let why = match first.map(|first| first.map(FromHost::decode)) {
             Ok(Ok(Ok(FromHost::Ready(Ok(()))))) => {
                 return Ok(Self { link, incoming, stop, ended, took: asked.elapsed() });
@@ -69,7 +67,7 @@ impl Started {
             Ok(Ok(Ok(_))) => "its first message is another".to_owned(),
             Ok(Ok(Err(violation)) | Err(Cut::Broken(violation))) => violation.to_string(),
             Ok(Err(Cut::Closed)) => epitaph(last(&stop, ended).await.as_ref()),
-            Err(_) => format!("it was not ready within {} s", BEGINNING.as_secs()),
+            Err(_) => format!("it was not ready within {patience:?}"),
         };
         Err(host(format!("the tool host did not start: {why}")))
     }

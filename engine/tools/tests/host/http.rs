@@ -191,6 +191,30 @@ async fn header_fields_count_as_memory() {
 }
 
 #[tokio::test]
+async fn one_set_of_header_fields_has_a_size() {
+    // Fields of 600 bytes, all of one set, until one is refused; how many were taken.
+    let fill = r#"(func (export "run") (param $times i32) (result i32) (local $n i32) (local $fields i32)
+        (call $begin)
+        (local.set $fields (call $fields))
+        (loop
+            (call $append (local.get $fields) (i32.const 1) (i32.const 1) (i32.const 1) (i32.const 600) (i32.const 2000020))
+            (if (i32.load8_u (i32.const 2000020)) (then (return (local.get $n))))
+            (br_if 0 (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (local.get $times))))
+        (local.get $n))"#;
+    // 0.2 has no word for it, and ends the guest.
+    let first = guest("0.2.0", fill);
+    let result = call(&first, 200, Bytes::mib(64)).await;
+    assert!(
+        matches!(&result, Err(CallError::Trap { message }) if message.contains("total size of fields exceeds")),
+        "{result:?}"
+    );
+    let second = call(&guest("0.3.0", fill), 200, Bytes::mib(64)).await.expect("an answer");
+    let taken: usize = second.trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number");
+    assert!((80..110).contains(&taken), "64 KiB of 600 bytes and their overhead: {taken}");
+    assert_eq!(call(&first, 50, Bytes::mib(64)).await.expect("an answer"), r#"{"result":50}"#);
+}
+
+#[tokio::test]
 async fn errors_that_nobody_reads_count_as_memory() {
     // So many requests with trailers that have failed: an internal error that is a mebibyte long.
     let fail = r#"(func (export "run") (param $times i32) (result i32) (local $n i32) (local $future i64)

@@ -192,6 +192,34 @@ async fn blobs_count_as_memory() {
     reaches(Limit::Memory, Limits::default(), &bomb).await;
 }
 
+#[tokio::test]
+async fn random_bytes_come_in_bounded_pieces() {
+    let random = |bytes: u64| {
+        component(&format!(
+            r#"(component
+            (import "wasi:random/random@0.2.0" (instance $random
+                (export "get-random-bytes" (func (param "len" u64) (result (list u8))))))
+            (core module $memory (memory (export "memory") 40)
+                (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
+            (core instance $memory (instantiate $memory))
+            (core func $get (canon lower (func $random "get-random-bytes")
+                (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))
+            (core module $m (import "" "get" (func $get (param i64 i32)))
+                (func (export "run") (call $get (i64.const {bytes}) (i32.const 0))))
+            (core instance $i (instantiate $m (with "" (instance (export "get" (func $get))))))
+            (func (export "run") (canon lift (core func $i "run"))))"#
+        ))
+    };
+    run(&random(1 << 20), |_| {}).await.expect("a mebibyte is fine");
+    for bytes in [(1 << 20) + 1, u64::MAX] {
+        let error = run(&random(bytes), |_| {}).await.expect_err("more than the host makes at once");
+        assert!(
+            matches!(&error, CallError::Trap { message } if message.contains("exceeds limit 1048576")),
+            "{error:?}"
+        );
+    }
+}
+
 /// A function whose result of this type is read from the beginning of a memory of 1 MiB that `fill` has written to.
 fn answering(ty: &str, fill: &str) -> Prepared {
     component(&format!(

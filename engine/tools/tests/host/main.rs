@@ -7,4 +7,5 @@ mod limits;
 mod loading;
 mod repeated;
 mod support;
+mod told;
 mod wasi3;

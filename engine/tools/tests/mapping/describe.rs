@@ -126,8 +126,7 @@ fn embedding_again_replaces_what_was_there() {
 #[test]
 fn hostile_sections_are_no_documentation() {
     let plain = component(WIT);
-    let with = |name: &str, content: &[u8]| {
-        let mut wasm = plain.clone();
+    let behind = |mut wasm: Vec<u8>, name: &str, content: &[u8]| {
         let mut section = vec![u8::try_from(name.len()).unwrap()];
         section.extend_from_slice(name.as_bytes());
         section.extend_from_slice(content);
@@ -141,6 +140,7 @@ fn hostile_sections_are_no_documentation() {
         wasm.extend_from_slice(&section);
         wasm
     };
+    let with = |name: &str, content: &[u8]| behind(plain.clone(), name, content);
     let deep = format!("\u{1}{}", "[".repeat(100_000));
     let large = format!("\u{1}{{\"docs\":\"{}\"}}", "a".repeat(1 << 20));
     for content in [
@@ -156,6 +156,13 @@ fn hostile_sections_are_no_documentation() {
     ] {
         let found = description(&with("package-docs", content)).unwrap();
         assert_eq!(found, description(&plain).unwrap());
+    }
+    // Eight sections are read, as of a component that was put together from others.
+    let says = b"\x01{\"worlds\":{\"w\":{\"func_exports\":{\"count\":{\"docs\":\"Counts.\"}}}}}";
+    for (before, said) in [(7, "Counts."), (8, "")] {
+        let many = (0..before).fold(plain.clone(), |wasm, _| behind(wasm, "package-docs", b"\x01{}"));
+        let found = description(&behind(many, "package-docs", says)).unwrap();
+        assert_eq!(found.exports[2].description, said, "behind {before} others");
     }
     let found = description(&with("hotcell-plugin", b"\xff\xfe")).unwrap();
     assert_eq!(found.manifest, None);

@@ -14,7 +14,7 @@ fn lowered(signature: &Signature, arguments: &str) -> Result<Vec<Val>, CallError
 
 fn lifted(signature: &Signature, value: Val) -> (bool, Value) {
     let lifted = lift(signature, &[value], &Limits::default(), &mut Shelf::new()).unwrap();
-    (lifted.is_error, serde_json::from_str(lifted.json.get()).unwrap())
+    (lifted.is_error, serde_json::from_str(&lifted.json).unwrap())
 }
 
 fn some(value: Val) -> Val {
@@ -249,7 +249,7 @@ fn answers_are_objects() {
         assert_eq!(lifted(signature, value), (is_error, json));
     }
     let nothing = lift(a, &[], &Limits::default(), &mut Shelf::new()).unwrap();
-    assert_eq!((nothing.is_error, nothing.json.get()), (false, "{}"));
+    assert_eq!((nothing.is_error, nothing.json.as_str()), (false, "{}"));
     assert_eq!(
         a.output_schema(),
         json!({ "type": "object", "properties": {}, "required": [], "additionalProperties": false })
@@ -279,7 +279,7 @@ fn blobs_are_base64() {
     let values = lower(&signature, arguments, &limits, &mut shelf).unwrap();
     let answer =
         lift(&signature, &[Val::Result(Ok(Some(Box::new(values[0].clone()))))], &limits, &mut shelf).unwrap();
-    assert_eq!(answer.json.get(), r#"{"name":"a","content":"AP8="}"#);
+    assert_eq!(answer.json, r#"{"name":"a","content":"AP8="}"#);
     // A handle that is gone is an error, and so is one of another table.
     let again = lift(&signature, &[Val::Result(Ok(Some(Box::new(values[0].clone()))))], &limits, &mut shelf);
     assert!(matches!(again, Err(CallError::Host { .. })), "{again:?}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hotcell_tools::protocol::{FromHost, Incoming, ToHost};
-use hotcell_tools::{Answer, Ask, Description};
+use hotcell_tools::{Answer, Ask, Description, LoadError};
 use serde_json::value::RawValue;
 
 /// A tool host's side of the socket.
@@ -46,6 +46,24 @@ impl Fake {
         }
     }
 
+    /// What comes within so long.
+    fn hear_within(&mut self, time: Duration) -> Option<ToHost> {
+        self.socket.set_read_timeout(Some(time)).unwrap();
+        let mut chunk = [0; 16 << 10];
+        let heard = loop {
+            if let Some(frame) = self.incoming.frame().unwrap() {
+                break Some(ToHost::decode(frame).unwrap());
+            }
+            match self.socket.read(&mut chunk) {
+                Ok(0) => std::process::exit(0),
+                Ok(got) => self.incoming.room().extend_from_slice(&chunk[..got]),
+                Err(_) => break None,
+            }
+        };
+        self.socket.set_read_timeout(None).unwrap();
+        heard
+    }
+
     fn answer(&mut self, call: u64, value: &str) {
         self.say(&done(call, value, String::new()));
     }
@@ -73,6 +91,9 @@ pub fn run(what: &str) -> ! {
         std::process::exit(3);
     }
     let mut fake = Fake::new();
+    if what == "never-says" {
+        sleep();
+    }
     if what == "no-protocol" {
         fake.write(b"{\"jsonrpc\":\"2.0\"}\n");
         sleep();
@@ -84,11 +105,23 @@ pub fn run(what: &str) -> ! {
             ToHost::Load { plugin, .. } if what == "loads-another" => {
                 fake.say(&FromHost::Loaded { plugin: plugin + 1 });
             }
+            ToHost::Load { .. } if what == "never-loads" => {}
+            ToHost::Load { plugin, .. } if what == "stale" => {
+                fake.say(&FromHost::NotLoaded { plugin, error: LoadError::Stale });
+            }
             ToHost::Load { plugin, .. } => fake.say(&FromHost::Loaded { plugin }),
+            ToHost::Call { call, .. } if what == "together" => together(&mut fake, call),
             ToHost::Call { call, arguments, .. } => called(&mut fake, what, call, &arguments),
             ToHost::Cancel { call } if what == "cancels" => fake.answer(call, "{}"),
             ToHost::Replied { ask, .. } if what == "asks-forever" => {
                 fake.say(&log(ask + 1, ask >> 32, "again"));
+            }
+            ToHost::Replied { ask, reply } if what == "asks-for-much" => {
+                let reply = serde_json::to_string(&reply).unwrap();
+                fake.answer(
+                    ask,
+                    &serde_json::json!({ "bytes": reply.len(), "reply": reply.chars().take(200).collect::<String>() }).to_string(),
+                );
             }
             ToHost::Cancel { .. } | ToHost::Replied { .. } => {}
         }
@@ -102,6 +135,7 @@ fn compile(fake: &mut Fake, what: &str) {
             // More memory than there is.
             std::mem::forget(std::hint::black_box(vec![1u8; 16 << 20]));
         },
+        "compiles-oversized" => fake.write(&u32::MAX.to_le_bytes()),
         "compiles-nonsense" => fake.say(&FromHost::Loaded { plugin: 0 }),
         _ => {
             let description =
@@ -148,6 +182,10 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
             });
             sleep();
         }
+        // The question has the number of the call, which is answered with what came.
+        "asks-for-much" => {
+            fake.say(&FromHost::Asked { ask: call, call, what: Ask::Config { key: "k".to_owned() } })
+        }
         "withdraws-unasked" => fake.say(&FromHost::Withdrawn { ask: 1 }),
         "withdraws-twice" => {
             fake.say(&log(1, call, ""));
@@ -170,6 +208,19 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
         "probe" => fake.answer(call, &probe(arguments).to_string()),
         _ => fake.answer(call, "{}"),
     }
+}
+
+/// Waits for as many calls as come at the same time, and answers each with how many they were.
+fn together(fake: &mut Fake, first: u64) {
+    let mut calls = vec![first];
+    while let Some(heard) = fake.hear_within(Duration::from_millis(700)) {
+        match heard {
+            ToHost::Call { call, .. } => calls.push(call),
+            other => panic!("{other:?}"),
+        }
+    }
+    let value = serde_json::json!({ "together": calls.len() }).to_string();
+    calls.iter().for_each(|call| fake.answer(*call, &value));
 }
 
 /// What a program sees there: its environment, these paths, sockets.

@@ -1,5 +1,6 @@
 //! Components behind the wall. The test program is the tool host too, and programs in place of one that was taken over.
 
+mod bounds;
 mod fake;
 mod lies;
 mod place;
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
         Some("fake") => fake::run(&words[2]),
         _ => {}
     }
-    let trials = lies::TESTS.iter().chain(place::TESTS).chain(real::TESTS);
+    let trials = bounds::TESTS.iter().chain(lies::TESTS).chain(place::TESTS).chain(real::TESTS);
     let trials = trials.map(|(name, test)| {
         Trial::test(*name, || {
             let runtime =

@@ -1,0 +1,177 @@
+//! Each bound of what a call may ask for is reached, and told.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+
+use hotcell_sandbox::Bind;
+use hotcell_tools::Origin;
+
+use super::*;
+use crate::state::StateChoice;
+
+struct Bench {
+    means: Arc<Means>,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateChoice::Named(dir.path().join("state"));
+        let asker = Some((hotcell_guard::quarantine::Channel::Cli, state));
+        let configuration = Configuration { asker, ..Configuration::default() };
+        let plugins = Plugins::of(&configuration).unwrap();
+        Self { means: Arc::new(Means::new(configuration, plugins).unwrap()), _dir: dir }
+    }
+
+    /// Of a call that holds this, and may take so long.
+    fn broker(&self, held: Held, wall: Duration) -> CallBroker {
+        CallBroker::new(Arc::clone(&self.means), "plugin", held, wall, None)
+    }
+
+    /// Of one that may run and scan.
+    fn usual(&self) -> CallBroker {
+        self.broker(Held { sandbox: true, guard: true, ..Held::default() }, Duration::from_secs(60))
+    }
+}
+
+/// A run that names no program, so that it is refused as soon as it is looked at.
+fn none() -> Ask {
+    run(Vec::new())
+}
+
+fn run(files: Vec<(String, Blob)>) -> Ask {
+    let argv = if files.is_empty() { Vec::new() } else { vec!["true".to_owned()] };
+    Ask::Sandbox { argv, files, stdin: None, env: Vec::new(), timeout_ms: 60_000, memory: None }
+}
+
+fn artifact(bytes: Vec<u8>, language: Option<&str>) -> Ask {
+    Ask::Scan { name: "a.py".to_owned(), content: Blob(bytes), language: language.map(str::to_owned) }
+}
+
+fn too_much(answer: Result<Reply, Refused>) -> String {
+    match answer {
+        Err(Refused::TooMuch(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn invalid(answer: &Result<Reply, Refused>) -> bool {
+    matches!(answer, Err(Refused::Invalid(_)))
+}
+
+#[test]
+fn the_clock_of_a_call_runs_from_its_first_question() {
+    let start = Instant::now();
+    let until = start + Duration::from_secs(10);
+    let at = |seconds: u64| start + Duration::from_secs(seconds);
+    for (now, asked_ms, left_ms) in [
+        (at(0), u64::MAX, 10_000),
+        (at(0), 100, 100),
+        (at(4), 60_000, 6_000),
+        (at(4), 0, 1),
+        (at(10), 60_000, 1),
+        (at(99), 60_000, 1),
+    ] {
+        assert_eq!(left(until, now, asked_ms), Duration::from_millis(left_ms), "{asked_ms}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_ends_with_the_time_of_its_call() {
+    let bench = Bench::new();
+    // It takes connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = format!("http://{}", silent.local_addr().unwrap());
+    let net: BTreeSet<Origin> = [place.parse().unwrap()].into();
+    let broker = bench.broker(Held { net, ..Held::default() }, Duration::from_millis(400));
+    let begun = Instant::now();
+    for most in [Duration::from_secs(3), Duration::from_millis(700)] {
+        let asked = Instant::now();
+        let (method, url) = ("GET".to_owned(), format!("{place}/"));
+        let ask = Ask::Http { method, url, headers: Vec::new(), body: Blob::default(), timeout_ms: 60_000 };
+        match broker.answer(ask).await {
+            Err(Refused::Unavailable(why)) => assert!(why.contains("took too long"), "{why}"),
+            Ok(Reply::Refused { why: Refused::Unavailable(why) }) => {
+                assert!(why.contains("took too long"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(asked.elapsed() < most, "{:?}: nothing is left for the second", asked.elapsed());
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(400));
+}
+
+#[tokio::test]
+async fn runs_of_all_plugins_have_turns_and_those_of_a_call_a_number() {
+    let bench = Bench::new();
+    let broker = bench.usual();
+    let taken = bench.means.turns.try_acquire_many(TURNS.try_into().unwrap()).expect("as many as there are");
+    assert!(bench.means.turns.try_acquire().is_err());
+    let mut waiting = Box::pin(broker.answer(none()));
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut waiting).await.is_err(), "it has no turn");
+    let why = too_much(broker.answer(none()).await);
+    assert!(why.contains("another run of this call"), "{why}");
+    drop(taken);
+    assert!(invalid(&waiting.await), "it had its turn");
+    for number in 1..RUNS {
+        assert!(invalid(&broker.answer(none()).await), "{number}");
+    }
+    let why = too_much(broker.answer(none()).await);
+    assert!(why.contains("at most 16 runs"), "{why}");
+    // Of another call nothing was counted, and the turns are there again.
+    assert!(invalid(&bench.usual().answer(none()).await));
+    assert_eq!(bench.means.turns.available_permits(), TURNS);
+}
+
+#[tokio::test]
+async fn a_run_has_so_many_files_and_bytes_in_them() {
+    let bench = Bench::new();
+    let broker = bench.usual();
+    let many = (0..=FILES.0).map(|n| (format!("f{n}"), Blob::default())).collect();
+    let large = vec![("a".to_owned(), Blob(vec![0; FILES.1])), ("b".to_owned(), Blob(vec![0]))];
+    for files in [many, large] {
+        let why = too_much(broker.answer(run(files)).await);
+        assert!(why.contains("at most 256 files and 8388608 bytes"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn scans_have_a_longest_artifact_and_a_number() {
+    let bench = Bench::new();
+    let broker = bench.usual();
+    let why = too_much(broker.answer(artifact(vec![b' '; ARTIFACT + 1], None)).await);
+    assert!(why.contains("at most 1048576 bytes"), "{why}");
+    for number in 0..SCANS {
+        assert!(invalid(&broker.answer(artifact(Vec::new(), Some("none"))).await), "{number}");
+    }
+    let why = too_much(broker.answer(artifact(Vec::new(), None)).await);
+    assert!(why.contains("at most 1000 scans"), "{why}");
+}
+
+#[tokio::test]
+async fn clients_are_not_kept_without_end() {
+    let bench = Bench::new();
+    for number in 0..=CLIENTS {
+        bench.means.client(&format!("p{number}")).unwrap();
+        bench.means.client("p0").unwrap();
+    }
+    let kept = bench.means.clients.lock().unwrap().len();
+    assert!((1..=CLIENTS).contains(&kept), "{kept}");
+}
+
+#[test]
+fn a_run_of_a_plugin_has_nothing_that_the_operator_gives_to_his_own() {
+    let mut settings = Settings { profile: Some("strict".into()), ..Settings::default() };
+    settings.env.push(EnvSetting::Set("TOKEN".into(), "1".into()));
+    settings.toolchains.push("/opt/x".into());
+    let (host, inside) = ("/srv".into(), "/srv".into());
+    settings.binds.push(Bind { host, inside, writable: true, identity: None });
+    let configuration =
+        Configuration { user: settings.clone(), environment: settings, ..Configuration::default() };
+    let left = without_grants(configuration);
+    for left in [left.user, left.environment] {
+        assert!(left.env.is_empty() && left.toolchains.is_empty() && left.binds.is_empty());
+        assert_eq!(left.profile.as_deref(), Some(std::ffi::OsStr::new("strict")), "what confines stays");
+    }
+}

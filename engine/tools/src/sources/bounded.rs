@@ -1,0 +1,89 @@
+//! Answers of servers that are not believed: so long, so late, and from so many other places.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use reqwest::header::LOCATION;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, Url};
+
+use super::SourceError;
+use crate::error::with_causes;
+
+/// Other places that one answer may come from instead.
+pub(super) const REDIRECTS: usize = 5;
+
+/// Whether something may be fetched from there; also for each step of a redirect.
+pub(super) fn allowed(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => true,
+        "http" => url.host_str().is_some_and(is_loopback),
+        _ => false,
+    }
+}
+
+/// Whether a host is this machine, by its address or by the one name that always is.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// A client that goes only where something may be fetched from, and waits so long until somebody answers.
+///
+/// # Errors
+/// [`SourceError::Unreadable`] of `place`.
+pub(super) fn client(place: &str, connect: Duration) -> Result<Client, SourceError> {
+    // The second of two calls finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let policy = Policy::custom(|attempt| {
+        // From elsewhere nobody is led to a service of this host.
+        let sinks =
+            attempt.url().scheme() == "http" && attempt.previous().iter().any(|url| url.scheme() != "http");
+        if attempt.previous().len() > REDIRECTS || !allowed(attempt.url()) || sinks {
+            return attempt.stop();
+        }
+        attempt.follow()
+    });
+    let client = Client::builder().redirect(policy).connect_timeout(connect).build();
+    client.map_err(|e| failed(place, &e))
+}
+
+/// Why there is no answer.
+pub(super) fn failed(place: &str, error: &reqwest::Error) -> SourceError {
+    SourceError::unreadable(place, with_causes(error.to_string(), error))
+}
+
+/// What an answer says that is no success.
+pub(super) fn refused(place: &str, response: &Response) -> SourceError {
+    let status = response.status();
+    let to = response.headers().get(LOCATION).filter(|_| status.is_redirection());
+    let why = match to.map(|to| hotcell_sandbox::text::printable(&String::from_utf8_lossy(to.as_bytes()))) {
+        Some(to) => format!(
+            "it answers {status} and sends to {to}; that is followed at most {REDIRECTS} times, by https only, and from elsewhere never to this host"
+        ),
+        None => format!("it answers {status}"),
+    };
+    SourceError::unreadable(place, why)
+}
+
+/// The whole of an answer. One that says that it is longer, or becomes longer, is let go of at once.
+///
+/// # Errors
+/// [`SourceError::Long`]; [`SourceError::Unreadable`] for what is no success or breaks off.
+pub(super) async fn body(mut response: Response, place: &str, most: u64) -> Result<Vec<u8>, SourceError> {
+    if !response.status().is_success() {
+        return Err(refused(place, &response));
+    }
+    let long = || SourceError::Long { place: place.to_owned(), most };
+    if response.content_length().is_some_and(|claimed| claimed > most) {
+        return Err(long());
+    }
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|e| failed(place, &e))? {
+        if (bytes.len() + piece.len()) as u64 > most {
+            return Err(long());
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}

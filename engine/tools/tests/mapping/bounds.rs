@@ -1,0 +1,35 @@
+//! How much a component may say of itself.
+
+use hotcell_tools::LoadError;
+
+use crate::wit::{component, description};
+
+/// So many functions of this parameter.
+fn functions(many: usize, types: &str, ty: &str) -> Vec<u8> {
+    let functions: String = (0..many).map(|n| format!("fn{n}: func(p: {ty});\n")).collect();
+    component(&format!("package a:b; interface i {{ {types}\n{functions} }} world w {{ export i; }}"))
+}
+
+fn refused(wasm: &[u8]) -> String {
+    match description(wasm) {
+        Err(LoadError::Signature { message, .. }) => message,
+        other => panic!("{:?}", other.map(|description| description.exports.len())),
+    }
+}
+
+#[test]
+fn a_component_has_so_many_functions() {
+    assert_eq!(description(&functions(512, "", "u8")).unwrap().exports.len(), 512);
+    let message = refused(&functions(513, "", "u8"));
+    assert!(message.contains("more than 512 functions"), "{message}");
+}
+
+#[test]
+fn all_schemas_together_have_a_longest() {
+    let long = "a".repeat(60);
+    let fields: String = (0..200).map(|n| format!("{long}{n:04}: u8, ")).collect();
+    let record = format!("record r {{ {fields} }}");
+    assert_eq!(description(&functions(50, &record, "r")).unwrap().exports.len(), 50);
+    let message = refused(&functions(500, &record, "r"));
+    assert!(message.contains("larger than 4 MiB"), "{message}");
+}

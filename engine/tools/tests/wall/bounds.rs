@@ -1,0 +1,128 @@
+//! Each bound of the processes is reached, and told by its own words.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use hotcell_tools::cache::{Cache, MOST_BYTES};
+use hotcell_tools::protocol::{LONGEST_ASK, LONGEST_COMPONENT};
+use hotcell_tools::{Ask, BoxFuture, Broker, LoadError, Reply};
+use tokio_util::sync::CancellationToken;
+
+use crate::place::{Asked, Bench, Test};
+
+pub const TESTS: &[Test] = &[
+    ("a_process_has_its_time_to_begin_and_to_load", || {
+        Box::pin(a_process_has_its_time_to_begin_and_to_load())
+    }),
+    ("what_is_stale_is_compiled_again_a_few_times", || {
+        Box::pin(what_is_stale_is_compiled_again_a_few_times())
+    }),
+    ("who_was_there_when_it_failed_shares_no_process", || {
+        Box::pin(who_was_there_when_it_failed_shares_no_process())
+    }),
+    ("a_shared_process_has_so_many_plugins", || Box::pin(a_shared_process_has_so_many_plugins())),
+    ("a_shared_process_has_so_many_calls_at_once", || Box::pin(a_shared_process_has_so_many_calls_at_once())),
+    ("components_and_what_compilers_say_have_a_longest", || {
+        Box::pin(components_and_what_compilers_say_have_a_longest())
+    }),
+    ("a_reply_has_a_longest", || Box::pin(a_reply_has_a_longest())),
+];
+
+async fn a_process_has_its_time_to_begin_and_to_load() {
+    let patience = Duration::from_millis(700);
+    for (what, why) in
+        [("never-says", "was not ready within 700ms"), ("never-loads", "not loaded within 700ms")]
+    {
+        let bench = Bench::with(&["fake", what], |o| o.patience = patience, Asked::default());
+        let plugin = bench.plugin("a", b"wasm");
+        // As if it had been compiled.
+        let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
+        cache.put(&plugin.digest, b"code").unwrap();
+        let begun = Instant::now();
+        let message = bench.host_error(&plugin, "{}").await;
+        assert!(message.contains(why), "{what}: {message}");
+        assert!(
+            (patience..Duration::from_secs(10)).contains(&begun.elapsed()),
+            "{what}: {:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+async fn what_is_stale_is_compiled_again_a_few_times() {
+    let bench = Bench::fake("stale");
+    let message = bench.host_error(&bench.plugin("a", b"wasm"), "{}").await;
+    assert!(message.contains("its compiled form is not this build's"), "{message}");
+}
+
+async fn who_was_there_when_it_failed_shares_no_process() {
+    let bench = Bench::fake("dies");
+    let (bad, good) = (bench.plugin("a", b"wasm of a"), bench.plugin("b", b"wasm of b"));
+    assert!(bench.host_error(&bad, "die").await.contains("SIGABRT"));
+    // One for all others, and one of its own, which dies without costing them anything.
+    assert!(bench.hosts.prepare(&good).await.unwrap().process.is_some());
+    assert!(bench.hosts.prepare(&bad).await.unwrap().process.is_some(), "it has its own");
+    assert!(bench.host_error(&bad, "die").await.contains("SIGABRT"));
+    assert!(bench.hosts.prepare(&good).await.unwrap().process.is_none(), "the others' is still there");
+}
+
+async fn a_shared_process_has_so_many_plugins() {
+    let bench = Bench::fake("good");
+    let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
+    let mut started = Vec::new();
+    for number in 0..65 {
+        let plugin = bench.plugin(&format!("p{number}"), format!("wasm of {number}").as_bytes());
+        cache.put(&plugin.digest, b"code").unwrap();
+        if bench.hosts.prepare(&plugin).await.unwrap().process.is_some() {
+            started.push(number);
+        }
+    }
+    assert_eq!(started, [0, 64], "one for 64 plugins, and another for the next");
+}
+
+async fn a_shared_process_has_so_many_calls_at_once() {
+    let bench = Bench::fake("together");
+    // Four at a time of each plugin: five would be twenty.
+    let plugins: Vec<_> =
+        (0..5).map(|n| bench.plugin(&format!("p{n}"), format!("wasm of {n}").as_bytes())).collect();
+    for plugin in &plugins {
+        bench.hosts.prepare(plugin).await.unwrap();
+    }
+    let calls = plugins.iter().flat_map(|plugin| (0..4).map(|_| bench.value(plugin, "f", "{}")));
+    let together: Vec<u64> =
+        join_all(calls).await.iter().map(|value| value["together"].as_u64().unwrap()).collect();
+    assert_eq!(together.iter().max(), Some(&16), "{together:?}");
+}
+
+async fn components_and_what_compilers_say_have_a_longest() {
+    let bench = Bench::fake("compiles-oversized");
+    let error = bench.hosts.describe(&vec![0; LONGEST_COMPONENT + 1]).await.unwrap_err();
+    assert!(
+        matches!(&error, LoadError::NotAComponent { message } if message.contains("134217728 are possible")),
+        "{error:?}"
+    );
+    let error = bench.hosts.describe(b"wasm").await.unwrap_err();
+    assert!(
+        matches!(&error, LoadError::Compile { message } if message.contains("broke the protocol")),
+        "{error:?}"
+    );
+}
+
+/// Answers with a text that is longer than any reply.
+struct Endless;
+
+impl Broker for Endless {
+    fn ask(&self, _: u64, _: Ask) -> BoxFuture<'_, Reply> {
+        Box::pin(std::future::ready(Reply::Text { text: Some("x".repeat(LONGEST_ASK)) }))
+    }
+}
+
+async fn a_reply_has_a_longest() {
+    let bench = Bench::fake("asks-for-much");
+    let plugin = bench.plugin("a", b"wasm");
+    let answer =
+        bench.hosts.call(&plugin, "f", "{}", Arc::new(Endless), CancellationToken::new()).await.unwrap();
+    let value = answer.value.get();
+    assert!(value.contains("a reply of more than") && value.len() < 1000, "{value}");
+}
