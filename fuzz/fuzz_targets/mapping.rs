@@ -41,7 +41,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             Err(CallError::Limit { .. }) => continue,
             Err(other) => panic!("{other}"),
         };
-        accepts(&types.input, &arguments);
         let [value] = &values[..] else { panic!("{values:?}") };
         match lift(&types.echo, &[Val::Tuple(values.clone())], &limits, &mut Without) {
             Ok(answer) => {
@@ -50,6 +49,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 // Out and in again it is the same value.
                 let again = text.replacen("{\"result\":[", "{\"p\":", 1);
                 let again = format!("{}}}", &again[..again.len() - 2]);
+                // More is taken than is published, such as a number where a string is due; what comes out is not.
+                accepts(&types.input, &again);
                 assert_eq!(lower(&types.echo, &again, &limits, &mut Without), Ok(values.clone()), "{text}");
             }
             Err(CallError::Limit { .. }) => {}

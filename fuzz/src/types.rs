@@ -136,7 +136,10 @@ impl Dice {
                 };
             }
             14 => {
-                let fields = self.names().into_iter().map(|name| format!("{name}: {}", self.ty(deep - 1, definitions)));
+                let fields = self
+                    .names()
+                    .into_iter()
+                    .map(|name| format!("{name}: {}", self.ty(deep - 1, definitions)));
                 ("record", fields.collect())
             }
             _ => {

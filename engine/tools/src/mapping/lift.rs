@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use wasmtime::component::Val;
 
 use super::schema::{SAFE, STRANGE};
-use super::shape::{Case, Kind, Shape};
+use super::shape::{Case, Int, Kind, Name, Shape};
 use super::{Blobs, Signature};
 use crate::{CallError, Limit, Limits};
 
@@ -53,6 +53,10 @@ pub fn lift(
     }
     let json = String::from_utf8(writer.out).map_err(|error| host(&error.to_string()))?;
     Ok(Lifted { is_error, json })
+}
+
+fn is_one(name: &str, known: &[Name]) -> bool {
+    known.iter().any(|known| known.name == name)
 }
 
 fn mismatch() -> CallError {
@@ -178,14 +182,14 @@ impl Writer<'_> {
     fn value(&mut self, shape: &Shape, value: &Val) -> Result<(), CallError> {
         match (&shape.kind, value) {
             (Kind::Bool, Val::Bool(value)) => self.plain(value),
-            (Kind::Int(_), Val::S8(value)) => self.plain(value),
-            (Kind::Int(_), Val::U8(value)) => self.plain(value),
-            (Kind::Int(_), Val::S16(value)) => self.plain(value),
-            (Kind::Int(_), Val::U16(value)) => self.plain(value),
-            (Kind::Int(_), Val::S32(value)) => self.plain(value),
-            (Kind::Int(_), Val::U32(value)) => self.plain(value),
-            (Kind::Int(_), Val::S64(value)) => self.wide((*value).into()),
-            (Kind::Int(_), Val::U64(value)) => self.wide((*value).into()),
+            (Kind::Int(Int::S8), Val::S8(value)) => self.plain(value),
+            (Kind::Int(Int::U8), Val::U8(value)) => self.plain(value),
+            (Kind::Int(Int::S16), Val::S16(value)) => self.plain(value),
+            (Kind::Int(Int::U16), Val::U16(value)) => self.plain(value),
+            (Kind::Int(Int::S32), Val::S32(value)) => self.plain(value),
+            (Kind::Int(Int::U32), Val::U32(value)) => self.plain(value),
+            (Kind::Int(Int::S64), Val::S64(value)) => self.wide((*value).into()),
+            (Kind::Int(Int::U64), Val::U64(value)) => self.wide((*value).into()),
             (Kind::F32, Val::Float32(value)) => self.float(*value),
             (Kind::F64, Val::Float64(value)) => self.float(*value),
             (Kind::Char, Val::Char(value)) => self.text(value.encode_utf8(&mut [0; 4])),
@@ -229,8 +233,8 @@ impl Writer<'_> {
                 let case = cases.iter().find(|case| case.name == *tag).ok_or_else(mismatch)?;
                 self.variant(case, value.as_deref())
             }
-            (Kind::Enum(_), Val::Enum(name)) => self.text(name),
-            (Kind::Flags(_), Val::Flags(names)) => {
+            (Kind::Enum(known), Val::Enum(name)) if is_one(name, known) => self.text(name),
+            (Kind::Flags(known), Val::Flags(names)) if names.iter().all(|name| is_one(name, known)) => {
                 let string = Shape::new(Kind::String);
                 let names: Vec<_> = names.iter().cloned().map(Val::String).collect();
                 self.array(names.iter().map(|name| (&string, name)))
