@@ -21,11 +21,13 @@ use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 use hotcell_service::tools::ToolSettings;
 
+mod approvals;
 mod bench;
 mod doctor;
 mod image;
 mod mcp;
 mod tool;
+pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
@@ -103,6 +105,17 @@ pub enum Command {
     Scan(Box<ScanArgs>),
     /// Look at what was refused, and decide
     Quarantine(QuarantineArgs),
+    /// Say yes or no to what calls of agents asked for
+    #[command(
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        after_help = "A yes is for one caller, one digest, some time and one use. Agents only ask. Exit status: 0 good,\n\
+                      125 refused."
+    )]
+    Approvals {
+        #[command(subcommand)]
+        command: ApprovalsCommand,
+    },
     /// Check who decided what
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Audit {
@@ -581,6 +594,7 @@ impl SandboxArgs {
             guard: self.guard,
             rules: self.rules.as_ref().map(|r| cwd.join(r)),
             rules_digest: None,
+            approvals: None,
             quarantine: QuarantineSettings::default(),
             hot: HotSettings::default(),
         }
@@ -704,6 +718,7 @@ mod tests {
             "image",
             "tool",
             "quarantine",
+            "approvals",
             "audit",
             "mcp",
             "doctor",

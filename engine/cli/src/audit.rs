@@ -76,10 +76,13 @@ fn line(entry: &Entry) -> String {
         entry.seq,
         rfc3339(entry.time_us),
         printable(&entry.action),
-        field("id"),
+        if detail["approval"].is_string() { field("approval") } else { field("id") },
         printable(&entry.actor),
         printable(&entry.channel),
     );
+    if detail["approval"].is_string() {
+        let _ = write!(text, "; {} for {}", field("kind"), field("asked_by"));
+    }
     if let (Some(uses), Some(until)) = (detail["uses"].as_u64(), detail["expires_us"].as_i64()) {
         let uses = runs(u32::try_from(uses).unwrap_or(u32::MAX));
         let _ = write!(text, "; {uses} until {}", rfc3339(until));

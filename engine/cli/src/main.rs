@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod approvals;
+mod approvals_text;
 mod args;
 mod attack;
 mod audit;
@@ -104,6 +106,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Test(args) => test::test(&common, &args),
         Command::Scan(args) => Ok(scan::scan(&common, &args)),
         Command::Quarantine(args) => Ok(quarantine::quarantine(&common, &args)),
+        Command::Approvals { command } => Ok(approvals::approvals(&common, &command)),
         Command::Audit { command } => Ok(audit::audit(&common, &command)),
         Command::Doctor(args) if args.attack => attack::attack(&common, &args),
         Command::Doctor(_) => examine(&common),
@@ -218,11 +221,12 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 17] = [
+const SCHEMAS: [&str; 18] = [
     "outcome",
     "test_report",
     "scan",
     "quarantine",
+    "approvals",
     "audit",
     "runs",
     "workspace",
@@ -251,6 +255,10 @@ fn schema(name: &str, json: bool) -> u8 {
         "quarantine" => {
             (schemars::schema_for!(hotcell_service::quarantine::Items), hotcell_service::quarantine::SCHEMA)
         }
+        "approvals" => (
+            schemars::schema_for!(hotcell_service::approvals::ApprovalList),
+            hotcell_service::approvals::SCHEMA,
+        ),
         "audit" => (schemars::schema_for!(hotcell_service::audit::AuditLog), hotcell_service::audit::SCHEMA),
         "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
         "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),

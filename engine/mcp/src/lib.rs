@@ -8,9 +8,12 @@
 //! | --- | --- |
 //! | [`server`] | the protocol's requests, for one caller each |
 //! | [`tools`] | the tools: what they take, what they do |
+//! | `approvals` | what an answer says of an approval that a call needs |
+//! | `elicit` | asking a person through the client, where the operator allows that |
 //! | [`answer`] | what a run came to, as a model reads it, within a budget |
 //! | [`text`] | shortening of what programs printed |
 //! | [`wait`] | waiting for a run with progress, until it ends or nobody listens |
+//! | `tasks` | calls that go on behind a task |
 //! | [`resources`] | runs and workspaces as resources |
 //! | `lines`, [`stdio`], [`http`] | the two transports |
 //! | [`prompts`] | ways through the tools, for a person to start |
@@ -21,6 +24,8 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod approvals;
+mod elicit;
 pub mod http;
 mod lines;
 pub mod probe;
@@ -29,6 +34,7 @@ pub mod reference;
 pub mod resources;
 pub mod server;
 pub mod stdio;
+mod tasks;
 mod tests_answer;
 pub mod text;
 pub mod tools;

@@ -307,7 +307,8 @@ mod tests {
 
     #[test]
     fn texts_name_tools_and_arguments_that_there_are() {
-        let tools: BTreeSet<_> = tools::all().iter().map(|t| t.name.as_ref()).collect();
+        let all = tools::all();
+        let tools: BTreeSet<&str> = all.iter().map(|t| &*t.name).collect();
         let arguments: BTreeSet<&str> = tools::all()
             .iter()
             .filter_map(|t| t.input_schema.get("properties")?.as_object())

@@ -64,12 +64,15 @@ pub(crate) struct After {
     pub expires_us: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<u32>,
+    /// The channel that a release is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<String>,
 }
 
 impl After {
-    /// What has to be the same in the item's row.
-    fn stands(&self) -> (&str, &str, Option<&str>, Option<i64>, Option<u32>) {
-        (&self.language, &self.state, self.policy.as_deref(), self.expires_us, self.uses)
+    /// What has to be the same in the item's row: all but the reason.
+    fn stands(&self) -> Self {
+        Self { reason: None, ..self.clone() }
     }
 }
 
@@ -90,6 +93,22 @@ pub(crate) struct AfterTool {
     pub granted: Vec<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
+}
+
+/// What a step says of an approval afterwards; the entry's `detail`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AfterApproval {
+    /// Its id.
+    pub approval: String,
+    pub kind: String,
+    pub asked_by: String,
+    /// The digest of all that is asked.
+    pub ask: String,
+    pub state: String,
+    pub expires_us: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Adds an entry. Within the step's own transaction.
@@ -211,13 +230,15 @@ fn problem(
         Ok(None) => return Err(Problem(format!("the file {HEAD} with the log's end is gone"))),
         Err(e) => return Err(Problem(format!("the file {HEAD} with the log's end cannot be read: {e}"))),
     };
-    let (mut last_of, mut plugins, mut unreadable, mut seen) =
-        (HashMap::new(), HashMap::new(), None, noted.is_none());
+    let (mut last_of, mut plugins, mut approvals) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let (mut unreadable, mut seen) = (None, noted.is_none());
     let mut statement = database.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq"))?;
     let entries = statement.query_map([], entry)?.map_while(|entry| match entry {
         Ok(entry) => {
             if let Ok(after) = serde_json::from_str::<AfterTool>(&entry.detail) {
                 plugins.insert(after.plugin.clone(), after);
+            } else if let Ok(after) = serde_json::from_str::<AfterApproval>(&entry.detail) {
+                approvals.insert(after.approval.clone(), (entry.subject.clone(), after));
             } else if let Ok(after) = serde_json::from_str::<After>(&entry.detail) {
                 last_of.insert(after.id.clone(), (entry.subject.clone(), after));
             }
@@ -239,7 +260,30 @@ fn problem(
         return Err(Problem(why.to_owned()));
     }
     agree(database, &last_of)?;
-    plugins_agree(database, plugins)
+    plugins_agree(database, plugins)?;
+    approvals_agree(database, approvals)
+}
+
+/// Every approval stands as its last entry says, and none that still counts is gone.
+fn approvals_agree(
+    database: &Connection,
+    mut last_of: HashMap<String, (String, AfterApproval)>,
+) -> Result<(), Problem> {
+    for row in crate::approvals::rows::all(database, None)? {
+        let stands = Some((row.what.digest().to_owned(), row.after()));
+        if last_of.remove(&row.id) != stands {
+            let why = "was changed past the log: it does not stand as its last entry says";
+            return Err(Problem(format!("the approval {} {why}", row.id)));
+        }
+    }
+    // What is over is forgotten after a while.
+    let counts = |(_, after): &(String, AfterApproval)| ["pending", "approved"].contains(&&*after.state);
+    match last_of.values().find(|one| counts(one)) {
+        Some((_, after)) => {
+            Err(Problem(format!("the approval {}, which the log knows, is gone", after.approval)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Every plugin has what its last entry says, and no other has anything.
@@ -260,14 +304,16 @@ fn plugins_agree(database: &Connection, mut last_of: HashMap<String, AfterTool>)
 
 /// Every item is where its last entry left it.
 fn agree(database: &Connection, last_of: &HashMap<String, (String, After)>) -> Result<(), Problem> {
-    let mut items = database.prepare(
-        "SELECT id, sha256, language, state, release_policy, release_expires, release_uses FROM quarantine
-         ORDER BY seq",
-    )?;
+    // A database that an older hotcell wrote has no such column, and is read as it is.
+    let only = if crate::approvals::rows::there(database)? { "release_for" } else { "NULL" };
+    let mut items = database.prepare(&format!(
+        "SELECT id, sha256, language, state, release_policy, release_expires, release_uses, {only}
+         FROM quarantine ORDER BY seq"
+    ))?;
     let rows = items.query_map([], |row| {
         let (id, language, state) = (row.get(0)?, row.get(2)?, row.get(3)?);
-        let (policy, expires_us, uses) = (row.get(4)?, row.get(5)?, row.get(6)?);
-        let after = After { id, language, state, reason: None, policy, expires_us, uses };
+        let (policy, expires_us, uses, only) = (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
+        let after = After { id, language, state, reason: None, policy, expires_us, uses, only };
         Ok((row.get::<_, String>(1)?, after))
     })?;
     let mut items = 0;

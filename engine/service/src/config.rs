@@ -21,6 +21,7 @@ use hotcell_sandbox::profile::{
 use hotcell_sandbox::{Bytes, Layer, Limits};
 use serde::Deserialize;
 
+use crate::approvals::state::AskedBy;
 use crate::guard::{Guard, Mode, RulesDigest};
 use crate::images::Wanted;
 use crate::network::{self, NetworkSetting};
@@ -75,6 +76,8 @@ pub struct Settings {
     pub deps_hosts: Option<AllowList>,
     /// How what is refused is held.
     pub quarantine: QuarantineSettings,
+    /// Who is asked for approvals.
+    pub approvals: Option<AskedBy>,
     /// What is kept ready.
     pub hot: HotSettings,
     /// What callers of an MCP server may have of the host.
@@ -157,6 +160,7 @@ struct Written {
     rules_digest: Option<RulesDigest>,
     deps_hosts: Option<Vec<String>>,
     quarantine: QuarantineSettings,
+    approvals: Option<AskedBy>,
     hot: HotSettings,
     mcp: McpSettings,
     tools: ToolSettings,
@@ -181,6 +185,7 @@ const KEYS: &[Key] = &[
     Key::value("rules_digest"),
     Key::value("deps_hosts"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
+    Key::value("approvals"),
     Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
     Key::table("mcp", &[Key::value("folders"), Key::value("commit")]),
     Key::table("tools", tools::settings::KEYS),
@@ -226,6 +231,7 @@ impl Settings {
                 FileError::of_key(file, "deps_hosts", e.to_string()).found_in(text)
             })?,
             quarantine: written.quarantine,
+            approvals: written.approvals,
             hot: written.hot,
             mcp: McpSettings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
@@ -291,6 +297,7 @@ impl Settings {
                 "OUTPUT" => parsed!(limits.output),
                 "CPUS" => parsed!(limits.cpus),
                 "IMAGE" => settings.image = Some(text()?.to_owned()),
+                "APPROVALS" => settings.approvals = Some(text()?.parse().map_err(bad)?),
                 "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
                 "RULES" => settings.rules = Some(cwd.join(&value)),
                 "DEPS_HOSTS" => {
@@ -318,7 +325,7 @@ impl Settings {
 pub(crate) const SECRET: &str = "SECRET_";
 
 /// The variables that are read, without their prefix.
-const VARIABLES: [&str; 20] = [
+const VARIABLES: [&str; 21] = [
     "PROFILE",
     "STATE",
     "CONFIG",
@@ -335,6 +342,7 @@ const VARIABLES: [&str; 20] = [
     "OUTPUT",
     "CPUS",
     "IMAGE",
+    "APPROVALS",
     "GUARD",
     "RULES",
     "RULES_DIGEST",
@@ -449,6 +457,16 @@ impl Configuration {
         let file = places.named.as_ref().map(|named| cwd.join(named)).or_else(|| places.usual.clone());
         let home = file.and_then(|file| Some(file.parent()?.to_owned()));
         Ok(Self { user, environment, project, asker: None, reading: Reading::default(), home })
+    }
+
+    /// Who is asked for approvals. A project's file can only say that it is the command line.
+    #[must_use]
+    pub fn approvals(&self) -> AskedBy {
+        let of_project = self.project.as_ref().and_then(|file| file.settings.approvals);
+        match of_project {
+            Some(AskedBy::Cli) => AskedBy::Cli,
+            _ => self.environment.approvals.or(self.user.approvals).unwrap_or_default(),
+        }
     }
 
     /// Where what is refused is held, and for whom. A project's file can only ask for a second person.
@@ -639,6 +657,9 @@ fn tighten(
     }
     if settings.quarantine.two_persons == Some(false) {
         return Err(never("quarantine.two_persons", "false".to_owned()));
+    }
+    if settings.approvals == Some(AskedBy::Elicitation) {
+        return Err(never("approvals", "elicitation".to_owned()));
     }
     if settings.tools != ToolSettings::default() {
         return Err(never("tools", "what plugins may have".to_owned()));
@@ -890,6 +911,7 @@ mod tests {
                 "[quarantine]\ntwo_persons = false",
                 "quarantine.two_persons",
             ),
+            ("", "approvals = \"elicitation\"", "approvals"),
             ("", "[tools]\nsandbox = true", "tools"),
             ("", "policies_path = \"rules\"", "policies_path"),
             ("", "ro = [\"/etc\"]", "ro"),

@@ -11,10 +11,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::state::{StateError, StateFolder};
 
 /// What makes each form (`PRAGMA user_version`) out of the one before.
-const FORMS: [&str; 3] = [
+const FORMS: [&str; 5] = [
     include_str!("database/runs.sql"),
     include_str!("database/quarantine.sql"),
     include_str!("database/tools.sql"),
+    include_str!("database/approvals.sql"),
+    include_str!("database/tasks.sql"),
 ];
 /// The form that this build knows.
 pub(crate) const VERSION: i64 = FORMS.len() as i64;

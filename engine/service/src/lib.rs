@@ -3,7 +3,7 @@
 //! The command line translates to this crate and from it, and so will other front ends. It joins the parts:
 //! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the sandbox
 //! runs it, and the history remembers ([`history`]) in the state folder ([`state`]). What the gate ([`guard`]) refuses is held
-//! ([`quarantine`]) until a person decides, and every step of that is in the log ([`audit`]). For front ends that stay, [`live`]
+//! ([`quarantine`]) until a person decides, what else a call needs waits as a request ([`approvals`]), and every step of that is in the log ([`audit`]). For front ends that stay, [`live`]
 //! keeps what runs, what was printed and what callers saved.
 //!
 //! It knows no command-line options and prints nothing.
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod actor;
+pub mod approvals;
 pub mod audit;
 pub mod changes;
 pub mod compile;
@@ -19,6 +20,7 @@ mod database;
 pub mod deps;
 pub mod guard;
 pub mod history;
+mod ids;
 pub mod image_build;
 pub mod images;
 pub mod kept;
@@ -41,6 +43,7 @@ pub mod view;
 pub mod workspaces;
 
 pub use actor::Actor;
+pub use approvals::Approvals;
 pub use changes::Keep;
 pub use config::{Configuration, Settings};
 pub use database::DatabaseError;

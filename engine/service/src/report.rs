@@ -43,6 +43,8 @@ pub enum Code {
     State,
     /// There is no room now: a queue or a quota.
     Busy,
+    /// A person has to approve it first, or said no.
+    NeedsApproval,
     /// hotcell itself failed.
     Internal,
 }

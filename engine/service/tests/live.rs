@@ -39,6 +39,7 @@ fn request(argv: &[&str]) -> CommandRequest {
         env: Vec::new(),
         stdin: Vec::new(),
         limits: AskedLimits::default(),
+        network: None,
     }
 }
 

@@ -82,6 +82,9 @@ pub fn tools() -> Vec<Tool> {
         "additionalProperties": false
     });
     tools.push(Tool::new("json_schema_2020_12_tool", "A fixture of the suite", object(schema)));
+    for (name, arguments) in crate::tasks::TOOLS {
+        tools.push(Tool::new(name, "A fixture of the suite", object(crate::tasks::schema(arguments))));
+    }
     tools
 }
 

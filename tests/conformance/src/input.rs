@@ -38,7 +38,7 @@ impl States {
     }
 }
 
-fn form(message: &str, field: &str, kind: &str) -> Value {
+pub fn form(message: &str, field: &str, kind: &str) -> Value {
     json!({ "method": "elicitation/create", "params": {
         "mode": "form",
         "message": message,

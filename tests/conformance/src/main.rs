@@ -9,6 +9,7 @@
 mod content;
 mod input;
 mod server;
+mod tasks;
 
 use std::io::Read;
 

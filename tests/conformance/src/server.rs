@@ -5,25 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, CompleteRequestParams,
-    CompleteResult, CompletionInfo, ContentBlock, ElicitRequestParams, GetPromptRequestParams,
-    GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, LoggingLevel, LoggingMessageNotificationParam,
-    PaginatedRequestParams, ProgressNotificationParam, PromptMessage, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceTemplate, Role,
-    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
-    Tool, UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ClientCapabilities,
+    CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock, ElicitRequestParams,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+    LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam, PromptMessage,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceTemplate,
+    Role, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
+use rmcp::task_manager::TaskManager;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
 
 use crate::content;
 use crate::input::{self, Next, States};
+use crate::tasks;
 
 /// The server of one session or request; all of them share what was given out.
-#[derive(Clone, Debug, Default)]
-pub struct Fixtures(Arc<States>);
+#[derive(Clone, Default)]
+pub struct Fixtures(Arc<States>, TaskManager);
 
 type Context = RequestContext<RoleServer>;
 
@@ -113,6 +115,7 @@ impl ServerHandler for Fixtures {
             .enable_resources_subscribe()
             .enable_completions()
             .enable_logging()
+            .enable_tasks()
             .build();
         let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("hotcell-fixtures", "0.1.0");
@@ -150,6 +153,10 @@ impl ServerHandler for Fixtures {
                 Next::Done(words) => text(words).into(),
                 Next::Ask(asked) => asked.into(),
             });
+        }
+        let given = request.arguments.clone().unwrap_or_default();
+        if let Some(answer) = tasks::call(&self.1, name, given, &responses, client.as_ref()).await {
+            return answer;
         }
         if let Some(answer) = content::answer(name) {
             return Ok(answer.into());
@@ -246,6 +253,18 @@ impl ServerHandler for Fixtures {
 
     async fn unsubscribe(&self, _: UnsubscribeRequestParams, _: Context) -> Result<(), ErrorData> {
         Ok(())
+    }
+
+    async fn get_task(&self, request: GetTaskParams, _: Context) -> Result<GetTaskResult, ErrorData> {
+        self.1.get_task(&request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(&self, request: UpdateTaskParams, _: Context) -> Result<(), ErrorData> {
+        self.1.update_task(&request.task_id, request.input_responses)
+    }
+
+    async fn cancel_task(&self, request: CancelTaskParams, _: Context) -> Result<(), ErrorData> {
+        self.1.cancel_task(&request.task_id)
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

@@ -120,6 +120,8 @@ pub struct Local {
     /// Notifications that came, in order.
     pub news: Vec<Value>,
     revision: &'static str,
+    /// What it says that it can.
+    able: Value,
     id: u64,
     schemas: HashMap<String, Value>,
 }
@@ -150,21 +152,31 @@ impl Local {
         });
         let stdin = child.stdin.take();
         let (news, schemas) = (Vec::new(), HashMap::new());
-        Self { child, stdin, lines, errors, news, revision: STATELESS, id: 0, schemas }
+        Self { child, stdin, lines, errors, news, revision: STATELESS, able: json!({}), id: 0, schemas }
     }
 
     /// Starts a server and begins as a revision wants it.
     pub fn start(user: &User, revision: &'static str) -> Self {
-        Self::start_on(user, &Weak::default(), &[], revision)
+        Self::able(user, revision, json!({}))
     }
 
     /// The same on a host that lacks something.
     pub fn start_on(user: &User, host: &Weak, options: &[&str], revision: &'static str) -> Self {
+        Self::able_on(user, host, options, revision, json!({}))
+    }
+
+    /// The same, for a client that says that it can do something.
+    pub fn able(user: &User, revision: &'static str, able: Value) -> Self {
+        Self::able_on(user, &Weak::default(), &[], revision, able)
+    }
+
+    fn able_on(user: &User, host: &Weak, options: &[&str], revision: &'static str, able: Value) -> Self {
         let mut client = Self::silent_on(user, host, options);
-        client.revision = revision;
+        (client.revision, client.able) = (revision, able);
         if revision != STATELESS {
             let mut first = initialize(0);
             first["params"]["protocolVersion"] = revision.into();
+            first["params"]["capabilities"] = client.able.clone();
             client.send(&first);
             assert_eq!(client.answer(&0.into())["result"]["protocolVersion"], revision);
             client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
@@ -204,6 +216,7 @@ impl Local {
         self.id += 1;
         if self.revision == STATELESS {
             let mut all = meta();
+            all["io.modelcontextprotocol/clientCapabilities"] = self.able.clone();
             if let (Some(all), Some(more)) = (all.as_object_mut(), params["_meta"].as_object()) {
                 all.extend(more.clone());
             }

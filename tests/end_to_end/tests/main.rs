@@ -1,5 +1,6 @@
 //! Everything that the contract promises of the command line, tried through the binary.
 
+mod approvals;
 mod bad_input;
 mod bench;
 mod compiled;
@@ -7,6 +8,7 @@ mod configuration;
 mod coverage;
 mod deps;
 mod doctor_attack;
+mod elicitation;
 mod endings;
 mod guard;
 mod history;
@@ -27,6 +29,7 @@ mod projects;
 mod quarantine;
 mod streams;
 mod surroundings;
+mod tasks;
 mod testing;
 mod tools;
 mod tools_mcp;

@@ -11,13 +11,13 @@ use hotcell_end_to_end::{everyone, find};
 use serde_json::{Value, json};
 
 /// A web server on an address of this host that is not its loopback.
-struct Server {
-    at: IpAddr,
-    port: u16,
-    asked: Arc<AtomicU32>,
+pub struct Server {
+    pub at: IpAddr,
+    pub port: u16,
+    pub asked: Arc<AtomicU32>,
 }
 
-fn server() -> Option<Server> {
+pub fn server() -> Option<Server> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     let routed = socket.connect((Ipv4Addr::new(203, 0, 113, 1), 9)); // sends nothing
     let at = routed.and_then(|()| socket.local_addr()).map(|a| a.ip()).ok().filter(|ip| !ip.is_loopback());

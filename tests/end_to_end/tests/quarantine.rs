@@ -553,7 +553,7 @@ fn a_model_learns_rule_and_place_and_can_only_ask() {
         let log = user.hotcell(["audit", "list", "--json"]).end().code(0).json();
         let by_model = log["entries"].as_array().unwrap().iter().filter(|e| e["channel"] == "mcp:stdio");
         let actions: Vec<_> = by_model.map(|e| e["action"].as_str().unwrap()).collect();
-        assert_eq!(actions, ["hold", "request", "use"]);
+        assert_eq!(actions, ["hold", "request", "approval_ask", "use", "approval_use"]);
         audit_is_good(user);
         let (code, _, errors) = client.end();
         assert_eq!((code, errors.as_str()), (Some(0), ""));

@@ -38,7 +38,7 @@ pub fn changed() -> String {
 }
 
 /// Asks for the setting `colour`: 0 and its length, or an error: 10 denied, 11 not to be had; 1 where it is not set.
-const ASKS: &str = r#"(component
+pub const ASKS: &str = r#"(component
     (import "hotcell:tool/config@0.1.0" (instance $config
         (type $e (enum "denied" "unavailable"))
         (export "error" (type $error (eq $e)))

@@ -87,6 +87,8 @@ pub enum Channel {
     Cli,
     /// A model, by the name of its caller. It may only ask.
     Model(String),
+    /// A person who was asked through the client of this caller, where the operator allows that.
+    Elicited(String),
     /// hotcell by itself: retention, the end of a release.
     Own,
 }
@@ -96,6 +98,7 @@ impl fmt::Display for Channel {
         match self {
             Self::Cli => f.write_str("cli"),
             Self::Model(caller) => write!(f, "mcp:{caller}"),
+            Self::Elicited(caller) => write!(f, "elicitation:{caller}"),
             Self::Own => f.write_str("hotcell"),
         }
     }
@@ -159,6 +162,7 @@ pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons
     let allowed = match channel {
         Channel::Cli => step != Step::Lapse,
         Channel::Model(_) => matches!(step, Step::Hold | Step::Request),
+        Channel::Elicited(_) => matches!(step, Step::Release | Step::Reject),
         Channel::Own => matches!(step, Step::Purge | Step::Lapse),
     };
     if !allowed {
@@ -212,6 +216,18 @@ mod tests {
                     (Step::Request, [Some(U), Some(U), None, None, None]),
                     (Step::Release, [None; 5]),
                     (Step::Reject, [None; 5]),
+                    (Step::Purge, [None; 5]),
+                    (Step::Lapse, [None; 5]),
+                ],
+            ),
+            (
+                // A person, asked through a client: to decide, and for nothing else.
+                &Channel::Elicited("x".to_owned()),
+                [
+                    (Step::Hold, [None; 5]),
+                    (Step::Request, [None; 5]),
+                    (Step::Release, [Some(R), Some(R), Some(R), Some(R), None]),
+                    (Step::Reject, [Some(N), Some(N), Some(N), None, None]),
                     (Step::Purge, [None; 5]),
                     (Step::Lapse, [None; 5]),
                 ],

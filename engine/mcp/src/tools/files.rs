@@ -8,6 +8,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 
 use super::runs::{as_text, with_piece};
 use super::{answered, blocking, input, output, parse, shown};
+use crate::approvals::{needed, tell};
 use crate::text::{barred, beginning};
 
 /// Bytes of a file in one answer.
@@ -240,7 +241,9 @@ fn beginning_cost(path: &str) -> usize {
 
 pub async fn commit(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceNamed = parse(arguments)?;
-    let taken = with(live, caller, &asked.workspace_id, live::Workspace::commit).await?;
+    let desk = live.approvals(caller)?;
+    let commit = move |workspace: &live::Workspace| workspace.commit(&desk);
+    let taken = with(live, caller, &asked.workspace_id, commit).await?;
     let left = taken
         .left
         .iter()
@@ -251,12 +254,17 @@ pub async fn commit(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
         done: taken.done.len() as u64,
         left: left.collect(),
         left_omitted: taken.left.len().saturating_sub(LEFT) as u64,
+        approval: taken.standing.as_ref().and_then(|standing| Some(needed(standing.as_ref().ok()?))),
     };
     let mut words = format!("{} paths taken over", committed.done);
     for left in &committed.left {
         words.push_str(&format!("\nleft out: {}: {}", shown(&left.path), left.why));
     }
-    Ok(answered(&committed, words))
+    let mut result = answered(&committed, words);
+    if let Some(standing) = &taken.standing {
+        tell(&mut result, standing);
+    }
+    Ok(result)
 }
 
 pub async fn discard(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {

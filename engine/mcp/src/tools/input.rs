@@ -151,6 +151,10 @@ pub struct RunCode {
     /// An image of the operator's to run in, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
+    /// Hosts that it may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub network: Vec<String>,
     /// Limits, at most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,
@@ -189,6 +193,10 @@ pub struct RunCommand {
     /// An image of the operator's to run in, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
+    /// Hosts that it may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub network: Vec<String>,
     /// Limits, at most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,

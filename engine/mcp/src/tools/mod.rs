@@ -253,8 +253,8 @@ pub fn all() -> &'static [Tool] {
                 "workspace_commit",
                 "Commit to the folder",
                 "Takes a workspace's changes over into the folder of the host that it was made over, where the \
-                 operator allows that. Nothing is taken over when somebody changed the same there. Links, and names \
-                 that other programs run, are left out.",
+                 operator allows that. Nothing is taken over when somebody changed the same there. Links are left out, \
+                 and names that other programs run until a person approves them.",
                 schema::<output::Committed>(),
                 Effect::Replaces,
             ),
@@ -377,7 +377,7 @@ pub async fn call(
             Ok(_) => Ok(examined(live.examine().await.as_ref())),
             Err(report) => Err(report),
         },
-        _ => return plugins::call(live, name, arguments, listener).await,
+        _ => return plugins::call(live, caller, name, arguments, listener).await,
     };
     Ok(done.unwrap_or_else(|report| refused(&report)))
 }
@@ -400,7 +400,7 @@ fn parse<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ErrorReport> {
 }
 
 /// An answer that says what was wrong. It has no structured content: that would have to be of the tool's output schema.
-fn refused(report: &ErrorReport) -> CallToolResult {
+pub(crate) fn refused(report: &ErrorReport) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(report.to_string())]);
     if let Ok(error) = serde_json::to_value(report) {
         let mut meta = MetaObject::new();
@@ -432,7 +432,7 @@ fn shown(path: &str) -> Cow<'_, str> {
 }
 
 /// Work on files, away from the threads that answer.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ErrorReport> + Send + 'static,
 ) -> Result<T, ErrorReport> {
     let failed =

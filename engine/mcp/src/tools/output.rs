@@ -6,6 +6,8 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::approvals::Needed;
+
 /// A run of a program: the fields of `hotcell.outcome/1` when it has ended, and always its name and status.
 pub fn run() -> Schema {
     of_a_run(super::brief::<Outcome>(1))
@@ -172,6 +174,8 @@ pub struct Committed {
     pub left: Vec<LeftOut>,
     /// Such paths beyond those that are listed.
     pub left_omitted: u64,
+    /// What a person has to approve before protected names are taken over.
+    pub approval: Option<Needed>,
 }
 
 /// A path that was not taken over.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use hotcell_service::live::Live;
+use hotcell_service::live::asking::sorted;
+use hotcell_service::live::{Caller, Live};
 use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::tools::{Caller as Tools, Plugins, Tool as PluginTool, Uncalled, Watch};
+use hotcell_service::tools::{Asked, Caller as Tools, Plugins, Tool as PluginTool, Uncalled, Watch};
 use hotcell_tools::{Answer, CallError, Capability};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::refused;
+use crate::approvals;
 use crate::wait::Listener;
 
 /// The tools of all plugins, in the order of their names. What cannot be read is told in the log: hotcell's own tools work
@@ -56,15 +58,21 @@ fn listed(tool: &PluginTool) -> Tool {
 /// The protocol's, for a tool that there is not.
 pub(crate) async fn call(
     live: &Live,
+    caller: &Caller,
     name: &str,
     arguments: JsonObject,
     listener: &Listener,
 ) -> Result<CallToolResult, ErrorData> {
     let Some(tools) = live.tools() else { return Err(unknown(name, None)) };
-    let arguments = Value::Object(arguments).to_string();
+    // The same call may name its arguments in another order.
+    let arguments = sorted(&Value::Object(arguments)).to_string();
+    let approvals = match live.approvals(caller) {
+        Ok(approvals) => approvals,
+        Err(report) => return Ok(refused(&report)),
+    };
     let (watch, mut reported) = Watch::new();
     let cancel = CancellationToken::new();
-    let called = tools.call_until(name, &arguments, cancel.clone(), Some(watch));
+    let called = tools.call_asking(&approvals, name, &arguments, cancel.clone(), Some(watch));
     let mut called = std::pin::pin!(called);
     let answered = tokio::select! {
         answered = &mut called => answered,
@@ -75,7 +83,13 @@ pub(crate) async fn call(
         () = listener.tell_tool(&mut reported) => called.await,
     };
     match answered {
-        Ok(answer) => Ok(shown(name, &answer)),
+        Ok(Asked { answer, standing }) => {
+            let mut result = shown(name, &answer);
+            if let Some(standing) = &standing {
+                approvals::tell(&mut result, standing);
+            }
+            Ok(result)
+        }
         Err(Uncalled::Report(report)) if report.code == Code::UnknownName => {
             Err(unknown(name, report.hint.as_deref()))
         }
@@ -121,7 +135,7 @@ fn shown(name: &str, answer: &Answer) -> CallToolResult {
         let plugin = name.split('_').next().unwrap_or_default();
         let denied = denied.join(" ");
         content.push(ContentBlock::text(format!(
-            "it was denied {denied}; a person can grant that on the command line: hotcell tool grant {plugin} {denied}"
+            "it was denied {denied}; a person can grant that for good on the command line: hotcell tool grant {plugin} {denied}"
         )));
     }
     if answer.is_error {

@@ -1,12 +1,16 @@
 //! Tools for what was refused. A model learns rules and places, and may ask; only a person decides.
 
+use hotcell_guard::quarantine::State;
 use hotcell_guard::{Finding, PartState, Report, Severity};
+use hotcell_service::approvals::{Approval, Approvals, Standing, State as Waiting, What};
 use hotcell_service::live::{Caller, Live, Place};
 use hotcell_service::quarantine::Item;
 use rmcp::model::{CallToolResult, JsonObject};
 
 use super::{answered, blocking, input, one_of, output, parse, shown};
 use hotcell_service::report::ErrorReport;
+
+use crate::approvals::{mark, needed};
 
 /// Places in one answer.
 const PLACES: usize = 50;
@@ -56,15 +60,44 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
 pub async fn show(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::QuarantineShow = parse(arguments)?;
     let (held, owner) = (live.clone(), caller.clone());
-    let item = blocking(move || held.office(&owner)?.show(&asked.id).map_err(without_host)).await?;
-    Ok(told(&item))
+    let item = blocking(move || {
+        let item = held.office(&owner)?.show(&asked.id).map_err(without_host)?;
+        let standing = standing(&held.approvals(&owner)?, &item).map_err(without_host)?;
+        Ok((item, standing))
+    });
+    let (item, standing) = item.await?;
+    Ok(told(&item, standing.map(Ok).as_ref()))
 }
 
 pub async fn request(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::QuarantineRequest = parse(arguments)?;
     let (held, owner) = (live.clone(), caller.clone());
-    let ask = move || held.office(&owner)?.request(&asked.id, &asked.reason).map_err(without_host);
-    Ok(told(&blocking(ask).await?))
+    let ask = move || {
+        let item = held.office(&owner)?.request(&asked.id, &asked.reason).map_err(without_host)?;
+        // What no release can name is for a person to run, or not.
+        let asks = item.state == State::UnderReview && item.unreleasable.is_none();
+        let standing = asks.then(|| {
+            let what = What::Release {
+                item: item.id.clone(),
+                artifact: item.sha256.clone(),
+                language: item.language.clone(),
+            };
+            held.approvals(&owner)?.ask(&what, Some(&asked.reason))
+        });
+        Ok((item, standing))
+    };
+    let (item, standing) = blocking(ask).await?;
+    Ok(told(&item, standing.as_ref()))
+}
+
+/// The newest request for an item that still waits.
+fn standing(desk: &Approvals, item: &Item) -> Result<Option<Standing>, ErrorReport> {
+    let is = |approval: &Approval| {
+        let (artifact, language) = (&item.sha256, &item.language);
+        approval.state == Waiting::Pending
+            && matches!(&approval.detail, What::Release { artifact: a, language: l, .. } if a == artifact && l == language)
+    };
+    Ok(desk.list()?.into_iter().find(is).map(Standing::Waits))
 }
 
 /// A mistake in the words of a tool; of the host's own troubles a model learns that there are some.
@@ -84,11 +117,20 @@ fn without_host(report: ErrorReport) -> ErrorReport {
     }
 }
 
-fn told(item: &Item) -> CallToolResult {
-    let about = described(item);
+fn told(item: &Item, standing: Option<&Result<Standing, ErrorReport>>) -> CallToolResult {
+    let mut about = described(item);
+    match standing {
+        Some(Ok(standing)) => about.hint = needed(standing).hint,
+        Some(Err(report)) => about.hint = format!("nobody was asked: {report}"),
+        None => {}
+    }
     let mut words = format!("{}: {}; {}", about.id, about.state, about.hint);
     words.push_str(&lines(&about.findings, &about.unread));
-    answered(&about, words)
+    let mut result = answered(&about, words);
+    if let Some(Ok(standing)) = standing {
+        mark(&mut result, standing);
+    }
+    result
 }
 
 fn lines(findings: &[output::Place], unread: &[String]) -> String {
@@ -147,7 +189,6 @@ fn listed(item: &Item) -> output::RefusedItem {
 }
 
 fn described(item: &Item) -> output::Shown {
-    use hotcell_guard::quarantine::State;
     let (findings, omitted) = serious(&item.findings);
     let release = item.release.as_ref().filter(|release| release.ended.is_none());
     let hint = match item.state {

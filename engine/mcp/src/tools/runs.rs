@@ -4,16 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use hotcell_egress::AllowList;
 use hotcell_service::Keep;
 use hotcell_service::live::asked::out_of_range;
+use hotcell_service::live::asking::{asked, hosts};
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::live::{Caller, CommandRequest, Live, Order, Phase, Place, Run, TestsRequest};
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use serde_json::Value;
 
 use super::{answered, blocking, input, one_of, output, parse};
 use crate::answer::of_run;
+use crate::approvals::refusal;
+use crate::tasks::remembered;
 use crate::text::{barred, beginning, utf8_beginning};
 use crate::wait::{Listener, beside, for_the_end};
 
@@ -26,8 +31,10 @@ type Answered = Result<CallToolResult, ErrorReport>;
 
 pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
     let content = content(arguments.get("idempotency_key").is_some(), "run_code", &arguments);
+    let call = sent(&arguments);
     let asked: input::RunCode = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
+    let hosts = hosts(&asked.network)?;
     let language = Language::from(asked.language);
     let mut files = input::files(asked.files)?;
     let code = asked.code.into_bytes();
@@ -40,16 +47,20 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     };
     let mut request = CommandRequest::of_source(language, (name, code), asked.args, workspace);
     (request.stdin, request.limits, request.image) = (asked.stdin.into_bytes(), asked.limits, asked.image);
-    start(live, caller, request, (asked.idempotency_key, content), patience, listener).await
+    let ask = Ask { tool: "run_code", hosts, call, workspace_id: None };
+    start(live, caller, request, (asked.idempotency_key, content), patience, listener, ask).await
 }
 
 pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
     let content = content(arguments.get("idempotency_key").is_some(), "run_command", &arguments);
+    let call = sent(&arguments);
     let asked: input::RunCommand = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
+    let hosts = hosts(&asked.network)?;
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
     let (held, owner) = (live.clone(), caller.clone());
-    let workspace = blocking(move || asked.workspace_id.map(|id| pinned(&held, &owner, &id)).transpose());
+    let id = asked.workspace_id.clone();
+    let workspace = blocking(move || id.map(|id| pinned(&held, &owner, &id)).transpose());
     let request = CommandRequest {
         source: None,
         image: asked.image,
@@ -59,8 +70,10 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         env: asked.env.into_iter().collect(),
         stdin: asked.stdin.into_bytes(),
         limits: asked.limits,
+        network: None,
     };
-    start(live, caller, request, (asked.idempotency_key, content), patience, listener).await
+    let ask = Ask { tool: "run_command", hosts, call, workspace_id: asked.workspace_id };
+    start(live, caller, request, (asked.idempotency_key, content), patience, listener, ask).await
 }
 
 pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
@@ -127,16 +140,46 @@ fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
     Ok(Duration::from_millis(wait_ms))
 }
 
+/// Hosts that a call names, and what else it says.
+struct Ask {
+    tool: &'static str,
+    hosts: Option<AllowList>,
+    call: Value,
+    workspace_id: Option<String>,
+}
+
+/// The arguments of a call that names hosts: a person is shown all of them.
+fn sent(arguments: &JsonObject) -> Value {
+    if arguments.contains_key("network") { Value::Object(arguments.clone()) } else { Value::Null }
+}
+
 async fn start(
     live: &Live,
     caller: &Caller,
-    request: CommandRequest,
+    mut request: CommandRequest,
     (key, content): (Option<String>, Vec<u8>),
     patience: Duration,
     listener: &Listener,
+    ask: Ask,
 ) -> Answered {
     let command = request.typed();
+    request.network.clone_from(&ask.hosts);
+    let workspace = request.workspace.clone();
+    // What cannot run is not asked for.
     let work = request.into_work(live, caller)?;
+    if let Some(hosts) = ask.hosts
+        && live.again(caller, key.as_deref(), &content)?.is_none()
+    {
+        let desk = live.approvals(caller)?;
+        let standing = blocking(move || {
+            let place = ask.workspace_id.as_deref().zip(workspace.as_ref());
+            let what = asked(ask.tool, &hosts, &ask.call, place)?;
+            if desk.take(&what)?.is_some() { Ok(None) } else { desk.ask(&what, None).map(Some) }
+        });
+        if let Some(standing) = standing.await? {
+            return Ok(refusal(&standing));
+        }
+    }
     let run = live.start(caller, Order { command, key, content, work })?;
     Ok(follow(live, &run, patience, listener).await)
 }
@@ -149,7 +192,11 @@ async fn follow(live: &Live, run: &Arc<Run>, patience: Duration, listener: &List
 pub async fn status(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
     let asked: input::RunStatus = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
-    let run = live.run(caller, &asked.run_id)?;
+    let run = match live.run(caller, &asked.run_id) {
+        Ok(run) => run,
+        // A task remembers what a server did that has ended.
+        Err(report) => return remembered(live, caller, &asked.run_id).await.ok_or(report),
+    };
     beside(live, &run, listener, patience).await;
     Ok(of_run(live, &run))
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
+use hotcell_egress::AllowList;
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
@@ -47,6 +48,8 @@ pub struct CommandRequest {
     pub stdin: Vec<u8>,
     /// Limits.
     pub limits: AskedLimits,
+    /// Hosts that it may reach; only what a person approved for this run.
+    pub network: Option<AllowList>,
 }
 
 impl CommandRequest {
@@ -67,6 +70,7 @@ impl CommandRequest {
             env: Vec::new(),
             stdin: Vec::new(),
             limits: AskedLimits::default(),
+            network: None,
         }
     }
 
@@ -110,8 +114,8 @@ impl CommandRequest {
             workspace: self.workspace.as_ref().map(Place::folder),
             settings: Settings {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
-                // Nobody who is not at the keyboard reaches a host.
-                network: Some(NetworkSetting::None),
+                // Nobody who is not at the keyboard reaches a host, but for what somebody there approved.
+                network: Some(self.network.map_or(NetworkSetting::None, NetworkSetting::Hosts)),
                 image: self.image,
                 ..Settings::default()
             },

@@ -102,6 +102,12 @@ fn lock(dir: &Dir) -> io::Result<Option<Flock<std::fs::File>>> {
     }
 }
 
+/// Whether the service of a folder's name lives.
+pub(crate) fn lives(state: &StateFolder, name: &str) -> bool {
+    let own = state.dir().open_dir(ALL).and_then(|all| all.open_dir(name));
+    own.is_ok_and(|dir| matches!(lock(&dir), Ok(None)))
+}
+
 fn remove_the_dead(all: &Dir) -> io::Result<()> {
     for entry in all.entries()? {
         let name = entry?.file_name();

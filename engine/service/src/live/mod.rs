@@ -13,13 +13,16 @@
 //! | [`run`] | one run: its state, its output, its end |
 //! | [`registry`] | all runs: start, find, forget |
 //! | [`command`] | a program or a source as work |
+//! | [`asking`] | hosts that a run asks for |
 //! | [`tests`] | a project's tests as work |
 //! | [`paths`] | paths in a workspace, checked |
 //! | [`workspaces`] | workspaces of callers, with quotas |
+//! | [`tasks`] | calls that go on behind a task, and what became of them |
 //! | [`tokens`] | who may ask over a network |
 //! | [`folder`] | the service's own folder, and what a dead service left |
 
 pub mod asked;
+pub mod asking;
 mod caller;
 pub mod command;
 pub mod folder;
@@ -28,6 +31,7 @@ pub mod queue;
 pub mod registry;
 pub mod retained;
 pub mod run;
+pub mod tasks;
 pub mod tests;
 pub mod tokens;
 pub mod workspaces;

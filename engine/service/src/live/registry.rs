@@ -11,11 +11,14 @@ use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{BoxFuture, Engine};
+use tokio::task::JoinHandle;
 
 use super::caller::{Caller, handle};
 use super::queue::{Full, Places, Queue};
 use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
+use super::tasks::Tasks;
 use super::workspaces::{Folders, Quotas, Workspaces};
+use crate::approvals::Approvals;
 use crate::config::{Configuration, HotSettings};
 use crate::history::{History, Stored};
 use crate::quarantine::Office;
@@ -114,6 +117,9 @@ struct Shared {
     state: StateFolder,
     /// Tools of plugins; none in a program that is no tool host, or without a place for them.
     tools: Option<Arc<Tools>>,
+    tasks: Tasks,
+    /// What goes on behind tasks.
+    behind: Mutex<Vec<JoinHandle<()>>>,
     /// Runs that are not in the history yet.
     unwritten: Mutex<Vec<(Stored, Outcome)>>,
     table: Mutex<Table>,
@@ -166,7 +172,10 @@ impl Live {
             Table { runs: HashMap::new(), queue: Queue::new(places), work: HashMap::new(), closed: false };
         let HotSettings { each, all, memory, prime } = configuration.user.hot;
         let ready = PoolOptions { each, all, memory, prime, ..PoolOptions::default() };
+        let tasks = Tasks::of(&state, &workspaces.service());
         let shared = Arc::new(Shared {
+            tasks,
+            behind: Mutex::default(),
             pool: Pool::new(engine, ready),
             configuration,
             bounds,
@@ -216,6 +225,33 @@ impl Live {
         Office::of(&self.configuration_of(caller), None)
     }
 
+    /// What a caller asks persons for.
+    ///
+    /// # Errors
+    /// Never, for a caller.
+    pub fn approvals(&self, caller: &Caller) -> Result<Approvals, ErrorReport> {
+        Approvals::of(&self.configuration_of(caller))
+    }
+
+    /// Calls that go on behind a task.
+    #[must_use]
+    pub fn tasks(&self) -> &Tasks {
+        &self.0.tasks
+    }
+
+    /// Does something behind a task: the end of everything waits for it for a while.
+    pub fn behind(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut behind = self.0.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        behind.retain(|one| !one.is_finished());
+        behind.push(tokio::spawn(work));
+    }
+
+    /// Whether it is ending: what is cancelled now was not cancelled by its caller.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.table().closed
+    }
+
     /// The bounds.
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
@@ -248,36 +284,15 @@ impl Live {
     /// # Errors
     /// A report: the queue is full, the key belongs to another order, or the service is ending.
     pub fn start(&self, caller: &Caller, order: Order) -> Result<Arc<Run>, ErrorReport> {
-        let key = match order.key {
-            Some(key) if key.is_empty() || key.len() > LONGEST_KEY => {
-                return Err(ErrorReport::new(
-                    Code::InvalidValue,
-                    format!("idempotency_key has {} bytes; allowed is 1 to {LONGEST_KEY}", key.len()),
-                )
-                .field("idempotency_key")
-                .hint("use a short random text"));
-            }
-            Some(key) => Some((key, self.0.hasher.hash_one(&order.content))),
-            None => None,
-        };
+        let key = self.key(order.key.as_deref(), &order.content)?;
         let id = handle("run_")?;
         let mut table = self.table();
         self.0.forget(&mut table);
         if table.closed {
             return Err(ErrorReport::new(Code::Busy, "hotcell is ending").hint("start it again"));
         }
-        if let Some((name, content)) = &key
-            && let Some(known) = table.runs.values().find(|r| {
-                r.caller == *caller && !r.is_cancelled() && r.key.as_ref().is_some_and(|(n, _)| n == name)
-            })
-        {
-            return if known.key.as_ref().is_some_and(|(_, c)| c == content) {
-                Ok(Arc::clone(known))
-            } else {
-                Err(ErrorReport::new(Code::InvalidValue, "idempotency_key was used for another request")
-                    .field("idempotency_key")
-                    .hint("use a new key for a new request"))
-            };
+        if let Some(known) = known(&table, caller, key.as_ref())? {
+            return Ok(known);
         }
         table.queue.push(caller, id.clone()).map_err(full)?;
         let command = beginning(order.command);
@@ -287,6 +302,32 @@ impl Live {
         table.work.insert(id, (order.work, stored));
         self.pump(&mut table);
         Ok(run)
+    }
+
+    /// The run that an order of this key gave before, which [`Live::start`] would give again.
+    ///
+    /// # Errors
+    /// A report: the key is none, or belongs to another order.
+    pub fn again(
+        &self,
+        caller: &Caller,
+        key: Option<&str>,
+        content: &[u8],
+    ) -> Result<Option<Arc<Run>>, ErrorReport> {
+        let key = self.key(key, content)?;
+        known(&self.table(), caller, key.as_ref())
+    }
+
+    fn key(&self, key: Option<&str>, content: &[u8]) -> Result<Option<(String, u64)>, ErrorReport> {
+        match key {
+            Some(key) if key.is_empty() || key.len() > LONGEST_KEY => {
+                let why = format!("idempotency_key has {} bytes; allowed is 1 to {LONGEST_KEY}", key.len());
+                Err(ErrorReport::new(Code::InvalidValue, why)
+                    .field("idempotency_key")
+                    .hint("use a short random text"))
+            }
+            key => Ok(key.map(|key| (key.to_owned(), self.0.hasher.hash_one(content)))),
+        }
     }
 
     /// A caller's run by its name.
@@ -344,6 +385,15 @@ impl Live {
         };
         if tokio::time::timeout(CLOSE, ended).await.is_err() {
             tracing::warn!("some runs did not end within {} s", CLOSE.as_secs());
+        }
+        let behind = std::mem::take(&mut *self.0.behind.lock().unwrap_or_else(PoisonError::into_inner));
+        let written = async {
+            for one in behind {
+                let _ = one.await;
+            }
+        };
+        if tokio::time::timeout(CLOSE, written).await.is_err() {
+            tracing::warn!("what became of some tasks is not written down");
         }
         let shared = Arc::clone(&self.0);
         let _ = tokio::task::spawn_blocking(move || {
@@ -463,6 +513,25 @@ impl Drop for Ending {
         let mut table = self.live.table();
         table.queue.done(&self.run.caller);
         self.live.pump(&mut table);
+    }
+}
+
+/// The run of a caller's key.
+fn known(
+    table: &Table,
+    caller: &Caller,
+    key: Option<&(String, u64)>,
+) -> Result<Option<Arc<Run>>, ErrorReport> {
+    let Some((name, content)) = key else { return Ok(None) };
+    let is = |run: &&Arc<Run>| {
+        run.caller == *caller && !run.is_cancelled() && run.key.as_ref().is_some_and(|(n, _)| n == name)
+    };
+    match table.runs.values().find(is) {
+        Some(run) if run.key.as_ref().is_some_and(|(_, c)| c == content) => Ok(Some(Arc::clone(run))),
+        Some(_) => Err(ErrorReport::new(Code::InvalidValue, "idempotency_key was used for another request")
+            .field("idempotency_key")
+            .hint("use a new key for a new request")),
+        None => Ok(None),
     }
 }
 

@@ -169,7 +169,9 @@ impl Run {
         self.state.subscribe()
     }
 
-    pub(super) fn is_cancelled(&self) -> bool {
+    /// Whether somebody has cancelled it.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
         *self.cancelled.borrow()
     }
 

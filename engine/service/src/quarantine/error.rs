@@ -74,6 +74,17 @@ pub enum QuarantineError {
         /// Why.
         why: Illegal,
     },
+    /// A release of it counts, for somebody else.
+    #[error(
+        "{id} is released for {other} already; when that has run, or is taken back with hotcell quarantine \
+             reject, it can be released for another"
+    )]
+    ForAnother {
+        /// The item.
+        id: String,
+        /// The channel that it is for.
+        other: String,
+    },
     /// There is nothing that a release could name.
     #[error("{id} cannot be released: {why}; --guard report runs it all the same")]
     Unreleasable {

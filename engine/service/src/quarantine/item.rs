@@ -111,6 +111,8 @@ pub struct Terms {
     pub uses: u32,
     /// The policy that it was made under.
     pub policy: String,
+    /// The channel whose runs it is for; null where it is for any.
+    pub only: Option<String>,
     /// Why it counts no more; null while it counts.
     pub ended: Option<String>,
 }

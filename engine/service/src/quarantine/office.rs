@@ -66,13 +66,23 @@ impl Office {
         Ok(Self::new(keep, rules, configuration.reading.clone()))
     }
 
-    fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> Terms {
         self.keep.terms(&self.rules)
     }
 
     /// A model sees what came by its own channel.
     fn own(&self) -> Option<&Channel> {
         Some(&self.keep.channel).filter(|channel| matches!(channel, Channel::Model(_)))
+    }
+
+    /// To a model, what is released for another caller is held.
+    fn as_seen(&self, item: &mut Item) {
+        let own = self.own().map(ToString::to_string);
+        let only = item.release.as_ref().and_then(|release| release.only.as_ref());
+        if item.state == State::Released && own.is_some() && only.is_some() && only != own.as_ref() {
+            item.state = State::Held;
+            item.release = None;
+        }
     }
 
     fn open(&self) -> Done<Quarantine> {
@@ -106,6 +116,7 @@ impl Office {
         }
         for item in &mut items {
             item.findings.truncate(LISTED);
+            self.as_seen(item);
         }
         Ok(items)
     }
@@ -116,8 +127,11 @@ impl Office {
     /// A report that names the nearest id, or what is in the way.
     pub fn show(&self, id: &str) -> Done<Item> {
         let terms = self.terms();
-        let read =
-            |quarantine: &Quarantine| quarantine.show(id, self.own(), &terms).map_err(|e| of_quarantine(&e));
+        let read = |quarantine: &Quarantine| {
+            let mut item = quarantine.show(id, self.own(), &terms).map_err(|e| of_quarantine(&e))?;
+            self.as_seen(&mut item);
+            Ok(item)
+        };
         let Some(quarantine) = self.open_to_read()? else { return Err(nothing(id)) };
         let item = read(&quarantine)?;
         if !is_old(&item) {
@@ -239,16 +253,21 @@ impl Office {
             let why = format!("a release is for 1 to {USES} runs");
             return Err(ErrorReport::new(Code::InvalidValue, why).field("--uses"));
         }
-        // What is released is what a person can see now.
-        let item = self.show(id)?;
+        let item = self.current(id)?;
         let terms = self.terms();
+        self.open()?
+            .release(&item.id, &reason, (lasts, uses), &self.keep.actor(), &terms)
+            .map_err(|e| of_quarantine(&e))
+    }
+
+    /// An item as it is read under the rules in force: what is released is what a person can see now.
+    pub(crate) fn current(&self, id: &str) -> Done<Item> {
+        let item = self.show(id)?;
         if !item.current && item.state != State::Purged {
             let why = format!("{} was read under other rules and cannot be read again", item.id);
             return Err(ErrorReport::new(Code::State, why).hint("run it again, so that it is held anew"));
         }
-        self.open()?
-            .release(&item.id, &reason, (lasts, uses), &self.keep.actor(), &terms)
-            .map_err(|e| of_quarantine(&e))
+        Ok(item)
     }
 
     /// Says no.
@@ -383,7 +402,7 @@ fn joined(before: Report, item: &Item, reports: Vec<Report>) -> Report {
     now
 }
 
-fn reasoned(reason: &str) -> Done<String> {
+pub(crate) fn reasoned(reason: &str) -> Done<String> {
     let reason = reason.trim();
     let bad = |why: &str| ErrorReport::new(Code::InvalidValue, why).field("--reason");
     if reason.is_empty() {
@@ -412,7 +431,9 @@ pub fn of_quarantine(error: &QuarantineError) -> ErrorReport {
         QuarantineError::Ambiguous { .. } => {
             ErrorReport::new(Code::UnknownName, error.to_string()).field("ID")
         }
-        QuarantineError::Illegal { .. } | QuarantineError::Unreleasable { .. } => {
+        QuarantineError::Illegal { .. }
+        | QuarantineError::ForAnother { .. }
+        | QuarantineError::Unreleasable { .. } => {
             ErrorReport::new(Code::InvalidValue, error.to_string()).field("ID")
         }
         QuarantineError::Busy | QuarantineError::Full => {

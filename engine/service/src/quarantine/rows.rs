@@ -40,10 +40,18 @@ pub(super) struct Row {
     pub request: Option<Word>,
     pub decision: Option<Word>,
     pub release: Option<Release>,
+    /// The channel that the release is for; any where there is none.
+    pub only: Option<String>,
 }
 
 const COLUMNS: &str = "seq, id, sha256, language, state, policy, report, names, bytes, submitted, last_seen, seen, \
-    two_persons, unreleasable, left_out, request, decision, release_policy, release_expires, release_uses";
+    two_persons, unreleasable, left_out, request, decision, release_policy, release_expires, release_uses, release_for";
+
+/// The columns, as a database of any form has them.
+fn columns(database: &Connection) -> rusqlite::Result<String> {
+    let newest = crate::approvals::rows::there(database)?;
+    Ok(if newest { COLUMNS.to_owned() } else { COLUMNS.replace("release_for", "NULL") })
+}
 
 fn broken(at: usize, why: impl std::fmt::Display) -> rusqlite::Error {
     let why = std::io::Error::other(format!("a row of the quarantine is damaged: {why}"));
@@ -91,6 +99,7 @@ fn read(row: &Columns<'_>) -> rusqlite::Result<Row> {
         left_out: row.get(14)?,
         request: word(row, 15)?,
         decision: word(row, 16)?,
+        only: row.get(20)?,
         release,
     })
 }
@@ -101,26 +110,28 @@ pub(super) fn by_digest(
     sha256: &str,
     language: &str,
 ) -> rusqlite::Result<Option<Row>> {
-    let query = format!("SELECT {COLUMNS} FROM quarantine WHERE sha256 = ?1 AND language = ?2");
+    let query = format!("SELECT {} FROM quarantine WHERE sha256 = ?1 AND language = ?2", columns(database)?);
     database.query_row(&query, [sha256, language], read).optional()
 }
 
 /// The newest row of an artifact, whatever it is run as.
 pub(super) fn by_digest_alone(database: &Connection, sha256: &str) -> rusqlite::Result<Option<Row>> {
-    let query = format!("SELECT {COLUMNS} FROM quarantine WHERE sha256 = ?1 ORDER BY last_seen DESC LIMIT 1");
+    let columns = columns(database)?;
+    let query = format!("SELECT {columns} FROM quarantine WHERE sha256 = ?1 ORDER BY last_seen DESC LIMIT 1");
     database.query_row(&query, [sha256], read).optional()
 }
 
 /// The row of an id.
 pub(super) fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
-    let query = format!("SELECT {COLUMNS} FROM quarantine WHERE id = ?1");
+    let query = format!("SELECT {} FROM quarantine WHERE id = ?1", columns(database)?);
     database.query_row(&query, [id], read).optional()
 }
 
 /// Every row, those that were refused last first; with a channel, those that it submitted.
 pub(super) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
+    let columns = columns(database)?;
     let query = format!(
-        "SELECT {COLUMNS} FROM quarantine
+        "SELECT {columns} FROM quarantine
          WHERE ?1 IS NULL OR seq IN (SELECT item FROM quarantine_seen WHERE channel = ?1)
          ORDER BY last_seen DESC, seq DESC"
     );
@@ -137,14 +148,15 @@ impl Row {
         database.execute(
             &format!(
                 "INSERT INTO quarantine ({COLUMNS})
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+                 ?21)
                  ON CONFLICT (seq) DO UPDATE SET
                  state = excluded.state, policy = excluded.policy, report = excluded.report, names = excluded.names,
                  bytes = excluded.bytes, submitted = excluded.submitted, last_seen = excluded.last_seen,
                  seen = excluded.seen, two_persons = excluded.two_persons, unreleasable = excluded.unreleasable,
                  left_out = excluded.left_out, request = excluded.request, decision = excluded.decision,
                  release_policy = excluded.release_policy, release_expires = excluded.release_expires,
-                 release_uses = excluded.release_uses"
+                 release_uses = excluded.release_uses, release_for = excluded.release_for"
             ),
             params![
                 seq,
@@ -167,6 +179,7 @@ impl Row {
                 release.map(|r| &r.policy),
                 release.map(|r| r.expires_us),
                 release.map(|r| r.uses),
+                self.only.as_ref().filter(|_| release.is_some()),
             ],
         )?;
         if self.seq == 0 {
@@ -186,7 +199,18 @@ impl Row {
             policy: release.map(|r| r.policy.clone()),
             expires_us: release.map(|r| r.expires_us),
             uses: release.map(|r| r.uses),
+            only: self.only.clone().filter(|_| release.is_some()),
         }
+    }
+
+    /// What it is run as, by its name.
+    pub fn run_as(&self) -> Option<&'static str> {
+        serde_json::from_str::<Language>(&self.language).ok().map(Language::name)
+    }
+
+    /// Whether its release is for somebody else than this channel.
+    pub fn is_for_another(&self, channel: &str) -> bool {
+        self.release.is_some() && self.only.as_ref().is_some_and(|only| only != channel)
     }
 
     /// Why its release counts no more; `None` while it counts, or where there is none.
@@ -213,7 +237,7 @@ impl Row {
             expires: rfc3339(self.last_seen.saturating_add(retention)),
             names: self.names.clone(),
             bytes: self.bytes,
-            language: serde_json::from_str::<Language>(&self.language).ok().map(|l| l.name().to_owned()),
+            language: self.run_as().map(str::to_owned),
             seen: self.seen,
             last_seen: rfc3339(self.last_seen),
             policy: self.policy.clone(),
@@ -228,6 +252,7 @@ impl Row {
                 expires: rfc3339(release.expires_us),
                 uses: release.uses,
                 policy: release.policy.clone(),
+                only: self.only.clone(),
                 ended,
             }),
         }

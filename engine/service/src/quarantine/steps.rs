@@ -14,6 +14,8 @@ use super::objects::Objects;
 use super::rows::{self, File, Row};
 use super::store::Quarantine;
 use crate::actor::Actor;
+use crate::approvals::State as Becomes;
+use crate::approvals::rows as approvals;
 use crate::audit;
 use crate::time::rfc3339;
 
@@ -45,6 +47,16 @@ impl Quarantine {
             let known = rows::by_digest(database, &found.sha256, &language)?;
             if let Some(mut row) = known.clone().filter(|row| row.state == State::Released) {
                 ended = row.ended(terms).or_else(|| found.unreleasable.clone());
+                let channel = actor.channel.to_string();
+                if ended.is_none() && row.is_for_another(&channel) {
+                    let mut row =
+                        self.hold(database, &objects, Some(row), found, report, &language, actor, terms)?;
+                    // To whoever it is not for, it is held.
+                    row.state = State::Held;
+                    let ended = Some("it is for another caller".to_owned());
+                    let item = row.item(rows::files(database, row.seq)?, terms);
+                    return Ok(Judged::Held { item, ended });
+                }
                 if ended.is_none()
                     && let Some(release) = &mut row.release
                 {
@@ -52,6 +64,10 @@ impl Quarantine {
                     row.last_seen = terms.now_us;
                     row.write(database)?;
                     audit::append(database, terms.now_us, actor, "use", &row.sha256, &row.after(None))?;
+                    let spent = row.release.as_ref().is_some_and(|release| release.uses == 0);
+                    if spent || row.only.is_some() {
+                        row.approvals(database, row.only.as_deref(), Becomes::Used, "", actor, terms.now_us)?;
+                    }
                     let by = row.decision.as_ref().map(|word| word.by.clone()).unwrap_or_default();
                     let mut item = row.item(Vec::new(), terms);
                     item.state = State::Released;
@@ -120,6 +136,7 @@ impl Quarantine {
                     request: None,
                     decision: None,
                     release: None,
+                    only: None,
                 };
                 row.named(names);
                 row.state = step(&row, known.as_ref().map(|r| r.state), Step::Hold, actor, persons(&row))?;
@@ -149,7 +166,9 @@ impl Quarantine {
         {
             let own = actor.by(Channel::Own);
             row.state = step(&row, Some(row.state), Step::Lapse, &own, persons(&row, &own, terms))?;
+            row.approvals(database, row.only.as_deref(), Becomes::Expired, "", &own, terms.now_us)?;
             row.release = None;
+            row.only = None;
             row.request = None;
             row.write(database)?;
             audit::append(database, terms.now_us, &own, "lapse", &row.sha256, &row.after(Some(&why)))?;
@@ -167,6 +186,13 @@ impl Quarantine {
             let row = self.find(database, id, of)?;
             let mut row = self.lapsed(database, row, actor, terms)?;
             let before = row.state;
+            if before == State::Released && of.is_some() {
+                // What is released needs nobody's word; that it is for another caller, a request of its own says.
+                if row.is_for_another(&actor.channel.to_string()) {
+                    row.state = State::UnderReview;
+                }
+                return Ok(row.item(rows::files(database, row.seq)?, terms));
+            }
             row.two_persons |= terms.two_persons;
             row.state = step(&row, Some(before), Step::Request, actor, persons(&row, actor, terms))?;
             if before == State::UnderReview && of.is_some() {
@@ -188,28 +214,50 @@ impl Quarantine {
         &self,
         id: &str,
         reason: &str,
+        how: (Duration, u32),
+        actor: &Actor,
+        terms: &Terms,
+    ) -> Done<Item> {
+        self.change(|database| self.release_for(database, id, None, reason, how, actor, terms))
+    }
+
+    /// The same within a step, for the runs of one channel only where there is one.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn release_for(
+        &self,
+        database: &Connection,
+        id: &str,
+        only: Option<&str>,
+        reason: &str,
         (lasts, uses): (Duration, u32),
         actor: &Actor,
         terms: &Terms,
     ) -> Done<Item> {
-        self.change(|database| {
-            let row = self.find(database, id, None)?;
-            let mut row = self.lapsed(database, row, actor, terms)?;
-            row.two_persons |= terms.two_persons;
-            row.state = step(&row, Some(row.state), Step::Release, actor, persons(&row, actor, terms))?;
-            if let Some(why) = row.unreleasable {
-                return Err(QuarantineError::Unreleasable { id: row.id, why });
-            }
-            let lasts = i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX);
-            row.decision = Some(word(reason, actor, terms));
-            row.release = Some(Release {
-                artifact: row.sha256.clone(),
-                policy: terms.policy.clone(),
-                expires_us: terms.now_us.saturating_add(lasts),
-                uses,
-            });
-            self.finish(database, row, Step::Release, Some(reason), actor, terms)
-        })
+        let row = self.find(database, id, None)?;
+        let mut row = self.lapsed(database, row, actor, terms)?;
+        if let Some(only) = only
+            && row.state == State::Released
+            && row.is_for_another(only)
+        {
+            let other = row.only.unwrap_or_default();
+            return Err(QuarantineError::ForAnother { id: row.id, other });
+        }
+        row.two_persons |= terms.two_persons;
+        row.state = step(&row, Some(row.state), Step::Release, actor, persons(&row, actor, terms))?;
+        if let Some(why) = row.unreleasable {
+            return Err(QuarantineError::Unreleasable { id: row.id, why });
+        }
+        let lasts = i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX);
+        row.decision = Some(word(reason, actor, terms));
+        row.only = only.map(str::to_owned);
+        row.release = Some(Release {
+            artifact: row.sha256.clone(),
+            policy: terms.policy.clone(),
+            expires_us: terms.now_us.saturating_add(lasts),
+            uses,
+        });
+        row.approvals(database, only, Becomes::Approved, reason, actor, terms.now_us)?;
+        self.finish(database, row, Step::Release, Some(reason), actor, terms)
     }
 
     /// Says no. A release ends.
@@ -217,14 +265,25 @@ impl Quarantine {
     /// # Errors
     /// [`QuarantineError`].
     pub fn reject(&self, id: &str, reason: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
-        self.change(|database| {
-            let row = self.find(database, id, None)?;
-            let mut row = self.lapsed(database, row, actor, terms)?;
-            row.state = step(&row, Some(row.state), Step::Reject, actor, persons(&row, actor, terms))?;
-            row.decision = Some(word(reason, actor, terms));
-            row.release = None;
-            self.finish(database, row, Step::Reject, Some(reason), actor, terms)
-        })
+        self.change(|database| self.reject_within(database, id, reason, actor, terms))
+    }
+
+    /// The same within a step.
+    pub(crate) fn reject_within(
+        &self,
+        database: &Connection,
+        id: &str,
+        reason: &str,
+        actor: &Actor,
+        terms: &Terms,
+    ) -> Done<Item> {
+        let row = self.find(database, id, None)?;
+        let mut row = self.lapsed(database, row, actor, terms)?;
+        row.state = step(&row, Some(row.state), Step::Reject, actor, persons(&row, actor, terms))?;
+        row.decision = Some(word(reason, actor, terms));
+        (row.release, row.only) = (None, None);
+        row.approvals(database, None, Becomes::Denied, reason, actor, terms.now_us)?;
+        self.finish(database, row, Step::Reject, Some(reason), actor, terms)
     }
 
     /// Takes the content of an item out; that it was here stays known.
@@ -284,7 +343,7 @@ impl Quarantine {
         row.state = step(&row, Some(row.state), Step::Purge, actor, persons(&row, actor, terms))?;
         row.report.findings.clear();
         row.report.coverage.parts.clear();
-        (row.release, row.request) = (None, None);
+        (row.release, row.only, row.request) = (None, None, None);
         rows::replace_files(database, row.seq, &[])?;
         self.finish(database, row, Step::Purge, Some(reason), actor, terms)
     }
@@ -326,6 +385,22 @@ impl Quarantine {
             audit::append(database, terms.now_us, &own, "reread", &row.sha256, &after)?;
             Ok(row.item(rows::files(database, row.seq)?, terms))
         })
+    }
+}
+
+impl Row {
+    /// What becomes of the approvals that were asked for it.
+    fn approvals(
+        &self,
+        database: &Connection,
+        asked_by: Option<&str>,
+        becomes: Becomes,
+        reason: &str,
+        actor: &Actor,
+        now_us: i64,
+    ) -> rusqlite::Result<()> {
+        let what = (self.sha256.as_str(), self.run_as());
+        approvals::of_item(database, what, asked_by, becomes, reason, actor, now_us)
     }
 }
 

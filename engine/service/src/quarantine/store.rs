@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
 use hotcell_guard::Report;
 use hotcell_guard::quarantine::Channel;
-use hotcell_sandbox::layer::nearest;
 use nix::fcntl::{Flock, FlockArg};
 use rusqlite::Connection;
 
@@ -15,6 +14,7 @@ use super::objects::Objects;
 use super::rows::{self, File, Row};
 use crate::audit::{self, AuditLog};
 use crate::database::{self, patiently, transaction};
+use crate::ids::{Meant, meant};
 use crate::state::StateFolder;
 
 /// Held while a step is done, so that the log's end in its file is never older than the last one's.
@@ -131,7 +131,6 @@ impl Quarantine {
 
     pub(super) fn find(&self, database: &Connection, id: &str, of: Option<&Channel>) -> Done<Row> {
         let of = of.map(ToString::to_string);
-        let asked = id.trim().to_ascii_lowercase();
         let mut known = database.prepare_cached("SELECT id, seq FROM quarantine ORDER BY last_seen DESC")?;
         let known = known.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
         let mut ids = Vec::new();
@@ -142,22 +141,17 @@ impl Quarantine {
                 ids.push(id);
             }
         }
-        let among: Vec<&String> =
-            ids.iter().filter(|id| !asked.is_empty() && id.starts_with(&asked)).collect();
-        if among.len() > 1 && !among.iter().any(|id| **id == asked) {
-            let among = among.into_iter().take(6).cloned().collect();
-            return Err(QuarantineError::Ambiguous { id: id.to_owned(), among });
-        }
-        let whole = among.first().map_or(asked.as_str(), |id| id.as_str());
-        match rows::by_id(database, whole)?.filter(|_| !among.is_empty()) {
-            Some(row) => Ok(row),
-            None => {
-                let hint = match nearest(&asked, ids.iter().map(String::as_str)) {
-                    Some(near) => format!("did you mean {near}? hotcell quarantine list shows them"),
-                    None => "nothing is held; hotcell scan --quarantine holds what it finds".to_owned(),
-                };
-                Err(QuarantineError::NoSuchItem { id: id.to_owned(), hint })
-            }
+        let none = |near: Option<String>| {
+            let hint = match near {
+                Some(near) => format!("did you mean {near}? hotcell quarantine list shows them"),
+                None => "nothing is held; hotcell scan --quarantine holds what it finds".to_owned(),
+            };
+            QuarantineError::NoSuchItem { id: id.to_owned(), hint }
+        };
+        match meant(id, &ids) {
+            Meant::One(whole) => rows::by_id(database, &whole)?.ok_or_else(|| none(None)),
+            Meant::Several(among) => Err(QuarantineError::Ambiguous { id: id.to_owned(), among }),
+            Meant::None(near) => Err(none(near)),
         }
     }
 

@@ -93,10 +93,36 @@ impl Caller {
         cancel: CancellationToken,
         watch: Option<Watch>,
     ) -> Result<Answer, Uncalled> {
+        let ready = self.ready(tool, |_| Ok(Vec::new())).await?;
+        self.call_ready(ready, arguments, cancel, watch).await
+    }
+
+    /// A tool by its name, with what `once` gives it for this call.
+    pub(super) async fn ready(
+        &self,
+        tool: &str,
+        once: impl FnOnce(&Ready) -> Done<Vec<String>> + Send + 'static,
+    ) -> Result<Ready, Uncalled> {
         let (plugins, name) = (self.plugins.clone(), tool.to_owned());
-        let looked = tokio::task::spawn_blocking(move || plugins.ready(&name)).await;
+        let looked = tokio::task::spawn_blocking(move || {
+            let ready = plugins.ready(&name)?;
+            match once(&ready)? {
+                none if none.is_empty() => Ok(ready),
+                once => plugins.ready_with(&name, &once),
+            }
+        });
         let failed = |e| ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"));
-        let ready = looked.map_err(failed).flatten().map_err(Uncalled::Report)?;
+        looked.await.map_err(failed).flatten().map_err(Uncalled::Report)
+    }
+
+    /// Calls what is ready.
+    pub(super) async fn call_ready(
+        &self,
+        ready: Ready,
+        arguments: &str,
+        cancel: CancellationToken,
+        watch: Option<Watch>,
+    ) -> Result<Answer, Uncalled> {
         let Ready { plugin, digest, wasm, path, held, keeps: alone, identities } = ready;
         let limits = self.plugins.settings().limits();
         let env =

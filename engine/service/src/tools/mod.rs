@@ -11,6 +11,7 @@
 //! | [`plugins`] | what is there, and what is in force |
 //! | `fetch` | from a source to a version that was looked at |
 //! | [`caller`] | a call, from a tool's name to its answer |
+//! | [`asking`] | a call of somebody who has to ask a person for what it is denied |
 //! | `changes` | whether the tools became others |
 //! | `broker` | what a call asks for: each question to whoever can answer it |
 //! | [`progress`] | how far a call says that it is |
@@ -19,6 +20,7 @@
 //! | `values` | values that plugins keep |
 //! | `steps` | add, update, accept, grant, revoke, remove: each one transaction |
 
+pub mod asking;
 mod broker;
 pub mod caller;
 mod changes;
@@ -35,6 +37,7 @@ mod steps;
 mod tests;
 mod values;
 
+pub use asking::Asked;
 pub use caller::{Caller, Uncalled};
 pub use fetch::{AddOptions, Describe};
 pub use plugins::{Plugins, Ready};

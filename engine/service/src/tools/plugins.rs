@@ -247,6 +247,11 @@ impl Plugins {
     /// # Errors
     /// A report that names the nearest tool.
     pub fn ready(&self, tool: &str) -> Done<Ready> {
+        self.ready_with(tool, &[])
+    }
+
+    /// The same, with capabilities that are for one call only.
+    pub(super) fn ready_with(&self, tool: &str, once: &[String]) -> Done<Ready> {
         let (found, known) = self.read(|database, components| {
             let mut known = Vec::new();
             for plugin in rows::all(database)? {
@@ -254,7 +259,8 @@ impl Plugins {
                 let names = tool_names(&plugin.name, exports);
                 if let Some((_, export)) = names.iter().zip(exports).find(|(name, _)| *name == tool) {
                     self.check_signer(&plugin.version)?;
-                    let granted = plugin.granted(database)?;
+                    let mut granted = plugin.granted(database)?;
+                    granted.extend(self.permitted(&plugin, once, Path::new("/"))?);
                     let (held, _) = self.in_force(&plugin, &granted);
                     let ready = Ready {
                         identities: rows::identities(&granted),

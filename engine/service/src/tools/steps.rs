@@ -229,42 +229,64 @@ impl Plugins {
         self.person()?;
         self.step(|database, _| {
             let plugin = find(database, name)?;
-            let (request, policy, now) = (plugin.version.request(), self.policy(), now());
-            for word in words {
-                let bad = |why: String| {
-                    let asks = match request.words() {
-                        all if all.is_empty() => format!("{name} asks for nothing"),
-                        all => format!("{name} asks for {}", all.join(" ")),
-                    };
-                    ErrorReport::new(Code::InvalidValue, format!("{word}: {why}"))
-                        .field("CAPABILITY")
-                        .hint(asks)
-                };
-                let capability = parse(word)?;
-                let (capability, identity) = match capability {
-                    Capability::Read(path) => {
-                        located(&path, cwd).map(|(p, i)| (Capability::Read(p), Some(i)))
-                    }
-                    Capability::Write(path) => {
-                        located(&path, cwd).map(|(p, i)| (Capability::Write(p), Some(i)))
-                    }
-                    other => Ok((other, None)),
-                }
-                .map_err(|why| {
-                    ErrorReport::new(Code::InvalidValue, format!("{word}: {why}")).field("CAPABILITY")
-                })?;
-                for capability in expand(&request, &policy, capability).map_err(bad)? {
-                    if let Capability::Net(to) | Capability::Secret(_, Some(to)) = &capability
-                        && let Some(what) = unreachable(to)
-                    {
-                        return Err(bad(format!("{} is {what}, which is never reached", to.host)).into());
-                    }
-                    let one = Granted { capability, identity };
-                    plugin.grant(database, &one, now, &self.actor.to_string())?;
-                }
+            let now = now();
+            for one in self.permitted(&plugin, words, cwd)? {
+                plugin.grant(database, &one, now, &self.actor.to_string())?;
             }
             self.log(database, "tool_grant", &plugin)?;
             self.listed(database, &plugin)
+        })
+    }
+
+    /// What these words give to a plugin, where they may be granted to it at all.
+    pub(super) fn permitted(&self, plugin: &Plugin, words: &[String], cwd: &Path) -> Done<Vec<Granted>> {
+        let (request, policy, name) = (plugin.version.request(), self.policy(), &plugin.name);
+        let mut all = Vec::new();
+        for word in words {
+            let bad = |why: String| {
+                let asks = match request.words() {
+                    all if all.is_empty() => format!("{name} asks for nothing"),
+                    all => format!("{name} asks for {}", all.join(" ")),
+                };
+                ErrorReport::new(Code::InvalidValue, format!("{word}: {why}")).field("CAPABILITY").hint(asks)
+            };
+            let capability = parse(word)?;
+            let (capability, identity) = match capability {
+                Capability::Read(path) => located(&path, cwd).map(|(p, i)| (Capability::Read(p), Some(i))),
+                Capability::Write(path) => located(&path, cwd).map(|(p, i)| (Capability::Write(p), Some(i))),
+                other => Ok((other, None)),
+            }
+            .map_err(|why| {
+                ErrorReport::new(Code::InvalidValue, format!("{word}: {why}")).field("CAPABILITY")
+            })?;
+            for capability in expand(&request, &policy, capability).map_err(bad)? {
+                if let Capability::Net(to) | Capability::Secret(_, Some(to)) = &capability
+                    && let Some(what) = unreachable(to)
+                {
+                    return Err(bad(format!("{} is {what}, which is never reached", to.host)));
+                }
+                all.push(Granted { capability, identity });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether these words could be granted to the plugin's component now, for good or for one call.
+    ///
+    /// # Errors
+    /// A report: it is another component, or one of them could not be.
+    pub fn may_be_granted(&self, name: &str, component: &str, words: &[String]) -> Done<()> {
+        self.read(|database, _| {
+            let plugin = find(database, name)?;
+            if plugin.version.digest != component {
+                let why = format!("the plugin {name} is another component now ({})", plugin.version.digest);
+                return Err(ErrorReport::new(Code::InvalidValue, why)
+                    .field("ID")
+                    .hint("nothing was allowed; deny it, and the same call asks anew")
+                    .into());
+            }
+            self.permitted(&plugin, words, Path::new("/"))?;
+            Ok(())
         })
     }
 

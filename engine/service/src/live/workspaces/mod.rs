@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `one` | what a caller does with one |
 //! | `allowed` | which folders of the host it may stand over |
+//! | `protected` | protected names in a commit, which a person approves |
 //! | `files` | files that are to be written, checked against the bounds |
 //! | `temporary` | a plain folder for one run |
 //! | `told` | what a caller is told of errors |
@@ -12,6 +13,7 @@
 mod allowed;
 mod files;
 mod one;
+mod protected;
 mod temporary;
 #[cfg(test)]
 mod tests;
@@ -201,6 +203,12 @@ impl Workspaces {
         let store = Arc::new(store.map_err(|e| crate::workspaces::report(&e))?);
         let (met, used, making) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self { folder, shared: Arc::new(Shared { store, quotas, folders, met, used, making }) })
+    }
+
+    /// The name of the service's own folder.
+    #[must_use]
+    pub(super) fn service(&self) -> String {
+        self.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// The quotas.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use hotcell_sandbox::outcome::Change;
 use hotcell_workspace::store::{Pinned, Source, Summary, Workspace as Held};
-use hotcell_workspace::{Kind, Left, diff, layer, store};
+use hotcell_workspace::{Committed, Kind, Left, diff, layer, store};
 
 use super::files::{around, plan};
+use super::protected;
 use super::told::{cannot, failed, in_the_way, of_store, over};
 use super::{NewFile, PATIENCE, Shared};
+use crate::approvals::{Approvals, Standing};
 use crate::kept::Kept;
 use crate::live::caller::Caller;
 use crate::live::paths::relative;
@@ -67,12 +69,25 @@ pub struct Entry {
 }
 
 /// What a commit came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Taken {
     /// Paths that were taken over.
     pub done: Vec<String>,
     /// Paths that were not, and why.
     pub left: Vec<(String, String)>,
+    /// Where it stands what a person was asked for, or why nobody was.
+    pub standing: Option<Result<Standing, ErrorReport>>,
+}
+
+impl Taken {
+    fn of(committed: &Committed) -> Self {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        Self {
+            done: committed.done.iter().map(|path| text(path)).collect(),
+            left: committed.left.iter().map(|(path, left)| (text(path), left.to_string())).collect(),
+            standing: None,
+        }
+    }
 }
 
 impl Workspace {
@@ -242,28 +257,33 @@ impl Workspace {
         Ok((found.iter().map(crate::changes::row).collect(), text.map_err(|e| of_store(&e))?))
     }
 
-    /// Takes its changes over into its folder, where the operator allows that; never protected names.
+    /// Takes its changes over into its folder, where the operator allows that; protected names only when a person approved exactly
+    /// these. What nobody approved is left out, and asked for.
     ///
     /// # Errors
     /// A report: not allowed, conflicts, or the disk.
-    pub fn commit(&self) -> Result<Taken, ErrorReport> {
+    pub fn commit(&self, approvals: &Approvals) -> Result<Taken, ErrorReport> {
         let mut workspace = self.take()?;
-        if let Source::Folder(folder) = workspace.summary().source {
-            self.shared.folders.writable(&folder)?;
-        }
+        let Source::Folder(folder) = workspace.summary().source else {
+            return Err(of_store(&store::StoreError::NoOriginal));
+        };
+        self.shared.folders.writable(&folder)?;
         let owner = workspace.owner_of_source();
         let committed = workspace.commit(false, owner).map_err(|e| of_store(&e))?;
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let why = |left: &Left| match left {
-            Left::Protected(_) => {
-                format!("{left}; only a person can commit it, with hotcell workspace commit")
-            }
-            other => other.to_string(),
-        };
-        Ok(Taken {
-            done: committed.done.iter().map(|path| text(path)).collect(),
-            left: committed.left.iter().map(|(path, left)| (text(path), why(left))).collect(),
-        })
+        let mut taken = Taken::of(&committed);
+        if !committed.left.iter().any(|(_, left)| matches!(left, Left::Protected(_))) {
+            return Ok(taken);
+        }
+        // The workspace is held: what is asked for is what would be taken over.
+        let what = protected::asked(&workspace, &folder)?;
+        if approvals.take(&what)?.is_some() {
+            let more = Taken::of(&workspace.commit(true, owner).map_err(|e| of_store(&e))?);
+            taken.done.extend(more.done);
+            taken.left = more.left;
+        } else {
+            taken.standing = Some(approvals.ask(&what, None));
+        }
+        Ok(taken)
     }
 
     /// Goes back to a snapshot, or to the source as it is now.

@@ -1,6 +1,8 @@
 //! Of the module above.
 
 use super::*;
+use crate::approvals::{Approvals, Standing};
+use hotcell_guard::quarantine::Channel;
 
 fn file(path: &str, bytes: &[u8]) -> NewFile {
     NewFile { path: path.to_owned(), bytes: bytes.to_vec(), executable: false }
@@ -16,6 +18,16 @@ fn workspaces(quotas: Quotas) -> (tempfile::TempDir, Workspaces) {
 fn again(dir: &tempfile::TempDir, quotas: Quotas, folders: Folders) -> Workspaces {
     let state = StateFolder::open(&dir.path().join("state")).unwrap();
     Workspaces::open(&state, quotas, folders).unwrap()
+}
+
+/// Approvals over the same state: of a caller, and of a person.
+fn approvals(dir: &tempfile::TempDir) -> (Approvals, Approvals) {
+    let state = crate::state::StateChoice::Named(dir.path().join("state"));
+    let of = |channel| {
+        let asker = Some((channel, state.clone()));
+        Approvals::of(&crate::Configuration { asker, ..Default::default() }).unwrap()
+    };
+    (of(Channel::Model("me".to_owned())), of(Channel::Cli))
 }
 
 fn paths(workspace: &Workspace) -> Vec<String> {
@@ -164,29 +176,46 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
     let folders = Folders::of(&settings, &at("state"));
     let all = again(&dir, Quotas::default(), folders);
     let me = Caller::new("me");
+    let (desk, person) = approvals(&dir);
     let over = |name: &str| all.create(&me, &[], Some(at(name).to_str().unwrap()));
     assert_eq!(over("").unwrap_err().field.as_deref(), Some("folder"));
     let change = [file("f", b"new\n"), file(".mcp.json", b"{}"), file("d/n", b"1")];
     let read = over("read").unwrap();
     read.write(&change).unwrap();
-    assert!(read.commit().unwrap_err().message.contains("does not allow"));
+    assert!(read.commit(&desk).unwrap_err().message.contains("does not allow"));
     assert_eq!(std::fs::read_to_string(at("read/f")).unwrap(), "old\n");
     let write = over("write").unwrap();
     write.write(&change).unwrap();
     let (rows, text) = write.diff().unwrap();
     assert!(rows.len() == 4 && text.contains("-old\n+new\n"), "{text}");
-    let taken = write.commit().unwrap();
+    let taken = write.commit(&desk).unwrap();
     assert_eq!(taken.done, ["d", "d/n", "f"]);
-    assert!(taken.left[0].0 == ".mcp.json" && taken.left[0].1.contains("only a person"));
+    assert!(taken.left[0].0 == ".mcp.json" && taken.left[0].1.contains("is protected"));
+    let Some(Ok(Standing::Waits(asked))) = taken.standing else { panic!("{:?}", taken.standing) };
     assert_eq!(std::fs::read_to_string(at("write/f")).unwrap(), "new\n");
     assert!(!at("write/.mcp.json").exists());
+    // What was approved is these bytes: others ask anew, and the same go through once.
+    person.approve(&asked.id, None, None).unwrap();
+    write.write(&[file(".mcp.json", b"{1}")]).unwrap();
+    let other = write.commit(&desk).unwrap();
+    assert!(matches!(other.standing, Some(Ok(Standing::Waits(ref again))) if again.id != asked.id));
+    write.write(&[file(".mcp.json", b"{}")]).unwrap();
+    let taken = write.commit(&desk).unwrap();
+    assert!(taken.done == [".mcp.json"] && taken.left.is_empty() && taken.standing.is_none(), "{taken:?}");
+    assert_eq!(std::fs::read_to_string(at("write/.mcp.json")).unwrap(), "{}");
+    write.write(&[file(".mcp.json", b"[]")]).unwrap();
+    write.commit(&desk).unwrap();
+    write.write(&[file(".mcp.json", b"{}\n")]).unwrap();
+    assert!(matches!(write.commit(&desk).unwrap().standing, Some(Ok(Standing::Waits(_)))), "it was used");
+    assert_eq!(std::fs::read_to_string(at("write/.mcp.json")).unwrap(), "{}");
+    write.discard(None).unwrap();
     write.write(&[file("f", b"newer\n")]).unwrap();
     std::thread::sleep(Duration::from_millis(20));
     std::fs::write(at("write/f"), "somebody's\n").unwrap();
-    assert!(write.commit().unwrap_err().message.contains("\"f\" changed in the original"));
+    assert!(write.commit(&desk).unwrap_err().message.contains("\"f\" changed in the original"));
     assert_eq!(std::fs::read_to_string(at("write/f")).unwrap(), "somebody's\n");
     let empty = all.create(&me, &[], None).unwrap();
-    assert!(empty.commit().unwrap_err().message.contains("not made over a folder"));
+    assert!(empty.commit(&desk).unwrap_err().message.contains("not made over a folder"));
     // What the operator takes back is gone at once.
     let later = again(&dir, Quotas::default(), Folders::default());
     assert!(later.get(&me, &write.id).unwrap_err().message.contains("any more"));

@@ -1,0 +1,98 @@
+//! What a run starts with, or a commit takes over, as a digest: names, kinds, modes and bytes.
+
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hotcell_workspace::{Change, Kind, Node, Stack};
+use sha2::{Digest, Sha256};
+
+/// Entries of a workspace that are hashed.
+pub const MOST_ENTRIES: usize = 100_000;
+/// Bytes of them. 1 GiB.
+pub const MOST_BYTES: u64 = 1 << 30;
+
+/// Bytes that are read at once.
+const PIECE: usize = 64 << 10;
+
+/// A digest that grows.
+#[derive(Debug)]
+pub struct Content {
+    hash: Sha256,
+    left: u64,
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self { hash: Sha256::new(), left: MOST_BYTES }
+    }
+}
+
+impl Content {
+    /// Adds a text, which no other texts can be taken for.
+    pub fn text(&mut self, text: &[u8]) {
+        self.hash.update((text.len() as u64).to_le_bytes());
+        self.hash.update(text);
+    }
+
+    /// Adds all that a view shows.
+    ///
+    /// # Errors
+    /// More than [`MOST_ENTRIES`] or [`MOST_BYTES`]; what the system says.
+    pub fn view(&mut self, view: &Stack<'_>) -> io::Result<()> {
+        for (path, node) in view.walk(Path::new(""), MOST_ENTRIES)? {
+            self.entry(view, &path, Some(node))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what becomes of these paths.
+    ///
+    /// # Errors
+    /// As [`Content::view`].
+    pub fn changes<'a>(
+        &mut self,
+        after: &Stack<'_>,
+        changes: impl Iterator<Item = &'a Change>,
+    ) -> io::Result<()> {
+        for change in changes {
+            self.entry(after, &change.path, change.after)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, view: &Stack<'_>, path: &Path, node: Option<Node>) -> io::Result<()> {
+        self.text(path.as_os_str().as_bytes());
+        let Some(node) = node else {
+            self.text(b"gone");
+            return Ok(());
+        };
+        self.text(format!("{:?} {:o}", node.kind, node.mode).as_bytes());
+        match node.kind {
+            Kind::File => {
+                let (mut file, mut piece) = (Sha256::new(), vec![0; PIECE]);
+                let mut reader = view.file(path)?;
+                loop {
+                    let read = reader.read(&mut piece)?;
+                    if read == 0 {
+                        break;
+                    }
+                    self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+                        io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20))
+                    })?;
+                    file.update(&piece[..read]);
+                }
+                self.text(&file.finalize());
+            }
+            Kind::Link => self.text(view.link(path)?.as_os_str().as_bytes()),
+            Kind::Folder | Kind::Whiteout | Kind::Special => {}
+        }
+        Ok(())
+    }
+
+    /// The digest, in hexadecimal.
+    #[must_use]
+    pub fn finish(self) -> String {
+        self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

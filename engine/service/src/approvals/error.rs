@@ -1,0 +1,50 @@
+//! Why a step was not taken, as a report.
+
+use super::state::{Illegal, Step};
+use super::{WAITING, WAITING_FOR_ONE};
+use crate::quarantine::QuarantineError;
+use crate::quarantine::office::of_quarantine;
+use crate::report::{Code, ErrorReport};
+
+/// Why a step was not taken; nothing of it is.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApprovalError {
+    /// The state folder, its database, or a step of the quarantine.
+    #[error(transparent)]
+    Quarantine(#[from] QuarantineError),
+    /// What SQLite said.
+    #[error("the approvals cannot be read or written: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// No request has such an id.
+    #[error("there is no approval {id:?}")]
+    NoSuch { id: String, hint: String },
+    /// Several have.
+    #[error("{id:?} could be {}; give more digits", among.join(", "))]
+    Ambiguous { id: String, among: Vec<String> },
+    /// Not from there, or not by them.
+    #[error("{id}: {why}")]
+    Illegal { id: String, step: Step, why: Illegal },
+    /// There is no room for one more.
+    #[error("{}", if *.own { format!("{WAITING_FOR_ONE} requests of yours wait for a person already") }
+                  else { format!("{WAITING} requests wait for a person already") })]
+    Full { own: bool },
+    /// Said by whoever takes the step that a yes is for.
+    #[error("{0}")]
+    Report(#[from] ErrorReport),
+}
+
+impl From<ApprovalError> for ErrorReport {
+    fn from(error: ApprovalError) -> Self {
+        let words = error.to_string();
+        match error {
+            ApprovalError::Report(report) => report,
+            ApprovalError::Quarantine(error) => of_quarantine(&error),
+            ApprovalError::NoSuch { hint, .. } => Self::new(Code::UnknownName, words).field("ID").hint(hint),
+            ApprovalError::Ambiguous { .. } => Self::new(Code::UnknownName, words).field("ID"),
+            ApprovalError::Illegal { .. } => Self::new(Code::InvalidValue, words).field("ID"),
+            ApprovalError::Full { .. } => Self::new(Code::Busy, words)
+                .hint("a person decides with hotcell approvals list, approve and deny; then ask again"),
+            ApprovalError::Sqlite(_) => Self::new(Code::State, words).field("--state"),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A request as it is stored: one row.
+
+use hotcell_guard::quarantine::Channel;
+use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
+
+use super::report::{Approval, Decision};
+use super::state::{Kind, State};
+use super::what::What;
+use super::{LASTS, REMEMBERED};
+use crate::actor::Actor;
+use crate::audit::{self, AfterApproval};
+use crate::time::{micros_since_1970, rfc3339};
+
+/// A row of the table `approvals`.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub seq: i64,
+    pub id: String,
+    pub asked_by: String,
+    pub ask: String,
+    pub what: What,
+    pub reason: Option<String>,
+    pub asked: u64,
+    pub created: i64,
+    pub expires: i64,
+    pub state: State,
+    pub decision: Option<Decision>,
+    /// The digest of the question that a client may answer.
+    pub ticket: Option<String>,
+}
+
+const COLUMNS: &str = "seq, id, kind, asked_by, ask, digest, what, reason, asked, created, expires, state, \
+    decision, ticket";
+
+fn broken(at: usize, why: impl std::fmt::Display) -> rusqlite::Error {
+    let why = std::io::Error::other(format!("a row of the approvals is damaged: {why}"));
+    rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, why.into())
+}
+
+fn text<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))
+}
+
+fn read(row: &Columns<'_>) -> rusqlite::Result<Row> {
+    let what: What = serde_json::from_str(&row.get::<_, String>(6)?).map_err(|e| broken(6, e))?;
+    let (kind, digest, ask): (String, String, String) = (row.get(2)?, row.get(5)?, row.get(4)?);
+    // The columns are for looking it up: what it is for stands in one place.
+    if kind != what.kind().name() || digest != what.digest() || ask != what.ask() {
+        return Err(broken(6, "it does not say what its digests are of"));
+    }
+    let state: String = row.get(11)?;
+    let decision: Option<String> = row.get(12)?;
+    Ok(Row {
+        seq: row.get(0)?,
+        id: row.get(1)?,
+        asked_by: row.get(3)?,
+        ask,
+        what,
+        reason: row.get(7)?,
+        asked: row.get(8)?,
+        created: row.get(9)?,
+        expires: row.get(10)?,
+        state: State::named(&state).ok_or_else(|| broken(11, "its state"))?,
+        decision: decision.map(|d| serde_json::from_str(&d).map_err(|e| broken(12, e))).transpose()?,
+        ticket: row.get(13)?,
+    })
+}
+
+/// Now, in microseconds since 1970.
+pub(crate) fn now() -> i64 {
+    micros_since_1970(std::time::SystemTime::now())
+}
+
+/// Whether there is such a table: a database of an older form has none.
+pub(crate) fn there(database: &Connection) -> rusqlite::Result<bool> {
+    let query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'approvals')";
+    database.query_row(query, [], |row| row.get(0))
+}
+
+/// Every row, the newest first; with a channel, those that came by it.
+pub(crate) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
+    if !there(database)? {
+        return Ok(Vec::new());
+    }
+    let query = format!(
+        "SELECT {COLUMNS} FROM approvals WHERE ?1 IS NULL OR asked_by = ?1 ORDER BY created DESC, seq DESC"
+    );
+    let mut statement = database.prepare(&query)?;
+    statement.query_map([of], read)?.collect()
+}
+
+/// The newest row of what a caller asks.
+pub(crate) fn of_ask(database: &Connection, asked_by: &str, ask: &str) -> rusqlite::Result<Option<Row>> {
+    let query =
+        format!("SELECT {COLUMNS} FROM approvals WHERE asked_by = ?1 AND ask = ?2 ORDER BY seq DESC LIMIT 1");
+    database.query_row(&query, [asked_by, ask], read).optional()
+}
+
+/// The row of an id.
+pub(crate) fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
+    let query = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
+    database.query_row(&query, [id], read).optional()
+}
+
+/// Rows of a kind that a state has, whoever asked.
+pub(crate) fn of_kind(database: &Connection, kind: Kind, state: State) -> rusqlite::Result<Vec<Row>> {
+    let query = format!("SELECT {COLUMNS} FROM approvals WHERE kind = ?1 AND state = ?2 ORDER BY seq");
+    let mut statement = database.prepare(&query)?;
+    statement.query_map([kind.name(), state.name()], read)?.collect()
+}
+
+/// How many wait: of a caller, of all.
+pub(crate) fn waiting(database: &Connection, asked_by: &str, now_us: i64) -> rusqlite::Result<(u64, u64)> {
+    let query = "SELECT coalesce(sum(asked_by = ?1), 0), count(*) FROM approvals
+                 WHERE state = 'pending' AND expires > ?2";
+    database.query_row(query, params![asked_by, now_us], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+impl Row {
+    /// Writes it: over the row of its number, or as a new one, whose number it gets.
+    pub fn write(&mut self, database: &Connection) -> rusqlite::Result<()> {
+        let seq = (self.seq > 0).then_some(self.seq);
+        database.execute(
+            &format!(
+                "INSERT INTO approvals ({COLUMNS})
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                 ON CONFLICT (seq) DO UPDATE SET asked = excluded.asked, expires = excluded.expires,
+                 state = excluded.state, decision = excluded.decision, ticket = excluded.ticket"
+            ),
+            params![
+                seq,
+                self.id,
+                self.what.kind().name(),
+                self.asked_by,
+                self.ask,
+                self.what.digest(),
+                text(&self.what)?,
+                self.reason,
+                self.asked,
+                self.created,
+                self.expires,
+                self.state.name(),
+                self.decision.as_ref().map(text).transpose()?,
+                self.ticket,
+            ],
+        )?;
+        if self.seq == 0 {
+            self.seq = database.last_insert_rowid();
+        }
+        Ok(())
+    }
+
+    /// Writes it, and what was done in the audit log.
+    pub fn step(
+        &mut self,
+        database: &Connection,
+        now_us: i64,
+        actor: &Actor,
+        action: &str,
+    ) -> rusqlite::Result<()> {
+        self.write(database)?;
+        audit::append(database, now_us, actor, action, self.what.digest(), &self.after())
+    }
+
+    /// A person's word on it.
+    pub fn decide(
+        &mut self,
+        database: &Connection,
+        state: State,
+        (lasts, reason): (std::time::Duration, &str),
+        actor: &Actor,
+        now_us: i64,
+    ) -> rusqlite::Result<()> {
+        self.state = state;
+        self.expires = now_us.saturating_add(i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX));
+        self.ticket = None;
+        self.decision = Some(Decision {
+            by: actor.to_string(),
+            channel: actor.channel.to_string(),
+            reason: reason.to_owned(),
+            time: rfc3339(now_us),
+        });
+        let action = if state == State::Approved { "approval_approve" } else { "approval_deny" };
+        self.step(database, now_us, actor, action)
+    }
+
+    /// What the audit log is to say of it.
+    pub fn after(&self) -> AfterApproval {
+        AfterApproval {
+            approval: self.id.clone(),
+            kind: self.what.kind().name().to_owned(),
+            asked_by: self.asked_by.clone(),
+            ask: self.ask.clone(),
+            state: self.state.name().to_owned(),
+            expires_us: self.expires,
+            reason: self.decision.as_ref().map(|d| d.reason.clone()).filter(|r| !r.is_empty()),
+        }
+    }
+
+    /// Where it stands now.
+    pub fn at(&self, now_us: i64) -> State {
+        self.state.at(self.expires, now_us)
+    }
+
+    /// The request as it is shown.
+    pub fn shown(&self, now_us: i64) -> Approval {
+        Approval {
+            id: self.id.clone(),
+            kind: self.what.kind(),
+            asked_by: self.asked_by.clone(),
+            digest: self.what.digest().to_owned(),
+            detail: self.what.clone(),
+            reason: self.reason.clone(),
+            asked: self.asked,
+            created: rfc3339(self.created),
+            expires: rfc3339(self.expires),
+            state: self.at(now_us),
+            decision: self.decision.clone(),
+        }
+    }
+}
+
+/// Writes down what has expired, and forgets what has been over for long.
+pub(crate) fn sweep(database: &Connection, actor: &Actor, now_us: i64) -> rusqlite::Result<()> {
+    let own = actor.by(Channel::Own);
+    let query =
+        format!("SELECT {COLUMNS} FROM approvals WHERE state IN ('pending', 'approved') AND expires <= ?1");
+    let over: Vec<Row> = database.prepare(&query)?.query_map([now_us], read)?.collect::<Result<_, _>>()?;
+    for mut row in over {
+        row.state = State::Expired;
+        row.ticket = None;
+        row.step(database, now_us, &own, "approval_expire")?;
+    }
+    let remembered = i64::try_from(REMEMBERED.as_micros()).unwrap_or(i64::MAX);
+    database.execute(
+        "DELETE FROM approvals WHERE state IN ('denied', 'expired', 'used') AND expires <= ?1",
+        [now_us.saturating_sub(remembered)],
+    )?;
+    Ok(())
+}
+
+/// What a decision on an item of the quarantine says to those who asked for it, and what a run that a release let through takes.
+pub(crate) fn of_item(
+    database: &Connection,
+    (artifact, language): (&str, Option<&str>),
+    asked_by: Option<&str>,
+    becomes: State,
+    reason: &str,
+    actor: &Actor,
+    now_us: i64,
+) -> rusqlite::Result<()> {
+    let from: &[State] = match becomes {
+        State::Approved => &[State::Pending],
+        State::Denied => &[State::Pending, State::Approved],
+        _ => &[State::Approved],
+    };
+    for state in from {
+        for mut row in of_kind(database, Kind::Release, *state)? {
+            let What::Release { artifact: of, language: run_as, .. } = &row.what else { continue };
+            let same = of == artifact && run_as.as_deref() == language;
+            let theirs = asked_by.is_none_or(|asked_by| asked_by == row.asked_by);
+            if !same || !theirs || row.at(now_us) == State::Expired {
+                continue;
+            }
+            match becomes {
+                State::Approved | State::Denied => {
+                    row.decide(database, becomes, (LASTS, reason), actor, now_us)?;
+                }
+                over => {
+                    row.state = over;
+                    let action = if over == State::Used { "approval_use" } else { "approval_expire" };
+                    row.step(database, now_us, actor, action)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

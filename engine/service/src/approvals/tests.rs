@@ -1,0 +1,242 @@
+//! Of the modules above, over a state folder.
+
+use std::time::Duration;
+
+use hotcell_guard::quarantine::Channel;
+use rusqlite::Connection;
+
+use super::*;
+use crate::Configuration;
+use crate::approvals::state::AskedBy;
+use crate::quarantine::Quarantine;
+use crate::report::Code;
+use crate::state::{StateChoice, StateFolder};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn state(&self) -> std::path::PathBuf {
+        self.0.path().join("state")
+    }
+
+    fn of(&self, channel: Channel, by: AskedBy) -> Approvals {
+        let asker = Some((channel, StateChoice::Named(self.state())));
+        let mut configuration = Configuration { asker, ..Configuration::default() };
+        configuration.user.approvals = Some(by);
+        Approvals::of(&configuration).unwrap()
+    }
+
+    fn caller(&self, name: &str) -> Approvals {
+        self.of(Channel::Model(name.to_owned()), AskedBy::Cli)
+    }
+
+    fn person(&self) -> Approvals {
+        self.of(Channel::Cli, AskedBy::Cli)
+    }
+
+    fn sql(&self, text: &str) {
+        Connection::open(self.state().join("hotcell.db")).unwrap().execute_batch(text).unwrap();
+    }
+
+    fn problem(&self) -> Option<String> {
+        let folder = StateFolder::open(&self.state()).unwrap();
+        Quarantine::open(folder).unwrap().verify(None).unwrap().problem
+    }
+
+    fn actions(&self) -> Vec<(String, String)> {
+        let folder = StateFolder::open(&self.state()).unwrap();
+        let log = Quarantine::open(folder).unwrap().audit(100).unwrap();
+        log.entries.into_iter().map(|entry| (entry.action, entry.channel)).collect()
+    }
+}
+
+fn what(content: &str) -> What {
+    What::Network {
+        tool: "run_command".to_owned(),
+        hosts: vec!["pypi.org:443".to_owned()],
+        workspace: None,
+        content: content.to_owned(),
+        shown: "argv: [\"x\"]".to_owned(),
+    }
+}
+
+fn waits(standing: Standing) -> Approval {
+    match standing {
+        Standing::Waits(approval) => approval,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_approved_is_for_one_caller_one_digest_and_one_use() {
+    let place = Place::new();
+    let (me, you, person) = (place.caller("me"), place.caller("you"), place.person());
+    assert!(person.list().unwrap().is_empty() && me.take(&what("a")).unwrap().is_none());
+    let asked = waits(me.ask(&what("a"), Some("please")).unwrap());
+    assert_eq!((asked.asked_by.as_str(), asked.digest.as_str(), asked.asked), ("mcp:me", "a", 1));
+    assert_eq!(waits(me.ask(&what("a"), None).unwrap()).id, asked.id, "the same request");
+    assert_eq!(person.show(&asked.id[..4]).unwrap().asked, 2);
+    assert!(me.take(&what("a")).unwrap().is_none(), "nobody decided");
+    // Nobody decides but a person: also not the one who asked.
+    for desk in [&me, &you] {
+        assert!(desk.approve(&asked.id, None, None).is_err());
+        assert!(desk.deny(&asked.id, None).is_err());
+    }
+    person.approve(&asked.id, Some("looked at it"), None).unwrap();
+    assert!(you.take(&what("a")).unwrap().is_none(), "another caller");
+    assert!(me.take(&what("b")).unwrap().is_none(), "another digest");
+    assert!(matches!(me.ask(&what("a"), None).unwrap(), Standing::Approved(_)));
+    assert_eq!(me.take(&what("a")).unwrap().unwrap().state, State::Used);
+    assert!(me.take(&what("a")).unwrap().is_none(), "used");
+    let again = person.approve(&asked.id, None, None).unwrap_err();
+    assert!(again.message.contains("it was used already; nothing was allowed"), "{again}");
+    assert_ne!(waits(me.ask(&what("a"), None).unwrap()).id, asked.id, "it asks anew");
+    let actions = place.actions();
+    let actions: Vec<_> =
+        actions.iter().map(|(action, channel)| (action.as_str(), channel.as_str())).collect();
+    let want = [
+        ("approval_ask", "mcp:me"),
+        ("approval_approve", "cli"),
+        ("approval_use", "mcp:me"),
+        ("approval_ask", "mcp:me"),
+    ];
+    assert_eq!((actions, place.problem()), (want.to_vec(), None));
+}
+
+#[test]
+fn of_one_use_there_is_one() {
+    let place = Place::new();
+    let asked = waits(place.caller("me").ask(&what("a"), None).unwrap());
+    place.person().approve(&asked.id, None, None).unwrap();
+    let taken = std::thread::scope(|scope| {
+        let take = || place.caller("me").take(&what("a")).unwrap().is_some();
+        let all: Vec<_> = (0..6).map(|_| scope.spawn(take)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).filter(|taken| *taken).count()
+    });
+    assert_eq!((taken, place.problem()), (1, None));
+}
+
+#[test]
+fn what_is_over_allows_nothing_and_says_so() {
+    let place = Place::new();
+    let (me, person) = (place.caller("me"), place.person());
+    let asked = waits(me.ask(&what("a"), None).unwrap());
+    let past = "DROP TRIGGER audit_no_update; UPDATE approvals SET expires = 1";
+    person.approve(&asked.id, None, Some(Duration::from_millis(1))).unwrap();
+    std::thread::sleep(Duration::from_millis(5));
+    assert!(me.take(&what("a")).unwrap().is_none(), "expired");
+    assert_eq!(person.show(&asked.id).unwrap().state, State::Expired);
+    let late = person.approve(&asked.id, None, None).unwrap_err();
+    assert!(late.message.contains("it has expired; nothing was allowed"), "{late}");
+    let next = waits(me.ask(&what("a"), None).unwrap());
+    person.deny(&next.id, Some("no \u{1b}[31mway")).unwrap();
+    let Standing::Denied(denied) = me.ask(&what("a"), None).unwrap() else { panic!() };
+    assert_eq!(
+        (denied.id.as_str(), denied.decision.unwrap().reason.as_str()),
+        (&*next.id, "no \\u{1b}[31mway")
+    );
+    assert!(person.approve(&next.id, None, None).unwrap_err().message.contains("it was denied"));
+    assert!(person.deny(&next.id, None).unwrap_err().message.contains("nothing to deny"));
+    // A yes that was not used can be taken back.
+    let third = waits(me.ask(&what("b"), None).unwrap());
+    person.approve(&third.id, None, None).unwrap();
+    assert!(person.approve(&third.id, None, None).unwrap_err().message.contains("approved already"));
+    person.deny(&third.id, None).unwrap();
+    assert!(me.take(&what("b")).unwrap().is_none());
+    assert_eq!(place.problem(), None);
+    for wrong in [Duration::ZERO, LONGEST + Duration::from_secs(1)] {
+        assert_eq!(person.approve("x", None, Some(wrong)).unwrap_err().field.as_deref(), Some("--expires"));
+    }
+    // What was done past the log is found.
+    place.sql(past);
+    assert!(place.problem().is_some());
+}
+
+#[test]
+fn a_caller_cannot_flood_the_list() {
+    let place = Place::new();
+    let (me, person) = (place.caller("me"), place.person());
+    for one in 0..WAITING_FOR_ONE {
+        waits(me.ask(&what(&one.to_string()), None).unwrap());
+    }
+    let full = me.ask(&what("more"), None).unwrap_err();
+    assert!(full.code == Code::Busy && full.to_string().contains("16 requests of yours"), "{full}");
+    waits(me.ask(&what("0"), None).unwrap());
+    assert_eq!(person.list().unwrap().len() as u64, WAITING_FOR_ONE);
+    waits(place.caller("you").ask(&what("more"), None).unwrap());
+    person.deny(&person.list().unwrap()[1].id, None).unwrap();
+    waits(me.ask(&what("more"), None).unwrap());
+    // A caller sees its own.
+    assert_eq!(
+        (place.caller("you").list().unwrap().len(), place.caller("them").list().unwrap().len()),
+        (1, 0)
+    );
+    let long = me.ask(&what("0"), Some(&"x".repeat(5000))).unwrap();
+    assert_eq!(long.approval().asked, 3);
+}
+
+#[test]
+fn wrong_ids_name_the_nearest() {
+    let place = Place::new();
+    let none = place.person().show("ab").unwrap_err();
+    assert!(none.code == Code::UnknownName && none.to_string().contains("nothing was asked for"), "{none}");
+    let id = waits(place.caller("me").ask(&what("a"), None).unwrap()).id;
+    let mut wrong = id.clone();
+    wrong.replace_range(7.., if id.ends_with('0') { "1" } else { "0" });
+    let person = place.person();
+    for wrong in [&wrong, "", "%", "'; --", &"é".repeat(2000)] {
+        for error in [person.show(wrong).map(drop), person.approve(wrong, None, None).map(drop)] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(&format!("did you mean {id}")), "{error}");
+        }
+    }
+    assert_eq!(person.show(&id).unwrap().state, State::Pending);
+    assert!(person.approve(&id, Some("  "), None).unwrap_err().field.as_deref() == Some("--reason"));
+}
+
+#[test]
+fn through_a_client_only_where_the_operator_allows_it_and_for_that_caller() {
+    let place = Place::new();
+    let asked = waits(place.caller("me").ask(&what("a"), None).unwrap());
+    assert!(place.caller("me").through_the_client().is_none(), "the default is the command line");
+    let forged = place.of(Channel::Elicited("me".to_owned()), AskedBy::Cli);
+    assert!(forged.approve(&asked.id, None, None).unwrap_err().message.contains("elicitation"));
+    let of = |name: &str| place.of(Channel::Model(name.to_owned()), AskedBy::Elicitation);
+    let other = of("you").through_the_client().unwrap();
+    assert!(other.approve(&asked.id, None, None).is_err(), "another caller's is not there");
+    let mine = of("me").through_the_client().unwrap();
+    // A ticket counts once, and the last one only.
+    let first = mine.ticket(&asked.id).unwrap();
+    let second = mine.ticket(&asked.id).unwrap();
+    assert!(mine.redeem(&asked.id, &first).is_err());
+    mine.redeem(&asked.id, &second).unwrap();
+    assert!(mine.redeem(&asked.id, &second).is_err());
+    mine.approve(&asked.id, None, None).unwrap();
+    assert!(mine.ticket(&asked.id).is_err(), "it is decided");
+    assert!(of("me").take(&what("a")).unwrap().is_some());
+    let channels: Vec<_> = place.actions().into_iter().map(|(_, channel)| channel).collect();
+    assert_eq!(channels, ["mcp:me", "elicitation:me", "mcp:me"]);
+}
+
+#[test]
+fn a_database_of_an_older_form_is_read_and_gets_the_table() {
+    let place = Place::new();
+    let folder = StateFolder::open(&place.state()).unwrap();
+    let database = Connection::open(folder.database()).unwrap();
+    for form in [include_str!("../database/runs.sql"), include_str!("../database/quarantine.sql")] {
+        database.execute_batch(form).unwrap();
+    }
+    database.execute_batch(include_str!("../database/tools.sql")).unwrap();
+    database.pragma_update(None, "user_version", 3).unwrap();
+    drop(database);
+    let person = place.person();
+    assert!(person.list().unwrap().is_empty() && person.show("ab").is_err());
+    let read = Quarantine::open_to_read(folder).unwrap().unwrap();
+    assert_eq!(read.verify(None).unwrap().problem, None);
+    waits(place.caller("me").ask(&what("a"), None).unwrap());
+    assert_eq!((person.list().unwrap().len(), place.problem()), (1, None));
+}

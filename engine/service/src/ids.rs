@@ -1,0 +1,51 @@
+//! Short ids as people type them: the beginning is enough where it is the only such, and a mistake names the nearest.
+
+use hotcell_sandbox::layer::nearest;
+
+/// Ids that an ambiguous beginning names.
+const AMONG: usize = 6;
+
+/// What somebody meant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Meant {
+    /// This one.
+    One(String),
+    /// It could be any of these.
+    Several(Vec<String>),
+    /// None, and this is the nearest where there are any.
+    None(Option<String>),
+}
+
+/// Looks for what somebody typed among ids in lower case, those that matter most first.
+pub(crate) fn meant(typed: &str, ids: &[String]) -> Meant {
+    let asked = typed.trim().to_ascii_lowercase();
+    let among: Vec<&String> = ids.iter().filter(|id| !asked.is_empty() && id.starts_with(&asked)).collect();
+    match among[..] {
+        [one] => Meant::One(one.clone()),
+        [] => Meant::None(nearest(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
+        _ if among.iter().any(|id| **id == asked) => Meant::One(asked),
+        _ => Meant::Several(among.into_iter().take(AMONG).cloned().collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_is_enough_where_it_is_the_only_such() {
+        let ids = ["ab12", "ab34", "cd"].map(str::to_owned);
+        let one = |id: &str| Meant::One(id.to_owned());
+        for (typed, want) in [
+            ("ab12", one("ab12")),
+            (" AB1 ", one("ab12")),
+            ("c", one("cd")),
+            ("ab", Meant::Several(vec!["ab12".to_owned(), "ab34".to_owned()])),
+            ("ab13", Meant::None(Some("ab12".to_owned()))),
+        ] {
+            assert_eq!(meant(typed, &ids), want, "{typed}");
+        }
+        assert_eq!(meant("ab", &[]), Meant::None(None));
+        assert!(matches!(meant("", &ids), Meant::None(Some(_))));
+    }
+}

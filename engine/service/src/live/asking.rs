@@ -1,0 +1,133 @@
+//! Hosts that a run asks for: what exactly a person approves, with every byte that it starts with.
+
+use std::io;
+
+use hotcell_egress::AllowList;
+use hotcell_workspace::diff;
+use serde_json::Value;
+
+use super::workspaces::Place;
+use crate::approvals::content::Content;
+use crate::approvals::what::{SHOWN, What, beginning, readable};
+use crate::report::{Code, ErrorReport};
+
+/// The most hosts of one run.
+const HOSTS: usize = 16;
+/// Arguments that change nothing of what runs.
+const ASIDE: [&str; 3] = ["network", "wait_ms", "idempotency_key"];
+/// The longest diff that is looked at for what is shown, in bytes.
+const LONGEST: usize = 4 * SHOWN;
+
+/// The hosts that a caller names.
+///
+/// # Errors
+/// A report: one of them is none, or there are too many.
+pub fn hosts(named: &[String]) -> Result<Option<AllowList>, ErrorReport> {
+    let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("network");
+    if named.len() > HOSTS {
+        return Err(bad(format!("network names {} hosts; allowed are {HOSTS}", named.len())));
+    }
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let list = AllowList::of(named.iter().map(String::as_str));
+    list.map(Some).map_err(|e| bad(format!("network: {e}")).hint("each is HOST:PORT, such as pypi.org:443"))
+}
+
+/// What a run with these arguments asks for. Reads all of its workspace. Blocks.
+///
+/// # Errors
+/// A report when the workspace cannot be read, or is too large.
+pub fn asked(
+    tool: &str,
+    hosts: &AllowList,
+    arguments: &Value,
+    workspace: Option<(&str, &Place)>,
+) -> Result<What, ErrorReport> {
+    let mut run = sorted(arguments);
+    if let Value::Object(fields) = &mut run {
+        fields.retain(|name, _| !ASIDE.contains(&name.as_str()));
+    }
+    let mut content = Content::default();
+    content.text(tool.as_bytes());
+    content.text(run.to_string().as_bytes());
+    let mut shown = readable(&run);
+    if let Some((_, Place::Kept(kept))) = workspace {
+        let pinned = kept.pinned();
+        let bad = |error: io::Error| {
+            let why = format!("the workspace cannot be read for an approval: {error}");
+            ErrorReport::new(Code::InvalidValue, why)
+                .field("workspace_id")
+                .hint("use a smaller workspace, or run it without network")
+        };
+        let of_store = |e: hotcell_workspace::store::StoreError| bad(io::Error::other(e.to_string()));
+        let changes = pinned.changes().map_err(of_store)?;
+        let read = pinned.with_view(|before, view| {
+            content.view(view)?;
+            diff(before, view, &changes, LONGEST)
+        });
+        let changed = read.map_err(of_store)?;
+        shown.push_str("What the workspace has beside its folder:\n");
+        shown.push_str(&changed);
+    }
+    Ok(What::Network {
+        tool: tool.to_owned(),
+        hosts: hosts.rules().iter().map(ToString::to_string).collect(),
+        workspace: workspace.map(|(id, _)| id.to_owned()),
+        content: content.finish(),
+        shown: beginning(&shown),
+    })
+}
+
+/// A value whose fields are in order: the same call may name them in another.
+#[must_use]
+pub fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut names: Vec<_> = fields.keys().collect();
+            names.sort();
+            Value::Object(names.into_iter().map(|name| (name.clone(), sorted(&fields[name]))).collect())
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        plain => plain.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn ask(tool: &str, hosts: &[&str], arguments: &Value) -> What {
+        let list = AllowList::of(hosts.iter().copied()).unwrap();
+        asked(tool, &list, arguments, None).unwrap()
+    }
+
+    #[test]
+    fn the_same_run_is_the_same_request_and_another_is_another() {
+        let base =
+            json!({ "argv": ["a"], "env": { "A": "1", "B": "2" }, "network": ["x.org:1"], "wait_ms": 1 });
+        let again =
+            json!({ "wait_ms": 9, "env": { "B": "2", "A": "1" }, "argv": ["a"], "idempotency_key": "k" });
+        let first = ask("run_command", &["x.org:1"], &base);
+        assert_eq!(first, ask("run_command", &["x.org:1"], &again));
+        for (tool, hosts, arguments) in [
+            ("run_code", "x.org:1", base.clone()),
+            ("run_command", "x.org:2", base.clone()),
+            ("run_command", "x.org:1", json!({ "argv": ["b"], "env": { "A": "1", "B": "2" } })),
+            ("run_command", "x.org:1", json!({ "argv": ["a"], "env": { "A": "2", "B": "1" } })),
+            ("run_command", "x.org:1", json!({ "argv": ["a"], "env": { "A": "1", "B": "2" }, "stdin": "x" })),
+        ] {
+            assert_ne!(first.ask(), ask(tool, &[hosts], &arguments).ask(), "{tool} {hosts} {arguments}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_named_with_their_port_and_are_few() {
+        let named = |all: &[&str]| hosts(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
+        assert!(named(&[]).unwrap().is_none());
+        assert_eq!(named(&["pypi.org:443"]).unwrap().unwrap().rules().len(), 1);
+        assert!(named(&["pypi.org"]).unwrap_err().to_string().contains("pypi.org:443"));
+        assert!(named(&["a.org:1"; HOSTS + 1]).is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! Calls that go on behind a task, in the state folder's database: what became of one can be asked for after the service has
+//! ended. What a dead service left undone has failed.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+
+use super::caller::Caller;
+use super::folder;
+use crate::database::{self, patiently};
+use crate::report::{Code, ErrorReport};
+use crate::state::StateFolder;
+use crate::time::micros_since_1970;
+
+/// How long what has ended is remembered: one hour.
+pub const REMEMBERED_MS: u64 = 3_600_000;
+/// Tasks of one caller; a further call is answered without one.
+const MOST: u64 = 1000;
+/// The longest answer that is kept, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stands {
+    /// It goes on.
+    Working,
+    /// It is done; this was the answer.
+    Completed(Value),
+    /// It will never be done: why.
+    Failed(String),
+    /// Its caller cancelled it.
+    Cancelled,
+}
+
+impl Stands {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::Completed(_) => "completed",
+            Self::Failed(_) => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its name, which nobody can guess.
+    pub id: String,
+    /// When it began, in microseconds since 1970.
+    pub created_us: i64,
+    /// When it changed last.
+    pub updated_us: i64,
+    /// How long after its beginning it is remembered, in milliseconds; while it goes on, at least.
+    pub ttl_ms: u64,
+    /// Where it stands.
+    pub stands: Stands,
+}
+
+/// The tasks of a state folder, for one service.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    state: std::path::PathBuf,
+    service: String,
+}
+
+type Done<T> = Result<T, ErrorReport>;
+
+fn bad(why: impl std::fmt::Display) -> ErrorReport {
+    ErrorReport::new(Code::State, format!("the tasks cannot be read or written: {why}")).field("--state")
+}
+
+fn now() -> i64 {
+    micros_since_1970(std::time::SystemTime::now())
+}
+
+impl Tasks {
+    /// Those of a state folder; `service` is the name of this service's own folder there.
+    #[must_use]
+    pub fn of(state: &StateFolder, service: &str) -> Self {
+        Self { state: state.path().to_owned(), service: service.to_owned() }
+    }
+
+    fn open(&self) -> Done<(StateFolder, Connection)> {
+        let folder = StateFolder::open(&self.state).map_err(bad)?;
+        let database = database::open_to_write(&folder).map_err(bad)?;
+        // What was answered is there, whatever happens to the machine.
+        patiently(|| database.execute_batch("PRAGMA synchronous = FULL")).map_err(bad)?;
+        Ok((folder, database))
+    }
+
+    /// Begins one, unless it was begun. It is on the disk then. Blocks.
+    ///
+    /// # Errors
+    /// A report: there are too many of this caller, or nothing can be written.
+    pub fn begin(&self, caller: &Caller, id: &str) -> Done<Task> {
+        let (_, database) = self.open()?;
+        let now = now();
+        let begun = database::transaction(&database, || -> rusqlite::Result<bool> {
+            database.execute("DELETE FROM tasks WHERE expires <= ?1", [now])?;
+            let count = "SELECT count(*) FROM tasks WHERE caller = ?1";
+            let count: u64 = database.query_row(count, [caller.to_string()], |row| row.get(0))?;
+            if count >= MOST {
+                return Ok(false);
+            }
+            database.execute(
+                "INSERT OR IGNORE INTO tasks (id, caller, service, created, updated, state)
+                 VALUES (?1, ?2, ?3, ?4, ?4, 'working')",
+                params![id, caller.to_string(), self.service, now],
+            )?;
+            Ok(true)
+        });
+        if !begun.map_err(bad)? {
+            let why = format!("{MOST} tasks of yours are remembered already");
+            return Err(ErrorReport::new(Code::Busy, why));
+        }
+        self.get(caller, id)
+    }
+
+    /// Writes down what became of one that goes on. Blocks.
+    ///
+    /// # Errors
+    /// A report when nothing can be written.
+    pub fn end(&self, id: &str, became: &Stands) -> Done<()> {
+        let (_, database) = self.open()?;
+        write(&database, id, became).map_err(bad)
+    }
+
+    /// A caller's task. Blocks.
+    ///
+    /// # Errors
+    /// The same report for what does not exist, what has been forgotten and what is another caller's.
+    pub fn get(&self, caller: &Caller, id: &str) -> Done<Task> {
+        let folder = StateFolder::open_existing(&self.state).map_err(bad)?.ok_or_else(unknown)?;
+        let Some((database, form)) = database::open_to_read(&folder).map_err(bad)? else {
+            return Err(unknown());
+        };
+        if form < 5 {
+            return Err(unknown());
+        }
+        let found = patiently(|| read(&database, caller, id)).map_err(bad)?;
+        let (mut task, service) = found.ok_or_else(unknown)?;
+        if task.stands == Stands::Working && service != self.service && !folder::lives(&folder, &service) {
+            task.stands = Stands::Failed("the server ended before it was done".to_owned());
+            // For whoever asks next; the answer is the same when it cannot be written.
+            if let Err(report) = self.end(id, &task.stands) {
+                tracing::warn!("{report}");
+            }
+        }
+        Ok(task)
+    }
+}
+
+fn write(database: &Connection, id: &str, became: &Stands) -> rusqlite::Result<()> {
+    let now = now();
+    let payload = match became {
+        Stands::Completed(answer) => Some(answer.to_string()),
+        Stands::Failed(why) => Some(why.clone()),
+        Stands::Working | Stands::Cancelled => None,
+    };
+    let (state, payload) = match payload {
+        Some(long) if long.len() > LONGEST => {
+            ("failed", Some(format!("its answer has {} bytes, too many to be kept", long.len())))
+        }
+        payload => (became.name(), payload),
+    };
+    let remembered = i64::try_from(REMEMBERED_MS).unwrap_or(i64::MAX).saturating_mul(1000);
+    database.execute(
+        "UPDATE tasks SET state = ?2, payload = ?3, updated = ?4, expires = ?5
+         WHERE id = ?1 AND state = 'working'",
+        params![id, state, payload, now, now.saturating_add(remembered)],
+    )?;
+    Ok(())
+}
+
+fn read(database: &Connection, caller: &Caller, id: &str) -> rusqlite::Result<Option<(Task, String)>> {
+    let query = "SELECT service, created, updated, expires, state, payload FROM tasks
+                 WHERE id = ?1 AND caller = ?2 AND (expires IS NULL OR expires > ?3)";
+    let now = now();
+    let read = |row: &rusqlite::Row<'_>| {
+        let (created_us, expires): (i64, Option<i64>) = (row.get(1)?, row.get(3)?);
+        let (state, payload): (String, Option<String>) = (row.get(4)?, row.get(5)?);
+        let payload = payload.unwrap_or_default();
+        let stands = match state.as_str() {
+            "working" => Stands::Working,
+            "cancelled" => Stands::Cancelled,
+            "completed" => match serde_json::from_str(&payload) {
+                Ok(answer) => Stands::Completed(answer),
+                Err(e) => Stands::Failed(format!("its answer is damaged: {e}")),
+            },
+            _ => Stands::Failed(payload),
+        };
+        // While it goes on, it is remembered for as long again.
+        let lasts = expires.unwrap_or(now).saturating_sub(created_us).max(0);
+        let more = if expires.is_none() { REMEMBERED_MS } else { 0 };
+        let ttl_ms = u64::try_from(lasts / 1000).unwrap_or(0).saturating_add(more).max(1);
+        let task = Task { id: id.to_owned(), created_us, updated_us: row.get(2)?, ttl_ms, stands };
+        Ok((task, row.get(0)?))
+    };
+    database.query_row(query, params![id, caller.to_string(), now], read).optional()
+}
+
+fn unknown() -> ErrorReport {
+    ErrorReport::new(Code::UnknownName, "there is no task of that taskId")
+        .field("taskId")
+        .hint("use a taskId from an answer to you; what has ended is forgotten after an hour")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::folder::ServiceFolder;
+    use serde_json::json;
+
+    fn service(state: &StateFolder) -> (ServiceFolder, Tasks) {
+        let folder = ServiceFolder::make(state).unwrap();
+        let name = folder.path().file_name().unwrap().to_string_lossy().into_owned();
+        let tasks = Tasks::of(state, &name);
+        (folder, tasks)
+    }
+
+    #[test]
+    fn a_task_outlives_its_service_and_is_its_caller_s() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("s")).unwrap();
+        let (me, you) = (Caller::new("me"), Caller::new("you"));
+        let (first, tasks) = service(&state);
+        assert_eq!(tasks.get(&me, "a").unwrap_err(), unknown(), "before there is any");
+        for id in ["a", "b", "c"] {
+            assert_eq!(tasks.begin(&me, id).unwrap().stands, Stands::Working);
+        }
+        assert_eq!(tasks.begin(&me, "a").unwrap().id, "a", "it was begun");
+        assert_eq!(tasks.get(&you, "a").unwrap_err(), tasks.get(&you, "nothing").unwrap_err());
+        let answer = Stands::Completed(json!({ "content": [] }));
+        tasks.end("a", &answer).unwrap();
+        tasks.end("a", &Stands::Cancelled).unwrap();
+        tasks.end("b", &Stands::Cancelled).unwrap();
+        let (_second, others) = service(&state);
+        assert_eq!(others.get(&me, "c").unwrap().stands, Stands::Working, "its service lives");
+        drop(first);
+        assert_eq!(others.get(&me, "a").unwrap().stands, answer);
+        assert_eq!(others.get(&me, "b").unwrap().stands, Stands::Cancelled);
+        let Stands::Failed(why) = others.get(&me, "c").unwrap().stands else { panic!() };
+        assert!(why.contains("the server ended"), "{why}");
+        assert_eq!(others.get(&me, "c").unwrap().stands, Stands::Failed(why));
+        let task = others.get(&me, "a").unwrap();
+        assert!((REMEMBERED_MS..REMEMBERED_MS + 60_000).contains(&task.ttl_ms), "{task:?}");
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_kept_is_said_and_what_is_old_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("s")).unwrap();
+        let (_folder, tasks) = service(&state);
+        let me = Caller::new("me");
+        tasks.begin(&me, "a").unwrap();
+        tasks.end("a", &Stands::Completed(json!("x".repeat(LONGEST)))).unwrap();
+        let Stands::Failed(why) = tasks.get(&me, "a").unwrap().stands else { panic!() };
+        assert!(why.contains("too many"), "{why}");
+        Connection::open(state.database()).unwrap().execute_batch("UPDATE tasks SET expires = 1").unwrap();
+        assert_eq!(tasks.get(&me, "a").unwrap_err(), unknown());
+        tasks.begin(&me, "b").unwrap();
+        let left: u64 = Connection::open(state.database())
+            .unwrap()
+            .query_row("SELECT count(*) FROM tasks", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(left, 1);
+    }
+}
