@@ -49,7 +49,8 @@ const STARTS: &[(&str, Fate)] = &[
     ),
     ("import socket, sys; sys.left = socket.socket()", GivenUp),
     ("import socket; socket.create_connection(('127.0.0.1', 9), 1)", GivenUp),
-    ("import socket\ntry: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass", Used),
+    // Whether it may is asked of who follows the run, and nobody does yet.
+    ("import socket\ntry: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass", GivenUp),
     ("import sys; sys.left = open('/tmp/left', 'w'); sys.left.write('x')", GivenUp),
     ("import os; os.environ['MINE'] = '1'", GivenUp),
     ("import os; del os.environ['PATH']", GivenUp),

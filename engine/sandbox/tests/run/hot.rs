@@ -228,18 +228,3 @@ async fn as_many_as_ask_at_once_are_served() {
         assert_eq!(stdout(&outcome), "here\n", "{}", told(&outcome));
     }
 }
-
-#[tokio::test]
-async fn what_no_kernel_can_give_is_refused_hot_as_cold() {
-    let pool = Pool::new(Engine::with_landlock_at_most(0), PoolOptions { each: 2, ..PoolOptions::default() });
-    let mut plain = sh("true");
-    plain.shape.confinement = Confinement::LandlockOnly;
-    let cold = pool.engine().run(&plain).await;
-    assert_eq!(cold.cause, Cause::Refused, "{}", told(&cold));
-    for _ in 0..4 {
-        let outcome = pool.run(&plain).await;
-        assert_eq!((outcome.cause, &outcome.reason), (cold.cause, &cold.reason), "{}", told(&outcome));
-        tokio::time::sleep(Duration::from_millis(30)).await;
-    }
-    assert_eq!((pool.ready(), pool.served().hot), (0, 0));
-}
