@@ -243,6 +243,8 @@ fn ended(answer: &Value, causes: &[&str]) -> Result<(), Judged> {
     }
     match cause {
         "internal" | "refused" => Err(explained(cause, answer)),
+        // What its reader was lost over is held, and not run.
+        "quarantined" if answer["scan"]["verdict"] == "incomplete" => Err(explained(cause, answer)),
         // It was the program itself that was killed: that is what happened to it.
         "signaled" if answer["signal"] == "SIGKILL" => Err(Judged::Killed),
         _ => Err(Judged::Wrong(format!("{cause:?}, not {causes:?}: {answer}"))),
