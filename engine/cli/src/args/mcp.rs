@@ -47,8 +47,8 @@ pub struct PlaceArgs {
 /// `hotcell mcp install`.
 #[derive(Args, Debug)]
 pub struct InstallArgs {
-    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode or zed
-    #[arg(long, value_enum, value_name = "CLIENT", hide_possible_values = true)]
+    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode, zed
+    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
     pub client: Client,
     #[command(flatten)]
     pub place: PlaceArgs,
@@ -63,8 +63,8 @@ pub struct InstallArgs {
 /// `hotcell mcp uninstall`.
 #[derive(Args, Debug)]
 pub struct UninstallArgs {
-    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode or zed
-    #[arg(long, value_enum, value_name = "CLIENT", hide_possible_values = true)]
+    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode, zed
+    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
     pub client: Client,
     #[command(flatten)]
     pub place: PlaceArgs,
@@ -74,7 +74,7 @@ pub struct UninstallArgs {
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// Whose entry [default: none, this program]
-    #[arg(long, value_enum, value_name = "CLIENT", hide_possible_values = true)]
+    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
     pub client: Option<Client>,
     #[command(flatten)]
     pub place: PlaceArgs,
