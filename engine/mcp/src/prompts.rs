@@ -315,10 +315,10 @@ mod tests {
             .flat_map(|p| p.keys().map(String::as_str))
             .collect();
         let texts = texts();
-        let mut seen = BTreeSet::new();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
         for name in texts.iter().flat_map(|text| named(text)) {
             assert!(tools.contains(name) || arguments.contains(name), "{name} is no tool and no argument");
-            seen.extend(tools.get(name));
+            seen.extend(tools.get(name).copied());
         }
         assert!(seen.len() >= 16, "{seen:?}");
         for word in ["`framework`", "`filter`", "`reason`"] {

@@ -15,7 +15,6 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use crate::wait::Listener;
 use crate::{elicit, prompts, resources, tasks, tools};
 
 /// The revisions that are served.

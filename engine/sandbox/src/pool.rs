@@ -337,12 +337,19 @@ mod tests {
         let kind = Kind {
             shape: policy.shape.clone(),
             prime: if prime { prime::of(&policy.shape, &policy.job, &[]) } else { None },
+            direct: false,
         };
         assert_eq!(kind.prime.is_some(), prime);
         let begin = Instant::now();
         let now = begin + failed.unwrap_or_default();
-        let shelf =
-            Shelf { kind, ready: VecDeque::new(), asked: now, again: true, failed: failed.map(|_| begin) };
+        let shelf = Shelf {
+            kind,
+            ready: VecDeque::new(),
+            asked: now,
+            again: true,
+            missed: false,
+            failed: failed.map(|_| begin),
+        };
         let shelves = Mutex::new(Shelves { all: vec![shelf], tended: true });
         let inner = Inner {
             engine: Engine::new(),

@@ -47,7 +47,7 @@ fn question(client: &mut Local, arguments: &Value) -> Value {
     answer["result"].take()
 }
 
-fn again(client: &mut Local, arguments: &Value, state: &Value, response: Value) -> Value {
+fn again(client: &mut Local, arguments: &Value, state: &Value, response: &Value) -> Value {
     client.request(
         "tools/call",
         json!({
@@ -74,7 +74,7 @@ fn a_client_that_answers_by_itself_does_not_help_where_it_is_off() {
     }
     // A state that nobody gave out is refused.
     let mut client = Local::able(&user, STATELESS, able());
-    let forged = again(&mut client, &call("a.org:1"), &json!("x.y.z"), yes());
+    let forged = again(&mut client, &call("a.org:1"), &json!("x.y.z"), &yes());
     assert_eq!(forged["error"]["code"], -32602, "{forged:#}");
     assert!(list(&user).iter().all(|row| row["state"] == "pending"));
     // Nor does a project's file switch it on.
@@ -100,7 +100,7 @@ fn where_it_is_on_the_log_says_by_which_way() {
             assert_eq!(asks["method"], "elicitation/create");
             let message = asks["params"]["message"].as_str().unwrap();
             assert!(message.contains("reach a.org:1") && message.contains("| argv: [\"true\"]"), "{message}");
-            again(&mut client, &arguments, &first["requestState"], yes())["result"].take()
+            again(&mut client, &arguments, &first["requestState"], &yes())["result"].take()
         };
         assert_eq!(
             (&result["isError"], &result["structuredContent"]["cause"]),
@@ -151,7 +151,7 @@ fn a_no_and_nonsense_approve_nothing() {
     {
         let arguments = call(&format!("m{n}.org:1"));
         let first = question(&mut modern, &arguments);
-        let result = again(&mut modern, &arguments, &first["requestState"], answer.clone());
+        let result = again(&mut modern, &arguments, &first["requestState"], &answer);
         assert_eq!(result["result"]["isError"], true, "{answer}: {result:#}");
         let row = &list(&user)[0];
         assert_eq!(row["state"], state, "{answer}");
@@ -193,28 +193,28 @@ fn a_state_is_for_one_caller_one_call_and_one_answer() {
         (&arguments, json!(format!("{text}0"))),
         (&other, state.clone()),
     ] {
-        let answer = again(&mut client, arguments, &state, yes());
+        let answer = again(&mut client, arguments, &state, &yes());
         assert_eq!(answer["error"]["code"], -32602, "{answer:#}");
     }
     assert!(list(&user).iter().all(|row| row["state"] == "pending"));
-    let done = again(&mut client, &arguments, &state, yes());
+    let done = again(&mut client, &arguments, &state, &yes());
     assert_eq!(done["result"]["isError"], false, "{done:#}");
     // Once more: the state is spent, the approval is used, and the call asks anew.
-    let replayed = again(&mut client, &arguments, &state, yes());
+    let replayed = again(&mut client, &arguments, &state, &yes());
     assert_eq!(replayed["result"]["isError"], true, "{replayed:#}");
     let said = replayed["result"]["content"].to_string();
     assert!(said.contains("nothing was approved"), "{said}");
     assert_eq!(list(&user).iter().filter(|row| row["state"] == "approved").count(), 0);
     // After a question that was closed, its state answers nothing.
     let closed = question(&mut client, &other);
-    again(&mut client, &other, &closed["requestState"], json!({ "action": "cancel" }));
-    let late = again(&mut client, &other, &closed["requestState"], yes());
+    again(&mut client, &other, &closed["requestState"], &json!({ "action": "cancel" }));
+    let late = again(&mut client, &other, &closed["requestState"], &yes());
     assert_eq!(late["result"]["isError"], true, "{late:#}");
     // Nor after a person has decided.
     let open = question(&mut client, &other);
     let id = list(&user)[0]["id"].as_str().unwrap().to_owned();
     approvals(&user, &["deny", &id]).code(0);
-    let late = again(&mut client, &other, &open["requestState"], yes());
+    let late = again(&mut client, &other, &open["requestState"], &yes());
     assert_eq!((&late["result"]["isError"], state_of(&user, &id)), (&json!(true), "denied".to_owned()));
     audit_is_good(&user);
 }

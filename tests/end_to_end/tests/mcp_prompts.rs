@@ -63,7 +63,7 @@ fn what_was_refused_is_completed_for_its_caller_only() {
     let refused = client.call("run_code", &json!({ "language": "python", "code": bad }));
     let items = client.good("quarantine_list", &json!({}));
     let id = items["items"][0]["id"].as_str().unwrap_or_else(|| panic!("{refused:#}")).to_owned();
-    assert_eq!(complete(&mut client, "review_quarantine", "id", &id[..2]), [id.clone()]);
+    assert_eq!(complete(&mut client, "review_quarantine", "id", &id[..2]), std::slice::from_ref(&id));
     drop(client);
 
     let server = Http::start(&user, &[]);

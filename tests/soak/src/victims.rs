@@ -32,7 +32,7 @@ pub const PARTS: [(Part, u64); 7] = [
 ];
 
 /// The processes below `server` that are this part.
-pub fn of<'a>(all: &'a [Process], server: i32, part: Part) -> Vec<&'a Process> {
+pub fn of(all: &[Process], server: i32, part: Part) -> Vec<&Process> {
     let below = descendants(all, server);
     let is_init = |pid: i32| {
         let parent = |pid| all.iter().find(|p| p.pid == pid);

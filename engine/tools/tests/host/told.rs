@@ -36,7 +36,7 @@ fn tests() -> BTreeSet<String> {
                 }
                 _ => {
                     marked =
-                        (marked && line.starts_with("#[")) || ["#[test]", "#[tokio::test]"].contains(&line)
+                        (marked && line.starts_with("#[")) || ["#[test]", "#[tokio::test]"].contains(&line);
                 }
             }
             // `("name", || Box::pin(name()))`.

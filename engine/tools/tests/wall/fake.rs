@@ -184,7 +184,7 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
         }
         // The question has the number of the call, which is answered with what came.
         "asks-for-much" => {
-            fake.say(&FromHost::Asked { ask: call, call, what: Ask::Config { key: "k".to_owned() } })
+            fake.say(&FromHost::Asked { ask: call, call, what: Ask::Config { key: "k".to_owned() } });
         }
         "withdraws-unasked" => fake.say(&FromHost::Withdrawn { ask: 1 }),
         "withdraws-twice" => {
