@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | this | the clients, as a table |
 //! | [`json`], [`toml`] | an entry put into a text, read from it, taken out; pure, everything else stays byte for byte |
-//! | [`file`] | reading and replacing a configuration file without losing anything |
+//! | [`mod@file`] | reading and replacing a configuration file without losing anything |
 //! | [`install`], [`check`] | the commands |
 //!
 //! It stands in the command line's crate: no other part of hotcell has to do with what belongs to other programs.
