@@ -147,7 +147,7 @@ impl Asking<'_> {
         let carried = serde_json::to_string(&carried).map_err(|e| internal(e.to_string()))?;
         let expires = micros_since_1970(SystemTime::now() + STATE);
         let state = seal(&key, &carried, bound, expires);
-        let question = json!({ "method": "elicitation/create", "params": form(&approval) });
+        let question = json!({ "method": "elicitation/create", "params": form(&approval)? });
         let question: InputRequest = serde_json::from_value(question).map_err(|e| internal(e.to_string()))?;
         let questions = BTreeMap::from([(QUESTION.to_owned(), question)]);
         Ok(InputRequiredResult::new(Some(questions), Some(state)))
@@ -185,7 +185,7 @@ impl Asking<'_> {
     async fn ask(&self, person: &Approvals, id: &str) -> Result<Word, ErrorReport> {
         let (desk, asked) = (person.clone(), id.to_owned());
         let approval = tools::blocking(move || desk.show(&asked)).await?;
-        let form: ElicitRequestParams = serde_json::from_value(form(&approval))
+        let form: ElicitRequestParams = serde_json::from_value(form(&approval)?)
             .map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?;
         let answer = tokio::select! {
             answer = self.context.peer.create_elicitation_with_timeout(form, Some(PATIENCE)) => answer,
@@ -237,10 +237,10 @@ fn said(response: &Value) -> Word {
 }
 
 /// The form that a person sees.
-fn form(approval: &Approval) -> Value {
-    json!({
+fn form(approval: &Approval) -> Result<Value, ErrorReport> {
+    Ok(json!({
         "mode": "form",
-        "message": question(approval),
+        "message": question(approval)?,
         "requestedSchema": {
             "type": "object",
             "properties": { "allow": {
@@ -249,11 +249,14 @@ fn form(approval: &Approval) -> Value {
             } },
             "required": ["allow"]
         }
-    })
+    }))
 }
 
 /// What is asked, exactly: our words, and behind a bar what the caller wrote.
-fn question(approval: &Approval) -> String {
+///
+/// # Errors
+/// Where it does not fit: nobody says yes to what they were not shown.
+fn question(approval: &Approval) -> Result<String, ErrorReport> {
     let mut text =
         format!("hotcell: {} asks to {}.\n", approval.asked_by, printable(&approval.detail.sentence()));
     if let Some(reason) = &approval.reason {
@@ -265,12 +268,15 @@ fn question(approval: &Approval) -> String {
     for line in approval.detail.lines() {
         let line = format!("| {}\n", printable(&line));
         if text.chars().count() + line.chars().count() > room {
-            text.push_str(&format!("(more is not shown here: hotcell approvals show {})\n", approval.id));
-            break;
+            let why = format!(
+                "it is too long for a form; a person looks at it with hotcell approvals show {}",
+                approval.id
+            );
+            return Err(ErrorReport::new(Code::InvalidValue, why));
         }
         text.push_str(&line);
     }
-    text + &end + &look
+    Ok(text + &end + &look)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
 use tokio::net::unix::pipe;
 use tokio::sync::{Notify, mpsc};
 
@@ -147,14 +148,19 @@ impl Streams {
         self.flow.end.notify_waiters();
         let mut kept = Vec::new();
         for mut stream in self.own.drain(..) {
-            while let Some(pipe) = &stream.pipe {
-                match read_now(pipe, &mut self.buffer) {
-                    Some(n) => {
-                        stream.capture.push(&self.buffer[..n]);
-                        self.flow.count(n);
-                    }
-                    None => stream.pipe = None,
-                }
+            let Some(pipe) = stream.pipe.take() else {
+                kept.push(stream.capture.finish());
+                continue;
+            };
+            // What was written before the end fits into the pipe: who writes on is none of the run any more.
+            let mut left =
+                fcntl(pipe.as_fd(), FcntlArg::F_GETPIPE_SZ).map_or(PIECE, |n| n.unsigned_abs() as usize);
+            while left > 0
+                && let Some(n) = read_now(&pipe, &mut self.buffer)
+            {
+                stream.capture.push(&self.buffer[..n]);
+                self.flow.count(n);
+                left = left.saturating_sub(n);
             }
             kept.push(stream.capture.finish());
         }
@@ -213,6 +219,8 @@ async fn follow<T>(
 ) {
     let mut buffer = vec![0u8; PIECE];
     loop {
+        // Neither reading nor a listener that is gone spends tokio's budget.
+        tokio::task::consume_budget().await;
         let end = flow.end.notified();
         let n = if flow.ended.load(Ordering::Acquire) {
             let Some(n) = read_now(&pipe, &mut buffer) else { return };

@@ -206,17 +206,16 @@ impl Run {
                     self.kill(Cause::OutputLimit);
                 }
                 () = stop.wait(), if self.cause.is_none() => self.kill(Cause::Cancelled),
-                answered = denials::answer(self.listener.as_ref(), &mut self.denials) => {
-                    // No process uses the filter any more, or nothing can be heard of it.
-                    if !matches!(answered, Ok(true)) {
-                        self.listener = None;
-                    }
-                }
-                () = self.streams.read() => {}
                 _ = look.tick(), if self.cause.is_none() && self.running.is_some() => {
                     let seen = self.see();
                     if let Some(cause) = self.watch.look(seen) {
                         self.kill(cause);
+                    }
+                }
+                // Last: what the program does as often as it likes comes behind what ends it.
+                heard = hear_program(self.listener.as_ref(), &mut self.denials, &mut self.streams) => {
+                    if !heard {
+                        self.listener = None;
                     }
                 }
             }
@@ -224,6 +223,9 @@ impl Run {
                 killed = true;
                 deadline = Tick::now() + LAST_WORDS;
             }
+            // Neither of the program's sources spends tokio's budget: without this a flood would hold the thread, and with it
+            // every timer and every other run.
+            tokio::task::consume_budget().await;
         }
     }
 
@@ -516,6 +518,16 @@ fn signal_name(status: i32) -> Option<String> {
     let number = nix::libc::WTERMSIG(status);
     let name = nix::sys::signal::Signal::try_from(number).map(|s| s.as_str().to_owned());
     Some(name.unwrap_or_else(|_| format!("SIG{number}")))
+}
+
+/// Takes one piece of what the program prints, or answers some of the calls that its filter stops, whichever comes, and by chance where
+/// both wait; false when no more calls will come.
+async fn hear_program(listener: Option<&Listener>, denials: &mut Denials, streams: &mut Streams) -> bool {
+    tokio::select! {
+        // No process uses the filter any more, or nothing can be heard of it.
+        answered = denials::answer(listener, denials) => matches!(answered, Ok(true)),
+        () = streams.read() => true,
+    }
 }
 
 /// A moment that process 1 told, in nanoseconds of the clock that [`Instant`] has.

@@ -297,7 +297,13 @@ impl Settings {
                 "OUTPUT" => parsed!(limits.output),
                 "CPUS" => parsed!(limits.cpus),
                 "IMAGE" => settings.image = Some(text()?.to_owned()),
-                "APPROVALS" => settings.approvals = Some(text()?.parse().map_err(bad)?),
+                "APPROVALS" => match text()?.parse::<AskedBy>().map_err(bad)? {
+                    // A project's entry in a client's configuration sets variables too.
+                    AskedBy::Elicitation => {
+                        return Err(bad("only the operator's own file may say elicitation".to_owned()));
+                    }
+                    asked => settings.approvals = Some(asked),
+                },
                 "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
                 "RULES" => settings.rules = Some(cwd.join(&value)),
                 "DEPS_HOSTS" => {

@@ -40,6 +40,7 @@ fn request(argv: &[&str]) -> CommandRequest {
         stdin: Vec::new(),
         limits: AskedLimits::default(),
         network: None,
+        approved: None,
     }
 }
 

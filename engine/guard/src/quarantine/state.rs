@@ -175,6 +175,10 @@ pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons
         (Step::Request, Rejected) if *channel == Channel::Cli => Ok(UnderReview),
         (Step::Release, Held | UnderReview | Released | Rejected) => match persons {
             Persons { two: true, requester: None, .. } => Err(Illegal::NotAsked),
+            // Who asks and who answers are one client, whichever user its server is.
+            Persons { two: true, actor, .. } if matches!(channel, Channel::Elicited(_)) => {
+                Err(Illegal::SamePerson(actor))
+            }
             Persons { two: true, requester: Some(who), actor } if who == actor => {
                 Err(Illegal::SamePerson(who))
             }

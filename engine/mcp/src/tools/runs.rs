@@ -1,13 +1,13 @@
 //! Tools that run something, and those that look after what runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine as _;
 use hotcell_egress::AllowList;
 use hotcell_service::Keep;
 use hotcell_service::live::asked::out_of_range;
-use hotcell_service::live::asking::{asked, hosts};
+use hotcell_service::live::asking::{Approved, hosts};
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::live::{Caller, CommandRequest, Live, Order, Phase, Place, Run, TestsRequest};
 use hotcell_service::report::{Code, ErrorReport};
@@ -71,6 +71,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         stdin: asked.stdin.into_bytes(),
         limits: asked.limits,
         network: None,
+        approved: None,
     };
     let ask = Ask { tool: "run_command", hosts, call, workspace_id: asked.workspace_id };
     start(live, caller, request, (asked.idempotency_key, content), patience, listener, ask).await
@@ -165,16 +166,25 @@ async fn start(
     let command = request.typed();
     request.network.clone_from(&ask.hosts);
     let workspace = request.workspace.clone();
+    let approved = ask.hosts.map(|hosts| {
+        let place = ask.workspace_id.zip(workspace);
+        Arc::new(Approved { tool: ask.tool, hosts, call: ask.call, place, ask: OnceLock::new() })
+    });
+    request.approved.clone_from(&approved);
     // What cannot run is not asked for.
     let work = request.into_work(live, caller)?;
-    if let Some(hosts) = ask.hosts
+    if let Some(approved) = approved
         && live.again(caller, key.as_deref(), &content)?.is_none()
     {
         let desk = live.approvals(caller)?;
         let standing = blocking(move || {
-            let place = ask.workspace_id.as_deref().zip(workspace.as_ref());
-            let what = asked(ask.tool, &hosts, &ask.call, place)?;
-            if desk.take(&what)?.is_some() { Ok(None) } else { desk.ask(&what, None).map(Some) }
+            let what = approved.what()?;
+            if desk.take(&what)?.is_none() {
+                return desk.ask(&what, None).map(Some);
+            }
+            // Looked at again when it begins: it may have to wait for its turn.
+            let _ = approved.ask.set(what.ask());
+            Ok(None)
         });
         if let Some(standing) = standing.await? {
             return Ok(refusal(&standing));

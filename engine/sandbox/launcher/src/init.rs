@@ -130,9 +130,10 @@ fn direct<'a>(
     let [theirs, runners] = sys::socket_pair().at_item(Step::Release, 4)?;
     let bell = sys::event_fd().at_item(Step::Release, 5)?;
     weaken(setup)?;
-    shared.may_take(runners, bell);
     tell_ready(setup, shared, true, Some(theirs), log)?;
     sys::close(theirs);
+    // Now: what the runner receives takes numbers in the same table. A job that is there already waits in the socket.
+    shared.may_take(runners, bell);
 
     let mut poll = [CONTROL, LIFE, bell, signals].map(|fd| {
         let events = if fd == LIFE { 0 } else { sys::POLLIN };
@@ -146,8 +147,11 @@ fn direct<'a>(
     }
     let tried = shared.wait_until_executed()?;
     let (at, memory) = shared.taken();
-    log.done_at(Step::Release, at);
-    log.done(Step::Exec);
+    // A runner that was killed while it waited took none.
+    if at != 0 {
+        log.done_at(Step::Release, at);
+        log.done(Step::Exec);
+    }
     let news = News { tried, copies: 0, at: sys::now() };
     close_all_but(signals)?;
     supervise(setup, memory, signals, pid, news, log)

@@ -3,6 +3,7 @@
 
 mod basics;
 mod deaths;
+mod floods;
 mod folders;
 mod hostile_primes;
 mod hot;

@@ -255,7 +255,9 @@ impl Approvals {
                 let terms = office.terms();
                 let there = store.show(item, None, &terms)?;
                 let others = there.release.as_ref().and_then(|release| release.only.as_ref());
-                let decided = matches!(there.state, Held::Rejected | Held::Purged)
+                // The no of one caller's client is no no for the others.
+                let decided = matches!(self.channel, Channel::Elicited(_))
+                    || matches!(there.state, Held::Rejected | Held::Purged)
                     || there.state == Held::Released && others != Some(&row.asked_by);
                 if !decided {
                     let said =

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::Kind;
+use crate::report::printable;
 
 /// Characters of what a caller wrote that are kept to be shown. The digest is of all of it.
 pub const SHOWN: usize = 16_000;
@@ -161,7 +162,7 @@ fn leaves(text: &mut String, name: &str, value: &Value) {
             let fields: std::collections::BTreeMap<_, _> = fields.iter().collect();
             for (field, value) in fields {
                 let dot = if name.is_empty() { "" } else { "." };
-                leaves(text, &format!("{name}{dot}{field}"), value);
+                leaves(text, &format!("{name}{dot}{}", printable(field)), value);
             }
         }
         Value::Array(items) if items.iter().any(Value::is_object) => {

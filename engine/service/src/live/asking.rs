@@ -1,6 +1,7 @@
 //! Hosts that a run asks for: what exactly a person approves, with every byte that it starts with.
 
 use std::io;
+use std::sync::OnceLock;
 
 use hotcell_egress::AllowList;
 use hotcell_workspace::diff;
@@ -32,6 +33,44 @@ pub fn hosts(named: &[String]) -> Result<Option<AllowList>, ErrorReport> {
     }
     let list = AllowList::of(named.iter().map(String::as_str));
     list.map(Some).map_err(|e| bad(format!("network: {e}")).hint("each is HOST:PORT, such as pypi.org:443"))
+}
+
+/// Holds a run to what a person approved: between the yes and its start the folder below its workspace may become another.
+#[derive(Debug)]
+pub struct Approved {
+    /// The tool that was called.
+    pub tool: &'static str,
+    /// The hosts.
+    pub hosts: AllowList,
+    /// The call's arguments.
+    pub call: Value,
+    /// The workspace and its name.
+    pub place: Option<(String, Place)>,
+    /// What the yes is for; empty until there is one.
+    pub ask: OnceLock<String>,
+}
+
+impl Approved {
+    /// What it asks for as everything is now. Blocks.
+    ///
+    /// # Errors
+    /// As [`asked`].
+    pub fn what(&self) -> Result<What, ErrorReport> {
+        let place = self.place.as_ref().map(|(id, place)| (id.as_str(), place));
+        asked(self.tool, &self.hosts, &self.call, place)
+    }
+
+    /// Whether it is still what the yes is for. Blocks.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn still(&self) -> Result<(), String> {
+        let now = self.what().map_err(|report| report.to_string())?;
+        if self.ask.get() == Some(&now.ask()) {
+            return Ok(());
+        }
+        Err("what the run starts with is not what was approved: it changed meanwhile; nothing ran, and the same call asks anew".to_owned())
+    }
 }
 
 /// What a run with these arguments asks for. Reads all of its workspace. Blocks.

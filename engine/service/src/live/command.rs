@@ -50,6 +50,8 @@ pub struct CommandRequest {
     pub limits: AskedLimits,
     /// Hosts that it may reach; only what a person approved for this run.
     pub network: Option<AllowList>,
+    /// What a person approved of it, where it needs that.
+    pub approved: Option<std::sync::Arc<super::asking::Approved>>,
 }
 
 impl CommandRequest {
@@ -71,6 +73,7 @@ impl CommandRequest {
             stdin: Vec::new(),
             limits: AskedLimits::default(),
             network: None,
+            approved: None,
         }
     }
 
@@ -128,11 +131,18 @@ impl CommandRequest {
         merged.policy.job.limits = self.limits.within(&merged.policy.job.limits)?;
         // The registry keeps the output; nobody needs the outcome's own copy.
         merged.policy.job.limits.capture = Bytes(0);
-        let (workspace, keep) = (self.workspace, self.keep);
+        let (workspace, keep, approved) = (self.workspace, self.keep, self.approved);
         Ok(Box::new(move |desk| {
             Box::pin(async move {
                 let around = surroundings(workspace.as_ref());
-                let prepared = tokio::task::spawn_blocking(move || request.prepare(merged, around)).await;
+                let prepared = tokio::task::spawn_blocking(move || {
+                    let prepared = request.prepare(merged, around)?;
+                    match approved.map_or(Ok(()), |approved| approved.still()) {
+                        Ok(()) => Ok(prepared),
+                        Err(why) => Err(Box::new(Outcome::without_a_run(Cause::Refused, why))),
+                    }
+                })
+                .await;
                 let mut outcome = match prepared {
                     Err(e) => {
                         Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))

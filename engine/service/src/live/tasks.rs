@@ -18,6 +18,9 @@ const MOST: u64 = 1000;
 /// The longest answer that is kept, in bytes.
 const LONGEST: usize = 1 << 20;
 
+/// What became of a task whose service ended.
+const DIED: &str = "the server ended before it was done";
+
 /// Where a task stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stands {
@@ -94,8 +97,9 @@ impl Tasks {
     /// # Errors
     /// A report: there are too many of this caller, or nothing can be written.
     pub fn begin(&self, caller: &Caller, id: &str) -> Done<Task> {
-        let (_, database) = self.open()?;
+        let (folder, database) = self.open()?;
         let now = now();
+        self.end_those_of_the_dead(&folder, &database)?;
         let begun = database::transaction(&database, || -> rusqlite::Result<bool> {
             database.execute("DELETE FROM tasks WHERE expires <= ?1", [now])?;
             let count = "SELECT count(*) FROM tasks WHERE caller = ?1";
@@ -115,6 +119,26 @@ impl Tasks {
             return Err(ErrorReport::new(Code::Busy, why));
         }
         self.get(caller, id)
+    }
+
+    /// What services that have ended left undone has failed, so that it is forgotten in time.
+    fn end_those_of_the_dead(&self, folder: &StateFolder, database: &Connection) -> Done<()> {
+        let of = || -> rusqlite::Result<Vec<String>> {
+            let query = "SELECT DISTINCT service FROM tasks WHERE state = 'working' AND service <> ?1";
+            database.prepare(query)?.query_map([&self.service], |row| row.get(0))?.collect()
+        };
+        for service in patiently(of).map_err(bad)? {
+            if !folder::lives(folder, &service) {
+                let remembered = i64::try_from(REMEMBERED_MS).unwrap_or(i64::MAX).saturating_mul(1000);
+                let end = || {
+                    let query = "UPDATE tasks SET state = 'failed', payload = ?2, updated = ?3, expires = ?4
+                                 WHERE service = ?1 AND state = 'working'";
+                    database.execute(query, params![service, DIED, now(), now().saturating_add(remembered)])
+                };
+                patiently(end).map_err(bad)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes down what became of one that goes on. Blocks.
@@ -141,7 +165,7 @@ impl Tasks {
         let found = patiently(|| read(&database, caller, id)).map_err(bad)?;
         let (mut task, service) = found.ok_or_else(unknown)?;
         if task.stands == Stands::Working && service != self.service && !folder::lives(&folder, &service) {
-            task.stands = Stands::Failed("the server ended before it was done".to_owned());
+            task.stands = Stands::Failed(DIED.to_owned());
             // For whoever asks next; the answer is the same when it cannot be written.
             if let Err(report) = self.end(id, &task.stands) {
                 tracing::warn!("{report}");

@@ -1,0 +1,70 @@
+//! Programs that keep their supervisor busy: what ends a run comes first, on a runtime with one thread too.
+
+use std::time::{Duration, Instant};
+
+use hotcell_sandbox::{Bytes, Cause, Engine, Policy};
+
+use crate::{run, sh, told};
+
+/// How long after its wall clock a run may take to end: machines are slow, and a supervisor that hears nothing never ends it.
+const SOON: Duration = Duration::from_secs(20);
+
+async fn ends(policy: &Policy, cause: Cause) {
+    let begun = Instant::now();
+    // What hears nothing cannot be given up by a timer of the same runtime: another thread says so.
+    let (done, waits) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if waits.recv_timeout(SOON * 3) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("the supervisor hears nothing but the program");
+            std::process::abort();
+        }
+    });
+    let outcome = run(policy).await;
+    drop(done);
+    watch.join().expect("watched");
+    assert_eq!(outcome.cause, cause, "{}", told(&outcome));
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn calls_that_are_refused_without_end_meet_the_wall_clock() {
+    let script = "import os, socket, threading\n\
+        def ask():\n\
+        \x20   while True:\n\
+        \x20       try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('10.0.0.1', 9))\n\
+        \x20       except OSError: pass\n\
+        os.fork(); os.fork()\n\
+        [threading.Thread(target=ask).start() for _ in range(8)]\n";
+    let policy = Policy::new("/usr/bin/python3").args(["-c", script]).wall(Duration::from_secs(1));
+    ends(&policy, Cause::WallLimit).await;
+}
+
+#[tokio::test]
+async fn output_in_small_pieces_meets_the_wall_clock() {
+    let script = "for i in 1 2 3 4; do while :; do printf x; printf y >&2; done & done; wait";
+    ends(&sh(script).wall(Duration::from_secs(1)), Cause::WallLimit).await;
+}
+
+#[tokio::test]
+async fn events_that_nobody_takes_meet_the_limit_of_output() {
+    let mut policy = sh("yes >&3").events();
+    policy.job.limits.output = Bytes::mib(1);
+    ends(&policy, Cause::OutputLimit).await;
+}
+
+#[tokio::test]
+async fn what_a_flood_leaves_to_others_is_enough() {
+    let engine = Engine::new();
+    let flood =
+        sh("for i in 1 2 3 4; do while :; do printf x; done & done; wait").wall(Duration::from_secs(2));
+    let other = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let begun = Instant::now();
+        let outcome = engine.run(&sh("echo other")).await;
+        assert_eq!(outcome.cause, Cause::Exited, "{}", told(&outcome));
+        begun.elapsed()
+    };
+    let (flooded, took) = tokio::join!(engine.run(&flood), other);
+    assert_eq!(flooded.cause, Cause::WallLimit, "{}", told(&flooded));
+    assert!(took < Duration::from_millis(1600), "it waited for the flood to end: {took:?}");
+}
