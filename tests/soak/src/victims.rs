@@ -43,7 +43,9 @@ pub fn of(all: &[Process], server: i32, part: Part) -> Vec<&Process> {
             return false;
         }
         let launcher = process.parent == server && process.is_launcher();
-        let child_of_launcher = all.iter().any(|p| p.pid == process.parent && p.is_launcher());
+        // A new init still has the launcher's name.
+        let child_of_launcher =
+            all.iter().any(|p| p.pid == process.parent && p.parent == server && p.is_launcher());
         let first = is_init(process.parent);
         match part {
             Part::Server => false,
