@@ -1,9 +1,9 @@
 //! A host that runs out of something while hotcell works: a full disk below the state folder and for temporary files, and little
 //! memory for the service.
 
-use hotcell_end_to_end::mcp::{Local, SESSIONS, until};
+use hotcell_end_to_end::mcp::{Local, SESSIONS};
 use hotcell_end_to_end::{User, Weak, everyone, is_root};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Dangerous on the face of it, and harmless in a sandbox.
 const HOSTILE: &str = "import os\nprint('ran')\nos.system('rm -rf /home/')\n";
@@ -99,15 +99,6 @@ fn a_service_gets_over_a_full_disk() {
         client.good("workspace_create", &files);
         let mark = json!({ "argv": ["sh", "-c", "echo again", "a-mark-of-its-own"] });
         assert_eq!(client.good("run_command", &mark)["stdout"]["text"], "again\n");
-        // Whole, and the row is there.
-        let pid = client.pid().to_string();
-        let rows = || -> Value {
-            let host = Weak::default().within(&["nsenter", "-t", &pid, "-m", "--"]);
-            let mut call = User::me().hotcell_on(&host, ["runs", "list", "--json", "--state"]);
-            call.add([state.as_os_str()]);
-            call.end().code(0).json()
-        };
-        until("the row", || rows().to_string().contains("a-mark-of-its-own"));
         client.end();
     });
 }
