@@ -142,6 +142,10 @@ static KINDS: [Kind; 10] = [
                 if right { Ok(()) } else { Err(Judged::Wrong(format!("totals of {report}"))) }
             }
             "unusable" if report["outcome"]["signal"] == "SIGKILL" => Err(Judged::Killed),
+            // Its reader was lost over it: it is held, and not run.
+            "quarantined" if report["scan"]["verdict"] == "incomplete" => {
+                Err(explained("tests: quarantined", &report))
+            }
             verdict @ ("unusable" | "refused" | "interrupted") => {
                 Err(explained(&format!("tests: {verdict}"), &report))
             }

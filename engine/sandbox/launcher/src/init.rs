@@ -91,7 +91,8 @@ fn live<'a>(
     let letter = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
     tell_ready(setup, &shared, early, None, log)?;
 
-    let release = receive_job(setup, letter, primed.as_ref().map_or(-1, |primed| primed.socket))?;
+    let waiting = [primed.as_ref().map_or(-1, |primed| primed.socket), signals];
+    let release = receive_job(setup, letter, pid, waiting)?;
     let job = Job::decode(release.memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
     let vectors = Vectors::of(&job).at(Step::Release)?;
     log.done(Step::Release);
@@ -147,11 +148,13 @@ fn direct<'a>(
     }
     let tried = shared.wait_until_executed()?;
     let (at, memory) = shared.taken();
-    // A runner that was killed while it waited took none.
-    if at != 0 {
-        log.done_at(Step::Release, at);
-        log.done(Step::Exec);
+    if at == 0 {
+        // A runner that was killed while it waited took no job: how it ended is no program's end.
+        end_tree(setup);
+        sys::exit(1);
     }
+    log.done_at(Step::Release, at);
+    log.done(Step::Exec);
     let news = News { tried, copies: 0, at: sys::now() };
     close_all_but(signals)?;
     supervise(setup, memory, signals, pid, news, log)
@@ -392,17 +395,31 @@ fn tell_ready(
     log.tell(CONTROL, tell::READY, told, &fds[..count]).at(Step::Readback)
 }
 
-/// Waits for the job. A primed runtime that ends while it waits ends its sandbox.
-fn receive_job<'a>(setup: &Setup<'_>, letter: &'a mut [u8], primed: Fd) -> Result<Release<'a>, Failure> {
+/// Waits for the job. A primed runtime or a runner that ends while it waits ends its sandbox: nobody is left to run the job, and
+/// how the runner ended is no program's end.
+fn receive_job<'a>(
+    setup: &Setup<'_>,
+    letter: &'a mut [u8],
+    runner: i32,
+    [primed, signals]: [Fd; 2],
+) -> Result<Release<'a>, Failure> {
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
         sys::PollFd { fd: primed, events: 0, revents: 0 },
+        sys::PollFd { fd: signals, events: sys::POLLIN, revents: 0 },
     ];
-    sys::poll(&mut poll, -1).at(Step::Release)?;
-    if poll[1].revents != 0 || poll[2].revents != 0 {
-        end_tree(setup);
-        sys::exit(1);
+    loop {
+        sys::poll(&mut poll, -1).at(Step::Release)?;
+        // A runtime may have left children, which end when they like.
+        let alone = poll[3].revents != 0 && reap(signals, runner).is_some();
+        if poll[1].revents != 0 || poll[2].revents != 0 || alone {
+            end_tree(setup);
+            sys::exit(1);
+        }
+        if poll[0].revents != 0 {
+            break;
+        }
     }
     let message = sys::receive(CONTROL, letter).at(Step::Release)?;
     if message.len == 0 {
@@ -432,6 +449,20 @@ struct News {
 /// The news that a program runs waits so long for its end, in milliseconds: most runs are over by then, and the supervisor,
 /// woken meanwhile, would only take a processor from the program.
 const NEWS_MS: i64 = 2;
+
+/// Reaps whoever has ended; how `one` did, if it is among them.
+fn reap(signals: Fd, one: i32) -> Option<i32> {
+    let _ = sys::read(signals, &mut [0u8; 128]);
+    while let Ok((pid, status)) = sys::wait(-1, sys::WNOHANG | sys::WALL) {
+        if pid == 0 {
+            return None;
+        }
+        if pid == one {
+            return Some(status);
+        }
+    }
+    None
+}
 
 /// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone.
 fn supervise(
@@ -465,19 +496,13 @@ fn supervise(
             end_tree(setup);
             sys::exit(1);
         }
-        let _ = sys::read(signals, &mut [0u8; 128]);
-        while let Ok((pid, status)) = sys::wait(-1, sys::WNOHANG | sys::WALL) {
-            if pid == 0 {
-                break;
-            }
-            if pid == program {
-                log.done(Step::Supervise);
-                end_tree(setup);
-                let usage = sys::children_rusage();
-                let peak = usage.max_rss_kib.unsigned_abs() * 1024;
-                let numbers = [u64::from(status.cast_unsigned()), usage.cpu_us(), peak];
-                return log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, 2);
-            }
+        if let Some(status) = reap(signals, program) {
+            log.done(Step::Supervise);
+            end_tree(setup);
+            let usage = sys::children_rusage();
+            let peak = usage.max_rss_kib.unsigned_abs() * 1024;
+            let numbers = [u64::from(status.cast_unsigned()), usage.cpu_us(), peak];
+            return log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, 2);
         }
         if interval > 0 {
             let used = tree::used(memory);

@@ -127,14 +127,21 @@ pub fn end() {
     // Bounded: whatever forks faster than this is ended by its limits.
     for _ in 0..10_000 {
         let children = slurp(c"/proc/thread-self/children", &mut buffer).unwrap_or(b"");
-        let pids = children.split(|b| *b == b' ').filter_map(number);
-        for pid in pids.filter_map(|n| i32::try_from(n).ok()) {
+        for pid in whole(children) {
             let _ = sys::kill(pid, sys::SIGKILL);
         }
         if sys::wait(-1, sys::WALL).is_err() {
             return;
         }
     }
+}
+
+/// The ids of a list, each of which ends with a space. One that was cut off at the end of what was read is somebody else's.
+fn whole(list: &[u8]) -> impl Iterator<Item = i32> + '_ {
+    let end = list.iter().rposition(|b| *b == b' ').unwrap_or(0);
+    let ids = list[..end].split(|b| *b == b' ').filter_map(number);
+    // 0 would be this process's own group.
+    ids.filter_map(|id| i32::try_from(id).ok()).filter(|id| *id > 1)
 }
 
 fn number(text: &[u8]) -> Option<u64> {
@@ -151,6 +158,15 @@ mod tests {
         let used = Use { memory: 30 * 4096, cpu_us: 330_000, processes: 5 };
         assert_eq!(parse(7, line), Some(Process { pid: 7, parent: 3, used, ours: false }));
         assert_eq!(parse(7, b"no brackets"), None);
+    }
+
+    #[test]
+    fn only_whole_ids_are_ended() {
+        for (list, want) in
+            [("12 345 ", &[12, 345][..]), ("12 34", &[12]), ("12", &[]), ("", &[]), ("0 1 -1 7 x 8 ", &[7, 8])]
+        {
+            assert_eq!(whole(list.as_bytes()).collect::<std::vec::Vec<_>>(), want, "{list:?}");
+        }
     }
 
     #[test]

@@ -162,6 +162,32 @@ async fn a_launcher_that_is_killed_takes_what_waits_with_it() {
     }
 }
 
+/// It took no job: how it ended is no program's end.
+#[tokio::test]
+async fn a_runner_that_is_killed_while_it_waits_runs_nothing() {
+    // With a folder process 1 gets the job; without one the runner does.
+    for policy in [sh("echo still"), sh("echo still").read_only("/usr", "/tmp/data")] {
+        let pool = pool();
+        warmed(&pool, &policy).await;
+        let launcher = pool.engine().launcher_id().await.expect("a launcher");
+        let runners: Vec<u32> = children(launcher).into_iter().flat_map(children).collect();
+        assert_eq!(runners.len(), 2);
+        for runner in runners {
+            kill(Pid::from_raw(runner.cast_signed()), Signal::SIGKILL).expect("killed");
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        for _ in 0..4 {
+            let outcome = pool.run(&policy).await;
+            assert_eq!((outcome.cause, &*stdout(&outcome)), (Cause::Exited, "still\n"), "{}", told(&outcome));
+        }
+    }
+}
+
+fn children(of: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).expect("children");
+    list.split_whitespace().map(|id| id.parse().expect("an id")).collect()
+}
+
 #[tokio::test]
 async fn what_nobody_asks_for_goes_and_a_budget_is_kept() {
     let options = PoolOptions { each: 3, all: 4, idle: Duration::from_millis(400), ..PoolOptions::default() };
