@@ -143,7 +143,7 @@ static KINDS: [Kind; 10] = [
             }
             "unusable" if report["outcome"]["signal"] == "SIGKILL" => Err(Judged::Killed),
             // Its reader was lost over it: it is held, and not run.
-            "quarantined" if report["scan"]["verdict"] == "incomplete" => {
+            "quarantined" if report["outcome"]["scan"]["verdict"] == "incomplete" => {
                 Err(explained("tests: quarantined", &report))
             }
             verdict @ ("unusable" | "refused" | "interrupted") => {
