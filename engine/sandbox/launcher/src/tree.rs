@@ -162,9 +162,13 @@ mod tests {
 
     #[test]
     fn only_whole_ids_are_ended() {
-        for (list, want) in
-            [("12 345 ", &[12, 345][..]), ("12 34", &[12]), ("12", &[]), ("", &[]), ("0 1 -1 7 x 8 ", &[7, 8])]
-        {
+        for (list, want) in [
+            ("12 345 ", &[12, 345][..]),
+            ("12 34", &[12]),
+            ("12", &[]),
+            ("", &[]),
+            ("0 1 -1 7 x 8 ", &[7, 8]),
+        ] {
             assert_eq!(whole(list.as_bytes()).collect::<std::vec::Vec<_>>(), want, "{list:?}");
         }
     }
