@@ -137,6 +137,15 @@ async fn a_run_has_so_many_files_and_bytes_in_them() {
 }
 
 #[tokio::test]
+async fn findings_of_a_scan_have_a_number() {
+    let many: String = (0..FINDINGS + 500).map(|n| format!("eval(input({n}))\n")).collect();
+    match Bench::new().usual().answer(artifact(many.into_bytes(), None)).await {
+        Ok(Reply::Scanned { findings, .. }) => assert_eq!(findings.len(), FINDINGS),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn scans_have_a_longest_artifact_and_a_number() {
     let bench = Bench::new();
     let broker = bench.usual();

@@ -107,4 +107,14 @@ mod tests {
             assert_ne!(stamps(place), after, "{file} was written");
         }
     }
+
+    #[test]
+    fn of_a_folder_so_many_files_are_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..MOST + 100 {
+            std::fs::File::create(dir.path().join(number.to_string())).unwrap();
+        }
+        // And the folder itself.
+        assert_eq!(stamps(dir.path()).len(), MOST + 1);
+    }
 }

@@ -177,7 +177,15 @@ fn integer(int: Int, value: i128) -> Option<Val> {
 
 impl Seed<'_, '_> {
     fn number<E: serde::de::Error>(self, value: i128) -> Result<Val, E> {
-        let val = if let Kind::Int(int) = self.shape.kind { integer(int, value) } else { None };
+        let val = match self.shape.kind {
+            // As the schema says: a reader that holds numbers as doubles may have made another of what was meant.
+            Kind::Int(int) if int.wide() && value.abs() > super::schema::SAFE => {
+                let told = format!("the number {value}, which has to be a string beyond 2^53 - 1");
+                return Err(self.reader.wrong(self.shape, &told));
+            }
+            Kind::Int(int) => integer(int, value),
+            _ => None,
+        };
         val.ok_or_else(|| self.reader.wrong(self.shape, &value.to_string()))
     }
 }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `bool`, `string`, `char` | boolean; string; string of one code point |
 //! | `u8` … `s32` | integer within its range |
-//! | `u64`, `s64` | integer; beyond 2^53 a decimal string, which is accepted for smaller ones too |
+//! | `u64`, `s64` | integer; beyond 2^53 a decimal string, which is accepted for smaller ones too, and no number |
 //! | `f32`, `f64` | number, or one of the strings `NaN`, `Infinity`, `-Infinity` |
 //! | `list<u8>`, `own<hotcell:tool/blob.blob>` | base64 string |
 //! | `list<T>`, `list<T, N>`, `tuple<…>` | array |
