@@ -57,7 +57,7 @@ const HEADERS: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(30);
 /// The longest headers of a request, in bytes.
 const LONGEST_HEADERS: usize = 64 * 1024;
-const SESSION_ID: &str = "mcp-session-id";
+pub(crate) const SESSION_ID: &str = "mcp-session-id";
 
 /// How to serve over HTTP.
 #[derive(Debug)]

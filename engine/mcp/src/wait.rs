@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hotcell_service::live::{Live, Phase, Run, State, Stream};
+use hotcell_service::live::{Lane, Live, Phase, Run, State, Stream};
 use hotcell_service::report::printable;
 use hotcell_service::tools::progress::Reported;
 use rmcp::RoleServer;
@@ -11,6 +11,8 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::http::SESSION_ID;
 
 /// The shortest time between two notifications.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -26,6 +28,7 @@ pub struct Listener {
     token: Option<ProgressToken>,
     cancelled: CancellationToken,
     closed: Option<CancellationToken>,
+    lane: Lane,
 }
 
 /// Cancelled when the stream of a request's answer is closed before its end.
@@ -37,12 +40,20 @@ impl Listener {
     #[must_use]
     pub fn of(context: &RequestContext<RoleServer>) -> Self {
         let parts = context.extensions.get::<axum::http::request::Parts>();
+        let session = parts.and_then(|p| p.headers.get(SESSION_ID)?.to_str().ok());
         Self {
+            lane: session.map(Lane::of).unwrap_or_default(),
             peer: context.peer.clone(),
             token: context.meta.get_progress_token(),
             cancelled: context.ct.clone(),
             closed: parts.and_then(|p| p.extensions.get::<Closed>()).map(|c| c.0.clone()),
         }
+    }
+
+    /// The session in which it was sent.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        self.lane.clone()
     }
 
     /// Ends when nobody waits any more: cancelled, or the stream is closed.

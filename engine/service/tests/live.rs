@@ -50,6 +50,7 @@ impl Service {
         let content = format!("{request:?}").into_bytes();
         Ok(Order {
             command,
+            lane: hotcell_service::live::Lane::default(),
             key: key.map(str::to_owned),
             content,
             work: request.into_work(&self.live, &me())?,

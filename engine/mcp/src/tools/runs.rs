@@ -106,6 +106,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     let order = Order {
         command: vec!["run_tests".to_owned()],
         key: asked.idempotency_key,
+        lane: listener.lane(),
         content,
         work: work.await?,
     };
@@ -190,7 +191,7 @@ async fn start(
             return Ok(refusal(&standing));
         }
     }
-    let run = live.start(caller, Order { command, key, content, work })?;
+    let run = live.start(caller, Order { command, key, lane: listener.lane(), content, work })?;
     Ok(follow(live, &run, patience, listener).await)
 }
 

@@ -39,6 +39,7 @@ pub mod workspaces;
 pub use asked::AskedLimits;
 pub use caller::{Caller, random_hex};
 pub use command::CommandRequest;
+pub use queue::Lane;
 pub use registry::{Bounds, Live, Order, Work};
 pub use run::{Answer, Desk, Phase, Progress, Run, State, Stream};
 pub use tests::TestsRequest;

@@ -1,11 +1,24 @@
-//! Who is next: round and round between the callers, first come first served for each of them. Pure.
+//! Who is next: round and round between the callers, and between the sessions of each, first come first served within one. Pure.
 //!
-//! A caller with a hundred runs waiting delays another's first by one turn, not by a hundred; and no caller holds
-//! every place while the front end says that there are others.
+//! A caller with a hundred runs waiting delays another's first by one turn, not by a hundred; a session of a caller does not
+//! delay another of the same caller more; and no caller holds every place while the front end says that there are others.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use super::caller::Caller;
+
+/// Which of a caller's sessions asks, as a front end tells them apart; the same one where there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lane(Option<Arc<str>>);
+
+impl Lane {
+    /// The lane of a session.
+    #[must_use]
+    pub fn of(session: &str) -> Self {
+        Self(Some(session.into()))
+    }
+}
 
 /// How much may run and wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +42,31 @@ pub enum Full {
     All(usize),
 }
 
+/// What waits of one caller, by sessions, the next in front.
+type Lanes<T> = VecDeque<(Lane, VecDeque<T>)>;
+
 /// The queue. `T` names what waits.
 #[derive(Debug)]
 pub struct Queue<T> {
     places: Places,
     running: HashMap<Caller, usize>,
     /// The callers with something waiting, the next in front.
-    turns: VecDeque<(Caller, VecDeque<T>)>,
+    turns: VecDeque<(Caller, Lanes<T>)>,
+}
+
+fn waits<T>(lanes: &Lanes<T>) -> usize {
+    lanes.iter().map(|(_, queue)| queue.len()).sum()
+}
+
+/// How many start before the `own`th of the `turn`th, when all take turns and have so many waiting.
+fn before(waiting: impl Iterator<Item = usize>, turn: usize, own: usize) -> usize {
+    // Of those whose turn comes first one more than of the others.
+    let ahead = |(at, waiting): (usize, usize)| match at.cmp(&turn) {
+        std::cmp::Ordering::Less => waiting.min(own + 1),
+        std::cmp::Ordering::Equal => own,
+        std::cmp::Ordering::Greater => waiting.min(own),
+    };
+    waiting.enumerate().map(ahead).sum()
 }
 
 impl<T: PartialEq> Queue<T> {
@@ -49,18 +80,23 @@ impl<T: PartialEq> Queue<T> {
     ///
     /// # Errors
     /// [`Full`].
-    pub fn push(&mut self, caller: &Caller, item: T) -> Result<(), Full> {
-        let waiting: usize = self.turns.iter().map(|(_, q)| q.len()).sum();
+    pub fn push(&mut self, caller: &Caller, lane: &Lane, item: T) -> Result<(), Full> {
+        let waiting: usize = self.turns.iter().map(|(_, lanes)| waits(lanes)).sum();
         let own = self.turns.iter_mut().find(|(c, _)| c == caller);
-        if own.as_ref().is_some_and(|(_, q)| q.len() >= self.places.waiting_for_one) {
+        if own.as_ref().is_some_and(|(_, lanes)| waits(lanes) >= self.places.waiting_for_one) {
             return Err(Full::Caller(self.places.waiting_for_one));
         }
         if waiting >= self.places.waiting {
             return Err(Full::All(waiting));
         }
-        match own {
+        let Some((_, lanes)) = own else {
+            let lanes = VecDeque::from([(lane.clone(), VecDeque::from([item]))]);
+            self.turns.push_back((caller.clone(), lanes));
+            return Ok(());
+        };
+        match lanes.iter_mut().find(|(l, _)| l == lane) {
             Some((_, queue)) => queue.push_back(item),
-            None => self.turns.push_back((caller.clone(), VecDeque::from([item]))),
+            None => lanes.push_back((lane.clone(), VecDeque::from([item]))),
         }
         Ok(())
     }
@@ -72,11 +108,15 @@ impl<T: PartialEq> Queue<T> {
         }
         let may = |c: &Caller| self.running.get(c).copied().unwrap_or(0) < self.places.running_for_one;
         let at = self.turns.iter().position(|(c, _)| may(c))?;
-        let (caller, mut queue) = self.turns.remove(at)?;
+        let (caller, mut lanes) = self.turns.remove(at)?;
+        let (lane, mut queue) = lanes.pop_front()?;
         let item = queue.pop_front();
         *self.running.entry(caller.clone()).or_default() += 1;
         if !queue.is_empty() {
-            self.turns.push_back((caller, queue));
+            lanes.push_back((lane, queue));
+        }
+        if !lanes.is_empty() {
+            self.turns.push_back((caller, lanes));
         }
         item
     }
@@ -91,13 +131,22 @@ impl<T: PartialEq> Queue<T> {
         }
     }
 
+    /// Where something waits: its caller's turn, its session's, and its own place there.
+    fn find(&self, caller: &Caller, item: &T) -> Option<(usize, usize, usize)> {
+        let turn = self.turns.iter().position(|(c, _)| c == caller)?;
+        let mut lanes = self.turns[turn].1.iter().enumerate();
+        lanes.find_map(|(lane, (_, queue))| Some((turn, lane, queue.iter().position(|i| i == item)?)))
+    }
+
     /// No longer waits; whether it did.
     pub fn withdraw(&mut self, caller: &Caller, item: &T) -> bool {
-        let Some(turn) = self.turns.iter().position(|(c, _)| c == caller) else { return false };
-        let queue = &mut self.turns[turn].1;
-        let Some(at) = queue.iter().position(|i| i == item) else { return false };
-        queue.remove(at);
-        if queue.is_empty() {
+        let Some((turn, lane, own)) = self.find(caller, item) else { return false };
+        let lanes = &mut self.turns[turn].1;
+        lanes[lane].1.remove(own);
+        if lanes[lane].1.is_empty() {
+            lanes.remove(lane);
+        }
+        if lanes.is_empty() {
             self.turns.remove(turn);
         }
         true
@@ -106,15 +155,9 @@ impl<T: PartialEq> Queue<T> {
     /// How many start before it, and itself: 1 is next. `None` when it does not wait.
     #[must_use]
     pub fn position(&self, caller: &Caller, item: &T) -> Option<usize> {
-        let turn = self.turns.iter().position(|(c, _)| c == caller)?;
-        let own = self.turns[turn].1.iter().position(|i| i == item)?;
-        // Of those whose turn comes first one more than of the others.
-        let ahead = |(at, (_, queue)): (usize, &(Caller, VecDeque<T>))| match at.cmp(&turn) {
-            std::cmp::Ordering::Less => queue.len().min(own + 1),
-            std::cmp::Ordering::Equal => own,
-            std::cmp::Ordering::Greater => queue.len().min(own),
-        };
-        Some(self.turns.iter().enumerate().map(ahead).sum::<usize>() + 1)
+        let (turn, lane, own) = self.find(caller, item)?;
+        let own = before(self.turns[turn].1.iter().map(|(_, queue)| queue.len()), lane, own);
+        Some(before(self.turns.iter().map(|(_, lanes)| waits(lanes)), turn, own) + 1)
     }
 }
 
@@ -130,9 +173,9 @@ mod tests {
     fn callers_take_turns() {
         let (noisy, quiet) = (Caller::new("noisy"), Caller::new("quiet"));
         let mut queue = Queue::new(places(1, 1));
-        (1..=4).for_each(|n| queue.push(&noisy, n).unwrap());
-        queue.push(&quiet, 10).unwrap();
-        assert_eq!(queue.push(&noisy, 5), Err(Full::Caller(4)));
+        (1..=4).for_each(|n| queue.push(&noisy, &Lane::default(), n).unwrap());
+        queue.push(&quiet, &Lane::default(), 10).unwrap();
+        assert_eq!(queue.push(&noisy, &Lane::default(), 5), Err(Full::Caller(4)));
         assert_eq!((queue.position(&noisy, &4), queue.position(&quiet, &10)), (Some(5), Some(2)));
         let mut order = Vec::new();
         while let Some(next) = queue.take() {
@@ -144,12 +187,48 @@ mod tests {
     }
 
     #[test]
+    fn sessions_of_a_caller_take_turns_and_are_one_caller_to_the_others() {
+        let (busy, other) = (Caller::new("busy"), Caller::new("other"));
+        let (noisy, quiet) = (Lane::of("noisy"), Lane::of("quiet"));
+        let mut queue = Queue::new(Places { running: 1, running_for_one: 1, waiting_for_one: 5, waiting: 9 });
+        (1..=4).for_each(|n| queue.push(&busy, &noisy, n).unwrap());
+        queue.push(&busy, &quiet, 10).unwrap();
+        assert_eq!(queue.push(&busy, &quiet, 11), Err(Full::Caller(5)), "all sessions together");
+        (20..=21).for_each(|n| queue.push(&other, &Lane::default(), n).unwrap());
+        assert_eq!(queue.position(&busy, &10), Some(3));
+        let mut order = Vec::new();
+        while let Some(next) = queue.take() {
+            order.push(next);
+            queue.done(if next >= 20 { &other } else { &busy });
+        }
+        assert_eq!(order, [1, 20, 10, 21, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_quiet_caller_waits_for_one_turn_however_many_others_have_waiting() {
+        let (noisy, quiet) = (Caller::new("noisy"), Caller::new("quiet"));
+        for (caller, lane) in [(&quiet, Lane::default()), (&noisy, Lane::of("quiet"))] {
+            let many = Places { running: 5, running_for_one: 5, waiting_for_one: 99, waiting: 99 };
+            let mut queue = Queue::new(many);
+            (0..64).for_each(|n| queue.push(&noisy, &Lane::of("noisy"), n).unwrap());
+            (0..5).for_each(|n| assert_eq!(queue.take(), Some(n)));
+            queue.push(caller, &lane, 100).unwrap();
+            let mut waited = 0;
+            while queue.take() != Some(100) {
+                queue.done(&noisy);
+                waited += 1;
+            }
+            assert!(waited <= 2, "{waited} of another started before it");
+        }
+    }
+
+    #[test]
     fn one_caller_leaves_a_place_for_others() {
         let (noisy, quiet) = (Caller::new("noisy"), Caller::new("quiet"));
         let mut queue = Queue::new(places(3, 2));
-        (1..=4).for_each(|n| queue.push(&noisy, n).unwrap());
+        (1..=4).for_each(|n| queue.push(&noisy, &Lane::default(), n).unwrap());
         assert_eq!((queue.take(), queue.take(), queue.take()), (Some(1), Some(2), None));
-        queue.push(&quiet, 10).unwrap();
+        queue.push(&quiet, &Lane::default(), 10).unwrap();
         assert_eq!((queue.take(), queue.take()), (Some(10), None));
         queue.done(&quiet);
         assert_eq!(queue.take(), None);
@@ -161,31 +240,32 @@ mod tests {
     fn the_queue_is_bounded_and_left() {
         let mut queue = Queue::new(places(0, 0));
         for n in 0..6 {
-            queue.push(&Caller::new(format!("{n}")), n).unwrap();
+            queue.push(&Caller::new(format!("{n}")), &Lane::default(), n).unwrap();
         }
         let late = Caller::new("late");
-        assert_eq!(queue.push(&late, 9), Err(Full::All(6)));
+        assert_eq!(queue.push(&late, &Lane::default(), 9), Err(Full::All(6)));
         assert!(queue.withdraw(&Caller::new("0"), &0) && !queue.withdraw(&Caller::new("0"), &0));
         assert_eq!(queue.position(&Caller::new("0"), &0), None);
-        queue.push(&late, 9).unwrap();
+        queue.push(&late, &Lane::default(), 9).unwrap();
         assert_eq!(queue.position(&late, &9), Some(6));
     }
 
     proptest::proptest! {
         #[test]
-        fn the_position_is_the_order(callers in proptest::collection::vec(0usize..3, 1..20)) {
+        fn the_position_is_the_order(callers in proptest::collection::vec((0usize..3, 0usize..3), 1..20)) {
             let all: Vec<_> = (0..3).map(|n| Caller::new(format!("{n}"))).collect();
             let many = Places { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
             let mut queue = Queue::new(many);
-            for (item, caller) in callers.iter().enumerate() {
-                queue.push(&all[*caller], item).unwrap();
+            for (item, (caller, lane)) in callers.iter().enumerate() {
+                queue.push(&all[*caller], &Lane::of(&lane.to_string()), item).unwrap();
             }
-            let promised: Vec<_> = callers.iter().enumerate().map(|(i, c)| queue.position(&all[*c], &i)).collect();
+            let promised: Vec<_> =
+                callers.iter().enumerate().map(|(i, (c, _))| queue.position(&all[*c], &i)).collect();
             let mut at = 0;
             while let Some(item) = queue.take() {
                 at += 1;
                 proptest::prop_assert_eq!(promised[item], Some(at));
-                queue.done(&all[callers[item]]);
+                queue.done(&all[callers[item].0]);
             }
             proptest::prop_assert_eq!(at, callers.len());
         }

@@ -14,7 +14,7 @@ use hotcell_sandbox::{BoxFuture, Engine};
 use tokio::task::JoinHandle;
 
 use super::caller::{Caller, handle};
-use super::queue::{Full, Places, Queue};
+use super::queue::{Full, Lane, Places, Queue};
 use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Quotas, Workspaces};
@@ -77,6 +77,8 @@ pub struct Order {
     /// The caller's own name for this order: asking again with it gives the run that it gave before, unless that was
     /// cancelled.
     pub key: Option<String>,
+    /// Which of the caller's sessions asks: they take turns.
+    pub lane: Lane,
     /// All that was asked for, to tell another order of the same key. Only looked at with a key.
     pub content: Vec<u8>,
     /// The work.
@@ -294,7 +296,7 @@ impl Live {
         if let Some(known) = known(&table, caller, key.as_ref())? {
             return Ok(known);
         }
-        table.queue.push(caller, id.clone()).map_err(full)?;
+        table.queue.push(caller, &order.lane, id.clone()).map_err(full)?;
         let command = beginning(order.command);
         let stored = Stored::begin(command.clone());
         let run = Arc::new(Run::new(id.clone(), caller.clone(), command, key, self.0.bounds.output));
