@@ -1,6 +1,9 @@
 //! Calls that go on behind a task, in the state folder's database: what became of one can be asked for after the service has
 //! ended. What a dead service left undone has failed.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
@@ -17,6 +20,9 @@ pub const REMEMBERED_MS: u64 = 3_600_000;
 const MOST: u64 = 1000;
 /// The longest answer that is kept, in bytes.
 const LONGEST: usize = 1 << 20;
+
+/// Ends that are kept whole while they cannot be written down; of further ones it is only said that they came.
+const UNWRITTEN: usize = 64;
 
 /// What became of a task whose service ended.
 const DIED: &str = "the server ended before it was done";
@@ -65,6 +71,8 @@ pub struct Task {
 pub struct Tasks {
     state: std::path::PathBuf,
     service: String,
+    /// What became of tasks and could not be written down: said from here until it can.
+    unwritten: Arc<Mutex<HashMap<String, Stands>>>,
 }
 
 type Done<T> = Result<T, ErrorReport>;
@@ -81,7 +89,11 @@ impl Tasks {
     /// Those of a state folder; `service` is the name of this service's own folder there.
     #[must_use]
     pub fn of(state: &StateFolder, service: &str) -> Self {
-        Self { state: state.path().to_owned(), service: service.to_owned() }
+        Self { state: state.path().to_owned(), service: service.to_owned(), unwritten: Arc::default() }
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, HashMap<String, Stands>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> Done<(StateFolder, Connection)> {
@@ -141,13 +153,22 @@ impl Tasks {
         Ok(())
     }
 
-    /// Writes down what became of one that goes on. Blocks.
+    /// Writes down what became of one that goes on. Blocks. What cannot be written is remembered, and written when it is asked for.
     ///
     /// # Errors
     /// A report when nothing can be written.
     pub fn end(&self, id: &str, became: &Stands) -> Done<()> {
-        let (_, database) = self.open()?;
-        write(&database, id, became).map_err(bad)
+        let written =
+            self.open().and_then(|(_, database)| patiently(|| write(&database, id, became)).map_err(bad));
+        let mut unwritten = self.unwritten();
+        if written.is_ok() {
+            unwritten.remove(id);
+        } else if !unwritten.contains_key(id) {
+            let short = || Stands::Failed("it is done, and its answer could not be written down".to_owned());
+            let kept = if unwritten.len() < UNWRITTEN { became.clone() } else { short() };
+            unwritten.insert(id.to_owned(), kept);
+        }
+        written
     }
 
     /// A caller's task. Blocks.
@@ -164,6 +185,14 @@ impl Tasks {
         }
         let found = patiently(|| read(&database, caller, id)).map_err(bad)?;
         let (mut task, service) = found.ok_or_else(unknown)?;
+        let kept = self.unwritten().get(id).cloned();
+        if let (Stands::Working, Some(became)) = (&task.stands, kept) {
+            // For whoever asks after this service has ended.
+            if let Err(report) = self.end(id, &became) {
+                tracing::warn!("{report}");
+            }
+            task.stands = became;
+        }
         if task.stands == Stands::Working && service != self.service && !folder::lives(&folder, &service) {
             task.stands = Stands::Failed(DIED.to_owned());
             // For whoever asks next; the answer is the same when it cannot be written.
@@ -269,6 +298,36 @@ mod tests {
         assert_eq!(others.get(&me, "c").unwrap().stands, Stands::Failed(why));
         let task = others.get(&me, "a").unwrap();
         assert!((REMEMBERED_MS..REMEMBERED_MS + 60_000).contains(&task.ttl_ms), "{task:?}");
+    }
+
+    #[test]
+    fn an_end_that_cannot_be_written_is_an_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("s")).unwrap();
+        let (folder, tasks) = service(&state);
+        let (me, you) = (Caller::new("me"), Caller::new("you"));
+        let names: Vec<String> = (0..=UNWRITTEN).map(|n| format!("t{n}")).collect();
+        for name in &names {
+            tasks.begin(&me, name).unwrap();
+        }
+        let answer = Stands::Completed(json!({ "content": [1] }));
+        let database = Connection::open(state.database()).unwrap();
+        // As on a full disk: it can be read, and not written.
+        let full = "CREATE TRIGGER full BEFORE UPDATE ON tasks BEGIN SELECT RAISE(FAIL, 'full'); END";
+        database.execute_batch(full).unwrap();
+        for name in &names {
+            tasks.end(name, &answer).unwrap_err();
+        }
+        assert_eq!(tasks.get(&me, "t0").unwrap().stands, answer);
+        assert_eq!(tasks.get(&you, "t0").unwrap_err(), unknown());
+        let last = tasks.clone().get(&me, names.last().unwrap()).unwrap().stands;
+        assert!(matches!(&last, Stands::Failed(why) if why.contains("could not be written")), "{last:?}");
+        database.execute_batch("DROP TRIGGER full").unwrap();
+        assert_eq!(tasks.get(&me, "t0").unwrap().stands, answer);
+        drop(folder);
+        let (_second, others) = service(&state);
+        assert_eq!(others.get(&me, "t0").unwrap().stands, answer, "it was written when it was asked for");
+        assert!(tasks.unwritten().len() == UNWRITTEN - 1 || !tasks.unwritten().contains_key("t0"));
     }
 
     #[test]
