@@ -98,6 +98,17 @@ impl AllowList {
         &self.0
     }
 
+    /// Those of its rules that say themselves where something is: a name at an address of theirs, or an address of a private network.
+    #[must_use]
+    pub fn placed(&self) -> Self {
+        let placed = |rule: &&Rule| match rule.pattern {
+            Pattern::At(..) => true,
+            Pattern::Host(Host::Address(address)) => reach(address) != Reach::Public,
+            Pattern::Host(Host::Name(_)) | Pattern::Below(_) => false,
+        };
+        Self(self.0.iter().filter(placed).cloned().collect())
+    }
+
     /// Where a host is to be looked for, when a rule allows it at this port. A rule that names it goes before a suffix.
     #[must_use]
     pub fn find(&self, host: &Host, port: u16) -> Option<Place> {
@@ -272,6 +283,13 @@ mod tests {
         let long = format!("{}.{}.b.com", "x".repeat(40), "y".repeat(40));
         assert_eq!(list(rules).find(&Host::parse(long.as_bytes()).unwrap(), 443), None);
         assert!(list("").is_empty() && list(" ").find(&Host::parse(b"a.com").unwrap(), 443).is_none());
+    }
+
+    #[test]
+    fn what_a_list_says_of_places_itself() {
+        let mixed = "a.com:443,*.b.com:443,1.1.1.1:53,a.com=1.1.1.1:443,db.test=10.0.0.5:5432,10.0.0.7:80,[fd00::1]:80";
+        let placed = list("a.com=1.1.1.1:443,db.test=10.0.0.5:5432,10.0.0.7:80,[fd00::1]:80");
+        assert_eq!(list(mixed).placed(), placed);
     }
 
     #[test]

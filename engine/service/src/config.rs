@@ -96,6 +96,8 @@ pub struct McpSettings {
     pub folders: Vec<PathBuf>,
     /// The same, to which such workspaces may also be committed.
     pub commit: Vec<PathBuf>,
+    /// Rules with addresses (`NAME=ADDRESS:PORT`, private addresses) that callers may ask a person for.
+    pub hosts: Vec<String>,
 }
 
 /// The table `hot` of a configuration file: what a service keeps ready before it is asked for.
@@ -187,7 +189,7 @@ const KEYS: &[Key] = &[
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
     Key::value("approvals"),
     Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
-    Key::table("mcp", &[Key::value("folders"), Key::value("commit")]),
+    Key::table("mcp", &[Key::value("folders"), Key::value("commit"), Key::value("hosts")]),
     Key::table("tools", tools::settings::KEYS),
     Key::value("policies_path"),
 ];
@@ -209,6 +211,9 @@ impl Settings {
         }
         let hosts =
             written.deps_hosts.map(|hosts| AllowList::of(hosts.iter().map(String::as_str))).transpose();
+        if let Err(e) = AllowList::of(written.mcp.hosts.iter().map(String::as_str)) {
+            return Err(FileError::of_key(file, "mcp.hosts", e.to_string()).found_in(text));
+        }
         let set = written.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into()));
         let pass = written.pass_env.into_iter().map(|n| EnvSetting::Pass(n.into()));
         Ok(Self {
@@ -236,6 +241,7 @@ impl Settings {
             mcp: McpSettings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
+                hosts: written.mcp.hosts,
             },
             tools: written.tools.from_folder(base),
             policies: written.policies_path.map(|p| base.join(p)),
@@ -473,6 +479,19 @@ impl Configuration {
             Some(AskedBy::Cli) => AskedBy::Cli,
             _ => self.environment.approvals.or(self.user.approvals).unwrap_or_default(),
         }
+    }
+
+    /// The hosts that the operator has named: those that callers may ask a person for (`mcp.hosts`), and those that programs reach.
+    #[must_use]
+    pub fn hosts(&self) -> AllowList {
+        let reached = [&self.environment, &self.user].into_iter().find_map(|s| s.network.as_ref());
+        let reached = match reached {
+            Some(NetworkSetting::Hosts(list)) => list.rules().iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        };
+        let all = self.user.mcp.hosts.iter().chain(&reached).map(String::as_str);
+        // Each was read when the configuration was; too many of them are none.
+        AllowList::of(all).unwrap_or_default()
     }
 
     /// Where what is refused is held, and for whom. A project's file can only ask for a second person.

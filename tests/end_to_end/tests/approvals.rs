@@ -125,8 +125,9 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
     everyone(|user| {
         let before = server.asked.load(Ordering::Acquire);
         let reached = || server.asked.load(Ordering::Acquire) - before;
-        let mut client = Local::start(user, SESSIONS);
         let host = format!("site.test={}:{}", server.at, server.port);
+        configure(user, &format!("[mcp]\nhosts = [\"{host}\"]\n"));
+        let mut client = Local::start(user, SESSIONS);
         let code = format!(
             "import urllib.request\nprint(urllib.request.urlopen('http://site.test:{}/', timeout=20).read().decode())\n",
             server.port
@@ -154,6 +155,13 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
         for wrong in [json!(["site.test"]), json!(["http://x:1"]), json!([""]), json!(vec!["a.org:1"; 17])] {
             let mut call = call(&code);
             call["network"] = wrong;
+            assert!(client.bad("run_code", &call).contains("network"), "{call}");
+        }
+        // Where a name is says the operator, and which private addresses there are.
+        let elsewhere = format!("pypi.org={}:{}", server.at, server.port);
+        for wrong in [elsewhere.as_str(), "site.test=10.9.8.7:80", "192.168.0.1:80", "169.254.169.254:80"] {
+            let mut call = call(&code);
+            call["network"] = json!([wrong]);
             assert!(client.bad("run_code", &call).contains("network"), "{call}");
         }
         assert_eq!((list(user).len(), reached()), (asked, 1));

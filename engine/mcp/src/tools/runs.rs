@@ -34,7 +34,7 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let call = sent(&arguments);
     let asked: input::RunCode = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
-    let hosts = hosts(&asked.network)?;
+    let hosts = hosts(&asked.network, &live.configuration().hosts())?;
     let language = Language::from(asked.language);
     let mut files = input::files(asked.files)?;
     let code = asked.code.into_bytes();
@@ -56,7 +56,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let call = sent(&arguments);
     let asked: input::RunCommand = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
-    let hosts = hosts(&asked.network)?;
+    let hosts = hosts(&asked.network, &live.configuration().hosts())?;
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
     let (held, owner) = (live.clone(), caller.clone());
     let id = asked.workspace_id.clone();

@@ -19,11 +19,12 @@ const ASIDE: [&str; 3] = ["network", "wait_ms", "idempotency_key"];
 /// The longest diff that is looked at for what is shown, in bytes.
 const LONGEST: usize = 4 * SHOWN;
 
-/// The hosts that a caller names.
+/// The hosts that a caller names. Where a name is, and which addresses of private networks there are, says the operator alone: a
+/// rule of that sort has to stand in the operator's own list, whoever would approve it.
 ///
 /// # Errors
-/// A report: one of them is none, or there are too many.
-pub fn hosts(named: &[String]) -> Result<Option<AllowList>, ErrorReport> {
+/// A report: one of them is none, or the operator's to say, or there are too many.
+pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList>, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("network");
     if named.len() > HOSTS {
         return Err(bad(format!("network names {} hosts; allowed are {HOSTS}", named.len())));
@@ -31,8 +32,14 @@ pub fn hosts(named: &[String]) -> Result<Option<AllowList>, ErrorReport> {
     if named.is_empty() {
         return Ok(None);
     }
-    let list = AllowList::of(named.iter().map(String::as_str));
-    list.map(Some).map_err(|e| bad(format!("network: {e}")).hint("each is HOST:PORT, such as pypi.org:443"))
+    let list = AllowList::of(named.iter().map(String::as_str))
+        .map_err(|e| bad(format!("network: {e}")).hint("each is HOST:PORT, such as pypi.org:443"))?;
+    if let Some(rule) = operators.widened_by(&list.placed()) {
+        let why =
+            format!("network: {rule}: only the operator says where a name is, or names a private address");
+        return Err(bad(why).hint("name a public host as HOST:PORT; the operator can put such a rule in mcp.hosts of the configuration"));
+    }
+    Ok(Some(list))
 }
 
 /// Holds a run to what a person approved: between the yes and its start the folder below its workspace may become another.
@@ -163,10 +170,33 @@ mod tests {
 
     #[test]
     fn hosts_are_named_with_their_port_and_are_few() {
-        let named = |all: &[&str]| hosts(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
+        let list = AllowList::default();
+        let named = |all: &[&str]| hosts(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>(), &list);
         assert!(named(&[]).unwrap().is_none());
         assert_eq!(named(&["pypi.org:443"]).unwrap().unwrap().rules().len(), 1);
         assert!(named(&["pypi.org"]).unwrap_err().to_string().contains("pypi.org:443"));
         assert!(named(&["a.org:1"; HOSTS + 1]).is_err());
+    }
+
+    #[test]
+    fn where_things_are_says_the_operator_alone() {
+        let operators: AllowList = "db.test=10.0.0.5:5432,10.0.0.7:80,pypi.org:443".parse().unwrap();
+        for (named, own, listed) in [
+            ("pypi.org:443", true, true),
+            ("1.1.1.1:443", true, true),
+            ("db.test=10.0.0.5:5432", false, true),
+            ("10.0.0.7:80", false, true),
+            ("10.0.0.7:81", false, false),
+            ("db.test=10.0.0.6:5432", false, false),
+            ("pypi.org=1.1.1.1:443", false, false),
+            ("192.168.0.1:80", false, false),
+            ("[fd00::1]:80", false, false),
+            ("127.0.0.1:80", false, false),
+            ("169.254.169.254:80", false, false),
+        ] {
+            let asked = [named.to_owned()];
+            assert_eq!(hosts(&asked, &AllowList::default()).is_ok(), own, "{named}");
+            assert_eq!(hosts(&asked, &operators).is_ok(), listed, "{named}");
+        }
     }
 }

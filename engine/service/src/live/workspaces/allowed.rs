@@ -93,7 +93,10 @@ mod tests {
         std::os::unix::fs::symlink(at("other"), at("read/link")).unwrap();
         let named = |folders: &[&str], commit: &[&str]| {
             let all = |names: &[&str]| names.iter().map(|n| at(n)).collect();
-            Folders::of(&McpSettings { folders: all(folders), commit: all(commit) }, &at("state"))
+            Folders::of(
+                &McpSettings { folders: all(folders), commit: all(commit), ..McpSettings::default() },
+                &at("state"),
+            )
         };
         let folders = named(&["read", "nowhere"], &["write"]);
         let may = |folders: &Folders, name: &str| {

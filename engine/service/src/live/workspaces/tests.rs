@@ -172,7 +172,11 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
         std::fs::create_dir(at(name)).unwrap();
         std::fs::write(at(name).join("f"), "old\n").unwrap();
     }
-    let settings = crate::config::McpSettings { folders: vec![at("read")], commit: vec![at("write")] };
+    let settings = crate::config::McpSettings {
+        folders: vec![at("read")],
+        commit: vec![at("write")],
+        ..Default::default()
+    };
     let folders = Folders::of(&settings, &at("state"));
     let all = again(&dir, Quotas::default(), folders);
     let me = Caller::new("me");
