@@ -139,14 +139,15 @@ impl Approvals {
         }
     }
 
-    /// Every request that the actor may see, the newest first.
+    /// The requests that the actor may see, at most a thousand: what still counts before what is over, each the newest first.
     ///
     /// # Errors
     /// A report when they cannot be read.
     pub fn list(&self) -> Done<Vec<Approval>> {
         let (own, now) = (self.own(), now());
-        let rows = self.read(|database| Ok(patiently(|| rows::all(database, own.as_deref()))?))?;
-        Ok(rows.iter().take(LISTED).map(|row| row.shown(now)).collect())
+        let rows =
+            self.read(|database| Ok(patiently(|| rows::listed(database, own.as_deref(), now, LISTED))?))?;
+        Ok(rows.iter().map(|row| row.shown(now)).collect())
     }
 
     /// A request by its id, or the beginning of it.
@@ -324,8 +325,7 @@ impl Approvals {
     /// # Errors
     /// A report when nothing can be read or written.
     pub fn take(&self, what: &What) -> Done<Option<Approval>> {
-        let ask = what.ask();
-        self.take_where(|row| row.ask == ask)
+        self.take_of(Some(&what.ask()), |_| true)
     }
 
     /// The same for the first of a caller's that is meant.
@@ -333,10 +333,14 @@ impl Approvals {
     /// # Errors
     /// As [`Approvals::take`].
     pub(crate) fn take_where(&self, is: impl Fn(&Row) -> bool) -> Done<Option<Approval>> {
+        self.take_of(None, is)
+    }
+
+    fn take_of(&self, ask: Option<&str>, is: impl Fn(&Row) -> bool) -> Done<Option<Approval>> {
         let asked_by = self.caller()?;
         let there = |database: &Connection| -> Within<Option<Row>> {
             let now = now();
-            let all = patiently(|| rows::all(database, Some(&asked_by)))?;
+            let all = patiently(|| rows::approved(database, &asked_by, ask, now))?;
             Ok(all.into_iter().find(|row| row.at(now) == State::Approved && is(row)))
         };
         // Mostly there is nothing: nobody waits for a lock then.

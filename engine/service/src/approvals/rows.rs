@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
 use super::report::{Approval, Decision};
 use super::state::{Kind, State};
 use super::what::What;
-use super::{LASTS, REMEMBERED};
+use super::{LASTS, REMEMBERED, WAITING};
 use crate::actor::Actor;
 use crate::audit::{self, AfterApproval};
 use crate::time::{micros_since_1970, rfc3339};
@@ -87,6 +87,43 @@ pub(crate) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<V
     );
     let mut statement = database.prepare(&query)?;
     statement.query_map([of], read)?.collect()
+}
+
+/// At most so many rows, what still counts before what is over, each the newest first; with a channel, those that came by it.
+pub(crate) fn listed(
+    database: &Connection,
+    of: Option<&str>,
+    now_us: i64,
+    most: usize,
+) -> rusqlite::Result<Vec<Row>> {
+    if !there(database)? {
+        return Ok(Vec::new());
+    }
+    let query = format!(
+        "SELECT {COLUMNS} FROM approvals WHERE ?1 IS NULL OR asked_by = ?1
+         ORDER BY state IN ('pending', 'approved') AND expires > ?2 DESC, created DESC, seq DESC LIMIT ?3"
+    );
+    let mut statement = database.prepare(&query)?;
+    statement.query_map(params![of, now_us, i64::try_from(most).unwrap_or(i64::MAX)], read)?.collect()
+}
+
+/// A caller's rows with a yes that was not used, the newest first; with an `ask`, of that alone. No more than may wait at once of
+/// all callers.
+pub(crate) fn approved(
+    database: &Connection,
+    asked_by: &str,
+    ask: Option<&str>,
+    now_us: i64,
+) -> rusqlite::Result<Vec<Row>> {
+    if !there(database)? {
+        return Ok(Vec::new());
+    }
+    let query = format!(
+        "SELECT {COLUMNS} FROM approvals WHERE asked_by = ?1 AND (?2 IS NULL OR ask = ?2) AND state = 'approved'
+         AND expires > ?3 ORDER BY created DESC, seq DESC LIMIT ?4"
+    );
+    let most = i64::try_from(WAITING).unwrap_or(i64::MAX);
+    database.prepare(&query)?.query_map(params![asked_by, ask, now_us, most], read)?.collect()
 }
 
 /// The newest row of what a caller asks.

@@ -240,3 +240,27 @@ fn a_database_of_an_older_form_is_read_and_gets_the_table() {
     waits(place.caller("me").ask(&what("a"), None).unwrap());
     assert_eq!((person.list().unwrap().len(), place.problem()), (1, None));
 }
+
+#[test]
+fn what_still_counts_is_found_behind_a_thousand_that_are_over() {
+    let place = Place::new();
+    let (caller, person) = (place.caller("agent"), place.person());
+    let pending = waits(caller.ask(&what("a"), None).unwrap());
+    let given = waits(caller.ask(&what("b"), None).unwrap());
+    person.approve(&given.id, None, None).unwrap();
+    // Newer ones, all of them used.
+    place.sql(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+         INSERT INTO approvals (id, kind, asked_by, ask, digest, what, asked, created, expires, state)
+         SELECT printf('f%07x', i), kind, asked_by, ask, digest, what, 1, created + i, expires, 'used'
+         FROM approvals, n WHERE state = 'approved'",
+    );
+    let listed = person.list().unwrap();
+    let states: Vec<State> = listed.iter().map(|one| one.state).collect();
+    assert_eq!((listed.len(), &states[..3]), (1000, &[State::Approved, State::Pending, State::Used][..]));
+    assert_eq!(caller.list().unwrap()[1].id, pending.id);
+    assert!(caller.take(&what("a")).unwrap().is_none(), "nobody said yes");
+    let taken = caller.take_where(|row| row.what == what("b")).unwrap().unwrap();
+    assert_eq!(taken.id, given.id);
+    assert!(caller.take(&what("b")).unwrap().is_none(), "once");
+}
