@@ -6,7 +6,7 @@
 //! bound to caller, tool, arguments, time, and one use.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_service::approvals::key::{Unopened, open, seal};
 use hotcell_service::approvals::{Approval, Approvals};
@@ -23,6 +23,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::vain::Vain;
 use crate::wait::Listener;
 use crate::{approvals, tools};
 
@@ -57,6 +58,7 @@ pub(crate) async fn call(
     caller: &Caller,
     request: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
+    vain: &Vain,
 ) -> Result<CallToolResponse, ErrorData> {
     let asking = Asking { live, caller, context, listener: Listener::of(context), name: &request.name };
     let arguments = request.arguments.unwrap_or_default();
@@ -74,12 +76,19 @@ pub(crate) async fn call(
     if let Some(state) = &request.request_state {
         let response = request.input_responses.as_ref().and_then(|all| all.get(QUESTION));
         let outcome = asking.resume(&person, state, &bound, response).await?;
+        if matches!(outcome, Ok(Word::Yes)) {
+            vain.not(caller);
+        }
         let mut result = again().await?;
         asking.note(&mut result, outcome);
         return Ok(result.into());
     }
     let mut result = again().await?;
     let Some(id) = approvals::waits(&result).filter(|_| asking.can_ask()) else { return Ok(result.into()) };
+    if !vain.may(caller, &id, Instant::now()) {
+        asking.note(&mut result, Ok(Word::Nothing(OFTEN)));
+        return Ok(result.into());
+    }
     if asking.is_stateless() {
         return match asking.question(&person, &id, &bound).await {
             Ok(question) => Ok(question.into()),
@@ -91,6 +100,7 @@ pub(crate) async fn call(
     }
     let outcome = asking.ask(&person, &id).await;
     if matches!(outcome, Ok(Word::Yes)) {
+        vain.not(caller);
         result = again().await?;
     } else {
         asking.note(&mut result, outcome);
@@ -215,6 +225,7 @@ impl Asking<'_> {
 }
 
 const NOT_OURS: &str = "requestState is not one of ours for this call";
+const OFTEN: &str = "the client was asked in vain too often, and is not asked again for a while; a person can still type the command";
 const UNCLEAR: &str = "the client's answer is neither yes nor no";
 
 fn decide(desk: &Approvals, id: &str, word: Word) -> Result<Word, ErrorReport> {

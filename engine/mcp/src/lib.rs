@@ -19,6 +19,7 @@
 //! | [`prompts`] | ways through the tools, for a person to start |
 //! | [`probe`] | what another server offers, as a client finds it out |
 //! | `values` | messages of too many values, before they are read |
+//! | `vain` | how often a client is asked that does not say yes |
 //! | [`mod@reference`] | the tool reference of the book |
 
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod tools;
 mod values;
 pub mod wait;
 
+mod vain;
 pub use http::{HttpError, HttpOptions};
 pub use server::Server;
 

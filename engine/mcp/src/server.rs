@@ -1,6 +1,7 @@
 //! The protocol's requests, each for one caller. Nothing is kept between requests but what the service keeps.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_service::live::{Caller, Live};
@@ -15,6 +16,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+use crate::vain::Vain;
 use crate::{elicit, prompts, resources, tasks, tools};
 
 /// The revisions that are served.
@@ -60,19 +62,21 @@ pub struct Server {
     live: Live,
     /// The caller where there is only one; else each request says who it is.
     only: Option<Caller>,
+    /// Questions to clients that nobody said yes to.
+    vain: Arc<Vain>,
 }
 
 impl Server {
     /// For a transport with one caller, such as the process on standard input and output.
     #[must_use]
     pub fn for_one(live: Live, caller: Caller) -> Self {
-        Self { live, only: Some(caller) }
+        Self { live, only: Some(caller), vain: Arc::default() }
     }
 
     /// For a transport whose requests carry their caller.
     #[must_use]
     pub fn for_many(live: Live) -> Self {
-        Self { live, only: None }
+        Self { live, only: None, vain: Arc::default() }
     }
 
     fn caller(&self, context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
@@ -176,7 +180,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context)?;
         let tool = request.name.clone();
-        let response = elicit::call(&self.live, &caller, request, &context).await?;
+        let response = elicit::call(&self.live, &caller, request, &context, &self.vain).await?;
         Ok(tasks::or_task(&self.live, &caller, &tool, response, &context).await)
     }
 

@@ -1,0 +1,67 @@
+//! How often a client is asked for approvals when nobody says yes: whoever was asked often enough ticks any box in the end.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hotcell_service::live::Caller;
+
+/// How long a question in vain counts.
+const COUNTS: Duration = Duration::from_secs(3600);
+/// Questions in vain to one caller's client, and of them for the same thing.
+const MOST: usize = 10;
+const MOST_OF_ONE: usize = 3;
+
+/// When a client was asked for what, the last one at the end.
+type Questions = VecDeque<(Instant, String)>;
+
+/// Questions that were not answered with yes, or not yet. A yes forgets those of its caller: somebody is there.
+#[derive(Debug, Default)]
+pub(crate) struct Vain(Mutex<HashMap<Caller, Questions>>);
+
+impl Vain {
+    fn asked(&self) -> MutexGuard<'_, HashMap<Caller, Questions>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a caller's client may be asked for this approval now; if so it counts as asked.
+    pub fn may(&self, caller: &Caller, approval: &str, now: Instant) -> bool {
+        let mut asked = self.asked();
+        asked.retain(|_, questions| {
+            questions.retain(|(at, _)| now.saturating_duration_since(*at) < COUNTS);
+            !questions.is_empty()
+        });
+        let questions = asked.entry(caller.clone()).or_default();
+        let of_one = questions.iter().filter(|(_, id)| id == approval).count();
+        let may = questions.len() < MOST && of_one < MOST_OF_ONE;
+        if may {
+            questions.push_back((now, approval.to_owned()));
+        }
+        may
+    }
+
+    /// Somebody said yes.
+    pub fn not(&self, caller: &Caller) {
+        self.asked().remove(caller);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_does_not_say_yes_is_left_alone_for_a_while() {
+        let (vain, now) = (Vain::default(), Instant::now());
+        let (me, you) = (Caller::new("me"), Caller::new("you"));
+        let asked = |caller, id: &str, after| vain.may(caller, id, now + Duration::from_secs(after));
+        assert_eq!([0, 1, 2, 3].map(|after| asked(&me, "a", after)), [true, true, true, false]);
+        // The same thing in other words is another approval: the sum is bounded too.
+        let others = (0..20).filter(|n| asked(&me, &format!("b{n}"), 10)).count();
+        assert_eq!(others, MOST - MOST_OF_ONE);
+        assert!(asked(&you, "a", 11), "another caller's client");
+        assert!(asked(&me, "a", 3601), "the first of them is long ago");
+        vain.not(&me);
+        assert!(asked(&me, "c", 3602));
+    }
+}
