@@ -221,6 +221,11 @@ fn write(folder: PathBuf) -> Anything<()> {
     let config =
         format!("{{\"architecture\":\"amd64\",\"os\":\"linux\",\"rootfs\":{{\"diff_ids\":[\"{digest}\"]}}}}");
     seeds.add("image", &[&[2], config.as_bytes()])?;
+    for (target, texts) in ["mcp_stdio", "mcp_http"].into_iter().zip(hotcell_mcp::fed::seeds()) {
+        for text in texts {
+            seeds.add(target, &[&[255], &text])?;
+        }
+    }
     for message in tool_host()? {
         seeds.add("tool_host", &[&[255], &message.encode()?])?;
     }

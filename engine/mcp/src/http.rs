@@ -147,7 +147,7 @@ impl Listening {
         close: impl FnOnce() -> F,
     ) {
         let ending = CancellationToken::new();
-        let app = self.app(server, ending.clone());
+        let app = app(self.address, &self.options, server, ending.clone());
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
         let places = Arc::new(Semaphore::new(connections(descriptors)));
         let graceful = GracefulShutdown::new();
@@ -167,11 +167,8 @@ impl Listening {
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADERS)
-                .max_buf_size(LONGEST_HEADERS)
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
+            let connection =
+                http1().serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
             let connection = graceful.watch(connection);
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
@@ -185,34 +182,43 @@ impl Listening {
         ending.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, graceful.shutdown()).await;
     }
+}
 
-    fn app<S: ServerHandler + Send + 'static>(
-        &self,
-        server: impl Fn() -> S + Send + Sync + 'static,
-        ending: CancellationToken,
-    ) -> Router {
-        let port = self.address.port();
-        let mut hosts = self.options.hosts.clone();
-        hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
-        if !self.address.ip().is_unspecified() {
-            hosts.push(self.address.ip().to_string());
-        }
-        // A browser's page may only come from here; there is none.
-        let origins = ["localhost", "127.0.0.1", "[::1]"].map(|h| format!("http://{h}:{port}"));
-        let config = StreamableHttpServerConfig::default()
-            .with_allowed_hosts(hosts)
-            .with_allowed_origins(origins)
-            .enforce_origin_validation()
-            .with_max_request_body_bytes(LONGEST_MESSAGE)
-            .with_cancellation_token(ending);
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config.keep_alive = Some(SESSION_IDLE);
-        let sessions = Arc::new(sessions);
-        let tokens = self.options.tokens.clone();
-        let gate = Arc::new(Gate { tokens, sessions: Arc::clone(&sessions), open: Mutex::default() });
-        let service = StreamableHttpService::new(move || Ok(server()), sessions, config);
-        Router::new().route_service(PATH, service).layer(axum::middleware::from_fn_with_state(gate, admit))
+/// How a connection is read.
+pub(crate) fn http1() -> hyper::server::conn::http1::Builder {
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(LONGEST_HEADERS);
+    builder
+}
+
+/// What answers requests.
+pub(crate) fn app<S: ServerHandler + Send + 'static>(
+    address: SocketAddr,
+    options: &HttpOptions,
+    server: impl Fn() -> S + Send + Sync + 'static,
+    ending: CancellationToken,
+) -> Router {
+    let port = address.port();
+    let mut hosts = options.hosts.clone();
+    hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    if !address.ip().is_unspecified() {
+        hosts.push(address.ip().to_string());
     }
+    // A browser's page may only come from here; there is none.
+    let origins = ["localhost", "127.0.0.1", "[::1]"].map(|h| format!("http://{h}:{port}"));
+    let config = StreamableHttpServerConfig::default()
+        .with_allowed_hosts(hosts)
+        .with_allowed_origins(origins)
+        .enforce_origin_validation()
+        .with_max_request_body_bytes(LONGEST_MESSAGE)
+        .with_cancellation_token(ending);
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(SESSION_IDLE);
+    let sessions = Arc::new(sessions);
+    let tokens = options.tokens.clone();
+    let gate = Arc::new(Gate { tokens, sessions: Arc::clone(&sessions), open: Mutex::default() });
+    let service = StreamableHttpService::new(move || Ok(server()), sessions, config);
+    Router::new().route_service(PATH, service).layer(axum::middleware::from_fn_with_state(gate, admit))
 }
 
 /// Who may in, and how many at once.

@@ -16,10 +16,11 @@
 //! | `tasks` | calls that go on behind a task |
 //! | [`resources`] | runs and workspaces as resources |
 //! | `lines`, [`stdio`], [`http`] | the two transports |
+//! | `fed` | both fronts, fed with any bytes |
 //! | [`prompts`] | ways through the tools, for a person to start |
 //! | [`probe`] | what another server offers, as a client finds it out |
-//! | `values` | messages of too many values, before they are read |
 //! | `vain` | how often a client is asked that does not say yes |
+//! | `values` | messages of too many values, before they are read |
 //! | [`mod@reference`] | the tool reference of the book |
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,8 @@
 pub mod answer;
 mod approvals;
 mod elicit;
+#[doc(hidden)]
+pub mod fed;
 pub mod http;
 mod lines;
 pub mod probe;
@@ -39,10 +42,10 @@ mod tasks;
 mod tests_answer;
 pub mod text;
 pub mod tools;
+mod vain;
 mod values;
 pub mod wait;
 
-mod vain;
 pub use http::{HttpError, HttpOptions};
 pub use server::Server;
 

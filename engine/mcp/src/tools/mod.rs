@@ -382,6 +382,26 @@ pub async fn call(
     Ok(done.unwrap_or_else(|report| refused(&report)))
 }
 
+/// Reads the arguments of a call as the tool would, and does nothing.
+pub(crate) fn understood(name: &str, arguments: JsonObject) -> Result<(), ErrorReport> {
+    match name {
+        "run_code" => {
+            parse::<input::RunCode>(arguments).and_then(|asked| input::files(asked.files).map(drop))
+        }
+        "run_command" => parse::<input::RunCommand>(arguments).and_then(|asked| {
+            hotcell_service::live::asking::hosts(&asked.network, &hotcell_egress::AllowList::default())
+                .map(drop)
+        }),
+        "run_tests" => parse::<input::RunTests>(arguments).map(drop),
+        "run_output" => parse::<input::RunOutput>(arguments).map(drop),
+        "workspace_create" => {
+            parse::<input::WorkspaceCreate>(arguments).and_then(|asked| input::files(asked.files).map(drop))
+        }
+        "scan_artifact" => parse::<input::ScanArtifact>(arguments).map(drop),
+        _ => parse::<input::Nothing>(arguments).map(drop),
+    }
+}
+
 /// A tool's arguments as its type.
 fn parse<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ErrorReport> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|e| {

@@ -1,0 +1,175 @@
+//! Both fronts, fed with any bytes: what fuzzing and its smaller sister in the tests do. Behind them is nobody who runs anything;
+//! what a call's arguments are is read as it always is.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ProtocolVersion,
+    ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{RequestContext, serve_server};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
+use tokio_util::sync::CancellationToken;
+
+use crate::lines::Lines;
+use crate::{HttpOptions, http, server, tools};
+
+/// Longer than any input may take.
+const HANGS: Duration = Duration::from_secs(10);
+/// How long a client listens to a stream that has no end.
+const LISTENS: Duration = Duration::from_secs(2);
+/// The word for such a stream.
+const STREAM: &[u8] = b"text/event-stream";
+/// The longest line here, in bytes.
+const LONGEST: usize = 8 << 10;
+/// Between the two ends.
+const PIPE: usize = 4 << 10;
+
+/// Reads calls, and does nothing.
+#[derive(Clone, Copy)]
+struct Nobody;
+
+impl ServerHandler for Nobody {
+    fn get_info(&self) -> ServerConfig {
+        let able = ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts();
+        let mut info = ServerConfig::new(able.enable_completions().enable_tasks().build());
+        info.server_info = Implementation::new("nobody", "1");
+        info
+    }
+
+    fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
+        std::borrow::Cow::Borrowed(const { &server::REVISIONS })
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let read = tools::understood(&request.name, request.arguments.unwrap_or_default());
+        let result = match read {
+            Ok(()) => CallToolResult::success(vec![ContentBlock::text("understood")]),
+            Err(report) => tools::refused(&report),
+        };
+        Ok(result.into())
+    }
+}
+
+/// What the front on standard output says to these bytes, which come in pieces of so many.
+///
+/// # Errors
+/// It never ends, or cannot begin.
+pub fn stdio(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
+    within(async {
+        let (near, far) = duplex(PIPE);
+        let (input, output) = split(far);
+        let transport = Lines::new(input, output, LONGEST, CancellationToken::new());
+        let served = async {
+            if let Ok(running) = serve_server(Nobody, transport).await {
+                let _ = running.waiting().await;
+            }
+        };
+        let (mut from, to) = split(near);
+        let mut said = Vec::new();
+        let (..) = tokio::join!(served, feed(to, bytes, piece), from.read_to_end(&mut said));
+        said
+    })
+}
+
+/// What the front on HTTP answers to these bytes on a connection, which come in pieces of so many.
+///
+/// # Errors
+/// It never ends, or cannot begin.
+pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
+    within(async {
+        let (near, far) = duplex(PIPE);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let options = HttpOptions { address, tokens: None, hosts: Vec::new(), plain: false };
+        let ending = CancellationToken::new();
+        let app = http::app(address, &options, || Nobody, ending.clone());
+        // What was asked for is answered to a client that sends no more.
+        let mut http1 = http::http1();
+        let service = TowerToHyperService::new(app);
+        let connection = http1.half_close(true).serve_connection(TokioIo::new(far), service);
+        let (mut from, to) = split(near);
+        let mut said = Vec::new();
+        let talk = async { tokio::join!(connection, feed(to, bytes, piece), from.read_to_end(&mut said)) };
+        let ended = tokio::time::timeout(LISTENS, talk).await.is_ok();
+        if !ended && !said.windows(STREAM.len()).any(|words| words == STREAM) {
+            // Only a stream of events may be without an end: anything else is waited for in vain.
+            std::future::pending::<()>().await;
+        }
+        ending.cancel();
+        said
+    })
+}
+
+async fn feed(mut to: impl AsyncWrite + Unpin, bytes: &[u8], piece: usize) {
+    for piece in bytes.chunks(piece.max(1)) {
+        // Who hears no more has ended.
+        if to.write_all(piece).await.is_err() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    let _ = to.shutdown().await;
+}
+
+fn within(work: impl Future<Output = Vec<u8>>) -> Result<Vec<u8>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| e.to_string())?;
+    let done = runtime.block_on(async { tokio::time::timeout(HANGS, work).await });
+    done.map_err(|_| format!("it does not end within {} s", HANGS.as_secs()))
+}
+
+/// Beginnings for whoever makes bytes up: a whole conversation on standard input, and requests on a connection.
+#[must_use]
+pub fn seeds() -> [Vec<Vec<u8>>; 2] {
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"f","version":"1"}}}"#;
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"f","version":"1"}}"#;
+    let call = |name: &str, arguments: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{{"name":"{name}","arguments":{arguments},{meta}}}}}"#
+        )
+    };
+    let calls = [
+        call(
+            "run_command",
+            r#"{"argv":["true"],"limits":{"timeout_seconds":1},"network":["a.org:443"],"wait_ms":0}"#,
+        ),
+        call("run_code", r#"{"language":"python","code":"print(1)","files":[{"path":"a","base64":"QQ=="}]}"#),
+        call("workspace_create", r#"{"files":[{"path":"a/b","content":"c","executable":true}]}"#),
+        r#"{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"run_0"}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":5,"result":{}}"#.to_owned(),
+        r#"[1,{"jsonrpc":"1.0"}]"#.to_owned(),
+    ];
+    let mut spoken =
+        vec![calls.join("\n").into_bytes(), format!("{hello}\n{ready}\n{}\n", calls.join("\n")).into_bytes()];
+    spoken.extend(calls.iter().map(|one| format!("{hello}\r\n{ready}\n\n{one}\n").into_bytes()));
+    let post = |more: &str, body: &str| {
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             Content-Length: {}\r\n{more}\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    };
+    let stateless = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: run_command\r\n";
+    let mut asked = vec![
+        [post("", hello), post("Mcp-Session-Id: x\r\n", ready)].concat(),
+        b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: x\r\n\r\n"
+            .to_vec(),
+        b"DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: x\r\n\r\n".to_vec(),
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+            .to_vec(),
+    ];
+    asked.extend(calls.iter().map(|one| post(stateless, one)));
+    [spoken, asked]
+}

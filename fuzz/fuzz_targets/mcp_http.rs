@@ -1,0 +1,8 @@
+//! What comes on a connection of the HTTP front, in pieces as the first byte says: answered, or closed, and always to an end.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let [piece, bytes @ ..] = bytes else { return };
+    let said = hotcell_mcp::fed::http(bytes, usize::from(*piece) * 8).unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.is_empty() || said.starts_with(b"HTTP/1."), "no HTTP: {said:?}");
+});
