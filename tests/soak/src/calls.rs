@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Reply};
+use crate::client::{Calls, Reply};
 use crate::dice::Dice;
 use crate::kinds::Place;
 
@@ -59,10 +59,11 @@ const fn kind(name: &'static str, weight: u64, call: fn(&mut Asked<'_>) -> Resul
 static KINDS: [Kind; 10] = [
     kind("code (python)", 30, |asked| {
         let (a, b) = (asked.dice.below(1000), asked.dice.below(1000));
-        let code = format!("import sys\nprint({a} * {b})\nsys.exit({})\n", a % 7);
+        let code = format!("import sys\nprint(sys.argv[1], {a} * {b})\nsys.exit({})\n", a % 7);
         let exit = i64::try_from(a % 7).unwrap_or(0);
-        let answer = asked.run("run_code", &json!({ "language": "python", "code": code }))?;
-        exited(&answer, exit, &format!("{}\n", a * b))
+        let mark = asked.mark.clone();
+        let answer = asked.run("run_code", &json!({ "language": "python", "code": code, "args": [mark] }))?;
+        exited(&answer, exit, &format!("{mark} {}\n", a * b))
     }),
     kind("code (node)", 6, |asked| {
         let a = asked.dice.below(100_000);
@@ -180,7 +181,7 @@ pub struct Answered {
 
 /// A call that is under way.
 pub struct Asked<'a> {
-    pub client: &'a Client,
+    pub client: &'a dyn Calls,
     pub dice: Dice,
     /// A word of its own.
     pub mark: String,
@@ -194,7 +195,7 @@ impl Asked<'_> {
         (kind.call)(self).err().unwrap_or(Judged::Right)
     }
 
-    fn ask(&mut self, tool: &str, arguments: &Value) -> Result<Value, Judged> {
+    pub fn ask(&mut self, tool: &str, arguments: &Value) -> Result<Value, Judged> {
         match self.client.call(tool, arguments, HUNG) {
             Reply::Good(answer) => Ok(answer),
             Reply::Bad(why) if why.trim().is_empty() => {
@@ -209,7 +210,7 @@ impl Asked<'_> {
     }
 
     /// As [`Self::ask`], of a run, which has to be in the history afterwards.
-    fn run(&mut self, tool: &str, arguments: &Value) -> Result<Value, Judged> {
+    pub fn run(&mut self, tool: &str, arguments: &Value) -> Result<Value, Judged> {
         let mut arguments = arguments.clone();
         arguments["wait_ms"] = json!(60_000);
         let answer = self.ask(tool, &arguments)?;
@@ -217,7 +218,8 @@ impl Asked<'_> {
             return Err(Judged::Wrong(format!("{tool} did not finish: {answer}")));
         }
         let cause = answer["cause"].as_str().or_else(|| answer["outcome"]["cause"].as_str());
-        let marked = arguments["argv"].as_array().and_then(|words| words.last()?.as_str());
+        let words = ["argv", "args"].iter().find_map(|name| arguments[*name].as_array());
+        let marked = words.and_then(|words| words.last()?.as_str());
         if let (Some(mark), Some(cause)) = (marked.filter(|word| *word == self.mark), cause) {
             let (mark, cause) = (mark.to_owned(), cause.to_owned());
             self.answered.push(Answered { mark, cause, at: Instant::now() });
@@ -240,7 +242,7 @@ fn explained(what: &str, answer: &Value) -> Judged {
 }
 
 /// Whether the cause is one of these, or an honest failure.
-fn ended(answer: &Value, causes: &[&str]) -> Result<(), Judged> {
+pub fn ended(answer: &Value, causes: &[&str]) -> Result<(), Judged> {
     let cause = answer["cause"].as_str().unwrap_or_default();
     if causes.contains(&cause) {
         return Ok(());
@@ -255,7 +257,7 @@ fn ended(answer: &Value, causes: &[&str]) -> Result<(), Judged> {
     }
 }
 
-fn exited(answer: &Value, code: i64, printed: &str) -> Result<(), Judged> {
+pub fn exited(answer: &Value, code: i64, printed: &str) -> Result<(), Judged> {
     ended(answer, &["exited"])?;
     let right = answer["exit_code"] == code && answer["stdout"]["text"] == printed;
     if right { Ok(()) } else { Err(Judged::Wrong(format!("not {code} and {printed:?}: {answer}"))) }

@@ -33,12 +33,12 @@ const CALM: Duration = Duration::from_secs(2);
 /// Between two blows, at most, milliseconds.
 const BETWEEN: u64 = 400;
 /// What was asked for so soon after a blow may still suffer from it: whoever was killed takes a moment to be gone.
-const ECHO: Duration = Duration::from_millis(500);
+pub const ECHO: Duration = Duration::from_millis(500);
 /// A server answers first and writes its history a moment later, several rows together: rows of answers that came so
 /// shortly before it was killed may be missing.
 const UNWRITTEN: Duration = Duration::from_millis(1500);
 /// So long after its last failure a tool's process may not be started again: five in a minute, and a minute's pause.
-const REST: Duration = Duration::from_secs(125);
+pub const REST: Duration = Duration::from_secs(125);
 /// Calls at once for each server.
 const AT_ONCE: u64 = 3;
 /// Runs of the program and of the library in one batch.
@@ -150,7 +150,7 @@ impl Chaos {
     fn call(&self, slot: &Slot, kind: &calls::Kind, dice: &mut Dice) -> (Judged, Vec<Answered>) {
         let client = slot.client();
         let mark = format!("{}-chaos-{:x}", self.mark, dice.roll());
-        let mut asked = Asked { client: &client, dice: dice.clone(), mark, answered: Vec::new() };
+        let mut asked = Asked { client: &*client, dice: dice.clone(), mark, answered: Vec::new() };
         let judged = asked.of(kind);
         (judged, asked.answered)
     }
@@ -297,7 +297,7 @@ impl Chaos {
 }
 
 /// Adds the tool to a state folder.
-fn add_tool(place: &Place, children: &Children, state: &std::path::Path) -> Result<(), Box<dyn Error>> {
+pub fn add_tool(place: &Place, children: &Children, state: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let path = place.work.join("home/echo.wasm");
     std::fs::write(&path, wat::parse_str(calls::ECHO)?)?;
     let mut command = Command::new(&place.hotcell);

@@ -42,6 +42,32 @@ pub enum Reply {
     Silent,
 }
 
+/// Whoever can call a tool, by whatever transport.
+pub trait Calls {
+    /// Calls a tool.
+    fn call(&self, tool: &str, arguments: &Value, patience: Duration) -> Reply;
+}
+
+/// What an answer of `tools/call` says.
+pub fn reply(answer: &Value) -> Reply {
+    let result = &answer["result"];
+    if result["isError"] == true || result.is_null() {
+        let said = result["content"][0]["text"].as_str().or_else(|| answer["error"]["message"].as_str());
+        return Reply::Bad(said.unwrap_or_default().to_owned());
+    }
+    Reply::Good(result["structuredContent"].clone())
+}
+
+impl Calls for Client {
+    fn call(&self, tool: &str, arguments: &Value, patience: Duration) -> Reply {
+        match self.request("tools/call", &json!({ "name": tool, "arguments": arguments }), patience) {
+            Ok(answer) => reply(&answer),
+            Err(RecvTimeoutError::Timeout) => Reply::Silent,
+            Err(RecvTimeoutError::Disconnected) => Reply::Lost,
+        }
+    }
+}
+
 impl Client {
     /// Starts a server with a state folder of its own; what it says on standard error goes to `said`.
     pub fn start(children: &Children, place: &Place, state: &Path, said: &Path) -> io::Result<Self> {
@@ -68,22 +94,6 @@ impl Client {
         let _ = client.request("initialize", &hello, Duration::from_secs(60));
         let _ = client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         Ok(client)
-    }
-
-    /// Calls a tool.
-    pub fn call(&self, tool: &str, arguments: &Value, patience: Duration) -> Reply {
-        let answer =
-            match self.request("tools/call", &json!({ "name": tool, "arguments": arguments }), patience) {
-                Ok(answer) => answer,
-                Err(RecvTimeoutError::Timeout) => return Reply::Silent,
-                Err(RecvTimeoutError::Disconnected) => return Reply::Lost,
-            };
-        let result = &answer["result"];
-        if result["isError"] == true || result.is_null() {
-            let said = result["content"][0]["text"].as_str().or_else(|| answer["error"]["message"].as_str());
-            return Reply::Bad(said.unwrap_or_default().to_owned());
-        }
-        Reply::Good(result["structuredContent"].clone())
     }
 
     fn request(&self, method: &str, params: &Value, patience: Duration) -> Result<Value, RecvTimeoutError> {

@@ -1,4 +1,4 @@
-//! `hotcell-soak [RUNS | --chaos MINUTES | --hot COUNT] [--seed N] [--first N] [--hotcell PATH]`: mixed runs of the hotcell program and of the library,
+//! `hotcell-soak [RUNS | --chaos MINUTES | --load MINUTES [--callers N] | --hot COUNT] [--seed N] [--first N] [--hotcell PATH]`: mixed runs of the hotcell program and of the library,
 //! in part killed at random moments, and what they leave behind.
 //!
 //! Runs come in batches of 1 to 6 at once. Each answer is judged; after each batch, and one more ordinary run (the next
@@ -12,12 +12,15 @@
 //! | [`library`], [`service`] | runs through the library, in a process that lives long |
 //! | [`chaos`], [`victims`] | servers under load of which parts are killed |
 //! | [`client`], [`calls`] | a server and what it is asked for, and how that has to end |
+//! | [`load`], [`abuse`], [`ledger`] | many callers over HTTP, and what they do that they should not |
+//! | [`web`], [`rates`], [`seen`] | a server over HTTP and one caller of it; times; what the history has had |
 //! | [`hot`] | whether the thousandth sandbox that was made ahead is as fast as the first |
 //! | [`leftovers`], [`history`] | what has to be true after each batch |
 //! | [`processes`], [`dice`] | children and their killing; choices that repeat |
 
 #![forbid(unsafe_code)]
 
+mod abuse;
 mod calls;
 mod chaos;
 mod client;
@@ -25,12 +28,17 @@ mod dice;
 mod history;
 mod hot;
 mod kinds;
+mod ledger;
 mod leftovers;
 mod library;
+mod load;
 mod processes;
+mod rates;
 mod run;
+mod seen;
 mod service;
 mod victims;
+mod web;
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -50,8 +58,9 @@ use crate::processes::Children;
 use crate::run::Plan;
 use crate::service::{Service, Use, slope};
 
-const USAGE: &str = "usage: hotcell-soak [RUNS | --chaos MINUTES | --hot COUNT] [--seed N] [--first N] [--hotcell PATH]   (200 \
-                     runs; a new seed; from the first run; the hotcell beside this program)";
+const USAGE: &str = "usage: hotcell-soak [RUNS | --chaos MINUTES | --load MINUTES [--callers N] | --hot COUNT] [--seed N] \
+                     [--first N] [--hotcell PATH]   (200 runs; 200 callers; a new seed; from the first run; the hotcell \
+                     beside this program)";
 /// How long what is left may take to go away.
 const SETTLE: Duration = Duration::from_secs(8);
 /// A leak of one page for each run would be 4,000 KiB for each 1,000 runs.
@@ -66,6 +75,9 @@ struct Arguments {
     hotcell: PathBuf,
     /// How long parts of servers are killed, in place of a number of runs.
     chaos: Option<Duration>,
+    /// How long many callers ask a server, in place of a number of runs; and how many.
+    load: Option<Duration>,
+    callers: usize,
     /// So many sandboxes that are made ahead, used one after the other, in place of all else.
     hot: Option<usize>,
 }
@@ -74,17 +86,23 @@ fn arguments(words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn E
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let seed = now.as_secs() << 20 | u64::from(now.subsec_micros());
     let hotcell = std::env::current_exe()?.with_file_name("hotcell");
-    let mut arguments = Arguments { runs: 200, seed, first: 0, hotcell, chaos: None, hot: None };
+    let mut arguments =
+        Arguments { runs: 200, seed, first: 0, hotcell, chaos: None, load: None, callers: 200, hot: None };
     let mut words = words;
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(USAGE);
         match word.as_str() {
             "--seed" => arguments.seed = value()?.parse().map_err(|_| USAGE)?,
             "--first" => arguments.first = value()?.parse().map_err(|_| USAGE)?,
-            "--chaos" => {
+            "--chaos" | "--load" => {
                 let minutes: f64 = value()?.parse().map_err(|_| USAGE)?;
                 let length = Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| USAGE)?;
-                arguments.chaos = Some(length);
+                let which = if word == "--chaos" { &mut arguments.chaos } else { &mut arguments.load };
+                *which = Some(length);
+            }
+            "--callers" => {
+                let callers = value()?.parse().ok().filter(|n| (1..=1000).contains(n));
+                arguments.callers = callers.ok_or(USAGE)?;
             }
             "--hot" => arguments.hot = Some(value()?.parse().ok().filter(|n| *n >= 200).ok_or(USAGE)?),
             "--hotcell" => arguments.hotcell = value()?.into(),
@@ -100,10 +118,16 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match words.as_slice() {
         [word, mark] if word == "library" => library::serve(mark).map(|()| true),
-        _ => arguments(words.into_iter()).and_then(|arguments| match (arguments.hot, arguments.chaos) {
-            (Some(count), _) => hot::measure(count),
-            (None, Some(length)) => Soak::new(arguments)?.chaos(length),
-            (None, None) => Soak::new(arguments)?.run(),
+        _ => arguments(words.into_iter()).and_then(|arguments| {
+            match (arguments.hot, arguments.chaos, arguments.load) {
+                (Some(count), ..) => hot::measure(count),
+                (None, Some(length), _) => Soak::new(arguments)?.chaos(length),
+                (None, None, Some(length)) => {
+                    let callers = arguments.callers;
+                    Soak::new(arguments)?.load(length, callers)
+                }
+                (None, None, None) => Soak::new(arguments)?.run(),
+            }
         }),
     };
     match done {
@@ -173,9 +197,12 @@ impl Soak {
         println!(
             "seed {}, {}; user {}, {}, {}",
             arguments.seed,
-            arguments
-                .chaos
-                .map_or(format!("{} runs", arguments.runs), |c| format!("chaos for {} s", c.as_secs())),
+            match (arguments.chaos, arguments.load) {
+                (Some(length), _) => format!("chaos for {} s", length.as_secs()),
+                (_, Some(length)) =>
+                    format!("load of {} callers for {} s", arguments.callers, length.as_secs()),
+                _ => format!("{} runs", arguments.runs),
+            },
             nix::unistd::geteuid(),
             if place.cgroups { "cgroups" } else { "no cgroups" },
             place.hotcell.display()

@@ -1,0 +1,503 @@
+//! `--load MINUTES`: many callers over HTTP at one server. First in peace, where nothing may fail and nobody waits much longer than
+//! the others; then with cancelled calls, connections that break off, slow readers, and parts of the server killed.
+//!
+//! Every run that was answered stands once in the history and did its work once; what was not answered stands there at
+//! most once. Afterwards nothing is left, and the server uses what it used before.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::sys::wait::WaitStatus;
+use serde_json::json;
+
+use crate::Soak;
+use crate::abuse;
+use crate::calls::{self, Answered, Asked, Judged, exited};
+use crate::chaos::{ECHO, REST, add_tool};
+use crate::client::{Calls, Reply};
+use crate::dice::Dice;
+use crate::history::Rows;
+use crate::kinds::Place;
+use crate::ledger::Ledger;
+use crate::processes::{Children, all};
+use crate::rates::Times;
+use crate::seen::Seen;
+use crate::service::{Use, slope, uses};
+use crate::victims::{PARTS, Part, of};
+use crate::web::{Server, Web};
+
+/// Callers of one token.
+const FOR_ONE_TOKEN: usize = 25;
+/// Calls at once of the noisy caller.
+const NOISY: usize = 64;
+/// How much longer than the middle the slowest of a hundred calls may take in peace.
+const SPREAD: u32 = 10;
+/// The longest from a cancellation to the end of the last process, at the 99th percentile.
+const GONE: Duration = Duration::from_millis(200);
+/// Fewer times say nothing about the slowest of a hundred.
+const FOR_PERCENTILES: usize = 100;
+/// Between two blows, at most, milliseconds.
+const BETWEEN: u64 = 400;
+/// How long something is killed, and how long nothing is.
+const STORM: Duration = Duration::from_secs(6);
+const CALM: Duration = Duration::from_secs(2);
+/// A shorter storm says nothing about growth.
+const FOR_GROWTH: Duration = Duration::from_secs(100);
+/// A leak of one page for each call would be 4,000 KiB for each 1,000 calls.
+const STEEPEST_KIB: f64 = 600.0;
+/// How often what is new in the history is taken.
+const LOOK: Duration = Duration::from_millis(300);
+
+#[derive(Default)]
+struct Tally {
+    calls: u64,
+    right: u64,
+    abused: BTreeMap<&'static str, u64>,
+    failed: BTreeMap<String, u64>,
+    killed: BTreeMap<Part, u64>,
+    wrong: Vec<String>,
+    answered: Vec<Answered>,
+    /// Calls, and what the server used then.
+    uses: Vec<(u64, Use)>,
+}
+
+struct Load {
+    place: Place,
+    children: Arc<Children>,
+    server: Server,
+    tokens: Vec<String>,
+    state: PathBuf,
+    said: PathBuf,
+    seed: u64,
+    has_tool: bool,
+    mark: String,
+    /// Each thing that is asked for has a mark of its own.
+    next: AtomicU64,
+    over: AtomicBool,
+    blows: Mutex<Vec<(Instant, Part)>>,
+    tally: Mutex<Tally>,
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Load {
+    fn new(soak: &Soak, callers: usize) -> Result<Self, Box<dyn Error>> {
+        let (place, children) = (soak.place.clone(), Arc::clone(&soak.children));
+        let (state, said) = (place.work.join("servers/load"), place.work.join("said-load"));
+        std::fs::create_dir_all(&state)?;
+        std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+        add_tool(&place, &children, &state)?;
+        let mut dice = Dice::new(soak.arguments.seed, u64::MAX / 7);
+        // Two more, for the quiet one and the noisy one.
+        let tokens: Vec<String> = (0..callers.div_ceil(FOR_ONE_TOKEN) + 2)
+            .map(|_| format!("{:016x}{:016x}", dice.roll(), dice.roll()))
+            .collect();
+        let server = Server::start(&children, &place, &state, &tokens, &said)?;
+        let mut load = Self {
+            seed: soak.arguments.seed,
+            mark: format!("{}-load", soak.mark),
+            next: AtomicU64::new(0),
+            over: false.into(),
+            blows: Mutex::default(),
+            tally: Mutex::default(),
+            has_tool: true,
+            place,
+            children,
+            server,
+            tokens,
+            state,
+            said,
+        };
+        // Each kind once in peace, in a session and without: what cannot be had here shows now.
+        for stateless in [false, true] {
+            let web = load.web(0, stateless);
+            for (n, kind) in (0..).zip(calls::here(&load.place, load.has_tool)) {
+                let mut dice = Dice::new(load.seed, n);
+                match load.call(&web, &mut dice, |asked| asked.of(kind)) {
+                    Judged::Right => {}
+                    Judged::Failed(why) if kind.name == "tool" => {
+                        load.has_tool = false;
+                        println!("skipped: no tools here: {why}");
+                    }
+                    other => return Err(format!("in peace, {}: {other:?}", kind.name).into()),
+                }
+            }
+            let _ = web.leave(true);
+        }
+        Ok(load)
+    }
+
+    fn web(&self, token: usize, stateless: bool) -> Web {
+        Web::new(self.server.address, &self.tokens[token], stateless)
+    }
+
+    /// Something that is asked for, and the runs that it had answered.
+    fn call(&self, web: &Web, dice: &mut Dice, does: impl FnOnce(&mut Asked<'_>) -> Judged) -> Judged {
+        let mark = format!("{}-{}", self.mark, self.next.fetch_add(1, Ordering::Relaxed));
+        let mut asked = Asked { client: web, dice: dice.clone(), mark, answered: Vec::new() };
+        let judged = does(&mut asked);
+        lock(&self.tally).answered.append(&mut asked.answered);
+        judged
+    }
+
+    /// Whether one of these was killed so late that a call of this time may suffer from it.
+    fn was_struck(&self, since: Instant, echo: Duration, parts: &[Part]) -> bool {
+        lock(&self.blows).iter().rev().any(|(at, part)| *at + echo >= since && parts.contains(part))
+    }
+
+    /// Judges what came of something, by what was killed meanwhile.
+    fn note(&self, what: &'static str, began: Instant, judged: Judged) {
+        let took = began.elapsed();
+        let any = PARTS.map(|part| part.0);
+        let rests = what == "tool" && self.was_struck(began, REST, &any);
+        let judged = match judged {
+            // No blow to a part explains what HTTP says.
+            Judged::Failed(why) if why.contains("HTTP ") || why.contains("the connection:") => {
+                Judged::Wrong(why)
+            }
+            Judged::Failed(why) if !rests && !self.was_struck(began, ECHO, &any) => {
+                Judged::Wrong(format!("failed without a blow, after {took:.1?}: {why}"))
+            }
+            Judged::Killed if !self.was_struck(began, ECHO, &[Part::Program, Part::Interpreter]) => {
+                Judged::Wrong(format!("killed by nobody, after {took:.1?}"))
+            }
+            Judged::Lost => Judged::Wrong("the server went away".to_owned()),
+            judged => judged,
+        };
+        let mut tally = lock(&self.tally);
+        tally.calls += 1;
+        match judged {
+            Judged::Right => tally.right += 1,
+            Judged::Failed(why) => *tally.failed.entry(why.chars().take(90).collect()).or_default() += 1,
+            Judged::Killed => *tally.failed.entry("killed by SIGKILL".to_owned()).or_default() += 1,
+            Judged::Lost => {}
+            Judged::Wrong(why) => {
+                drop(tally);
+                self.wrong(format!("{what}: {why}"));
+            }
+        }
+    }
+
+    fn wrong(&self, why: String) {
+        println!("WRONG    {}", why.chars().take(2000).collect::<String>());
+        lock(&self.tally).wrong.push(why);
+    }
+
+    /// So many callers at once, each over and over, until the time is over; how long each call took.
+    fn crowd(&self, webs: &[Web], length: Duration, does: impl Fn(&Web, &mut Dice) + Sync) -> Times {
+        let (began, times) = (Instant::now(), Mutex::new(Times::default()));
+        thread::scope(|scope| {
+            for (number, web) in (0..).zip(webs) {
+                let (does, times) = (&does, &times);
+                scope.spawn(move || {
+                    let (mut dice, mut own) = (Dice::new(self.seed, u64::MAX / 2 + number), Times::default());
+                    while began.elapsed() < length {
+                        let asked = Instant::now();
+                        does(web, &mut dice);
+                        own.add(asked.elapsed());
+                        dice.roll();
+                    }
+                    lock(times).join(own);
+                });
+            }
+        });
+        times.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A small run, which has to be right.
+    fn small(&self, web: &Web, dice: &mut Dice) {
+        let began = Instant::now();
+        let judged = self.call(web, dice, |asked| {
+            let mark = asked.mark.clone();
+            let ran = asked.run("run_command", &json!({ "argv": ["echo", mark] }));
+            ran.and_then(|answer| exited(&answer, 0, &format!("{mark}\n"))).err().unwrap_or(Judged::Right)
+        });
+        self.note("a small run", began, judged);
+    }
+
+    /// In peace: nothing fails, and nobody waits much longer than the others.
+    fn peace(&self, webs: &[Web], length: Duration) {
+        let judge = |what: &str, times: &Times| {
+            println!("in peace, {} callers, {what}: {times}", webs.len());
+            if times.count() >= FOR_PERCENTILES && times.at(99) > times.at(50) * SPREAD {
+                self.wrong(format!("{what}: p99 is more than {SPREAD} times p50: {times}"));
+            }
+        };
+        // Sessions, interpreters and what the first calls make.
+        self.crowd(webs, length / 10, |web, dice| self.small(web, dice));
+        judge("small runs", &self.crowd(webs, length / 3, |web, dice| self.small(web, dice)));
+        if self.has_tool {
+            let tool = self.crowd(webs, length / 3, |web, dice| {
+                let (began, text) = (Instant::now(), format!("{:x}", dice.roll()));
+                let judged = match web.call("echo_echo", &json!({ "text": text }), REST) {
+                    Reply::Good(answer) if answer["result"] == text.as_str() => Judged::Right,
+                    other => Judged::Wrong(format!("{other:?}")),
+                };
+                self.note("tool", began, judged);
+            });
+            judge("a tool of a plugin", &tool);
+        }
+        let kinds = calls::here(&self.place, self.has_tool);
+        let mixed = self.crowd(webs, length / 3, |web, dice| self.ordinary(&kinds, web, dice));
+        println!("in peace, {} callers, all kinds: {mixed}", webs.len());
+    }
+
+    fn ordinary(&self, kinds: &[&calls::Kind], web: &Web, dice: &mut Dice) {
+        let kind = dice.weighted(kinds, |kind| kind.weight);
+        let began = Instant::now();
+        let judged = self.call(web, dice, |asked| asked.of(kind));
+        self.note(kind.name, began, judged);
+    }
+
+    /// A quiet caller alone, beside a noisy one, and beside a noisy session of its own.
+    fn fairness(&self, length: Duration) {
+        let [quiet, noisy] = [self.tokens.len() - 1, self.tokens.len() - 2];
+        let alone = self.crowd(&[self.web(quiet, false)], length, |web, dice| self.small(web, dice));
+        println!("a quiet caller alone: {alone}");
+        for (who, token) in [("another caller", noisy), ("another session of its own", quiet)] {
+            // One session with many requests at once.
+            let first = self.web(token, false);
+            if let Err(why) = first.begin(REST) {
+                self.wrong(format!("no session: {why:?}"));
+            }
+            let loud: Vec<Web> = (0..NOISY).map(|_| first.beside()).collect();
+            let (beside, theirs) = thread::scope(|scope| {
+                let theirs = scope.spawn(|| self.crowd(&loud, length, |web, dice| self.small(web, dice)));
+                thread::sleep(length / 10);
+                let own = [self.web(quiet, false)];
+                let beside = self.crowd(&own, length * 8 / 10, |web, dice| self.small(web, dice));
+                let _ = own[0].leave(true);
+                (beside, theirs.join().unwrap_or_default())
+            });
+            println!("the same beside {who} with {NOISY} calls at once: {beside}; theirs: {theirs}");
+            // Whoever asks for one thing at a time does not stand in the line of who asks for many.
+            if beside.count() == 0 || beside.at(50) * 4 > theirs.at(50) {
+                self.wrong(format!("a quiet caller waits beside {who}: {beside}; theirs: {theirs}"));
+            }
+            let _ = first.leave(true);
+        }
+    }
+
+    /// How long a cancelled run's processes live.
+    fn cancelling(&self, length: Duration) {
+        let web = self.web(self.tokens.len() - 1, false);
+        match abuse::cancelling(&web, &self.mark, &mut Dice::new(self.seed, 3), length) {
+            Ok(times) => {
+                println!("from run_cancel until the last of four processes is gone: {times}");
+                if times.count() >= FOR_PERCENTILES && times.at(99) > GONE {
+                    self.wrong(format!("what is cancelled lives too long: {times}"));
+                }
+            }
+            Err(why) => self.wrong(why),
+        }
+        let _ = web.leave(true);
+    }
+
+    /// All callers at once, well and badly behaved, while parts are killed.
+    fn storm(&self, webs: &[Web], length: Duration) {
+        let kinds = calls::here(&self.place, self.has_tool);
+        let ledgers: Vec<Mutex<Ledger>> = webs.iter().map(|_| Mutex::default()).collect();
+        thread::scope(|scope| {
+            scope.spawn(|| self.strike());
+            self.crowd(webs, length, |web, dice| {
+                let began = Instant::now();
+                match dice.below(100) {
+                    0..55 => self.ordinary(&kinds, web, dice),
+                    55..70 => {
+                        let at = webs.iter().position(|one| std::ptr::eq(one, web)).unwrap_or(0);
+                        let mut ledger = lock(&ledgers[at]);
+                        let judged = self.call(web, dice, |asked| ledger.add(asked));
+                        self.note("ledger", began, judged);
+                    }
+                    _ => {
+                        let abuse = dice.weighted(&abuse::ALL, |abuse| abuse.weight);
+                        let judged = self
+                            .call(web, dice, |asked| (abuse.does)(asked, web).err().unwrap_or(Judged::Right));
+                        self.note(abuse.name, began, judged);
+                        *lock(&self.tally).abused.entry(abuse.name).or_default() += 1;
+                    }
+                }
+            });
+            self.over.store(true, Ordering::Relaxed);
+        });
+        thread::sleep(ECHO);
+        for (web, ledger) in webs.iter().zip(&ledgers) {
+            let began = Instant::now();
+            let judged = self.call(web, &mut Dice::new(self.seed, 4), |asked| lock(ledger).close(asked));
+            self.note("ledger", began, judged);
+        }
+    }
+
+    /// Kills a part every few moments, and looks at what the server uses.
+    fn strike(&self) {
+        let mut dice = Dice::new(self.seed, u64::MAX / 3);
+        let (mut since, mut sampled) = (Instant::now(), Instant::now());
+        while !self.over.load(Ordering::Relaxed) {
+            thread::sleep(dice.time(BETWEEN));
+            if sampled.elapsed() > Duration::from_secs(1) {
+                sampled = Instant::now();
+                let mut tally = lock(&self.tally);
+                let calls = tally.calls;
+                tally.uses.push((calls, uses(self.server.pid)));
+            }
+            if since.elapsed() > STORM {
+                thread::sleep(CALM);
+                since = Instant::now();
+                continue;
+            }
+            let (part, choice) = (dice.weighted(&PARTS, |part| part.1).0, dice.roll());
+            if part == Part::Server {
+                continue;
+            }
+            let all = all();
+            let found = of(&all, self.server.pid, part);
+            if found.is_empty() {
+                continue;
+            }
+            let victim = found[usize::try_from(choice % found.len() as u64).unwrap_or(0)];
+            // Before it, so that nobody suffers from what is not noted yet.
+            lock(&self.blows).push((Instant::now(), part));
+            if self.children.signal_found(victim, Signal::SIGKILL) {
+                lock(&self.blows).push((Instant::now(), part));
+                *lock(&self.tally).killed.entry(part).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts the rows of the history as they come.
+    fn watch(&self, done: &AtomicBool) -> Seen {
+        let mut seen = Seen::of(&self.state);
+        loop {
+            let last = done.load(Ordering::Relaxed);
+            if let Err(why) = seen.look() {
+                self.wrong(why);
+                return seen;
+            }
+            if last {
+                return seen;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends the server, and says what is wrong with what it kept.
+    fn end(&self) {
+        self.children.signal(self.server.pid, Signal::SIGTERM, false);
+        let status = self.children.wait(self.server.pid, Duration::from_secs(30));
+        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+        if !matches!(status, Some(WaitStatus::Exited(_, 0))) {
+            self.wrong(format!("the server ended with {status:?}; it said {said:.2000}"));
+            self.children.signal(self.server.pid, Signal::SIGKILL, false);
+        }
+        if said.contains("panicked") || said.contains("not in the history") {
+            self.wrong(format!("the server said {said:.2000}"));
+        }
+        let rows = Rows { children: &self.children, place: &self.place, state: &self.state };
+        rows.of_server(&[]).into_iter().for_each(|why| self.wrong(why));
+    }
+
+    /// What it used: at rest, before and after; and while it was under load.
+    fn growth(&self, before: &Use, after: &Use, length: Duration) {
+        let tally = lock(&self.tally);
+        let half = &tally.uses[tally.uses.len() / 2..];
+        let memory: Vec<(u64, u64)> = half.iter().map(|(calls, uses)| (*calls, uses.memory_kib)).collect();
+        let steep = slope(&memory);
+        let first = half.first().map_or(0, |(_, uses)| uses.memory_kib);
+        let last = half.last().map_or(0, |(_, uses)| uses.memory_kib);
+        drop(tally);
+        println!(
+            "the server at rest: {before:?} before, {after:?} after the storm; in its second half {first} to {last} KiB, \
+             {steep:.0} KiB per 1,000 calls"
+        );
+        if length < FOR_GROWTH {
+            return;
+        }
+        if after.descriptors > before.descriptors + 32 || after.threads > before.threads + 16 {
+            self.wrong(format!("the server grew: {before:?} became {after:?}"));
+        }
+        if steep > STEEPEST_KIB {
+            self.wrong(format!("the server's memory grows by {steep:.0} KiB per 1,000 calls"));
+        }
+    }
+}
+
+impl Soak {
+    /// So many callers for so long.
+    pub fn load(self, length: Duration, callers: usize) -> Result<bool, Box<dyn Error>> {
+        let began = Instant::now();
+        let load = Load::new(&self, callers)?;
+        println!("the server is up after {:.1} s", began.elapsed().as_secs_f64());
+        let webs: Vec<Web> =
+            (0..callers).map(|number| load.web(number / FOR_ONE_TOKEN, number % 3 == 0)).collect();
+        let done = AtomicBool::new(false);
+        let (part, seen) = thread::scope(|scope| {
+            let watch = scope.spawn(|| load.watch(&done));
+            load.cancelling(length / 20);
+            load.fairness(length / 20);
+            load.peace(&webs, length / 4);
+            webs.iter().for_each(Web::hang_up);
+            thread::sleep(ECHO);
+            let before = uses(load.server.pid);
+            let storm = length / 2;
+            load.storm(&webs, storm);
+            webs.iter().for_each(Web::hang_up);
+            // Whatever was left behind ends by itself meanwhile.
+            thread::sleep(ECHO * 4);
+            load.growth(&before, &uses(load.server.pid), storm);
+            done.store(true, Ordering::Relaxed);
+            (storm, watch.join())
+        });
+        load.end();
+        match seen {
+            Ok(mut seen) => {
+                // What was written as it ended.
+                seen.look().err().into_iter().for_each(|why| load.wrong(why));
+                let answered = std::mem::take(&mut lock(&load.tally).answered);
+                let wrong = seen.wrong(&load.mark, &answered);
+                println!(
+                    "{} runs in the history; {} of those that were answered have a mark",
+                    seen.rows(),
+                    answered.len()
+                );
+                wrong.into_iter().for_each(|why| load.wrong(why));
+            }
+            Err(_) => load.wrong("who counts the history failed".to_owned()),
+        }
+        load.report(part);
+        self.settle(std::collections::HashMap::new());
+        let wrong = std::mem::take(&mut lock(&load.tally).wrong);
+        self.tally().wrong.extend(wrong);
+        self.finish(began)
+    }
+}
+
+impl Load {
+    fn report(&self, storm: Duration) {
+        let tally = lock(&self.tally);
+        let list = |pairs: Vec<String>| pairs.join(", ");
+        println!("abused: {}", list(tally.abused.iter().map(|(name, n)| format!("{name} {n}")).collect()));
+        println!(
+            "killed: {}",
+            list(tally.killed.iter().map(|(part, n)| format!("{part:?} {n}").to_lowercase()).collect())
+        );
+        for (why, n) in &tally.failed {
+            println!("said that it failed, {n} times: {why}");
+        }
+        println!(
+            "load, a storm of {:.0} s in it: {} calls, {} right, {} said that they failed, {} wrong",
+            storm.as_secs_f64(),
+            tally.calls,
+            tally.right,
+            tally.failed.values().sum::<u64>(),
+            tally.wrong.len()
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Which runs the history has had: it keeps a thousand, and here all of them are counted as they come.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+
+use crate::calls::Answered;
+
+/// Rows by the last word of their command: how many, and the cause of the last.
+#[derive(Debug, Default)]
+pub struct Seen {
+    database: PathBuf,
+    rows: HashMap<String, (u32, String)>,
+    last: i64,
+}
+
+impl Seen {
+    /// Of a state folder's history.
+    pub fn of(state: &Path) -> Self {
+        Self { database: state.join("hotcell.db"), ..Self::default() }
+    }
+
+    /// Takes what is new; at least once for each thousand runs.
+    pub fn look(&mut self) -> Result<(), String> {
+        let bad = |e: rusqlite::Error| format!("the history cannot be read: {e}");
+        let database =
+            Connection::open_with_flags(&self.database, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(bad)?;
+        database.busy_timeout(Duration::from_secs(10)).map_err(bad)?;
+        let query = "SELECT seq, command, cause FROM runs WHERE seq > ?1 ORDER BY seq";
+        let mut statement = database.prepare(query).map_err(bad)?;
+        let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, String, String)> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        };
+        for row in statement.query_map([self.last], row).map_err(bad)? {
+            let (seq, command, cause) = row.map_err(bad)?;
+            if seq != self.last + 1 {
+                return Err(format!("the history goes from row {} to row {seq}", self.last));
+            }
+            self.last = seq;
+            self.add(&command, cause);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, command: &str, cause: String) {
+        let words: Value = serde_json::from_str(command).unwrap_or_default();
+        let mark = words.as_array().and_then(|words| words.last()?.as_str()).unwrap_or_default();
+        let row = self.rows.entry(mark.to_owned()).or_default();
+        *row = (row.0 + 1, cause);
+    }
+
+    /// How many rows there were.
+    pub fn rows(&self) -> i64 {
+        self.last
+    }
+
+    /// What is wrong with them: a run of ours (its mark begins so) that stands there twice, one that was answered and does not.
+    pub fn wrong(&self, ours: &str, answered: &[Answered]) -> Vec<String> {
+        let twice = self.rows.iter().filter(|(mark, (count, _))| mark.starts_with(ours) && *count > 1);
+        let mut wrong: Vec<String> =
+            twice.map(|(mark, (count, _))| format!("the history has {mark} {count} times")).collect();
+        for one in answered {
+            match self.rows.get(&one.mark) {
+                Some((_, cause)) if *cause == one.cause => {}
+                other => wrong.push(format!("the history has {other:?} of {one:?}")),
+            }
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn what_is_lost_and_what_is_doubled_is_seen() {
+        let mut seen = Seen::default();
+        for (command, cause) in [
+            (r#"["sh","m-1"]"#, "exited"),
+            (r#"["sh","m-2"]"#, "exited"),
+            (r#"["sh","m-2"]"#, "signaled"),
+            (r#"["test"]"#, "exited"),
+            (r#"["test"]"#, "exited"),
+        ] {
+            seen.add(command, cause.to_owned());
+        }
+        let one = |mark: &str, cause: &str| Answered {
+            mark: mark.to_owned(),
+            cause: cause.to_owned(),
+            at: Instant::now(),
+        };
+        assert_eq!(seen.wrong("m-", &[one("m-1", "exited")]).len(), 1, "m-2 is there twice");
+        for lost in [one("m-3", "exited"), one("m-1", "signaled")] {
+            assert_eq!(seen.wrong("none", std::slice::from_ref(&lost)).len(), 1, "{lost:?}");
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! A server over HTTP, `hotcell mcp --http`, and one caller's end of it: in a session of the revision that has them, or without
+//! one. It speaks HTTP by hand, so that it can also read slowly, hang up and break off.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{Calls, Reply, reply};
+use crate::kinds::Place;
+use crate::processes::Children;
+use crate::run::surroundings;
+
+/// The revision in which every request stands for itself.
+const STATELESS: &str = "2026-07-28";
+/// The one with sessions.
+const SESSIONS: &str = "2025-11-25";
+/// A connection that nobody used for longer is not used again: the server closes idle ones.
+const IDLE: Duration = Duration::from_secs(3);
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(20);
+/// The longest answer that is read.
+const LONGEST: u64 = 16 << 20;
+
+/// A server on any port of loopback.
+#[derive(Debug)]
+pub struct Server {
+    pub pid: i32,
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Starts one with these tokens, of callers called `t0`, `t1` …; what it says on standard error goes to `said`.
+    pub fn start(
+        children: &Children,
+        place: &Place,
+        state: &Path,
+        tokens: &[String],
+        said: &Path,
+    ) -> io::Result<Self> {
+        let mut file = File::options()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(state.join("mcp-tokens"))?;
+        for (number, token) in tokens.iter().enumerate() {
+            writeln!(file, "t{number} {token}")?;
+        }
+        let mut command = Command::new(&place.hotcell);
+        command.args(["mcp", "--http", "127.0.0.1:0", "--state"]).arg(state);
+        surroundings(&mut command, place);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let (pid, mut child) = children.start(&mut command)?;
+        let stderr = child.stderr.take().ok_or_else(|| io::Error::other("the server has no streams"))?;
+        let (mut stderr, mut line) = (BufReader::new(stderr), String::new());
+        stderr.read_line(&mut line)?;
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split("/mcp").next()?.parse().ok());
+        let address = address.ok_or_else(|| io::Error::other(format!("the server said {line:?}")))?;
+        let mut said = File::create(said)?;
+        thread::spawn(move || io::copy(&mut stderr, &mut said));
+        Ok(Self { pid, address })
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Trouble {
+    /// HTTP's status and the line that came with it.
+    Refused(u16, String),
+    /// The connection.
+    Lost(io::Error),
+    /// Nothing came in time.
+    Silent,
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Silent,
+            _ => Self::Lost(error),
+        }
+    }
+}
+
+/// How an answer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Quick,
+    /// A few bytes at a time, with pauses, for about so many of them.
+    Slow(u32),
+}
+
+/// One caller.
+#[derive(Debug)]
+pub struct Web {
+    address: SocketAddr,
+    token: String,
+    stateless: bool,
+    session: Mutex<Option<String>>,
+    /// A connection that is open, and since when nobody uses it.
+    idle: Mutex<Option<(BufReader<TcpStream>, Instant)>>,
+    next: AtomicU64,
+    pace: Pace,
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Web {
+    /// A caller with this token; a session is begun with the first call.
+    pub fn new(address: SocketAddr, token: &str, stateless: bool) -> Self {
+        Self {
+            address,
+            token: token.to_owned(),
+            stateless,
+            session: Mutex::default(),
+            idle: Mutex::default(),
+            next: AtomicU64::new(1),
+            pace: Pace::Quick,
+        }
+    }
+
+    /// The same caller, at another pace and in a session of its own.
+    pub fn slowly(&self, pace: Pace) -> Self {
+        Self { pace, ..Self::new(self.address, &self.token, self.stateless) }
+    }
+
+    /// The same caller in the same session, for one more call at once.
+    pub fn beside(&self) -> Self {
+        // Numbers of a session's requests are never the same.
+        static FROM: AtomicU64 = AtomicU64::new(1);
+        let next = AtomicU64::new(FROM.fetch_add(1, Ordering::Relaxed) << 32);
+        let session = Mutex::new(lock(&self.session).clone());
+        Self { session, next, ..Self::new(self.address, &self.token, self.stateless) }
+    }
+
+    /// Whether its calls stand for themselves: who hangs up has cancelled.
+    pub fn is_stateless(&self) -> bool {
+        self.stateless
+    }
+
+    /// The number of the next request.
+    pub fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A call of a tool as it is sent.
+    pub fn text(&self, id: u64, tool: &str, arguments: &Value) -> String {
+        let mut params = json!({ "name": tool, "arguments": arguments });
+        if self.stateless {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": STATELESS,
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": { "name": "hotcell-soak", "version": "1" }
+            });
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        self.whole("POST", Some(tool), &message.to_string())
+    }
+
+    fn whole(&self, verb: &str, tool: Option<&str>, body: &str) -> String {
+        let mut text = format!(
+            "{verb} /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
+            self.token,
+            body.len()
+        );
+        if self.stateless {
+            text.push_str(&format!("MCP-Protocol-Version: {STATELESS}\r\nMcp-Method: tools/call\r\n"));
+            text.extend(tool.map(|name| format!("Mcp-Name: {name}\r\n")));
+        } else if let Some(session) = &*lock(&self.session) {
+            text.push_str(&format!("MCP-Protocol-Version: {SESSIONS}\r\nMcp-Session-Id: {session}\r\n"));
+        }
+        text + "\r\n" + body
+    }
+
+    /// Another connection.
+    pub fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.address, CONNECT)?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Begins a session where one is needed and there is none.
+    pub fn begin(&self, patience: Duration) -> Result<(), Trouble> {
+        if self.stateless || lock(&self.session).is_some() {
+            return Ok(());
+        }
+        let hello = json!({ "protocolVersion": SESSIONS, "capabilities": {},
+                            "clientInfo": { "name": "hotcell-soak", "version": "1" } });
+        let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello });
+        let began = self.exchange(&self.whole("POST", None, &hello.to_string()), patience)?;
+        let session = began.session.ok_or_else(|| io::Error::other("no session came"))?;
+        *lock(&self.session) = Some(session);
+        self.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+    }
+
+    /// Ends its session, or just forgets it.
+    pub fn leave(&self, properly: bool) -> Result<(), Trouble> {
+        let text = self.whole("DELETE", None, "");
+        if lock(&self.session).take().is_some() && properly {
+            return self.exchange(&text, CONNECT).map(drop);
+        }
+        Ok(())
+    }
+
+    /// Sends a notification.
+    pub fn tell(&self, message: &Value) -> Result<(), Trouble> {
+        self.exchange(&self.whole("POST", None, &message.to_string()), CONNECT).map(drop)
+    }
+
+    /// Sends a whole request and reads the whole answer; the connection is used again.
+    pub fn exchange(&self, text: &str, patience: Duration) -> Result<Answered, Trouble> {
+        let idle = lock(&self.idle).take().filter(|(_, since)| since.elapsed() < IDLE);
+        let mut stream = match idle {
+            Some((stream, _)) => stream,
+            None => BufReader::new(self.connect()?),
+        };
+        stream.get_ref().set_read_timeout(Some(patience))?;
+        stream.get_ref().set_write_timeout(Some(patience))?;
+        stream.get_mut().write_all(text.as_bytes())?;
+        let answered = answered(&mut stream, self.pace)?;
+        if !answered.closes {
+            *lock(&self.idle) = Some((stream, Instant::now()));
+        }
+        if answered.status >= 300 {
+            return Err(Trouble::Refused(answered.status, answered.body.trim().chars().take(200).collect()));
+        }
+        Ok(answered)
+    }
+
+    /// Closes the connection that it has.
+    pub fn hang_up(&self) {
+        *lock(&self.idle) = None;
+    }
+}
+
+impl Calls for Web {
+    fn call(&self, tool: &str, arguments: &Value, patience: Duration) -> Reply {
+        let id = self.number();
+        let done =
+            self.begin(patience).and_then(|()| self.exchange(&self.text(id, tool, arguments), patience));
+        match done {
+            Ok(answered) => match answered.message(id) {
+                Some(message) => reply(&message),
+                None => Reply::Bad(format!("no answer in {:?}", answered.body)),
+            },
+            Err(Trouble::Refused(status, why)) => {
+                if status == 404 {
+                    *lock(&self.session) = None;
+                }
+                Reply::Bad(format!("HTTP {status}: {why}"))
+            }
+            Err(Trouble::Lost(error)) => Reply::Bad(format!("the connection: {error}")),
+            Err(Trouble::Silent) => Reply::Silent,
+        }
+    }
+}
+
+/// What the server answered.
+#[derive(Debug)]
+pub struct Answered {
+    pub status: u16,
+    session: Option<String>,
+    closes: bool,
+    body: String,
+}
+
+impl Answered {
+    /// The response to a request.
+    pub fn message(&self, id: u64) -> Option<Value> {
+        let of_stream = self.body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+        let all = of_stream.chain([self.body.trim()]).filter(|text| text.starts_with('{'));
+        all.filter_map(|text| serde_json::from_str::<Value>(text).ok())
+            .find(|message| message["id"] == id && message["method"].is_null())
+    }
+}
+
+/// Reads an answer to its end.
+pub fn answered(stream: &mut BufReader<TcpStream>, pace: Pace) -> io::Result<Answered> {
+    let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, "closed before the answer was whole");
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line)? == 0 {
+            return Err(ended());
+        }
+        let line = line.trim_end();
+        if line.is_empty() {
+            break;
+        }
+        head.push(line.to_ascii_lowercase());
+    }
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {head:?}"));
+    let field = |name: &str| head.iter().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let status = head.first().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+    let status = status.ok_or_else(|| bad("no status"))?;
+    let mut body = Vec::new();
+    if field("transfer-encoding:") == Some("chunked") {
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line)? == 0 {
+                return Err(ended());
+            }
+            let length = u64::from_str_radix(line.trim(), 16).map_err(|_| bad("no length of a piece"))?;
+            take(stream, length, pace, &mut body)?;
+            line.clear();
+            stream.read_line(&mut line)?;
+            if length == 0 {
+                break;
+            }
+        }
+    } else if let Some(length) = field("content-length:") {
+        take(stream, length.parse().map_err(|_| bad("no length"))?, pace, &mut body)?;
+    }
+    Ok(Answered {
+        status,
+        session: field("mcp-session-id:").map(str::to_owned),
+        closes: field("connection:") == Some("close"),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
+}
+
+fn take(stream: &mut BufReader<TcpStream>, length: u64, pace: Pace, body: &mut Vec<u8>) -> io::Result<()> {
+    if length + body.len() as u64 > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is too long"));
+    }
+    let mut left = length;
+    if let Pace::Slow(pauses) = pace {
+        for _ in 0..pauses {
+            let piece = left.min(32);
+            stream.by_ref().take(piece).read_to_end(body)?;
+            left -= piece;
+            thread::sleep(Duration::from_millis(4));
+        }
+    }
+    let before = body.len();
+    stream.by_ref().take(left).read_to_end(body)?;
+    if ((body.len() - before) as u64) < left {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn said(text: &str) -> io::Result<Answered> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut near = TcpStream::connect(listener.local_addr()?)?;
+        near.write_all(text.as_bytes())?;
+        drop(near);
+        answered(&mut BufReader::new(listener.accept()?.0), Pace::Slow(3))
+    }
+
+    #[test]
+    fn answers_are_read_as_they_come() {
+        let plain = said("HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").expect("whole");
+        assert_eq!((plain.status, plain.closes, plain.message(1)), (202, false, None));
+        let busy =
+            said("HTTP/1.1 429 Busy\r\nConnection: close\r\nContent-Length: 4\r\n\r\nwait").expect("whole");
+        assert_eq!((busy.status, busy.closes, busy.body.as_str()), (429, true, "wait"));
+        let stream = "HTTP/1.1 200 OK\r\nMcp-Session-Id: abc\r\nTransfer-Encoding: chunked\r\n\r\n\
+                      9\r\ndata: {\"i\r\nb\r\nd\":7,\"a\":1}\r\n1\r\n\n\r\n0\r\n\r\n";
+        let stream = said(stream).expect("whole");
+        assert_eq!(stream.session.as_deref(), Some("abc"));
+        assert_eq!(stream.message(7), Some(json!({ "id": 7, "a": 1 })));
+        assert_eq!(stream.message(8), None);
+        for torn in ["", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhalf"] {
+            assert!(said(torn).is_err(), "{torn:?}");
+        }
+    }
+}
