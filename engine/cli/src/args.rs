@@ -668,7 +668,7 @@ fn variable(text: &OsStr) -> Result<EnvSetting, String> {
 /// `hotcell mcp`.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "hotcell mcp [--stdio | --http ADDR] [OPTIONS]\n       hotcell mcp install|uninstall|check [OPTIONS]",
+    override_usage = "hotcell mcp [--stdio | --http ADDR] [--metrics ADDR] [OPTIONS]\n       hotcell mcp install|uninstall|check [OPTIONS]",
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
     after_help = "hotcell mcp install --client NAME adds it to a client. Over HTTP a client sends the token of\n\
@@ -691,6 +691,9 @@ pub struct McpArgs {
     /// Listen beyond loopback without TLS
     #[arg(long, requires = "http")]
     pub plain_http: bool,
+    /// Tell numbers for Prometheus at http://ADDR/metrics
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<std::net::SocketAddr>,
     /// Print the reference of the tools and end
     #[arg(long, exclusive = true)]
     pub reference: bool,

@@ -1,6 +1,7 @@
 //! `hotcell mcp`: a service, and the protocol in front of it.
 
-use hotcell_mcp::{HttpOptions, http, reference, stdio};
+use hotcell_mcp::metrics::MetricsOptions;
+use hotcell_mcp::{HttpOptions, http, metrics, reference, stdio};
 use hotcell_sandbox::Engine;
 use hotcell_service::StateFolder;
 use hotcell_service::live::{Bounds, Live, Tokens};
@@ -42,17 +43,27 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
         StateFolder::open(choice.path().map_err(bad)?).map_err(bad)
     };
     let state = folder()?;
+    let unheard = |option: &'static str| {
+        move |e: http::HttpError| ErrorReport::new(Code::InvalidValue, e.to_string()).field(option)
+    };
     let Some(address) = args.http else {
+        let watched = watched(args.metrics.map(MetricsOptions::here)).await.map_err(unheard("--metrics"))?;
         let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+        watch(common, watched, &live);
         return stdio::serve(live, stop).await.map_err(|why| ErrorReport::new(Code::Internal, why));
     };
     let tokens = if args.no_auth { None } else { Some(Tokens::open(&state)?) };
     let several = tokens.as_ref().is_some_and(|t| t.callers() > 1);
     let file = tokens.as_ref().map(|t| t.path().display().to_string());
+    let watched_at = args.metrics.map(|address| MetricsOptions {
+        address,
+        tokens: tokens.clone(),
+        hosts: args.allow_host.clone(),
+        plain: args.plain_http,
+    });
     let options = HttpOptions { address, tokens, hosts: args.allow_host, plain: args.plain_http };
-    let listening = http::listen(options)
-        .await
-        .map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--http"))?;
+    let listening = http::listen(options).await.map_err(unheard("--http"))?;
+    let watched = watched(watched_at).await.map_err(unheard("--metrics"))?;
     let mut bounds = Bounds::default();
     if several {
         // The others always find a place.
@@ -63,6 +74,24 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     if !common.quiet {
         notes::say(format!("MCP at http://{}{}; {who}", listening.address(), http::PATH));
     }
+    watch(common, watched, &live);
     listening.serve(live, stop).await;
     Ok(())
+}
+
+/// Listens for whoever watches, before anything else begins.
+async fn watched(options: Option<MetricsOptions>) -> Result<Option<metrics::Listening>, http::HttpError> {
+    match options {
+        Some(options) => metrics::listen(options).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Answers whoever watches, until the program ends.
+fn watch(common: &Common, watched: Option<metrics::Listening>, live: &Live) {
+    let Some(watched) = watched else { return };
+    if !common.quiet {
+        notes::say(format!("metrics at http://{}{}", watched.address(), metrics::PATH));
+    }
+    tokio::spawn(watched.serve(live.clone()));
 }

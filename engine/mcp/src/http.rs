@@ -86,6 +86,12 @@ pub enum HttpError {
          use 127.0.0.1 behind a proxy that speaks TLS, or say --plain-http if the network is yours alone"
     )]
     Plain(SocketAddr),
+    /// Numbers beyond loopback, without anything that guards them.
+    #[error(
+        "metrics at {0} could be read from other machines; use 127.0.0.1, or --http with tokens and --plain-http: \
+         whoever asks for them beyond loopback needs a token too"
+    )]
+    Metrics(SocketAddr),
     /// The address cannot be had.
     #[error("{address} cannot be listened on: {error}")]
     Bind {
@@ -136,7 +142,10 @@ impl Listening {
         // Plugins are read again when their files change, whether or not a client listens.
         let _changes = live.tools().map(hotcell_service::tools::Caller::changes);
         let server = Server::for_many(live.clone());
-        self.serve_with(move || server.clone(), stop, || async move { live.close().await }).await;
+        let counted = live.clone();
+        let counting = move |status| counted.metrics().responded(status);
+        self.serve_counted(move || server.clone(), stop, || async move { live.close().await }, counting)
+            .await;
     }
 
     /// Serves any handler the same way; `close` ends what open requests wait for.
@@ -146,8 +155,23 @@ impl Listening {
         stop: impl Future<Output = ()>,
         close: impl FnOnce() -> F,
     ) {
+        self.serve_counted(server, stop, close, |_| ()).await;
+    }
+
+    /// The same; `counting` hears the status of each response.
+    async fn serve_counted<S: ServerHandler + Send + 'static, F: Future<Output = ()>>(
+        self,
+        server: impl Fn() -> S + Send + Sync + 'static,
+        stop: impl Future<Output = ()>,
+        close: impl FnOnce() -> F,
+        counting: impl Fn(u16) + Clone + Send + Sync + 'static,
+    ) {
         let ending = CancellationToken::new();
         let app = app(self.address, &self.options, server, ending.clone());
+        let app = app.layer(axum::middleware::map_response(move |response: Response| {
+            counting(response.status().as_u16());
+            std::future::ready(response)
+        }));
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
         let places = Arc::new(Semaphore::new(connections(descriptors)));
         let graceful = GracefulShutdown::new();
@@ -256,9 +280,7 @@ impl Gate {
 
     fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let Some(tokens) = &self.tokens else { return Some(Caller::new(NOT_TOKENS[1])) };
-        let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-        let (scheme, token) = value.split_at_checked(7)?;
-        tokens.caller(token).filter(|_| scheme.eq_ignore_ascii_case(b"bearer "))
+        whose(tokens, headers)
     }
 
     fn places(&self, caller: &Caller) -> Places {
@@ -291,13 +313,30 @@ impl Gate {
     }
 }
 
+/// Whose token a request carries.
+pub(crate) fn whose(tokens: &Tokens, headers: &HeaderMap) -> Option<Caller> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    tokens.caller(token).filter(|_| scheme.eq_ignore_ascii_case(b"bearer "))
+}
+
+/// The line for who has no token.
+pub(crate) fn no_token() -> Response {
+    let mut response = refuse(
+        StatusCode::UNAUTHORIZED,
+        "A token is needed: Authorization: Bearer TOKEN. hotcell said where it is when it started.\n",
+    );
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+    response
+}
+
 /// How many connections there may be for a process with this many descriptors.
 fn connections(descriptors: u64) -> usize {
     usize::try_from(descriptors / 2).map_or(CONNECTIONS, |half| half.clamp(1, CONNECTIONS))
 }
 
 /// Whether a request says a thing twice of which whoever stands between might have read the other.
-fn contradicts(request: &Request) -> bool {
+pub(crate) fn contradicts(request: &Request) -> bool {
     let headers = request.headers();
     let twice = |name: &header::HeaderName| headers.get_all(name).iter().nth(1).is_some();
     let single =
@@ -307,7 +346,7 @@ fn contradicts(request: &Request) -> bool {
 }
 
 /// A refusal with a line for a person.
-fn refuse(status: StatusCode, why: &'static str) -> Response {
+pub(crate) fn refuse(status: StatusCode, why: &'static str) -> Response {
     (status, [(header::CONNECTION, "close")], why).into_response()
 }
 
@@ -327,14 +366,7 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
         );
     }
     let headers = request.headers();
-    let Some(caller) = gate.caller(headers) else {
-        let mut response = refuse(
-            StatusCode::UNAUTHORIZED,
-            "A token is needed: Authorization: Bearer TOKEN. hotcell said where it is when it started.\n",
-        );
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
-        return response;
-    };
+    let Some(caller) = gate.caller(headers) else { return no_token() };
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|l| l > LONGEST_MESSAGE as u64) {
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, "A request has at most 8 MiB.\n");

@@ -17,6 +17,7 @@
 //! | [`resources`] | runs and workspaces as resources |
 //! | `lines`, [`stdio`], [`http`] | the two transports |
 //! | `fed` | both fronts, fed with any bytes |
+//! | [`metrics`] | numbers for whoever watches the server |
 //! | [`prompts`] | ways through the tools, for a person to start |
 //! | [`probe`] | what another server offers, as a client finds it out |
 //! | `vain` | how often a client is asked that does not say yes |
@@ -32,6 +33,7 @@ mod elicit;
 pub mod fed;
 pub mod http;
 mod lines;
+pub mod metrics;
 pub mod probe;
 pub mod prompts;
 pub mod reference;

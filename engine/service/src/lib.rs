@@ -4,7 +4,7 @@
 //! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the sandbox
 //! runs it, and the history remembers ([`history`]) in the state folder ([`state`]). What the gate ([`guard`]) refuses is held
 //! ([`quarantine`]) until a person decides, what else a call needs waits as a request ([`approvals`]), and every step of that is in the log ([`audit`]). For front ends that stay, [`live`]
-//! keeps what runs, what was printed and what callers saved.
+//! keeps what runs, what was printed and what callers saved, and [`metrics`] counts.
 //!
 //! It knows no command-line options and prints nothing.
 
@@ -27,6 +27,7 @@ pub mod kept;
 pub mod known;
 pub mod language;
 pub mod live;
+pub mod metrics;
 pub mod network;
 pub mod policies;
 pub mod quarantine;

@@ -310,6 +310,13 @@ impl Call {
         self
     }
 
+    /// Standard input stays open.
+    #[must_use]
+    pub fn piped(mut self) -> Self {
+        self.command.stdin(Stdio::piped());
+        self
+    }
+
     /// Starts it and leaves it running, its streams piped. Its input has to fit a pipe.
     #[must_use]
     pub fn start(mut self) -> Child {

@@ -24,6 +24,7 @@ mod mcp_ends;
 mod mcp_prompts;
 mod monorepo;
 mod network;
+mod operation;
 mod pressure;
 mod projects;
 mod quarantine;

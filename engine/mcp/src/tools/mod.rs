@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use hotcell_service::live::{Caller, Live};
+use hotcell_service::metrics::Called;
 use hotcell_service::report::{Code, ErrorReport};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
@@ -344,6 +345,24 @@ pub fn all() -> &'static [Tool] {
 /// # Errors
 /// The protocol's, for a tool that there is not. Everything else is an answer that says what was wrong.
 pub async fn call(
+    live: &Live,
+    caller: &Caller,
+    name: &str,
+    arguments: JsonObject,
+    listener: &Listener,
+) -> Result<CallToolResult, ErrorData> {
+    let answer = answer(live, caller, name, arguments, listener).await;
+    let (tool, how) = match &answer {
+        Ok(result) if result.is_error == Some(true) => (Some(name), Called::Error),
+        Ok(_) => (Some(name), Called::Ok),
+        // Whatever was said in place of a name: it is nobody's to count.
+        Err(_) => (None, Called::Error),
+    };
+    live.metrics().called(tool, how);
+    answer
+}
+
+async fn answer(
     live: &Live,
     caller: &Caller,
     name: &str,

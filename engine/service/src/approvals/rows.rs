@@ -77,6 +77,15 @@ pub(crate) fn there(database: &Connection) -> rusqlite::Result<bool> {
     database.query_row(query, [], |row| row.get(0))
 }
 
+/// How many wait for a person at a time.
+pub(crate) fn pending(database: &Connection, now_us: i64) -> rusqlite::Result<u64> {
+    if !there(database)? {
+        return Ok(0);
+    }
+    let query = "SELECT count(*) FROM approvals WHERE state = ?1 AND expires > ?2";
+    database.query_row(query, params![State::Pending.name(), now_us], |row| row.get(0))
+}
+
 /// Every row, the newest first; with a channel, those that came by it.
 pub(crate) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
     if !there(database)? {

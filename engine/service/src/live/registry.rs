@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::doctor::{self, Doctor};
@@ -21,6 +21,7 @@ use super::workspaces::{Folders, Quotas, Workspaces};
 use crate::approvals::Approvals;
 use crate::config::{Configuration, HotSettings};
 use crate::history::{History, Stored};
+use crate::metrics::{Metrics, Now};
 use crate::quarantine::Office;
 use crate::reader::program;
 use crate::reading::Reading;
@@ -120,13 +121,14 @@ struct Shared {
     /// Tools of plugins; none in a program that is no tool host, or without a place for them.
     tools: Option<Arc<Tools>>,
     tasks: Tasks,
+    metrics: Metrics,
     /// What goes on behind tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
     /// Runs that are not in the history yet.
     unwritten: Mutex<Vec<(Stored, Outcome)>>,
     table: Mutex<Table>,
     hasher: RandomState,
-    examined: tokio::sync::Mutex<Option<(std::time::Instant, Arc<Doctor>)>>,
+    examined: tokio::sync::Mutex<Option<(Instant, Arc<Doctor>)>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -177,6 +179,7 @@ impl Live {
         let tasks = Tasks::of(&state, &workspaces.service());
         let shared = Arc::new(Shared {
             tasks,
+            metrics: Metrics::default(),
             behind: Mutex::default(),
             pool: Pool::new(engine, ready),
             configuration,
@@ -235,6 +238,29 @@ impl Live {
         Approvals::of(&self.configuration_of(caller))
     }
 
+    /// The counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// What is not counted but asked. Reads the state folder: blocks.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        let served = self.0.pool.served();
+        let state = crate::metrics::state::counts(&self.0.state);
+        if let Err(error) = &state {
+            tracing::debug!("approvals and quarantine cannot be counted: {error}");
+        }
+        Now {
+            runs: self.counts(),
+            served: [served.hot, served.primed, served.cold],
+            ready: self.0.pool.ready(),
+            host_failures: self.tools().map(|tools| tools.hosts().failures()),
+            state: state.ok(),
+        }
+    }
+
     /// Calls that go on behind a task.
     #[must_use]
     pub fn tasks(&self) -> &Tasks {
@@ -277,7 +303,7 @@ impl Live {
         let named = |name: &str| Profile::named(name).map(|p| (name.to_owned(), p.policy().shape)).ok();
         let profiles: Vec<_> = Profile::names().filter_map(named).collect();
         let doctor = Arc::new(doctor::examine(self.engine(), &profiles).await);
-        *examined = Some((std::time::Instant::now(), Arc::clone(&doctor)));
+        *examined = Some((Instant::now(), Arc::clone(&doctor)));
         doctor
     }
 
@@ -368,7 +394,9 @@ impl Live {
         let mut table = self.table();
         if table.queue.withdraw(&run.caller, &run.id) {
             table.work.remove(&run.id);
-            run.finish(Answer::Outcome(Box::new(never_ran())));
+            let outcome = never_ran();
+            self.0.metrics.run_ended(&outcome, None);
+            run.finish(Answer::Outcome(Box::new(outcome)));
         }
     }
 
@@ -431,7 +459,7 @@ impl Live {
             };
             let run = Arc::clone(run);
             run.started();
-            let ending = Ending { live: self.clone(), run: Arc::clone(&run), stored };
+            let ending = Ending { live: self.clone(), run: Arc::clone(&run), stored, began: Instant::now() };
             let desk = Desk { pool: self.0.pool.clone(), run };
             tokio::spawn(async move {
                 let answer = work(desk).await;
@@ -497,12 +525,14 @@ struct Ending {
     live: Live,
     run: Arc<Run>,
     stored: Stored,
+    began: Instant,
 }
 
 impl Ending {
     fn with(self, answer: Answer) {
         let outcome = answer.outcome().clone();
         if self.run.finish(answer) {
+            self.live.0.metrics.run_ended(&outcome, Some(self.began.elapsed()));
             self.live.remember(self.stored.clone(), outcome, &self.run);
         }
     }
@@ -511,7 +541,9 @@ impl Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         let failed = Outcome::without_a_run(Cause::Internal, "hotcell failed while it followed the run");
-        self.run.finish(Answer::Outcome(Box::new(failed)));
+        if self.run.finish(Answer::Outcome(Box::new(failed.clone()))) {
+            self.live.0.metrics.run_ended(&failed, Some(self.began.elapsed()));
+        }
         let mut table = self.live.table();
         table.queue.done(&self.run.caller);
         self.live.pump(&mut table);

@@ -114,6 +114,13 @@ impl Hosts {
         })
     }
 
+    /// How many of its processes failed: crashed, broke the protocol, or did not start. The next call starts another.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        let classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
+        classes.values().map(|slot| slot.restarts().all()).sum()
+    }
+
     /// Compiles a component and says what it is. Its compiled form is kept.
     ///
     /// # Errors

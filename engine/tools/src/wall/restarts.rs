@@ -15,6 +15,7 @@ pub const PAUSE: Duration = Duration::from_secs(60);
 pub struct Restarts {
     failures: VecDeque<Instant>,
     until: Option<Instant>,
+    all: u64,
 }
 
 impl Restarts {
@@ -22,10 +23,16 @@ impl Restarts {
     pub fn failed(&mut self, now: Instant) {
         self.failures.retain(|at| now.saturating_duration_since(*at) < WITHIN);
         self.failures.push_back(now);
+        self.all += 1;
         if self.failures.len() >= MOST {
             self.failures.clear();
             self.until = Some(now + PAUSE);
         }
+    }
+
+    /// How many failed since the beginning.
+    pub fn all(&self) -> u64 {
+        self.all
     }
 
     /// How long nothing is started yet; none when something may be.

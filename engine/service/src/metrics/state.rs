@@ -1,0 +1,35 @@
+//! How much waits for a person, as the state folder has it.
+
+use hotcell_guard::quarantine::State;
+use rusqlite::Connection;
+
+use crate::approvals::rows as approvals;
+use crate::database::patiently;
+use crate::quarantine::{Quarantine, QuarantineError};
+use crate::state::StateFolder;
+use crate::time::micros_since_1970;
+
+/// Approvals that wait, and items of the quarantine by state.
+pub type Counts = (u64, Vec<(State, u64)>);
+
+/// Counts them. Blocks.
+///
+/// # Errors
+/// It cannot be read.
+pub fn counts(folder: &StateFolder) -> Result<Counts, QuarantineError> {
+    let store = match StateFolder::open_existing(folder.path())? {
+        Some(folder) => Quarantine::open_to_read(folder)?,
+        None => None,
+    };
+    match store {
+        Some(store) => Ok(patiently(|| counted(&store.database))?),
+        None => Ok((0, State::ALL.map(|state| (state, 0)).to_vec())),
+    }
+}
+
+fn counted(database: &Connection) -> rusqlite::Result<Counts> {
+    let pending = approvals::pending(database, micros_since_1970(std::time::SystemTime::now()))?;
+    let query = "SELECT count(*) FROM quarantine WHERE state = ?1";
+    let of = |state: State| Ok((state, database.query_row(query, [state.name()], |row| row.get(0))?));
+    Ok((pending, State::ALL.into_iter().map(of).collect::<rusqlite::Result<_>>()?))
+}
