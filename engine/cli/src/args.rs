@@ -31,7 +31,7 @@ pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
-pub use mcp::{CheckArgs, InstallArgs, McpCommand, PlaceArgs, UninstallArgs};
+pub use mcp::{CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, UninstallArgs};
 pub use tool::ToolCommand;
 
 const STYLES: Styles =
@@ -679,9 +679,9 @@ pub struct McpArgs {
     /// Speak on standard input and output [the default]
     #[arg(long, conflicts_with = "http")]
     pub stdio: bool,
-    /// Speak streamable HTTP at ADDR, such as 127.0.0.1:8808
+    /// Speak streamable HTTP at ADDR, such as 127.0.0.1:8808, or systemd
     #[arg(long, value_name = "ADDR")]
-    pub http: Option<std::net::SocketAddr>,
+    pub http: Option<HttpAddress>,
     /// Let everybody in without a token; on loopback only
     #[arg(long, requires = "http")]
     pub no_auth: bool,
@@ -694,6 +694,9 @@ pub struct McpArgs {
     /// Tell numbers for Prometheus at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<std::net::SocketAddr>,
+    /// Log as text, or as json without what callers sent
+    #[arg(long, value_enum, value_name = "FORM", default_value = "text", hide_possible_values = true)]
+    pub log: crate::log::Form,
     /// Print the reference of the tools and end
     #[arg(long, exclusive = true)]
     pub reference: bool,

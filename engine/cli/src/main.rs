@@ -21,11 +21,13 @@ mod notes;
 mod progress;
 mod quarantine;
 mod quarantine_text;
+mod reload;
 mod run;
 mod runs;
 mod scan;
 mod scan_text;
 mod streams;
+mod systemd;
 mod test;
 mod test_text;
 mod tool;
@@ -66,7 +68,11 @@ fn main() -> ExitCode {
     }
     let code = match usage::parse() {
         Ok(cli) => {
-            log::start(&cli.common);
+            let form = match &cli.command {
+                Command::Mcp(args) => args.log,
+                _ => log::Form::Text,
+            };
+            log::start(&cli.common, form);
             let json = cli.common.json;
             dispatch(cli).unwrap_or_else(|error| {
                 usage::fail(&ErrorReport::new(Code::Internal, format!("{error:#}")), json)

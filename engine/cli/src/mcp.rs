@@ -7,8 +7,10 @@ use hotcell_service::StateFolder;
 use hotcell_service::live::{Bounds, Live, Tokens};
 use hotcell_service::report::{Code, ErrorReport};
 
-use crate::args::{Common, McpArgs, McpCommand};
+use crate::args::{Common, HttpAddress, McpArgs, McpCommand};
 use crate::clients::{check, install};
+use crate::reload::Hup;
+use crate::systemd::{self, Word};
 use crate::{configuration, exit, interrupted, notes, printed, runtime, state, usage};
 
 /// Serves until nobody needs it; its exit status.
@@ -32,7 +34,7 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
 }
 
 async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
-    let stop = interrupted();
+    let (stop, hup) = (interrupted(), Hup::new());
     // No project: what agents save brings no configuration of its own.
     let configuration = configuration(common, None)?;
     let folder = || {
@@ -46,13 +48,24 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     let unheard = |option: &'static str| {
         move |e: http::HttpError| ErrorReport::new(Code::InvalidValue, e.to_string()).field(option)
     };
-    let Some(address) = args.http else {
+    let Some(at) = args.http else {
         let watched = watched(args.metrics.map(MetricsOptions::here)).await.map_err(unheard("--metrics"))?;
         let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
         watch(common, watched, &live);
-        return stdio::serve(live, stop).await.map_err(|why| ErrorReport::new(Code::Internal, why));
+        systemd::tell(Word::Ready);
+        let stop = ended(stop, hup.reload(common, &live, None));
+        return stdio::serve(live.clone(), stop).await.map_err(|why| ErrorReport::new(Code::Internal, why));
+    };
+    let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--http");
+    let (address, passed) = match at {
+        HttpAddress::At(address) => (address, None),
+        HttpAddress::Passed => {
+            let passed = hotcell_sandbox::passed::listener().map_err(bad)?;
+            (passed.local_addr().map_err(|e| bad(e.to_string()))?, Some(passed))
+        }
     };
     let tokens = if args.no_auth { None } else { Some(Tokens::open(&state)?) };
+    let own = folder()?;
     let several = tokens.as_ref().is_some_and(|t| t.callers() > 1);
     let file = tokens.as_ref().map(|t| t.path().display().to_string());
     let watched_at = args.metrics.map(|address| MetricsOptions {
@@ -61,7 +74,13 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
         hosts: args.allow_host.clone(),
         plain: args.plain_http,
     });
-    let options = HttpOptions { address, tokens, hosts: args.allow_host, plain: args.plain_http };
+    let options = HttpOptions {
+        address,
+        passed,
+        tokens: tokens.clone(),
+        hosts: args.allow_host,
+        plain: args.plain_http,
+    };
     let listening = http::listen(options).await.map_err(unheard("--http"))?;
     let watched = watched(watched_at).await.map_err(unheard("--metrics"))?;
     let mut bounds = Bounds::default();
@@ -75,8 +94,19 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
         notes::say(format!("MCP at http://{}{}; {who}", listening.address(), http::PATH));
     }
     watch(common, watched, &live);
-    listening.serve(live, stop).await;
+    systemd::tell(Word::Ready);
+    let reloads = hup.reload(common, &live, tokens.as_ref().map(|tokens| (tokens, &own)));
+    listening.serve(live.clone(), ended(stop, reloads)).await;
     Ok(())
+}
+
+/// Until somebody wants an end.
+async fn ended(stop: impl Future<Output = ()>, reloads: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stop => {}
+        () = reloads => {}
+    }
+    systemd::tell(Word::Stopping);
 }
 
 /// Listens for whoever watches, before anything else begins.

@@ -10,6 +10,7 @@ use hotcell_service::guard::Passed;
 use hotcell_service::report::printable;
 
 use crate::args::Common;
+use crate::log;
 
 /// Lines about denials before the rest is only counted.
 const MOST: usize = 8;
@@ -21,6 +22,9 @@ pub fn colour() -> bool {
 
 /// Says one line.
 pub fn say(line: impl fmt::Display) {
+    if log::json::say("info", &line.to_string()) {
+        return;
+    }
     let _ = writeln!(io::stderr(), "hotcell: {}", printable(&line.to_string()));
 }
 

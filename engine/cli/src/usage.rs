@@ -9,7 +9,7 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_service::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
-use crate::exit;
+use crate::{exit, log};
 
 /// Reads the command line, or ends with what is wrong with it.
 pub fn parse() -> Result<Cli, u8> {
@@ -43,7 +43,9 @@ pub fn fail(report: &ErrorReport, json: bool) -> u8 {
             Err(e) => exit::of_write_error(&e),
         };
     }
-    let _ = writeln!(std::io::stderr(), "hotcell: error: {}", printable(&report.to_string()));
+    if !log::json::say("error", &report.to_string()) {
+        let _ = writeln!(std::io::stderr(), "hotcell: error: {}", printable(&report.to_string()));
+    }
     exit::REFUSED
 }
 

@@ -95,7 +95,7 @@ impl Shared {
         let stream = timeout(self.limits.connect, each).await;
         let stream = stream.map_err(|_| unreachable("nobody answers".to_owned()))??;
         let _ = stream.set_nodelay(true);
-        tracing::debug!("{operation} {target}: connected to {:?}", stream.peer_addr());
+        tracing::debug!(target: "hotcell_contents", "{operation} {target}: connected to {:?}", stream.peer_addr());
         Ok(stream)
     }
 }

@@ -184,7 +184,7 @@ where
                 let served = serve(Arc::clone(&shared), client);
                 clients.spawn(async move {
                     if let Err(e) = served.await {
-                        tracing::debug!("a connection of the sandbox ended: {e}");
+                        tracing::debug!(target: "hotcell_contents", "a connection of the sandbox ended: {e}");
                     }
                     drop(slot);
                 });
@@ -221,7 +221,7 @@ impl Shared {
             Some(why) => (format!("{target} ({why})"), format!("{target} is not allowed: {why}")),
             None => (target.to_owned(), format!("{target} is not in the list of --network")),
         };
-        tracing::info!("{operation}: {text}");
+        tracing::info!(target: "hotcell_contents", "{operation}: {text}");
         lock(&self.ledger).add(operation, row);
         NoWay::Denied(text)
     }

@@ -204,10 +204,14 @@ impl Asking<'_> {
         let word = match answer {
             Ok(response) => serde_json::to_value(&response).as_ref().map_or(Word::Nothing(UNCLEAR), said),
             Err(error) => {
-                tracing::info!("a client did not ask for an approval: {error}");
+                tracing::info!(target: "hotcell_contents", "a client did not ask for an approval: {error}");
                 Word::Nothing("the client did not ask anybody")
             }
         };
+        // The operator may have ended this while somebody thought about it.
+        if self.person().is_none() {
+            return Ok(Word::Nothing("the operator lets nobody be asked here any more"));
+        }
         let (desk, id) = (person.clone(), id.to_owned());
         tools::blocking(move || decide(&desk, &id, word)).await
     }

@@ -62,8 +62,10 @@ pub(crate) const SESSION_ID: &str = "mcp-session-id";
 /// How to serve over HTTP.
 #[derive(Debug)]
 pub struct HttpOptions {
-    /// The address; port 0 for any.
+    /// The address; port 0 for any. Where a socket was passed, its own.
     pub address: SocketAddr,
+    /// A socket that listens already.
+    pub passed: Option<std::net::TcpListener>,
     /// The callers. `None` lets everybody in, on loopback only.
     pub tokens: Option<Tokens>,
     /// Names by which clients may call this server, besides those of loopback and the address.
@@ -114,7 +116,7 @@ pub struct Listening {
 ///
 /// # Errors
 /// [`HttpError`].
-pub async fn listen(options: HttpOptions) -> Result<Listening, HttpError> {
+pub async fn listen(mut options: HttpOptions) -> Result<Listening, HttpError> {
     let asked = options.address;
     if !asked.ip().is_loopback() {
         if options.tokens.is_none() {
@@ -125,7 +127,11 @@ pub async fn listen(options: HttpOptions) -> Result<Listening, HttpError> {
         }
     }
     let bad = |error| HttpError::Bind { address: asked, error };
-    let listener = TcpListener::bind(asked).await.map_err(bad)?;
+    let listener = match options.passed.take() {
+        Some(passed) => TcpListener::from_std(passed),
+        None => TcpListener::bind(asked).await,
+    };
+    let listener = listener.map_err(bad)?;
     let address = listener.local_addr().map_err(bad)?;
     Ok(Listening { listener, address, options })
 }

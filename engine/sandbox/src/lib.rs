@@ -49,6 +49,7 @@ pub mod network;
 mod os_text;
 pub mod outcome;
 mod owner;
+pub mod passed;
 mod plain;
 pub mod plan;
 pub mod policy;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
 
@@ -133,6 +134,16 @@ pub fn signal_process(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
 pub unsafe fn own(fd: i32) -> OwnedFd {
     // SAFETY: the caller's contract.
     unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// The first descriptor after the three of everybody: where a socket is that was passed. `sd_listen_fds(3)`
+pub const PASSED: i32 = 3;
+
+/// That descriptor, once; for whoever was told that it is this process's own.
+pub fn passed() -> Option<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    // SAFETY: whoever started this process left it there for it, and nobody else here takes it.
+    (!TAKEN.swap(true, Ordering::AcqRel)).then(|| unsafe { own(PASSED) })
 }
 
 /// Descriptors that always are the same one for as long as they live.

@@ -153,7 +153,9 @@ fn tell(collected: io::Result<Collected>, outcome: &mut Outcome) {
             outcome.commit = collected.commit;
             outcome.kept = collected.kept;
         }
-        Err(error) => tracing::warn!("what was changed in the workspace cannot be told: {error}"),
+        Err(error) => {
+            tracing::warn!(target: "hotcell_contents", "what was changed in the workspace cannot be told: {error}");
+        }
     }
 }
 

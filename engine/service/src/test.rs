@@ -182,7 +182,7 @@ impl PreparedTest {
             if let Some(before) = self.before.clone() {
                 let passed = report.verdict == Verdict::Passed;
                 if let Err(error) = before.collect(changed, &mut report.outcome, passed).await {
-                    tracing::warn!("what the tests changed in the workspace cannot be told: {error}");
+                    tracing::warn!(target: "hotcell_contents", "what the tests changed in the workspace cannot be told: {error}");
                 }
             }
             crate::request::sign(self.scan.as_ref(), &mut report.outcome);
@@ -249,7 +249,7 @@ fn chosen(project: &dyn Project, path: &Path) -> Result<&'static dyn Framework, 
     if let Some((other, also)) = hotcell_testing::rival(&found) {
         return Err(undecided(path, (*framework, evidence), (*other, also)));
     }
-    tracing::info!("{}: {}", framework.name(), evidence.reason);
+    tracing::info!(target: "hotcell_contents", "{}: {}", framework.name(), evidence.reason);
     Ok(*framework)
 }
 

@@ -417,7 +417,7 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.original.remove_all(&self.name) {
-            tracing::warn!("{} is left behind in the project: {error}", self.name.display());
+            tracing::warn!(target: "hotcell_contents", "{} is left behind in the project: {error}", self.name.display());
         }
     }
 }

@@ -17,8 +17,13 @@ use hotcell_mcp::HttpOptions;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let options =
-        HttpOptions { address: ([127, 0, 0, 1], 0).into(), tokens: None, hosts: Vec::new(), plain: false };
+    let options = HttpOptions {
+        address: ([127, 0, 0, 1], 0).into(),
+        passed: None,
+        tokens: None,
+        hosts: Vec::new(),
+        plain: false,
+    };
     match hotcell_mcp::http::listen(options).await {
         Ok(listening) => {
             println!("http://{}{}", listening.address(), hotcell_mcp::http::PATH);

@@ -1,6 +1,8 @@
 //! Options of `hotcell mcp install`, `uninstall` and `check`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -8,6 +10,25 @@ use clap::{Args, Subcommand};
 use hotcell_sandbox::units::parse_duration;
 
 use crate::clients::Client;
+
+/// Where HTTP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpAddress {
+    /// Here.
+    At(SocketAddr),
+    /// On the socket that systemd passed.
+    Passed,
+}
+
+impl FromStr for HttpAddress {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "systemd" => Ok(Self::Passed),
+            address => address.parse().map(Self::At).map_err(|e: std::net::AddrParseError| e.to_string()),
+        }
+    }
+}
 
 /// Setting a client up.
 #[derive(Debug, Subcommand)]
@@ -96,6 +117,20 @@ fn name(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_and_the_one_word() {
+        for (text, want) in [
+            ("127.0.0.1:8808", Some(HttpAddress::At(([127, 0, 0, 1], 8808).into()))),
+            ("systemd", Some(HttpAddress::Passed)),
+            ("Systemd", None),
+            ("8808", None),
+            ("localhost:1", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse().ok(), want, "{text}");
+        }
+    }
 
     #[test]
     fn names_that_every_client_takes() {

@@ -112,7 +112,7 @@ fn failed(error: &CallError) -> ErrorReport {
         }
         // It names files of this host.
         CallError::Host { message } => {
-            tracing::warn!("a tool could not be run: {message}");
+            tracing::warn!(target: "hotcell_contents", "a tool could not be run: {message}");
             ErrorReport::new(Code::Internal, "the tool could not be run on this host; hotcell's log says why")
         }
         _ => report(Code::Internal),

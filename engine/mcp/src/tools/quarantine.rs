@@ -35,7 +35,7 @@ pub async fn scan(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
         };
         let layers = place.kept().map(|kept| kept.mount().1).unwrap_or_default();
         held.office(&owner)?.scan(&place.folder(), &layers).map_err(|report| {
-            tracing::info!("an artifact was not scanned: {report}");
+            tracing::info!(target: "hotcell_contents", "an artifact was not scanned: {report}");
             ErrorReport::new(report.code, "the files cannot be read here; doctor says what is missing")
         })
     });

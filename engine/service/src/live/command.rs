@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use hotcell_egress::AllowList;
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
@@ -11,12 +12,13 @@ use hotcell_sandbox::{Bytes, Changed, Chunk, Finished, Limits, Running};
 
 use super::asked::AskedLimits;
 use super::caller::Caller;
+use super::current::Current;
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Place;
 use crate::changes::Keep;
 use crate::compile::Built;
-use crate::config::{Configuration, EnvSetting, Settings};
+use crate::config::{Configuration, EnvSetting, Merged, Settings};
 use crate::images::Wanted;
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
@@ -28,6 +30,9 @@ const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alte
 const LONGEST_STDIN: usize = 1 << 20;
 /// The most arguments, and bytes of them.
 const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
+
+/// Why a run with a network ends when the operator allows none any more.
+const WITHDRAWN: &str = "stopped: the operator withdrew the network while it ran";
 
 /// A program or a source to run.
 #[derive(Debug)]
@@ -125,17 +130,28 @@ impl CommandRequest {
             limits: Limits::default(),
             stdin: if self.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(self.stdin) },
         };
+        let (current, asked_under) = (live.current().clone(), live.configuration());
         let configuration = live.configuration_of(caller);
         there(&configuration, request.settings.image.as_deref())?;
-        let mut merged = request.merge(&configuration)?;
-        merged.policy.job.limits = self.limits.within(&merged.policy.job.limits)?;
-        // The registry keeps the output; nobody needs the outcome's own copy.
-        merged.policy.job.limits.capture = Bytes(0);
+        let limits = self.limits;
+        let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep, approved) = (self.workspace, self.keep, self.approved);
         Ok(Box::new(move |desk| {
             Box::pin(async move {
                 let around = surroundings(workspace.as_ref());
+                let now = current.get();
                 let prepared = tokio::task::spawn_blocking(move || {
+                    // It waited, and the operator's configuration became another: it begins under that.
+                    let merged = if Arc::ptr_eq(&now, &asked_under) {
+                        merged
+                    } else {
+                        let asker = configuration.asker;
+                        let now = Configuration { asker, ..Configuration::clone(&now) };
+                        let refused = |report: ErrorReport| {
+                            Box::new(Outcome::without_a_run(Cause::Refused, report.to_string()))
+                        };
+                        joined(&request, &limits, &now).map_err(refused)?
+                    };
                     let prepared = request.prepare(merged, around)?;
                     match approved.map_or(Ok(()), |approved| approved.still()) {
                         Ok(()) => Ok(prepared),
@@ -152,12 +168,12 @@ impl CommandRequest {
                         None => without_host_paths(*outcome, &self.argv),
                     },
                     Ok(Ok(mut prepared)) => {
-                        let (mut outcome, changed) = perform(&desk, &prepared).await;
+                        let (mut outcome, changed) = perform(&desk, &prepared, &current).await;
                         prepared.sign(&mut outcome);
                         if let Some(before) = prepared.before.take().filter(|_| keep != Keep::default()) {
                             let success = outcome.success();
                             if let Err(error) = before.collect(changed, &mut outcome, success).await {
-                                tracing::info!("what a run changed cannot be told: {error}");
+                                tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");
                             }
                         }
                         outcome
@@ -177,7 +193,20 @@ pub(super) fn surroundings(workspace: Option<&Place>) -> Surroundings {
     Surroundings { cwd, ..Surroundings::of_this_process() }
 }
 
-async fn perform(desk: &Desk, prepared: &Prepared) -> (Outcome, Option<Changed>) {
+/// The policy of a request, where none of the caller's limits is wider than the operator's.
+fn joined(
+    request: &RunRequest,
+    limits: &AskedLimits,
+    configuration: &Configuration,
+) -> Result<Merged, ErrorReport> {
+    let mut merged = request.merge(configuration)?;
+    merged.policy.job.limits = limits.within(&merged.policy.job.limits)?;
+    // The registry keeps the output; nobody needs the outcome's own copy.
+    merged.policy.job.limits.capture = Bytes(0);
+    Ok(merged)
+}
+
+async fn perform(desk: &Desk, prepared: &Prepared, current: &Current) -> (Outcome, Option<Changed>) {
     let mut compiled = None;
     if let Some(build) = &prepared.build {
         desk.progressed(Progress {
@@ -202,14 +231,28 @@ async fn perform(desk: &Desk, prepared: &Prepared) -> (Outcome, Option<Changed>)
         started = desk.pool.spawn(&prepared.policy) => started,
     };
     let (mut outcome, changed): (Outcome, _) = match started {
-        Ok(running) => follow(desk, running).await,
+        Ok(running) => {
+            let reaches = prepared.policy.job.proxy.is_some();
+            let withdrawn = async {
+                match reaches {
+                    true => current.network_off().await,
+                    false => std::future::pending().await,
+                }
+            };
+            follow(desk, running, withdrawn).await
+        }
         Err(refusal) => (refusal.into(), None),
     };
     outcome.compile = compiled;
     (outcome, changed)
 }
 
-async fn follow(desk: &Desk, mut running: Running) -> (Outcome, Option<Changed>) {
+/// Follows a run to its end, or until what it was given is `withdrawn`.
+async fn follow(
+    desk: &Desk,
+    mut running: Running,
+    withdrawn: impl Future<Output = ()>,
+) -> (Outcome, Option<Changed>) {
     let canceller = running.canceller();
     let chunks = running.output();
     let reading = async {
@@ -229,6 +272,14 @@ async fn follow(desk: &Desk, mut running: Running) -> (Outcome, Option<Changed>)
                 canceller.cancel();
                 ending.await
             }
+            () = withdrawn => {
+                canceller.cancel();
+                let mut finished = ending.await;
+                if finished.outcome.cause == Cause::Cancelled {
+                    finished.outcome.reason = Some(WITHDRAWN.to_owned());
+                }
+                finished
+            }
         }
     };
     let ((), Finished { mut outcome, changed, .. }) = tokio::join!(reading, ending);
@@ -243,7 +294,7 @@ fn unable(mut outcome: Outcome, language: Language) -> Outcome {
         return outcome;
     }
     if let Some(reason) = &outcome.reason {
-        tracing::info!("a source was not prepared: {reason}");
+        tracing::info!(target: "hotcell_contents", "a source was not prepared: {reason}");
     }
     outcome.reason = Some(format!(
         "this host has nothing that can run {}; use another language, or ask its operator to install it",
@@ -258,7 +309,7 @@ pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outco
         return outcome;
     }
     if let Some(reason) = &outcome.reason {
-        tracing::info!("a run was not prepared: {reason}");
+        tracing::info!(target: "hotcell_contents", "a run was not prepared: {reason}");
     }
     let program = argv.first().map_or("", String::as_str);
     outcome.reason = Some(match outcome.cause {
@@ -284,7 +335,7 @@ pub(super) fn there(configuration: &Configuration, image: Option<&str>) -> Resul
     match wanted.map(|wanted| wanted.hold()) {
         Some(Ok(_)) => Ok(()),
         missing => {
-            tracing::info!("an image was asked for: {missing:?}");
+            tracing::info!(target: "hotcell_contents", "an image was asked for: {missing:?}");
             Err(ErrorReport::new(Code::UnknownName, format!("there is no image {name:?}"))
                 .field("image")
                 .hint("leave it out, or ask the operator, who has hotcell image list, build and import"))

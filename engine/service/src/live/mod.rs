@@ -12,6 +12,7 @@
 //! | [`queue`] | who is next |
 //! | [`run`] | one run: its state, its output, its end |
 //! | [`registry`] | all runs: start, find, forget |
+//! | `current` | the configuration in force |
 //! | [`command`] | a program or a source as work |
 //! | [`asking`] | hosts that a run asks for |
 //! | [`tests`] | a project's tests as work |
@@ -25,6 +26,7 @@ pub mod asked;
 pub mod asking;
 mod caller;
 pub mod command;
+mod current;
 pub mod folder;
 pub mod paths;
 pub mod queue;

@@ -14,6 +14,7 @@ use hotcell_sandbox::{BoxFuture, Engine};
 use tokio::task::JoinHandle;
 
 use super::caller::{Caller, handle};
+use super::current::{self, Current};
 use super::queue::{Full, Lane, Places, Queue};
 use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
 use super::tasks::Tasks;
@@ -114,7 +115,7 @@ pub struct Live(Arc<Shared>);
 
 struct Shared {
     pool: Pool,
-    configuration: Configuration,
+    current: Current,
     bounds: Bounds,
     workspaces: Workspaces,
     state: StateFolder,
@@ -182,7 +183,7 @@ impl Live {
             metrics: Metrics::default(),
             behind: Mutex::default(),
             pool: Pool::new(engine, ready),
-            configuration,
+            current: Current::new(configuration),
             bounds,
             workspaces,
             state,
@@ -202,10 +203,34 @@ impl Live {
         self.0.pool.engine()
     }
 
-    /// The operator's configuration.
+    /// The operator's configuration that is in force now.
     #[must_use]
-    pub fn configuration(&self) -> &Configuration {
-        &self.0.configuration
+    pub fn configuration(&self) -> Arc<Configuration> {
+        self.0.current.get()
+    }
+
+    /// The same, for work that begins later.
+    pub(super) fn current(&self) -> &Current {
+        &self.0.current
+    }
+
+    /// Puts another configuration in force, for all that begins from now on; what waits begins under it, too. Of what runs, it can only
+    /// take: hosts, where it says that there is no network. Says what counts only after the next start. Blocks.
+    ///
+    /// # Errors
+    /// A report: it cannot be used, and the one before stays in force.
+    pub fn reconfigure(&self, mut new: Configuration) -> Result<Vec<&'static str>, ErrorReport> {
+        let old = self.configuration();
+        (new.asker, new.reading) = (old.asker.clone(), old.reading.clone());
+        current::check(&new)?;
+        let later = current::later(&old, &new);
+        // What gives least is first: nothing between sees more than either has.
+        self.0.workspaces.allow(Folders::of(&new.user.mcp, self.0.state.path()));
+        if let Some(tools) = self.tools() {
+            tools.reconfigure(&new);
+        }
+        self.0.current.replace(new);
+        Ok(later)
     }
 
     /// Tools of plugins, where there can be any.
@@ -219,7 +244,7 @@ impl Live {
     pub fn configuration_of(&self, caller: &Caller) -> Configuration {
         let state = StateChoice::Named(self.0.state.path().to_owned());
         let asker = Some((Channel::Model(caller.to_string()), state));
-        Configuration { asker, ..self.configuration().clone() }
+        Configuration { asker, ..Configuration::clone(&self.configuration()) }
     }
 
     /// The quarantine as a caller sees it.
@@ -428,7 +453,7 @@ impl Live {
         let shared = Arc::clone(&self.0);
         let _ = tokio::task::spawn_blocking(move || {
             shared.workspaces.forget();
-            shared.configuration.reading.close();
+            shared.current.get().reading.close();
             shared.write_history();
         })
         .await;

@@ -108,7 +108,7 @@ impl AskedLimits {
             limits: Limits::for_tests(),
             stdin: hotcell_sandbox::Stdin::Null,
         };
-        let limits = self.within(&tests.merge(live.configuration())?.policy.job.limits)?;
+        let limits = self.within(&tests.merge(&live.configuration())?.policy.job.limits)?;
         Ok(LimitSettings {
             memory: Some(limits.memory),
             timeout: Some(limits.wall),

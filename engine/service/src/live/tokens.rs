@@ -5,6 +5,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
 use nix::fcntl::{Flock, FlockArg};
@@ -28,13 +29,14 @@ pub const NOT_TOKENS: [&str; 2] = ["stdio", "everybody"];
 /// The tokens of a service.
 #[derive(Clone)]
 pub struct Tokens {
-    all: Vec<(Caller, String)>,
+    /// Clones share them.
+    all: Arc<RwLock<Vec<(Caller, String)>>>,
     path: PathBuf,
 }
 
 impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokens").field("path", &self.path).field("callers", &self.all.len()).finish()
+        f.debug_struct("Tokens").field("path", &self.path).field("callers", &self.callers()).finish()
     }
 }
 
@@ -72,7 +74,17 @@ impl Tokens {
         let mut text = String::new();
         file.take(LONGEST_FILE).read_to_string(&mut text).map_err(io)?;
         let all = parse(&text).map_err(bad)?;
-        Ok(Self { all, path })
+        Ok(Self { all: Arc::new(RwLock::new(all)), path })
+    }
+
+    /// Takes over what is in the file now, for all clones: `read` is what [`Tokens::open`] gave.
+    pub fn replace(&self, read: &Self) {
+        let all = read.all().clone();
+        *self.all.write().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    fn all(&self) -> RwLockReadGuard<'_, Vec<(Caller, String)>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file.
@@ -84,14 +96,14 @@ impl Tokens {
     /// How many callers there are.
     #[must_use]
     pub fn callers(&self) -> usize {
-        self.all.len()
+        self.all().len()
     }
 
     /// Whose token this is. Takes the same time whatever is wrong with it.
     #[must_use]
     pub fn caller(&self, token: &[u8]) -> Option<Caller> {
         let mut found = None;
-        for (caller, known) in &self.all {
+        for (caller, known) in self.all().iter() {
             if same(known.as_bytes(), token) {
                 found = Some(caller.clone());
             }
@@ -173,7 +185,7 @@ mod tests {
         std::thread::scope(|scope| {
             let all: Vec<_> = (0..8).map(|_| scope.spawn(|| Tokens::open(&open()).unwrap())).collect();
             let all: Vec<_> = all.into_iter().map(|t| t.join().unwrap()).collect();
-            assert!(all.iter().all(|t| t.all == all[0].all));
+            assert!(all.iter().all(|t| *t.all() == *all[0].all()));
         });
     }
 

@@ -357,7 +357,9 @@ mod tests {
         }
         metrics.called(Some("run_code"), Called::Ok);
         metrics.called(None, Called::Error);
-        [200, 204, 404, 99, 600].map(|status| metrics.responded(status));
+        for status in [200, 204, 404, 99, 600] {
+            metrics.responded(status);
+        }
         metrics.reloaded(false);
         let items = vec![(ItemState::Held, 3)];
         let now = Now {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use hotcell_egress::{Resolver, System};
@@ -52,7 +52,7 @@ const CLOSE: Duration = Duration::from_secs(5);
 
 /// What answers take, for all calls.
 pub(super) struct Means {
-    configuration: Configuration,
+    configuration: RwLock<Configuration>,
     plugins: Plugins,
     values: Values,
     resolver: Arc<dyn Resolver>,
@@ -67,13 +67,24 @@ impl Means {
     pub fn new(configuration: Configuration, plugins: Plugins) -> Done<Self> {
         Ok(Self {
             values: plugins.values()?,
-            configuration,
+            configuration: RwLock::new(configuration),
             plugins,
             resolver: Arc::new(System),
             clients: Mutex::default(),
             engine: OnceLock::new(),
             turns: Semaphore::new(TURNS),
         })
+    }
+
+    /// The configuration that is in force now.
+    fn configuration(&self) -> Configuration {
+        self.configuration.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another one is in force from now on, also for calls that are under way.
+    pub fn reconfigure(&self, configuration: Configuration) {
+        self.plugins.set(configuration.user.tools.clone());
+        *self.configuration.write().unwrap_or_else(PoisonError::into_inner) = configuration;
     }
 
     pub async fn close(&self) {
@@ -138,11 +149,11 @@ impl CallBroker {
         self.until.get_or_init(|| Instant::now() + self.wall);
         match ask {
             Ask::Log { level, message } => {
-                tracing::info!(plugin = self.plugin, level, "{message}");
+                tracing::info!(target: "hotcell_contents", plugin = self.plugin, level, "{message}");
                 Ok(Reply::Done)
             }
             Ask::Progress { done, total, message } => {
-                tracing::debug!(plugin = self.plugin, done, total, message, "progress");
+                tracing::debug!(target: "hotcell_contents", plugin = self.plugin, done, total, message, "progress");
                 if let Some(watch) = &self.watch {
                     watch.reported(Reported { done, total, message });
                 }
@@ -153,7 +164,8 @@ impl CallBroker {
                 if !self.held.config.contains(&key) {
                     return denied(format!("config={key}"));
                 }
-                let settings = self.means.plugins.settings().config.get(&self.plugin);
+                let settings = self.means.plugins.settings();
+                let settings = settings.config.get(&self.plugin);
                 Ok(Reply::Text { text: settings.and_then(|settings| settings.get(&key)).cloned() })
             }
             Ask::Secret { name } => {
@@ -204,7 +216,7 @@ impl CallBroker {
                 if self.scans.fetch_add(1, Ordering::AcqRel) >= SCANS {
                     return Err(Refused::TooMuch(format!("a call has at most {SCANS} scans")));
                 }
-                let configuration = self.means.configuration.clone();
+                let configuration = self.means.configuration();
                 blocking(move || scan(&configuration, name, content, language)).await?
             }
         }
@@ -212,7 +224,7 @@ impl CallBroker {
 
     async fn run(&self, asked: Asked) -> Result<Reply, Refused> {
         let (wall, memory) = (asked.wall, asked.memory);
-        let configuration = without_grants(self.means.configuration.clone());
+        let configuration = without_grants(self.means.configuration());
         let (folder, prepared) = blocking(move || {
             let (folder, request) = asked.request()?;
             let merged = request.merge(&configuration).map_err(|e| unavailable(&e))?;
@@ -241,7 +253,7 @@ impl CallBroker {
         // Of findings and of the host's folders it is told as much as a model is.
         crate::guard::for_a_model(&mut outcome);
         if matches!(outcome.cause, Cause::NotFound | Cause::NotExecutable | Cause::Refused) {
-            tracing::info!("a run of {} was not made: {:?}", self.plugin, outcome.reason);
+            tracing::info!(target: "hotcell_contents", "a run of {} was not made: {:?}", self.plugin, outcome.reason);
             outcome.reason = Some(match outcome.cause {
                 Cause::NotFound => "there is no such program".to_owned(),
                 Cause::NotExecutable => "it cannot be executed".to_owned(),
@@ -278,7 +290,7 @@ fn left(until: Instant, now: Instant, asked_ms: u64) -> Duration {
 
 /// A mistake of the operator's, which names files of this host: that is for the log.
 fn unavailable(report: &ErrorReport) -> Refused {
-    tracing::warn!("a plugin's request cannot be met: {report}");
+    tracing::warn!(target: "hotcell_contents", "a plugin's request cannot be met: {report}");
     Refused::Unavailable("hotcell's own settings do not allow it; its log says why".to_owned())
 }
 

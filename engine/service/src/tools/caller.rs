@@ -62,6 +62,11 @@ impl Caller {
         Ok(Self { plugins, hosts, means, changes: OnceLock::new() })
     }
 
+    /// Another configuration is in force from now on. What tool hosts are confined by stays as it is.
+    pub fn reconfigure(&self, configuration: &Configuration) {
+        self.means.reconfigure(configuration.clone());
+    }
+
     /// The processes, which also read components that are added.
     #[must_use]
     pub fn hosts(&self) -> &Hosts {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use hotcell_sandbox::FileId;
 use hotcell_sandbox::layer::nearest;
@@ -30,7 +31,8 @@ const FOLDER: &str = "tools";
 #[derive(Clone, Debug)]
 pub struct Plugins {
     state: StateChoice,
-    settings: ToolSettings,
+    /// The operator's, which may become others.
+    settings: Arc<RwLock<Arc<ToolSettings>>>,
     pub(super) actor: Actor,
     /// The folder of the user's configuration, where secrets are.
     home: Option<PathBuf>,
@@ -90,7 +92,7 @@ impl Plugins {
             asker.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the plugins"))?;
         Ok(Self {
             state,
-            settings: configuration.user.tools.clone(),
+            settings: Arc::new(RwLock::new(Arc::new(configuration.user.tools.clone()))),
             actor: Actor::here(channel),
             home: configuration.home.clone(),
         })
@@ -98,8 +100,13 @@ impl Plugins {
 
     /// The operator's settings.
     #[must_use]
-    pub fn settings(&self) -> &ToolSettings {
-        &self.settings
+    pub fn settings(&self) -> Arc<ToolSettings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Other settings are in force from now on, for all clones.
+    pub(super) fn set(&self, settings: ToolSettings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// The folder of the user's configuration.
@@ -164,7 +171,7 @@ impl Plugins {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let state = self.state.path().ok().map(real);
         let home = self.home.as_deref().map(real);
-        self.settings.policy(state.into_iter().chain(home).collect())
+        self.settings().policy(state.into_iter().chain(home).collect())
     }
 
     /// What is in force for a plugin, and what is not.
@@ -183,7 +190,9 @@ impl Plugins {
     /// What the operator requires of signatures holds for what is there already, too.
     pub(super) fn check_signer(&self, version: &Version) -> Done<()> {
         let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("tools.signed_by");
-        let Some(required) = self.settings.required().map_err(|e| bad(e.to_string()))? else { return Ok(()) };
+        let Some(required) = self.settings().required().map_err(|e| bad(e.to_string()))? else {
+            return Ok(());
+        };
         if version.signer.as_deref() == Some(required.base64()) {
             return Ok(());
         }

@@ -410,7 +410,7 @@ impl Process {
             _ => (false, epitaph(outcome)),
         };
         if !clean {
-            tracing::warn!("a tool host ended: {why}");
+            tracing::warn!(target: "hotcell_contents", "a tool host ended: {why}");
         }
         table.state = State::Ended(End { clean, why: why.clone(), at: Instant::now() });
         table.drop_asks(|_| true);

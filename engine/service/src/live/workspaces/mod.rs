@@ -21,7 +21,7 @@ mod told;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use hotcell_workspace::store::{Quota, Source, Store, StoreError, Summary};
@@ -88,7 +88,7 @@ pub struct Workspaces {
 struct Shared {
     store: Arc<Store>,
     quotas: Quotas,
-    folders: Folders,
+    folders: RwLock<Folders>,
     /// What callers that are one process have made or named: of others they are told nothing.
     met: Mutex<BTreeSet<(Caller, String)>>,
     /// When this process used them last, by a clock that nobody sets.
@@ -152,6 +152,10 @@ fn unused(calendar: Option<Duration>, here: Option<Duration>) -> Duration {
 }
 
 impl Shared {
+    fn folders(&self) -> RwLockReadGuard<'_, Folders> {
+        self.folders.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether nobody has used it for long.
     fn is_old(&self, id: &str) -> bool {
         let Ok(calendar) = self.store.used(id) else { return false };
@@ -202,7 +206,15 @@ impl Workspaces {
         let store = Store::open(&state.path().join(crate::workspaces::FOLDER), quota, None);
         let store = Arc::new(store.map_err(|e| crate::workspaces::report(&e))?);
         let (met, used, making) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { folder, shared: Arc::new(Shared { store, quotas, folders, met, used, making }) })
+        Ok(Self {
+            folder,
+            shared: Arc::new(Shared { store, quotas, folders: RwLock::new(folders), met, used, making }),
+        })
+    }
+
+    /// Other folders of the host are allowed from now on.
+    pub(super) fn allow(&self, folders: Folders) {
+        *self.shared.folders.write().unwrap_or_else(PoisonError::into_inner) = folders;
     }
 
     /// The name of the service's own folder.
@@ -230,7 +242,7 @@ impl Workspaces {
         let shared = &self.shared;
         files::plan(files, &shared.quotas)?;
         let source = match folder {
-            Some(folder) => Source::Folder(shared.folders.readable(folder)?),
+            Some(folder) => Source::Folder(shared.folders().readable(folder)?),
             None => Source::Empty,
         };
         let _one = locked(&shared.making);
@@ -271,7 +283,7 @@ impl Workspaces {
             return Err(unknown());
         }
         if let Source::Folder(folder) = &summary.source {
-            shared.folders.still_readable(folder)?;
+            shared.folders().still_readable(folder)?;
         }
         shared.store.touch(id).map_err(|_| unknown())?;
         shared.meet(caller, id);

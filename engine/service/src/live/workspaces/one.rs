@@ -267,7 +267,7 @@ impl Workspace {
         let Source::Folder(folder) = workspace.summary().source else {
             return Err(of_store(&store::StoreError::NoOriginal));
         };
-        self.shared.folders.writable(&folder)?;
+        self.shared.folders().writable(&folder)?;
         let owner = workspace.owner_of_source();
         let committed = workspace.commit(false, owner).map_err(|e| of_store(&e))?;
         let mut taken = Taken::of(&committed);

@@ -1,9 +1,11 @@
 //! Warnings of the libraries on standard error, in the form of our own lines. `-v` shows more of them.
 
+pub mod json;
+
 use std::fmt;
 
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::layer::SubscriberExt;
@@ -13,8 +15,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::args::Common;
 use hotcell_service::report::printable;
 
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// JSON lines without what callers sent.
+    Json,
+}
+
 /// Begins to listen.
-pub fn start(common: &Common) {
+pub fn start(common: &Common, form: Form) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => Level::ERROR,
         (false, 0) => Level::WARN,
@@ -22,6 +34,17 @@ pub fn start(common: &Common) {
         (false, 2) => Level::DEBUG,
         _ => Level::TRACE,
     };
+    if form == Form::Json {
+        json::begin();
+        let _ = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(std::io::stderr)
+            .event_format(json::Json)
+            .finish()
+            .with(filter_fn(json::is_ours))
+            .try_init();
+        return;
+    }
     // The protocol's library complains of what clients do wrong or leave open; they are told, and the log is not theirs.
     let protocol = if level <= Level::WARN { LevelFilter::OFF } else { level.into() };
     let _ = tracing_subscriber::fmt()

@@ -1,0 +1,149 @@
+//! The log of a server as JSON lines, for whoever collects logs. What callers sent is not in them.
+
+use std::fmt::{self, Debug, Write as _};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use hotcell_service::time::{micros_since_1970, rfc3339};
+use serde_json::{Map, Value, json};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::registry::LookupSpan;
+
+use super::LONGEST;
+
+/// The target of events that may have what a caller sent, or a program or plugin said.
+const CONTENTS: &str = "hotcell_contents";
+/// What stands in their place.
+const LEFT_OUT: &str = "left out: it may have what a caller sent";
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Everything is said in JSON from now on.
+pub fn begin() {
+    ON.store(true, Ordering::Relaxed);
+}
+
+/// Says a line of ours, where lines are JSON; whether they are.
+pub fn say(level: &str, message: &str) -> bool {
+    if !ON.load(Ordering::Relaxed) {
+        return false;
+    }
+    let fields = Map::from_iter([("message".to_owned(), json!(shortened(message)))]);
+    let _ = std::io::stderr().write_all(line(&now(), level, "hotcell", fields).as_bytes());
+    true
+}
+
+fn now() -> String {
+    rfc3339(micros_since_1970(SystemTime::now()))
+}
+
+/// Whether an event may be in such a log at all: only those of hotcell's own are known to be without contents.
+pub fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with("hotcell")
+}
+
+fn line(time: &str, level: &str, target: &str, fields: Map<String, Value>) -> String {
+    let mut all = Map::new();
+    for (name, value) in [("time", time), ("level", level), ("target", target)] {
+        all.insert(name.to_owned(), value.into());
+    }
+    all.extend(fields.into_iter().filter(|(name, _)| !["time", "level", "target"].contains(&name.as_str())));
+    format!("{}\n", Value::Object(all))
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
+/// `{"time":…,"level":…,"target":…,"message":…}`
+pub struct Json;
+
+impl<S, N> FormatEvent<S, N> for Json
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let metadata = event.metadata();
+        let mut fields = Fields::default();
+        if metadata.target() == CONTENTS {
+            fields.put("message", LEFT_OUT.into());
+            if let (Some(file), Some(line)) = (metadata.file(), metadata.line()) {
+                fields.put("at", format!("{file}:{line}").into());
+            }
+        } else {
+            event.record(&mut fields);
+        }
+        let level = match *metadata.level() {
+            Level::ERROR => "error",
+            Level::WARN => "warning",
+            Level::INFO => "info",
+            Level::DEBUG => "debug",
+            Level::TRACE => "trace",
+        };
+        out.write_str(&line(&now(), level, metadata.target(), fields.0))
+    }
+}
+
+/// Fields of an event.
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let mut text = String::new();
+        let _ = write!(text, "{value:?}");
+        self.put(field.name(), shortened(&text).into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field.name(), shortened(value).into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field.name(), value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_object_whatever_is_in_it() {
+        let fields = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<Map<_, _>>()
+        };
+        for (given, want) in [
+            (fields(&[("message", "a\nb\u{1b}[2J\"")]), json!({ "message": "a\nb\u{1b}[2J\"" })),
+            (fields(&[("level", "error"), ("message", "x")]), json!({ "message": "x" })),
+            (fields(&[]), json!({})),
+        ] {
+            let line = line("T", "info", "hotcell", given);
+            assert_eq!(line.matches('\n').count(), 1, "{line}");
+            let mut read: Map<String, Value> = serde_json::from_str(&line).unwrap();
+            let mut head = ["time", "level", "target"].map(|name| read.remove(name));
+            assert_eq!(head.each_mut().map(Option::take), ["T", "info", "hotcell"].map(|v| Some(json!(v))));
+            assert_eq!(Value::Object(read), want);
+        }
+        assert_eq!(shortened(&"ä".repeat(LONGEST + 1)).chars().count(), LONGEST);
+    }
+}

@@ -1,0 +1,130 @@
+//! The configuration in force. It can become another while the service runs: new work takes the new one, and work that runs is at most
+//! held to less.
+
+use std::sync::Arc;
+
+use hotcell_sandbox::Limits;
+use hotcell_sandbox::policy::Stdin;
+use tokio::sync::watch;
+
+use crate::changes::Keep;
+use crate::config::{Configuration, Settings};
+use crate::guard;
+use crate::network::NetworkSetting;
+use crate::report::{Code, ErrorReport};
+use crate::request::{RunRequest, What};
+
+/// A configuration that may become another. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Current(watch::Sender<Arc<Configuration>>);
+
+impl Current {
+    pub fn new(configuration: Configuration) -> Self {
+        Self(watch::Sender::new(Arc::new(configuration)))
+    }
+
+    /// The one in force.
+    pub fn get(&self) -> Arc<Configuration> {
+        Arc::clone(&self.0.borrow())
+    }
+
+    /// Another one is in force from now on.
+    pub fn replace(&self, configuration: Configuration) {
+        self.0.send_replace(Arc::new(configuration));
+    }
+
+    /// Waits until the operator's own words allow no network any more.
+    pub async fn network_off(&self) {
+        // The sender is ours: it cannot be gone.
+        let _ = self.0.subscribe().wait_for(|configuration| is_off(configuration)).await;
+    }
+}
+
+/// Whether the operator says that nothing has a network.
+pub fn is_off(configuration: &Configuration) -> bool {
+    let Configuration { user, environment, .. } = configuration;
+    environment.network.as_ref().or(user.network.as_ref()) == Some(&NetworkSetting::Off)
+}
+
+/// Whether runs could begin under a configuration: what a file names besides itself is there and can be read.
+///
+/// # Errors
+/// A report that names what is wrong.
+pub fn check(configuration: &Configuration) -> Result<(), ErrorReport> {
+    let run = RunRequest {
+        kept: None,
+        keep: Keep::default(),
+        what: What::Program(vec!["true".into()]),
+        workspace: None,
+        settings: Settings::default(),
+        limits: Limits::default(),
+        stdin: Stdin::Null,
+    };
+    let merged = run.merge(configuration)?;
+    guard::rules(merged.guard.rules.as_deref(), merged.guard.digest.as_ref())?;
+    let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("tools.signed_by");
+    configuration.user.tools.required().map(drop).map_err(|e| bad(e.to_string()))
+}
+
+/// What of a new configuration only counts after the next start.
+pub fn later(old: &Configuration, new: &Configuration) -> Vec<&'static str> {
+    let (old, new) = (&old.user, &new.user);
+    let differs = [("hot", old.hot != new.hot), ("state", old.state != new.state)];
+    differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn of(text: &str) -> Configuration {
+        let user = Settings::parse(text, Path::new("/etc/hotcell/config.toml")).unwrap();
+        Configuration { user, ..Configuration::default() }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_found_before_it_counts() {
+        for (text, word) in [
+            ("", None),
+            ("network = \"off\"\n[limits]\nmemory = \"64M\"", None),
+            ("profile = \"strikt\"", Some("strict")),
+            ("profile = \"./none.toml\"", Some("none.toml")),
+            ("rules = \"/nowhere/at/all\"", Some("/nowhere/at/all")),
+            ("[tools]\nsigned_by = \"/nowhere/at/all\"", Some("/nowhere/at/all")),
+        ] {
+            let said = check(&of(text)).map_err(|report| report.to_string());
+            match word {
+                None => assert_eq!(said, Ok(()), "{text}"),
+                Some(word) => assert!(said.as_ref().is_err_and(|s| s.contains(word)), "{text}: {said:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_waits_for_the_next_start_is_named() {
+        for (old, new, want) in [
+            ("", "", &[][..]),
+            ("", "network = \"off\"", &[]),
+            ("[hot]\neach = 1", "", &["hot"]),
+            ("state = \"/a\"", "state = \"/b\"", &["state"]),
+        ] {
+            assert_eq!(later(&of(old), &of(new)), want, "{old} {new}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_network_is_off_when_the_operator_says_so() {
+        for (text, want) in
+            [("", false), ("network = \"none\"", false), ("network = []", false), ("network = \"off\"", true)]
+        {
+            assert_eq!(is_off(&of(text)), want, "{text}");
+        }
+        let current = Current::new(of(""));
+        let waits = current.clone();
+        let waits = tokio::spawn(async move { waits.network_off().await });
+        current.replace(of("network = \"off\""));
+        waits.await.unwrap();
+        assert!(is_off(&current.get()));
+    }
+}
