@@ -3,12 +3,20 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use hotcell_end_to_end::User;
-use hotcell_end_to_end::mcp::{Http, bearer, initialize, reply, until};
-use serde_json::json;
+use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, bearer, initialize, reply, two_callers, until};
+use hotcell_end_to_end::{User, Weak};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::approvals::{approvals, id_in};
 
 /// A server with its lines.
 struct Server {
@@ -105,7 +113,8 @@ fn numbers_are_told_and_have_no_contents() {
     call("run_command", json!({ "argv": ["echo", secret] }));
     call("run_code", json!({ "language": "bash", "code": format!("# {secret}\nexit 3") }));
     call("run_command", json!({ "argv": [format!("no-{secret}")] }));
-    call(&format!("tool_{secret}"), json!({}));
+    let unknown = json!({ "name": format!("tool_{secret}"), "arguments": {} });
+    server.request(&server.token, "tools/call", unknown);
     let (status, text) = get(metrics, "/metrics", &[]);
     assert_eq!(status, 200, "{text}");
     let now = numbers(&text);
@@ -217,4 +226,259 @@ fn a_wrong_address_of_the_numbers_starts_nothing() {
         ended.code(125).says(said);
         assert!(!ended.text().contains("MCP at"), "{words:?}");
     }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(pid).expect("a pid")), signal).expect("it is there");
+}
+
+/// Where the usual configuration is.
+fn configure(user: &User, text: &str) {
+    user.make_folder("home/.config/hotcell");
+    user.write("home/.config/hotcell/config.toml", text);
+}
+
+#[test]
+fn a_configuration_that_is_read_again_counts_for_what_begins() {
+    let user = User::me();
+    let metrics = free();
+    let server = Http::start(&user, &["--metrics", &metrics.to_string()]);
+    let reload = |want: &str| {
+        let read = || numbers(&get(metrics, "/metrics", &[]).1)[want];
+        let before = read();
+        signal(server.pid(), Signal::SIGHUP);
+        until(want, || read() > before);
+    };
+    let (ok, error) =
+        ("hotcell_config_reloads_total{result=\"ok\"}", "hotcell_config_reloads_total{result=\"error\"}");
+    let call = |arguments: Value| server.call(&server.token, "run_command", &arguments);
+    let asks = json!({ "argv": ["true"], "limits": { "memory_mib": 256 } });
+    assert_eq!(call(asks.clone())["isError"], json!(false));
+    let slow = json!({ "argv": ["bash", "-c", "sleep 4; exit 7"], "wait_ms": 0 });
+    let running = call(slow)["structuredContent"]["run_id"].clone();
+
+    configure(&user, "[limits]\nmemory = \"64M\"\ntimeout = \"2s\"\n");
+    reload(ok);
+    let refused = call(asks.clone());
+    assert_eq!(refused["isError"], json!(true));
+    assert!(refused.to_string().contains("limits.memory_mib"), "{refused:#}");
+    let longer = call(json!({ "argv": ["sleep", "60"] }));
+    assert_eq!(longer["structuredContent"]["cause"], "wall_limit", "{longer:#}");
+
+    // What ran keeps what it had: its time is longer than the new one.
+    let status = json!({ "run_id": running, "wait_ms": 60_000 });
+    let ended = server.call(&server.token, "run_status", &status);
+    assert_eq!(ended["structuredContent"]["exit_code"], 7, "{ended:#}");
+
+    // Nothing of a broken file counts, whatever is wrong with it.
+    for broken in [
+        "[limits]\nmemory = \"1G\"\ntimeout = \"soon\"",
+        "limit = 1",
+        "[limits]\nmemory = \"1G\"\n[",
+        "profile = \"strikt\"",
+        "rules = \"/nowhere/at/all\"",
+    ] {
+        configure(&user, broken);
+        reload(error);
+        assert_eq!(call(asks.clone())["isError"], json!(true), "{broken}");
+    }
+    configure(&user, "[hot]\neach = 1\n");
+    reload(ok);
+    assert_eq!(call(asks)["isError"], json!(false));
+    let (code, _, errors) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(
+        errors.contains("not read again, and the old one stays") && errors.contains("did you mean limits"),
+        "{errors}"
+    );
+    assert!(errors.contains("hot counts after the next start"), "{errors}");
+}
+
+#[test]
+fn a_token_that_is_taken_away_opens_nothing() {
+    let user = User::me();
+    let (server, [one, two]) = two_callers(&user);
+    let list =
+        |token: &str| server.post(&[("Authorization", &bearer(token))], &initialize(1).to_string()).status;
+    assert_eq!((list(&one), list(&two)), (200, 200));
+    let three = "c".repeat(40);
+    let file = user.write("state/mcp-tokens", format!("two {two}\nthree {three}\n"));
+    signal(server.pid(), Signal::SIGHUP);
+    until("the new token", || list(&three) == 200);
+    assert_eq!((list(&one), list(&two)), (401, 200));
+    // A file that others can read counts for nothing.
+    std::fs::write(&file, format!("one {one}\n")).expect("a file");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is there");
+    signal(server.pid(), Signal::SIGHUP);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!((list(&one), list(&two), list(&three)), (401, 200, 200));
+    let (_, _, errors) = server.end();
+    assert!(errors.contains("others can read it"), "{errors}");
+}
+
+#[test]
+fn systemd_is_told_how_the_service_stands() {
+    let user = User::me();
+    let path = user.path("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+    let said = || {
+        let mut buffer = [0; 200];
+        let length = socket.recv(&mut buffer).expect("a word");
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    let call = user.hotcell(["mcp", "--http", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
+    let mut server = Server::of(call.start());
+    assert_eq!(said(), "READY=1");
+    signal(server.child.id(), Signal::SIGHUP);
+    let reloading = said();
+    let micros = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").and_then(|m| m.parse::<u64>().ok());
+    assert!(micros.is_some_and(|m| m > 0), "{reloading}");
+    assert_eq!(said(), "READY=1");
+    signal(server.child.id(), Signal::SIGTERM);
+    assert_eq!(said(), "STOPPING=1");
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn the_log_as_json_has_no_contents() {
+    let user = User::me();
+    let secret = "Xyzzy7Contents";
+    let odd = format!("{secret}\u{1b}[31m\"}}\\n{{\"");
+    let options = ["--log", "json", "-vvv"];
+    let mut client = Local::start_on(&user, &Weak::default(), &options, SESSIONS);
+    let made = client
+        .call("workspace_create", &json!({ "files": [{ "path": format!("{secret}.py"), "text": odd }] }));
+    let id = made["structuredContent"]["workspace_id"].clone();
+    for (tool, arguments) in [
+        (
+            "run_code",
+            json!({ "language": "python", "code": format!("print({odd:?}); import sys; sys.exit(3)"), "args": [odd], "stdin": odd }),
+        ),
+        (
+            "run_code",
+            json!({ "language": "python", "code": format!("import shutil # {odd:?}\nshutil.rmtree('/home/{secret}')") }),
+        ),
+        ("run_code", json!({ "language": "cobol", "code": odd })),
+        ("run_code", json!({ "language": "rust", "code": format!("fn main() {{ {secret} }}") })),
+        ("run_command", json!({ "argv": [format!("no-{secret}"), odd], "env": { "NAME": odd } })),
+        ("run_command", json!({ "argv": [format!("./{secret}.py")], "workspace_id": id, "keep": true })),
+        ("run_command", json!({ "argv": ["true"], "image": secret })),
+        ("run_command", json!({ "argv": ["true"], "network": [format!("{secret}.example:443")] })),
+        ("run_tests", json!({ "workspace_id": id })),
+        ("run_status", json!({ "run_id": secret })),
+        (
+            "workspace_write",
+            json!({ "workspace_id": id, "files": [{ "path": format!("../{secret}"), "text": odd }] }),
+        ),
+        ("workspace_read", json!({ "workspace_id": id, "path": secret })),
+        ("scan_artifact", json!({ "workspace_id": id })),
+        ("scan_artifact", json!({ "files": [{ "path": secret, "text": "(".repeat(3000) }] })),
+        ("quarantine_show", json!({ "id": secret })),
+    ] {
+        client.call(tool, &arguments);
+    }
+    for method in ["tools/call", "resources/read", secret] {
+        client.request(method, json!({ "name": secret, "uri": format!("hotcell://runs/{secret}") }));
+    }
+    let (code, _, log) = client.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.lines().count() > 0, "the most verbose log says something");
+    for line in log.lines() {
+        let read: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("no JSON: {e}: {line}"));
+        let has = |name: &str| read[name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(["time", "level", "target", "message"].into_iter().all(has), "{line}");
+        assert!(!line.contains(secret), "{line}");
+    }
+    // The same in words has some of it: the test would see it.
+    let mut client = Local::start_on(&user, &Weak::default(), &["-vvv"], SESSIONS);
+    client.call("run_command", &json!({ "argv": [format!("no-{secret}")] }));
+    let (_, _, log) = client.end();
+    assert!(log.contains(secret), "{log}");
+}
+
+/// Starts its arguments with a socket as descriptor 3, as systemd does; the first word says what is wrong with it.
+const PASSES: &str = "
+import os, socket, sys
+how = sys.argv[1]
+kind = socket.AF_UNIX if how == 'unix' else socket.AF_INET
+s = socket.socket(kind, socket.SOCK_STREAM)
+s.bind('' if how == 'unix' else ('0.0.0.0' if how == 'open' else '127.0.0.1', 0))
+if how != 'bound': s.listen()
+if how != 'unix': print(s.getsockname()[1], file=sys.stderr, flush=True)
+if how == 'file': s = open('/dev/null')
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ['LISTEN_FDS'] = '2' if how == 'two' else '1'
+os.environ['LISTEN_PID'] = '1' if how == 'pid' else str(os.getpid())
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+fn passed(user: &User, how: &str, words: &[&str]) -> Server {
+    let mut command = user.program(Path::new("python3"));
+    command.args(["-c", PASSES, how]).arg(user.binary()).args(["mcp", "--http", "systemd"]).args(words);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", user.path("home"));
+    command.current_dir(user.path("work")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    Server::of(command.spawn().expect("python3"))
+}
+
+#[test]
+fn a_socket_that_was_passed_is_served() {
+    let user = User::me();
+    let server = passed(&user, "good", &["--no-auth"]);
+    let port = server.says("").trim().parse::<u16>().expect("a port");
+    let at = server.address("MCP at");
+    assert_eq!(at, SocketAddr::from(([127, 0, 0, 1], port)));
+    assert_eq!(get(at, "/other", &[]).0, 404);
+    assert_eq!(get(at, "/mcp", &[("Host", "evil.example")]).0, 403);
+}
+
+#[test]
+fn a_wrong_socket_starts_nothing() {
+    let user = User::me();
+    for (how, words, said) in [
+        ("two", &[][..], "takes one"),
+        ("pid", &[], "another process"),
+        ("file", &[], "it is no socket"),
+        ("bound", &[], "no socket that listens for TCP"),
+        ("unix", &[], "no socket that listens for TCP"),
+        ("open", &[], "--plain-http"),
+        ("open", &["--no-auth"], "other machines"),
+    ] {
+        let mut server = passed(&user, how, words);
+        assert_eq!(server.child.wait().expect("it ends").code(), Some(125), "{how}");
+        server.says(said);
+        assert!(!server.said().contains("MCP at"), "{how}");
+    }
+    user.hotcell(["mcp", "--http", "systemd"]).end().code(125).says("no socket was passed");
+}
+
+#[test]
+fn a_network_that_is_withdrawn_ends_the_run_that_has_it() {
+    let user = User::me();
+    let mut client = Local::start(&user, SESSIONS);
+    let call = |tool: &mut Local, network: Value| {
+        let call = json!({ "argv": ["sleep", "300"], "network": network, "wait_ms": 0 });
+        tool.call("run_command", &call)
+    };
+    let asked = call(&mut client, json!(["pypi.org:443"]));
+    let id = id_in(asked["content"][0]["text"].as_str().expect("a text"));
+    approvals(&user, &["approve", &id]).code(0);
+    let with = call(&mut client, json!(["pypi.org:443"]))["structuredContent"]["run_id"].clone();
+    let without = call(&mut client, json!([]))["structuredContent"]["run_id"].clone();
+    assert!(with.is_string() && without.is_string());
+    // It has begun when it runs; a run that waits is refused instead.
+    let status = |client: &mut Local, run: &Value, wait: u32| {
+        client.good("run_status", &json!({ "run_id": run, "wait_ms": wait }))
+    };
+    until("both run", || {
+        [&with, &without].iter().all(|run| status(&mut client, run, 200)["status"] == "running")
+    });
+    configure(&user, "network = \"off\"\n");
+    std::thread::sleep(Duration::from_secs(1));
+    signal(client.pid(), Signal::SIGHUP);
+    let ended = status(&mut client, &with, 60_000);
+    assert_eq!(ended["cause"], "cancelled", "{ended:#}");
+    assert!(ended["reason"].as_str().is_some_and(|r| r.contains("withdrew the network")), "{ended:#}");
+    assert_eq!(status(&mut client, &without, 200)["status"], "running");
 }
