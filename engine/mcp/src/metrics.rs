@@ -68,8 +68,9 @@ pub struct Listening {
 /// [`HttpError`].
 pub async fn listen(options: MetricsOptions) -> Result<Listening, HttpError> {
     let MetricsOptions { address: asked, tokens, mut hosts, plain } = options;
-    let tokens = tokens.filter(|_| !asked.ip().is_loopback());
-    if !asked.ip().is_loopback() && !(plain && tokens.is_some()) {
+    let far = !asked.ip().is_loopback();
+    let tokens = tokens.filter(|_| far);
+    if far && (!plain || tokens.is_none()) {
         return Err(HttpError::Metrics(asked));
     }
     let bad = |error| HttpError::Bind { address: asked, error };
