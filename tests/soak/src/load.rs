@@ -279,7 +279,7 @@ impl Load {
             });
             println!("the same beside {who} with {NOISY} calls at once: {beside}; theirs: {theirs}");
             // Whoever asks for one thing at a time does not stand in the line of who asks for many.
-            if beside.count() == 0 || beside.at(50) * 4 > theirs.at(50) {
+            if beside.count() == 0 || beside.at(50) * 2 > theirs.at(50) {
                 self.wrong(format!("a quiet caller waits beside {who}: {beside}; theirs: {theirs}"));
             }
             let _ = first.leave(true);
