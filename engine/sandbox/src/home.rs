@@ -23,8 +23,11 @@ use crate::units::Bytes;
 pub struct Home {
     folder: OwnedFd,
     /// Without a root of its own, the folder is the host's and goes with the last of these.
-    _plain: Option<Arc<Scratch>>,
+    _held: Option<Held>,
 }
+
+/// Whatever has to live as long as a folder does.
+pub(crate) type Held = Arc<dyn std::any::Any + Send + Sync>;
 
 /// Why a file of a run cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +70,16 @@ impl Home {
             ),
             (None, None) => return None,
         };
-        Some(Self { folder: opened.ok()?, _plain: plain })
+        Some(Self { folder: opened.ok()?, _held: plain.map(|plain| plain as Held) })
+    }
+
+    /// The folder of a run that another process followed.
+    pub(crate) fn handed(folder: OwnedFd, held: Held) -> Self {
+        Self { folder, _held: Some(held) }
+    }
+
+    pub(crate) fn folder(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.folder.as_fd()
     }
 
     /// Reads a file, at most `most` bytes of it. `path` is relative to the home folder.

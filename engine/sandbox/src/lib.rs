@@ -25,6 +25,7 @@
 //! | [`host`] | what this host offers |
 //! | [`engine`], [`sandbox`], [`running`] | makes sandboxes; one that is ready; a run under way |
 //! | [`pool`] | sandboxes that are ready before they are asked for |
+//! | [`serve`] | a pool that other processes of the same user may use |
 //! | [`prime`] | which of them can have an interpreter that waits |
 //! | [`network`] | the only way out, for whoever serves it |
 //! | [`home`] | the files that a run left behind |
@@ -60,6 +61,7 @@ mod root;
 pub mod running;
 pub mod sandbox;
 pub mod seccomp;
+pub mod serve;
 mod shared;
 mod socket;
 mod sources;

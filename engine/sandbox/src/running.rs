@@ -14,11 +14,12 @@ use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use crate::home::{self, Home};
+use crate::home::{self, Held, Home};
 use crate::outcome::Outcome;
 use crate::plain::Scratch;
 use crate::plan::Refusal;
 use crate::policy::{PROJECT, PROJECT_NAME};
+use crate::serve::Relay;
 use crate::shared::{Cleaning, Shared, Slot};
 use crate::streams::Chunk;
 use crate::supervise::{Ends, Remains, Stop, Task, supervise};
@@ -37,15 +38,43 @@ pub(crate) enum Given {
 /// A job under way. Dropping it ends the whole process tree.
 #[derive(Debug)]
 pub struct Running {
-    pub(crate) follow: Option<(Ends, Task)>,
+    pub(crate) follow: Option<Follow>,
     pub(crate) chunks: (mpsc::Sender<Chunk>, Option<mpsc::Receiver<Chunk>>),
     pub(crate) events: Option<mpsc::Receiver<Vec<u8>>>,
     pub(crate) stdin: Option<Given>,
     pub(crate) stop: Arc<Stop>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) slot: Option<Slot>,
-    pub(crate) scratch: Option<Scratch>,
     pub(crate) handle: Option<tokio::task::JoinHandle<Finished>>,
+}
+
+/// Who follows a run.
+#[derive(Debug)]
+pub(crate) enum Follow {
+    /// This process, which made its sandbox.
+    Here(Box<Here>),
+    /// A service, which tells of it.
+    There(Relay),
+}
+
+/// A run of this process's.
+#[derive(Debug)]
+pub(crate) struct Here {
+    pub(crate) ends: Ends,
+    pub(crate) task: Task,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) slot: Slot,
+    pub(crate) scratch: Option<Scratch>,
+}
+
+impl Follow {
+    async fn follow(self, stop: Arc<Stop>) -> Finished {
+        match self {
+            Self::Here(here) => {
+                let Here { ends, task, shared, slot, scratch } = *here;
+                follow(ends, task, stop, shared, (Some(slot), scratch)).await
+            }
+            Self::There(relay) => relay.follow(&stop).await,
+        }
+    }
 }
 
 /// A run that has ended.
@@ -71,10 +100,19 @@ pub struct Changed {
     /// Process 1, which ends after all others.
     init: Option<OwnedFd>,
     /// Without a root of its own, the folder is the host's and goes with the last of these.
-    _plain: Option<Arc<Scratch>>,
+    _held: Option<Held>,
 }
 
 impl Changed {
+    /// What a run changed that another process followed.
+    pub(crate) fn handed(folder: OwnedFd, whole: bool, init: Option<OwnedFd>, held: Held) -> Self {
+        Self { folder, whole, init, _held: Some(held) }
+    }
+
+    pub(crate) fn init(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.init.as_ref().map(std::os::fd::AsFd::as_fd)
+    }
+
     /// Waits until nothing of the run is alive that could change the folder.
     ///
     /// # Errors
@@ -126,9 +164,13 @@ impl Running {
     /// What the program prints, as it comes; once, and before [`Running::events`]. Whoever takes it must read it:
     /// a full channel slows the program down. The outcome holds the output all the same.
     pub fn output(&mut self) -> Option<mpsc::Receiver<Chunk>> {
-        let (_, task) = self.follow.as_mut()?;
+        let follow = self.follow.as_mut()?;
         let receiver = self.chunks.1.take()?;
-        task.streams.chunks = Some(self.chunks.0.clone());
+        let sender = Some(self.chunks.0.clone());
+        match follow {
+            Follow::Here(here) => here.task.streams.chunks = sender,
+            Follow::There(relay) => relay.chunks = sender,
+        }
         self.follow_in_background();
         Some(receiver)
     }
@@ -164,16 +206,7 @@ impl Running {
                     handle.await.unwrap_or_else(|e| nothing(format!("following the run failed: {e}")))
                 }
                 None => match self.follow.take() {
-                    Some((ends, task)) => {
-                        follow(
-                            ends,
-                            task,
-                            Arc::clone(&self.stop),
-                            Arc::clone(&self.shared),
-                            (self.slot.take(), self.scratch.take()),
-                        )
-                        .await
-                    }
+                    Some(follow) => follow.follow(Arc::clone(&self.stop)).await,
                     None => nothing("the run was followed twice".to_owned()),
                 },
             };
@@ -183,10 +216,8 @@ impl Running {
     }
 
     fn follow_in_background(&mut self) {
-        if let Some((ends, task)) = self.follow.take() {
-            let (stop, shared, held) =
-                (Arc::clone(&self.stop), Arc::clone(&self.shared), (self.slot.take(), self.scratch.take()));
-            self.handle = Some(tokio::spawn(follow(ends, task, stop, shared, held)));
+        if let Some(follow) = self.follow.take() {
+            self.handle = Some(tokio::spawn(follow.follow(Arc::clone(&self.stop))));
         }
     }
 }
@@ -227,9 +258,9 @@ impl Drop for StopOnDrop {
 }
 
 /// What a sandbox keeps to itself until it is gone: its ids and its folder.
-type Held<S = Scratch> = (Option<Slot>, Option<S>);
+type Kept<S = Scratch> = (Option<Slot>, Option<S>);
 
-async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, held: Held) -> Finished {
+async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, held: Kept) -> Finished {
     let (outcome, mut remains) = supervise(ends, task, stop).await;
     let (slot, scratch) = held;
     let plain = scratch.map(Arc::new);
@@ -237,7 +268,7 @@ async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, he
     let home = Home::of(top.as_ref(), plain.clone());
     let changed = changed(&outcome, top.as_ref(), home.as_ref()).map(|(folder, whole)| {
         let init = remains.pidfd.as_ref().and_then(|fd| fd.try_clone().ok());
-        Changed { folder, whole, init, _plain: plain.clone() }
+        Changed { folder, whole, init, _held: plain.clone().map(|plain| plain as Held) }
     });
     // Whoever closes the top last takes the file system down: not the caller, who waits for an answer.
     remains.scratch = top.as_ref().and_then(|top| top.try_clone().ok());
@@ -271,7 +302,7 @@ fn upper(top: &File) -> nix::Result<OwnedFd> {
 }
 
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
-fn clean_up(remains: Remains, held: Held<Arc<Scratch>>, cleaning: &Arc<Cleaning>) {
+fn clean_up(remains: Remains, held: Kept<Arc<Scratch>>, cleaning: &Arc<Cleaning>) {
     let Remains { pidfd, group, scratch } = remains;
     if cleaning.bequeaths.load(Ordering::Acquire) {
         if let Some(group) = group {

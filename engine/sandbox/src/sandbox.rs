@@ -18,7 +18,7 @@ use crate::launcher::{self, Trouble};
 use crate::layer::Layer;
 use crate::plan::{self, Refusal, ShapePlan, Source};
 use crate::policy::{HOME, Job, Stdin};
-use crate::running::{Given, Running};
+use crate::running::{Follow, Given, Here, Running};
 use crate::shared::{Shared, Slot, group_limits, out_of_descriptors, refusal_of};
 use crate::supervise::{Ends, Stop, Task};
 use crate::{BoxFuture, host, plain, socket, sources, streams};
@@ -186,14 +186,17 @@ impl Sandbox {
             asks_for_end: self.plan.setup.flags & setup::PID_NS == 0,
         };
         Ok(Running {
-            follow: Some((ends, task)),
+            follow: Some(Follow::Here(Box::new(Here {
+                ends,
+                task,
+                shared: self.shared,
+                slot: self.slot,
+                scratch: self.scratch,
+            }))),
             chunks: (chunks, Some(receiver)),
             events: job.events.then_some(events_receiver),
             stdin: given,
             stop,
-            shared: self.shared,
-            slot: Some(self.slot),
-            scratch: self.scratch,
             handle: None,
         })
     }

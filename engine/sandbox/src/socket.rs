@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 use hotcell_launcher::wire;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -57,10 +58,30 @@ pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
 
 fn receive_once(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut message = Message { bytes: [0; 1024], len: 0, fds: Vec::new() };
-    let mut space = nix::cmsg_space!([i32; 4]);
-    let mut iov = [IoSliceMut::new(&mut message.bytes)];
+    let Some(piece) = receive_into(socket, &mut message.bytes)? else { return Ok(None) };
+    (message.len, message.fds) = (piece.len, piece.fds);
+    Ok(Some(message))
+}
+
+/// What came into a buffer.
+#[derive(Debug)]
+pub struct Piece {
+    /// So many bytes.
+    pub len: usize,
+    /// The message was longer: the rest is gone.
+    pub cut: bool,
+    /// The descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// Receives one message into a buffer, without waiting; `None` at the end of the stream.
+pub fn receive_into(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Piece>> {
+    // As many as the kernel lets anybody send (SCM_MAX_FD): what did not fit would stay open, and nobody would know it.
+    let mut space = nix::cmsg_space!([i32; 253]);
+    let mut iov = [IoSliceMut::new(buffer)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
     let received = recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
+    let cut = received.flags.contains(MsgFlags::MSG_TRUNC);
     let mut fds = Vec::new();
     for control in received.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = control {
@@ -69,12 +90,7 @@ fn receive_once(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
         }
     }
     let len = received.bytes;
-    if len == 0 {
-        return Ok(None);
-    }
-    message.len = len;
-    message.fds = fds;
-    Ok(Some(message))
+    Ok((len > 0).then_some(Piece { len, cut, fds }))
 }
 
 /// A memory file with these bytes that nobody can change any more.
@@ -95,11 +111,32 @@ pub fn sealed_program(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd
     seal(fd, bytes)
 }
 
+/// The bytes of a memory file that somebody else sealed, at most `most`; an error where it is none, or can still be changed.
+pub fn read_sealed(fd: OwnedFd, most: u64) -> io::Result<Vec<u8>> {
+    let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+    // Only memory has seals: nothing else is read, which could make the reader wait.
+    let seals = fcntl(fd.as_fd(), FcntlArg::F_GET_SEALS).map_err(|_| bad("it is no memory"))?;
+    if !SealFlag::from_bits_retain(seals).contains(SEALED) {
+        return Err(bad("it can still be changed"));
+    }
+    let file = std::fs::File::from(fd);
+    let len = file.metadata()?.len();
+    if len > most {
+        return Err(bad(&format!("it has {len} bytes, and at most {most} are taken")));
+    }
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| bad("it is too long"))?];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+const SEALED: SealFlag = SealFlag::F_SEAL_SEAL
+    .union(SealFlag::F_SEAL_SHRINK)
+    .union(SealFlag::F_SEAL_GROW)
+    .union(SealFlag::F_SEAL_WRITE);
+
 fn seal(fd: OwnedFd, bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = std::fs::File::from(fd);
     file.write_all(bytes)?;
-    let all =
-        SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
-    fcntl(file.as_fd(), FcntlArg::F_ADD_SEALS(all))?;
+    fcntl(file.as_fd(), FcntlArg::F_ADD_SEALS(SEALED))?;
     Ok(file.into())
 }

@@ -78,7 +78,9 @@ impl Stop {
         self.asked.store(true, Ordering::Release);
         self.bell.notify_one();
     }
-    async fn wait(&self) {
+
+    /// Comes when somebody asked.
+    pub async fn wait(&self) {
         while !self.asked.load(Ordering::Acquire) {
             self.bell.notified().await;
         }

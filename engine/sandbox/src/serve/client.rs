@@ -1,0 +1,384 @@
+//! Asks a server for a sandbox, and follows the run that it tells of.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::unistd::geteuid;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+use super::channel::{Channel, Other};
+use super::peer::Standing;
+use super::place::{Place, PlaceError};
+use super::wire::{Ask, LONGEST, Left, Tell};
+use super::{Asked, Hello, LONGEST_POLICY, Offers, PROTOCOL, Status, VERSION, unfit};
+use crate::cgroup::Cgroups;
+use crate::home::{Held, Home};
+use crate::host::Host;
+use crate::outcome::Outcome;
+use crate::plan::Refusal;
+use crate::policy::{Policy, Stdin};
+use crate::running::{Changed, Finished, Follow, Given, Running};
+use crate::socket;
+use crate::streams::Chunk;
+use crate::supervise::Stop;
+
+/// So long a server may take to say its first word: it needs none of the work of a run for that.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest outcome that is read, in bytes of JSON.
+const LONGEST_OUTCOME: u64 = 1 << 30;
+/// The step in an outcome's timings that tells that a server ran it: from the question to the start, microseconds.
+pub const STEP: &str = "served";
+
+/// Why there is no server to be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreached {
+    /// Of the socket.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// Of the process behind it.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Why a run is not the server's.
+#[derive(Debug)]
+pub enum NotServed {
+    /// Nothing ran: make a sandbox of your own.
+    Cold {
+        /// Why, for a person.
+        why: String,
+        /// Something is wrong that a person should hear of.
+        wrong: bool,
+    },
+    /// The server went away when it had been asked: nobody knows how far the run came.
+    Lost(Refusal),
+}
+
+fn cold(why: impl Into<String>) -> NotServed {
+    NotServed::Cold { why: why.into(), wrong: false }
+}
+
+/// A server that may be asked for sandboxes.
+#[derive(Debug)]
+pub struct Client {
+    place: Place,
+    ours: Standing,
+    /// The connection that showed that it is there.
+    first: Mutex<Option<OwnedFd>>,
+}
+
+impl Client {
+    /// Looks for a server with its socket in this folder. Nothing is sent to it yet.
+    ///
+    /// # Errors
+    /// [`Unreached`].
+    pub fn reach(folder: &Path) -> Result<Self, Unreached> {
+        let place = Place::open(folder)?;
+        let first = place.connect()?;
+        let ours = Standing::of("self").map_err(|e| Unreached::Other(format!("/proc: {e}")))?;
+        let client = Self { place, ours, first: Mutex::default() };
+        client.check(&first)?;
+        *client.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(first);
+        Ok(client)
+    }
+
+    /// Whoever listens has to be of our user, and to stand as we do.
+    fn check(&self, socket: &OwnedFd) -> Result<(), Unreached> {
+        let bad = |why: String| Unreached::Other(format!("{}: {why}", self.place.socket().display()));
+        let other = Other::of(socket.as_fd()).map_err(|e| bad(e.to_string()))?;
+        let us = geteuid().as_raw();
+        if other.user != us {
+            let why = format!("user {} listens there and not you ({us}); it is not used", other.user);
+            return Err(PlaceError::NotOurs { path: self.place.socket(), why }.into());
+        }
+        let theirs =
+            other.standing.map_err(|e| bad(format!("process {} cannot be looked at: {e}", other.pid)))?;
+        match theirs.differs(&self.ours) {
+            Some(how) => Err(bad(format!("this process has {how} than the service has"))),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Engine::spawn`](crate::Engine::spawn), by the server.
+    ///
+    /// # Errors
+    /// [`NotServed`]; a refusal of the server's is one too, since nothing ran.
+    pub async fn spawn(&self, policy: &Policy) -> Result<Running, NotServed> {
+        let asked = Instant::now();
+        if let Some(why) = unfit(policy) {
+            return Err(cold(why));
+        }
+        let identities = policy.job.binds.iter().map(|bind| bind.identity).collect();
+        let whole = Asked { policy, identities, imports: policy.job.imports.clone() };
+        let json = serde_json::to_vec(&whole).map_err(|e| cold(format!("it cannot be written down: {e}")))?;
+        if json.len() as u64 > LONGEST_POLICY {
+            return Err(cold("it is too long for the service"));
+        }
+        let memory = socket::sealed(c"hotcell-asked", &json).map_err(|e| cold(format!("memory: {e}")))?;
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let channel = match first {
+            // It may have been given up meanwhile.
+            Some(fd) => match self.ask(fd, &memory).await {
+                Err(NotServed::Cold { wrong: false, .. }) => self.ask(self.connect()?, &memory).await?,
+                asked => asked?,
+            },
+            None => self.ask(self.connect()?, &memory).await?,
+        };
+        started(channel, policy, asked).await
+    }
+
+    fn connect(&self) -> Result<OwnedFd, NotServed> {
+        let connected = self.place.connect().map_err(Unreached::from);
+        connected
+            .and_then(|socket| self.check(&socket).map(|()| socket))
+            .map_err(|e| NotServed::Cold { why: e.to_string(), wrong: e.is_wrong() })
+    }
+
+    /// Hears the greeting, and sends the question.
+    async fn ask(&self, socket: OwnedFd, memory: &OwnedFd) -> Result<Channel, NotServed> {
+        let channel = Channel::of(socket).map_err(|e| cold(e.to_string()))?;
+        let hello = greeting(&channel).await?;
+        // Of the host, both know the same, but for what their own places in it allow.
+        if !hello.offers.is_complete()
+            && let Some(layer) = hello.offers.lacks(&Offers::of(&Host::look(&Cgroups::detect())))
+        {
+            return Err(cold(format!("the service's sandboxes lack {layer}")));
+        }
+        channel
+            .send(&Ask::Run.encode(), &[memory.as_fd()])
+            .await
+            .map_err(|e| cold(format!("the service cannot be asked: {e}")))?;
+        Ok(channel)
+    }
+}
+
+impl Unreached {
+    /// Whether a person should hear of it: more than that there is no service, or that it is not for this process.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        match self {
+            Self::Place(error) => !error.is_absence(),
+            Self::Other(_) => false,
+        }
+    }
+}
+
+/// The first word of a server, if we understand each other.
+async fn greeting(channel: &Channel) -> Result<Hello, NotServed> {
+    let mut buffer = vec![0; LONGEST];
+    let piece = match tokio::time::timeout(PATIENCE, channel.receive(&mut buffer)).await {
+        Ok(Ok(Some(piece))) if !piece.cut => piece,
+        Ok(_) => return Err(cold("the service went away")),
+        Err(_) => {
+            let why = format!("the service did not answer within {} s", PATIENCE.as_secs());
+            return Err(NotServed::Cold { why, wrong: true });
+        }
+    };
+    let other = |what: &str| {
+        let why = format!(
+            "the service is {what}, and this is hotcell {VERSION}; end it with hotcell serve stop, and start it anew"
+        );
+        NotServed::Cold { why, wrong: true }
+    };
+    match Tell::decode(&buffer[..piece.len]) {
+        Ok(Tell::Hello(PROTOCOL, json)) => {
+            let hello: Hello = serde_json::from_slice(json).map_err(|_| other("of another form"))?;
+            if hello.version != VERSION {
+                let version: String = hello.version.chars().take(40).collect();
+                return Err(other(&format!("hotcell {version}")));
+            }
+            Ok(hello)
+        }
+        Ok(Tell::Hello(protocol, _)) => Err(other(&format!("of protocol {protocol}"))),
+        Ok(Tell::No(why)) => Err(cold(why)),
+        _ => Err(other("of another form")),
+    }
+}
+
+/// Waits for the start.
+async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Running, NotServed> {
+    let mut buffer = vec![0; LONGEST];
+    let lost = || NotServed::Lost(Refusal::internal(LOST));
+    let piece = channel.receive(&mut buffer).await.ok().flatten().filter(|p| !p.cut).ok_or_else(lost)?;
+    let fd = match Tell::decode(&buffer[..piece.len]) {
+        Ok(Tell::Started) => piece.fds.into_iter().next(),
+        Ok(Tell::No(why)) => return Err(cold(why)),
+        _ => return Err(lost()),
+    };
+    let given = match (&policy.job.stdin, fd) {
+        (Stdin::Piped, Some(fd)) => Some(Given::Writer(pipe::Sender::from_owned_fd(fd).map_err(|_| lost())?)),
+        (Stdin::Piped, None) => return Err(lost()),
+        _ => None,
+    };
+    let (chunks, receiver) = mpsc::channel(64);
+    let (events, events_receiver) = mpsc::channel(64);
+    let took = asked.elapsed();
+    let follows = policy.job.events;
+    let relay = Relay { channel, chunks: None, events: follows.then_some(events), took };
+    Ok(Running {
+        follow: Some(Follow::There(relay)),
+        chunks: (chunks, Some(receiver)),
+        events: follows.then_some(events_receiver),
+        stdin: given,
+        stop: Arc::new(Stop::default()),
+        handle: None,
+    })
+}
+
+const LOST: &str =
+    "the service ended in the middle of the run, and its sandbox with it; run it again, or with --cold";
+
+/// A run of the server's.
+#[derive(Debug)]
+pub struct Relay {
+    channel: Channel,
+    /// Who is told what it prints.
+    pub(crate) chunks: Option<mpsc::Sender<Chunk>>,
+    events: Option<mpsc::Sender<Vec<u8>>>,
+    took: Duration,
+}
+
+impl Relay {
+    /// To its end. Whoever drops this ends the run: the server sees the connection go.
+    pub(crate) async fn follow(self, stop: &Stop) -> Finished {
+        let Self { channel, chunks, events, took } = self;
+        let lost = |why: &str| Finished { outcome: Refusal::internal(why).into(), home: None, changed: None };
+        let follow = Ask::Follow {
+            output: chunks.is_some(),
+            events: events.as_ref().is_some_and(|to| !to.is_closed()),
+        };
+        if channel.send(&follow.encode(), &[]).await.is_err() {
+            return lost(LOST);
+        }
+        let mut cancel = Cancel { stop, channel: &channel, told: false };
+        let mut buffer = vec![0; LONGEST];
+        let (left, fds) = loop {
+            let piece = tokio::select! {
+                () = stop.wait(), if !cancel.told => {
+                    cancel.tell().await;
+                    continue;
+                }
+                piece = channel.receive(&mut buffer) => piece,
+            };
+            let Ok(Some(piece)) = piece else { return lost(LOST) };
+            match Tell::decode(&buffer[..piece.len]) {
+                _ if piece.cut => return lost(UNKNOWN),
+                Ok(Tell::Stdout(bytes)) => {
+                    cancel.deliver(chunks.as_ref(), Chunk::Stdout(bytes.to_vec())).await;
+                }
+                Ok(Tell::Stderr(bytes)) => {
+                    cancel.deliver(chunks.as_ref(), Chunk::Stderr(bytes.to_vec())).await;
+                }
+                Ok(Tell::Events(bytes)) => cancel.deliver(events.as_ref(), bytes.to_vec()).await,
+                Ok(Tell::End(left)) => break (left, piece.fds),
+                _ => return lost(UNKNOWN),
+            }
+        };
+        finished(left, fds, Arc::new(channel), took)
+            .unwrap_or_else(|e| lost(&format!("what the run came to cannot be read: {e}")))
+    }
+}
+
+const UNKNOWN: &str = "the service said what nobody understands";
+
+/// Tells the server once that somebody wants an end, whatever else is waited for.
+struct Cancel<'a> {
+    stop: &'a Stop,
+    channel: &'a Channel,
+    told: bool,
+}
+
+impl Cancel<'_> {
+    async fn tell(&mut self) {
+        self.told = true;
+        let _ = self.channel.send(&Ask::Cancel.encode(), &[]).await;
+    }
+
+    /// A slow listener slows the program down, as a full pipe does.
+    async fn deliver<T>(&mut self, to: Option<&mpsc::Sender<T>>, what: T) {
+        let Some(to) = to else { return };
+        let mut sending = std::pin::pin!(to.send(what));
+        tokio::select! {
+            _ = &mut sending => return,
+            () = self.stop.wait(), if !self.told => {}
+        }
+        self.tell().await;
+        let _ = sending.await;
+    }
+}
+
+fn finished(left: Left, fds: Vec<OwnedFd>, held: Arc<Channel>, took: Duration) -> io::Result<Finished> {
+    let bad = || io::Error::new(io::ErrorKind::InvalidData, UNKNOWN);
+    if fds.len() != left.descriptors() {
+        return Err(bad());
+    }
+    let mut fds = fds.into_iter();
+    let json = socket::read_sealed(fds.next().ok_or_else(bad)?, LONGEST_OUTCOME)?;
+    let mut outcome: Outcome = serde_json::from_slice(&json)?;
+    outcome.timings_us.steps.insert(STEP.to_owned(), u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    let held: Held = held;
+    let home = if left.home { fds.next() } else { None };
+    let folder = if left.changed { fds.next() } else { None };
+    let init = if left.init { fds.next() } else { None };
+    Ok(Finished {
+        outcome,
+        home: home.map(|folder| Home::handed(folder, Arc::clone(&held))),
+        changed: folder.map(|folder| Changed::handed(folder, left.whole, init, held)),
+    })
+}
+
+/// Asks the server in this folder one thing.
+async fn question<T>(
+    folder: &Path,
+    ask: Ask,
+    read: impl FnOnce(Tell<'_>) -> Option<T>,
+) -> Result<T, Unreached> {
+    let place = Place::open(folder)?;
+    let socket = place.connect()?;
+    let bad = |why: &str| Unreached::Other(format!("{}: {why}", place.socket().display()));
+    let (user, us) = (Other::of(socket.as_fd()).map_err(|e| bad(&e.to_string()))?.user, geteuid().as_raw());
+    if user != us {
+        let why = format!("user {user} listens there and not you ({us})");
+        return Err(PlaceError::NotOurs { path: place.socket(), why }.into());
+    }
+    let talk = async {
+        let channel = Channel::of(socket)?;
+        let mut buffer = vec![0; LONGEST];
+        // Whoever greets in another protocol still understands this.
+        channel.receive(&mut buffer).await?;
+        channel.send(&ask.encode(), &[]).await?;
+        let piece = channel.receive(&mut buffer).await?;
+        let len = piece.filter(|piece| !piece.cut).map_or(0, |piece| piece.len);
+        io::Result::Ok(Tell::decode(&buffer[..len]).ok().and_then(read))
+    };
+    match tokio::time::timeout(5 * PATIENCE, talk).await {
+        Ok(Ok(Some(answer))) => Ok(answer),
+        Ok(Ok(None)) => Err(bad("the service says what this version does not understand")),
+        Ok(Err(e)) => Err(bad(&e.to_string())),
+        Err(_) => Err(bad("the service does not answer")),
+    }
+}
+
+/// How the server in this folder is doing.
+///
+/// # Errors
+/// [`Unreached`].
+pub async fn status(folder: &Path) -> Result<Status, Unreached> {
+    question(folder, Ask::Status, |tell| match tell {
+        Tell::Status(json) => serde_json::from_slice(json).ok(),
+        _ => None,
+    })
+    .await
+}
+
+/// Ends the server in this folder, and the runs that it has.
+///
+/// # Errors
+/// [`Unreached`].
+pub async fn stop(folder: &Path) -> Result<(), Unreached> {
+    question(folder, Ask::Stop, |tell| matches!(tell, Tell::Stopping).then_some(())).await
+}

@@ -1,0 +1,306 @@
+//! Where the socket is: in a folder of its user's, into which nobody else can put one.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag, open, openat};
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+
+/// The socket's name in its folder.
+pub const NAME: &str = "serve.sock";
+/// Held by the server that has the folder.
+const LOCK: &str = "serve.lock";
+
+/// Why there is no socket to be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// There is none.
+    #[error("no service runs: there is no {}", .0.display())]
+    Nothing(PathBuf),
+    /// There is one, and nobody behind it.
+    #[error("no service runs: nobody answers at {}", .0.display())]
+    Nobody(PathBuf),
+    /// Somebody else could be behind it.
+    #[error("{}: {why}; it is not used", path.display())]
+    NotOurs {
+        /// The folder or socket.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another server has it.
+    #[error("a service runs already at {}; end it with hotcell serve stop", .0.display())]
+    Taken(PathBuf),
+    /// The system refused.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+impl PlaceError {
+    /// Whether there just is no service.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::Nothing(_) | Self::Nobody(_))
+    }
+}
+
+/// The folder for the socket: of `XDG_RUNTIME_DIR`, else of `XDG_STATE_HOME` or `HOME`. Relative values do not count.
+#[must_use]
+pub fn usual(runtime: Option<PathBuf>, state: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |p: &PathBuf| p.is_absolute();
+    runtime.filter(absolute).map(|p| p.join("hotcell")).or_else(|| {
+        let base = state.filter(absolute).or_else(|| home.filter(absolute).map(|h| h.join(".local/state")));
+        base.map(|base| base.join("hotcell/serve"))
+    })
+}
+
+/// An open folder that is its user's alone.
+#[derive(Debug)]
+pub struct Place {
+    folder: OwnedFd,
+    path: PathBuf,
+}
+
+/// What is wrong with a folder or socket, by its `stat`.
+fn wrong(about: &FileStat, kind: u32, us: u32) -> Option<String> {
+    let (is, what) = (about.st_mode & nix::libc::S_IFMT, about.st_mode & 0o7777);
+    if is == nix::libc::S_IFLNK {
+        Some("is a link".to_owned())
+    } else if is != kind {
+        Some(format!("is no {}", if kind == nix::libc::S_IFDIR { "folder" } else { "socket" }))
+    } else if about.st_uid != us {
+        Some(format!("belongs to user {} and not to you ({us})", about.st_uid))
+    } else if what & 0o077 != 0 {
+        Some(format!("is open to others (mode {what:04o})"))
+    } else {
+        None
+    }
+}
+
+impl Place {
+    /// Opens the folder.
+    ///
+    /// # Errors
+    /// [`PlaceError`]; [`PlaceError::Nothing`] where it is not there.
+    pub fn open(path: &Path) -> Result<Self, PlaceError> {
+        let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let not_ours = |why: &str| PlaceError::NotOurs { path: path.into(), why: why.to_owned() };
+        let folder = open(path, flags, Mode::empty()).map_err(|errno| match errno {
+            Errno::ENOENT => PlaceError::Nothing(path.join(NAME)),
+            Errno::ELOOP | Errno::ENOTDIR => not_ours("is a link, or no folder"),
+            Errno::EACCES => not_ours("cannot be opened by you"),
+            errno => PlaceError::Io { path: path.into(), error: errno.into() },
+        })?;
+        let about = fstat(&folder).map_err(|e| PlaceError::Io { path: path.into(), error: e.into() })?;
+        match wrong(&about, nix::libc::S_IFDIR, geteuid().as_raw()) {
+            Some(why) => Err(PlaceError::NotOurs { path: path.into(), why }),
+            None => Ok(Self { folder, path: path.into() }),
+        }
+    }
+
+    /// Opens it, and makes it where it is missing: in a folder that is its user's too.
+    ///
+    /// # Errors
+    /// [`PlaceError`].
+    pub fn make(path: &Path) -> Result<Self, PlaceError> {
+        let io = |error| PlaceError::Io { path: path.into(), error };
+        if path.symlink_metadata().is_err() {
+            let parent = path.parent().unwrap_or(Path::new("/"));
+            let mut builder = std::fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(parent).map_err(io)?;
+            let about = parent.metadata().map_err(io)?;
+            let us = geteuid().as_raw();
+            if about.uid() != us || about.mode() & 0o022 != 0 {
+                let why = format!(
+                    "is no folder of yours alone (user {}, mode {:04o})",
+                    about.uid(),
+                    about.mode() & 0o7777
+                );
+                return Err(PlaceError::NotOurs { path: parent.into(), why });
+            }
+            match std::fs::DirBuilder::new().mode(0o700).create(path) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(io(e)),
+                _ => {}
+            }
+        }
+        Self::open(path)
+    }
+
+    /// The socket's path.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.path.join(NAME)
+    }
+
+    /// The socket by the open folder: whatever becomes of the names above it, and however long they are.
+    fn address(&self) -> nix::Result<UnixAddr> {
+        UnixAddr::new(format!("/proc/self/fd/{}/{NAME}", self.folder.as_raw_fd()).as_str())
+    }
+
+    fn io(&self, error: impl Into<io::Error>) -> PlaceError {
+        PlaceError::Io { path: self.socket(), error: error.into() }
+    }
+
+    fn check(&self) -> Result<(), PlaceError> {
+        let flags = nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW;
+        let about = match fstatat(&self.folder, NAME, flags) {
+            Ok(about) => about,
+            Err(Errno::ENOENT) => return Err(PlaceError::Nothing(self.socket())),
+            Err(errno) => return Err(self.io(errno)),
+        };
+        match wrong(&about, nix::libc::S_IFSOCK, geteuid().as_raw()) {
+            Some(why) => Err(PlaceError::NotOurs { path: self.socket(), why }),
+            None => Ok(()),
+        }
+    }
+
+    /// Connects, without waiting.
+    ///
+    /// # Errors
+    /// [`PlaceError`].
+    pub fn connect(&self) -> Result<OwnedFd, PlaceError> {
+        self.check()?;
+        let socket = unconnected().map_err(|e| self.io(e))?;
+        match connect(socket.as_raw_fd(), &self.address().map_err(|e| self.io(e))?) {
+            Ok(()) => Ok(socket),
+            Err(Errno::ECONNREFUSED | Errno::ENOENT) => Err(PlaceError::Nobody(self.socket())),
+            Err(errno) => Err(self.io(errno)),
+        }
+    }
+
+    /// Listens there, in place of whoever is gone. The lock is held as long as the answer lives.
+    ///
+    /// # Errors
+    /// [`PlaceError::Taken`] where somebody is not gone, and others.
+    pub fn listen(&self) -> Result<(OwnedFd, Flock<OwnedFd>), PlaceError> {
+        let flags = OFlag::O_CREAT | OFlag::O_RDWR | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+        let lock =
+            openat(&self.folder, LOCK, flags, Mode::from_bits_retain(0o600)).map_err(|e| self.io(e))?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
+            Errno::EWOULDBLOCK => PlaceError::Taken(self.socket()),
+            errno => self.io(errno),
+        })?;
+        match self.connect() {
+            // Without the lock, and answering all the same.
+            Ok(_) => return Err(PlaceError::Taken(self.socket())),
+            Err(PlaceError::Nobody(_)) => self.remove(),
+            Err(PlaceError::Nothing(_)) => {}
+            Err(other) => return Err(other),
+        }
+        let socket = unconnected().map_err(|e| self.io(e))?;
+        bind(socket.as_raw_fd(), &self.address().map_err(|e| self.io(e))?).map_err(|e| self.io(e))?;
+        let path = format!("/proc/self/fd/{}/{NAME}", self.folder.as_raw_fd());
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|e| self.io(e))?;
+        listen(&socket, Backlog::new(128).map_err(|e| self.io(e))?).map_err(|e| self.io(e))?;
+        Ok((socket, lock))
+    }
+
+    /// Takes the socket away.
+    pub fn remove(&self) {
+        let _ = unlinkat(&self.folder, NAME, UnlinkatFlags::NoRemoveDir);
+    }
+}
+
+fn unconnected() -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_folder() {
+        let at = |runtime: Option<&str>, state: Option<&str>, home: Option<&str>| {
+            usual(runtime.map(Into::into), state.map(Into::into), home.map(Into::into))
+        };
+        for (runtime, state, home, want) in [
+            (Some("/run/user/7"), Some("/s"), Some("/h"), Some("/run/user/7/hotcell")),
+            (None, Some("/s"), Some("/h"), Some("/s/hotcell/serve")),
+            (Some(""), None, Some("/h"), Some("/h/.local/state/hotcell/serve")),
+            (Some("relative"), Some("relative"), None, None),
+            (None, None, None, None),
+        ] {
+            assert_eq!(at(runtime, state, home), want.map(PathBuf::from), "{runtime:?} {state:?} {home:?}");
+        }
+    }
+
+    #[test]
+    fn a_socket_is_taken_once_and_a_stale_one_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        // Longer than an address may be.
+        let path = dir.path().join("x".repeat(150)).join("hotcell");
+        assert!(matches!(Place::open(&path), Err(PlaceError::Nothing(_))));
+        let place = Place::make(&path).unwrap();
+        assert!(matches!(place.connect(), Err(PlaceError::Nothing(_))));
+        let (listener, lock) = place.listen().unwrap();
+        drop(place.connect().unwrap());
+        assert!(matches!(Place::open(&path).unwrap().listen(), Err(PlaceError::Taken(_))));
+        drop(lock);
+        assert!(matches!(place.listen(), Err(PlaceError::Taken(_))), "it answers without its lock");
+        drop(listener);
+        assert!(matches!(place.connect(), Err(PlaceError::Nobody(_))));
+        drop(place.listen().unwrap());
+    }
+
+    #[test]
+    fn what_could_be_of_others_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hotcell");
+        let place = Place::make(&path).unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let why = |result: Result<(), PlaceError>| match result {
+            Err(PlaceError::NotOurs { why, .. }) => why,
+            other => panic!("{other:?}"),
+        };
+        let open = || Place::open(&path).map(drop);
+        mode(&path, 0o750);
+        assert_eq!(why(open()), "is open to others (mode 0750)");
+        mode(&path, 0o700);
+        let (_listener, _lock) = place.listen().unwrap();
+        mode(&place.socket(), 0o666);
+        assert_eq!(why(place.connect().map(drop)), "is open to others (mode 0666)");
+        std::fs::remove_file(place.socket()).unwrap();
+        std::fs::write(place.socket(), "").unwrap();
+        assert_eq!(why(place.connect().map(drop)), "is no socket");
+        std::fs::remove_file(place.socket()).unwrap();
+        std::os::unix::fs::symlink("/dev/null", place.socket()).unwrap();
+        assert_eq!(why(place.connect().map(drop)), "is a link");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(why(Place::open(&link).map(drop)), "is a link, or no folder");
+        mode(dir.path(), 0o777);
+        assert!(why(Place::make(&dir.path().join("new")).map(drop)).contains("no folder of yours alone"));
+    }
+
+    #[test]
+    fn whose_it_is() {
+        let us = geteuid().as_raw();
+        let mut about = nix::sys::stat::stat("/").unwrap();
+        for (mode, uid, want) in [
+            (nix::libc::S_IFDIR | 0o700, us, None),
+            (nix::libc::S_IFDIR | 0o700, us + 1, Some("belongs to user")),
+            (nix::libc::S_IFDIR | 0o701, us, Some("open to others")),
+            (nix::libc::S_IFLNK | 0o777, us, Some("is a link")),
+            (nix::libc::S_IFREG | 0o600, us, Some("is no folder")),
+        ] {
+            (about.st_mode, about.st_uid) = (mode, uid);
+            let wrong = wrong(&about, nix::libc::S_IFDIR, us);
+            assert_eq!(wrong.is_some(), want.is_some(), "{wrong:?}");
+            assert!(want.is_none_or(|want| wrong.unwrap().contains(want)));
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Serves a pool to the processes of its own user.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::Flock;
+use nix::unistd::geteuid;
+use tokio::net::UnixListener;
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use super::channel::{Channel, Other};
+use super::peer::Standing;
+use super::place::{Place, PlaceError};
+use super::wire::{Ask, LONGEST_ASKED, Left, Tell};
+use super::{Asked, Hello, LONGEST_POLICY, Offers, PROTOCOL, Status, VERSION, unfit};
+use crate::policy::Policy;
+use crate::pool::Pool;
+use crate::running::{Changed, Finished, Running};
+use crate::socket;
+use crate::streams::Chunk;
+
+/// How long a client may take to take what is sent to it, once its run has ended.
+const LISTENER: Duration = Duration::from_secs(30);
+/// How long runs may take to end when the server does.
+const SETTLE: Duration = Duration::from_secs(10);
+/// The longest reason that is sent, in bytes.
+const LONGEST_REASON: usize = 4096;
+
+/// What a server takes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Runs at once. 32; whoever asks for one more makes a sandbox of its own.
+    pub runs: usize,
+    /// Connections at once. 256; who is not heard within a second makes a sandbox of its own.
+    pub connections: usize,
+    /// How long a client may take for its next word. 10 s.
+    pub patience: Duration,
+    /// It ends when nobody was connected for so long; never without.
+    pub idle: Option<Duration>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { runs: 32, connections: 256, patience: Duration::from_secs(10), idle: None }
+    }
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    place: Place,
+    listener: OwnedFd,
+    _lock: Flock<OwnedFd>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Desk {
+    pool: Pool,
+    ours: Standing,
+    user: u32,
+    bounds: Bounds,
+    places: Semaphore,
+    declined: AtomicU64,
+    began: Instant,
+    asked_to_end: Notify,
+    ending: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Listens in this folder, which is made where it is missing.
+    ///
+    /// # Errors
+    /// [`PlaceError`].
+    pub fn listen(folder: &Path) -> Result<Self, PlaceError> {
+        let place = Place::make(folder)?;
+        let (listener, lock) = place.listen()?;
+        Ok(Self { place, listener, _lock: lock })
+    }
+
+    /// The socket's path.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.place.socket()
+    }
+
+    /// Serves until `stop` comes, a client asks for the end, or nobody was there for long enough. Runs that are under way
+    /// end then.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub async fn serve(self, pool: Pool, bounds: Bounds, stop: impl Future<Output = ()>) -> io::Result<()> {
+        let Self { place, listener, _lock } = self;
+        let listener = UnixListener::from_std(listener.into())?;
+        let desk = Arc::new(Desk {
+            pool,
+            ours: Standing::of("self")?,
+            user: geteuid().as_raw(),
+            bounds,
+            places: Semaphore::new(bounds.runs),
+            declined: AtomicU64::new(0),
+            began: Instant::now(),
+            asked_to_end: Notify::new(),
+            ending: watch::Sender::new(false),
+        });
+        let mut stop = std::pin::pin!(stop);
+        let mut all = JoinSet::new();
+        loop {
+            let idle = bounds.idle.filter(|_| all.is_empty());
+            tokio::select! {
+                () = &mut stop => break,
+                () = desk.asked_to_end.notified() => break,
+                () = tokio::time::sleep(idle.unwrap_or_default()), if idle.is_some() => break,
+                _ = all.join_next(), if !all.is_empty() => {}
+                accepted = listener.accept(), if all.len() < bounds.connections => match accepted {
+                    Ok((stream, _)) => {
+                        let desk = Arc::clone(&desk);
+                        all.spawn(async move { desk.connected(Channel::new(stream)).await });
+                    }
+                    // Out of descriptors: some are given back soon.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+            }
+        }
+        // Who comes from now on finds nobody, and does without.
+        place.remove();
+        drop(listener);
+        desk.ending.send_replace(true);
+        let settled = async { while all.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(SETTLE, settled).await;
+        all.shutdown().await;
+        desk.pool.clear();
+        desk.pool.engine().settle(SETTLE).await;
+        Ok(())
+    }
+}
+
+/// A client that gets nothing, and why.
+struct Declined(String);
+
+impl Desk {
+    async fn connected(&self, channel: Channel) {
+        let channel = Arc::new(channel);
+        let other = match Other::of(channel.as_fd()) {
+            Ok(other) if other.user == self.user => other,
+            // The socket's mode keeps them out, but for root: it has a service of its own.
+            _ => return self.decline(&channel, "the service is another user's").await,
+        };
+        let hello = Hello { version: VERSION.to_owned(), offers: Offers::of(self.pool.engine().host()) };
+        let json = serde_json::to_vec(&hello).unwrap_or_default();
+        if self.send(&channel, Tell::Hello(PROTOCOL, &json), self.bounds.patience).await.is_err() {
+            return;
+        }
+        let mut buffer = [0; LONGEST_ASKED];
+        let mut ending = self.ending.subscribe();
+        let piece = tokio::select! {
+            piece = tokio::time::timeout(self.bounds.patience, channel.receive(&mut buffer)) => piece,
+            () = ended(&mut ending) => return self.decline(&channel, "the service ends").await,
+        };
+        let piece = match piece {
+            Ok(Ok(Some(piece))) => piece,
+            Ok(_) => return,
+            Err(_) => return self.decline(&channel, "this process took too long to ask").await,
+        };
+        match Ask::decode(&buffer[..piece.len]) {
+            Ok(Ask::Run) if !piece.cut => {
+                let stands = other.standing.map(|theirs| self.ours.differs(&theirs));
+                let declined = match stands {
+                    Ok(None) => self.run(&channel, piece.fds).await.err(),
+                    Ok(Some(how)) => Some(Declined(format!("this process has {how} than the service has"))),
+                    Err(e) => Some(Declined(format!("this process cannot be looked at: {e}"))),
+                };
+                if let Some(Declined(why)) = declined {
+                    self.decline(&channel, &why).await;
+                }
+            }
+            Ok(Ask::Status) => {
+                let json = serde_json::to_vec(&self.status()).unwrap_or_default();
+                let _ = self.send(&channel, Tell::Status(&json), self.bounds.patience).await;
+            }
+            Ok(Ask::Stop) => {
+                let _ = self.send(&channel, Tell::Stopping, self.bounds.patience).await;
+                self.asked_to_end.notify_one();
+            }
+            _ => self.decline(&channel, "that is no question").await,
+        }
+    }
+
+    fn status(&self) -> Status {
+        let served = self.pool.served();
+        Status {
+            version: VERSION.to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.began.elapsed().as_secs(),
+            running: (self.bounds.runs.saturating_sub(self.places.available_permits())) as u64,
+            ready: self.pool.ready() as u64,
+            hot: served.hot,
+            primed: served.primed,
+            cold: served.cold,
+            declined: self.declined.load(Ordering::Relaxed),
+        }
+    }
+
+    async fn send(&self, channel: &Channel, tell: Tell<'_>, patience: Duration) -> io::Result<()> {
+        tokio::time::timeout(patience, channel.send(&tell.encode(), &[])).await?
+    }
+
+    async fn decline(&self, channel: &Channel, why: &str) {
+        self.declined.fetch_add(1, Ordering::Relaxed);
+        let why = why.get(..why.floor_char_boundary(LONGEST_REASON)).unwrap_or_default();
+        let _ = self.send(channel, Tell::No(why), self.bounds.patience).await;
+    }
+
+    /// One run, from the question to the end of the connection. What is declined never ran.
+    async fn run(&self, channel: &Arc<Channel>, fds: Vec<OwnedFd>) -> Result<(), Declined> {
+        let mut ending = self.ending.subscribe();
+        let Ok(permit) = self.places.try_acquire() else {
+            return Err(Declined(format!("the service runs {} already", self.bounds.runs)));
+        };
+        let policy = read(fds)?;
+        let mut early = [0; LONGEST_ASKED];
+        let started = tokio::select! {
+            biased;
+            () = ended(&mut ending) => return Err(Declined("the service ends".to_owned())),
+            // Gone, or too hasty.
+            _ = channel.receive(&mut early) => return Ok(()),
+            started = self.pool.spawn(&policy) => started,
+        };
+        let mut running = started.map_err(|refusal| Declined(refusal.message))?;
+        let stdin = running.stdin().map(tokio::net::unix::pipe::Sender::into_nonblocking_fd).transpose();
+        let stdin = stdin.map_err(|e| Declined(format!("its standard input cannot be handed over: {e}")))?;
+        let fds: Vec<_> = stdin.iter().map(AsFd::as_fd).collect();
+        if channel.send(&Tell::Started.encode(), &fds).await.is_err() {
+            return Ok(());
+        }
+        drop(fds);
+        // Its end is the end of the stream.
+        drop(stdin);
+        let piece = tokio::time::timeout(self.bounds.patience, channel.receive(&mut early)).await;
+        let Ok(Ok(Some(piece))) = piece else { return Ok(()) };
+        let Ok(Ask::Follow { output, events }) = Ask::decode(&early[..piece.len]) else { return Ok(()) };
+        let (finished, gone) = follow(channel, running, (output, events), &mut ending).await;
+        drop(permit);
+        if let Some(finished) = finished {
+            let told = tokio::time::timeout(LISTENER, end(channel, &finished)).await;
+            if matches!(told, Ok(Ok(()))) {
+                // What it left is the client's to look at, as long as it wants.
+                tokio::select! {
+                    () = gone.wait() => {}
+                    () = ended(&mut ending) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was asked for.
+fn read(fds: Vec<OwnedFd>) -> Result<Policy, Declined> {
+    let bad = |why: &dyn std::fmt::Display| Declined(format!("that is no policy: {why}"));
+    let [memory] = <[OwnedFd; 1]>::try_from(fds).map_err(|_| bad(&"it comes in one piece of memory"))?;
+    let json = socket::read_sealed(memory, LONGEST_POLICY).map_err(|e| bad(&e))?;
+    let Asked::<Policy> { mut policy, identities, imports } =
+        serde_json::from_slice(&json).map_err(|e| bad(&e))?;
+    if identities.len() != policy.job.binds.len() {
+        return Err(bad(&"there are other binds than files"));
+    }
+    for (bind, identity) in policy.job.binds.iter_mut().zip(identities) {
+        bind.identity = identity;
+    }
+    policy.job.imports = imports;
+    match unfit(&policy) {
+        Some(why) => Err(bad(&why)),
+        None => Ok(policy),
+    }
+}
+
+/// Tells of a run to its end; nothing is left to tell when the client went away. Then, when it goes.
+async fn follow(
+    channel: &Arc<Channel>,
+    mut running: Running,
+    (output, events): (bool, bool),
+    ending: &mut watch::Receiver<bool>,
+) -> (Option<Finished>, Gone) {
+    let canceller = running.canceller();
+    let mut chunks = if output { running.output() } else { None };
+    let mut events = if events { running.events() } else { None };
+    let mut run = running.finish();
+    // Heard also while the client does not take what is sent.
+    let (left, gone) = oneshot::channel::<()>();
+    let listening = {
+        let (channel, canceller) = (Arc::clone(channel), canceller.clone());
+        Abort(tokio::spawn(async move {
+            let mut buffer = [0; LONGEST_ASKED];
+            while let Ok(Some(piece)) = channel.receive(&mut buffer).await
+                && Ask::decode(&buffer[..piece.len]) == Ok(Ask::Cancel)
+            {
+                canceller.cancel();
+            }
+            canceller.cancel();
+            drop(left);
+        }))
+    };
+    let gone = Gone { gone, _listening: listening };
+    let (mut finished, mut heard, mut cancelled) = (None, true, false);
+    while finished.is_none() || chunks.is_some() || events.is_some() {
+        let message = tokio::select! {
+            end = &mut run, if finished.is_none() => {
+                finished = Some(end);
+                continue;
+            }
+            chunk = next(&mut chunks), if chunks.is_some() => match chunk {
+                Some(Chunk::Stdout(bytes)) => Tell::Stdout(&bytes).encode(),
+                Some(Chunk::Stderr(bytes)) => Tell::Stderr(&bytes).encode(),
+                None => {
+                    chunks = None;
+                    continue;
+                }
+            },
+            bytes = next(&mut events), if events.is_some() => match bytes {
+                Some(bytes) => Tell::Events(&bytes).encode(),
+                None => {
+                    events = None;
+                    continue;
+                }
+            },
+            () = ended(ending), if !cancelled => {
+                cancelled = true;
+                canceller.cancel();
+                continue;
+            }
+        };
+        // A client that takes nothing holds up its own run: its limits end it, and then there is an end to this too.
+        let sending = channel.send(&message, &[]);
+        heard = heard
+            && match finished {
+                None => tokio::select! {
+                    sent = sending => sent.is_ok(),
+                    end = &mut run => {
+                        finished = Some(end);
+                        tokio::time::timeout(LISTENER, channel.send(&message, &[])).await.is_ok_and(|s| s.is_ok())
+                    }
+                },
+                Some(_) => tokio::time::timeout(LISTENER, sending).await.is_ok_and(|s| s.is_ok()),
+            };
+    }
+    (finished.filter(|_| heard), gone)
+}
+
+async fn next<T>(receiver: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+    match receiver {
+        Some(receiver) => receiver.recv().await,
+        None => None,
+    }
+}
+
+/// Comes when the server ends.
+async fn ended(ending: &mut watch::Receiver<bool>) {
+    let _ = ending.wait_for(|end| *end).await;
+}
+
+/// Tells when a client goes.
+struct Gone {
+    gone: oneshot::Receiver<()>,
+    _listening: Abort,
+}
+
+impl Gone {
+    async fn wait(self) {
+        let _ = self.gone.await;
+    }
+}
+
+/// A task that ends with this.
+struct Abort(tokio::task::JoinHandle<()>);
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Tells what it came to, and hands over what it left.
+async fn end(channel: &Channel, finished: &Finished) -> io::Result<()> {
+    let json = serde_json::to_vec(&finished.outcome)?;
+    let memory = socket::sealed(c"hotcell-outcome", &json)?;
+    let (home, changed) = (finished.home.as_ref(), finished.changed.as_ref());
+    let init = changed.and_then(Changed::init);
+    let left = Left {
+        home: home.is_some(),
+        changed: changed.is_some(),
+        whole: changed.is_some_and(|changed| changed.whole),
+        init: init.is_some(),
+    };
+    let mut fds = vec![memory.as_fd()];
+    fds.extend(home.map(|home| home.folder()));
+    fds.extend(changed.map(|changed| changed.folder.as_fd()));
+    fds.extend(init);
+    channel.send(&Tell::End(left).encode(), &fds).await
+}

@@ -1,0 +1,230 @@
+//! The messages between client and server, each of them one packet: a letter, and what belongs to it.
+//!
+//! Nothing long stands in them: a policy and an outcome travel as sealed memory beside them.
+
+/// The longest message; longer ones are none.
+pub const LONGEST: usize = 32 * 1024;
+/// The longest that a client sends.
+pub const LONGEST_ASKED: usize = 64;
+
+/// What is no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message of {0} bytes that is none")]
+pub struct NoMessage(pub usize);
+
+/// What a client says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Run the policy that lies in the memory beside it.
+    Run,
+    /// Tell of the run from now on, with what it prints and what it tells of itself, or without.
+    Follow {
+        /// Standard output and error.
+        output: bool,
+        /// Its events.
+        events: bool,
+    },
+    /// End the run.
+    Cancel,
+    /// How the server is doing.
+    Status,
+    /// End the server.
+    Stop,
+}
+
+/// What a server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tell<'a> {
+    /// First: its protocol, then a [`Hello`](super::Hello) as JSON.
+    Hello(u32, &'a [u8]),
+    /// Nothing ran, and why.
+    No(&'a str),
+    /// It runs. The writing end of its standard input may lie beside it.
+    Started,
+    /// It printed this.
+    Stdout(&'a [u8]),
+    /// It printed this on standard error.
+    Stderr(&'a [u8]),
+    /// It told this of itself.
+    Events(&'a [u8]),
+    /// It ended. The outcome lies beside it as memory, then what is named here.
+    End(Left),
+    /// A [`Status`](super::Status) as JSON.
+    Status(&'a [u8]),
+    /// It ends.
+    Stopping,
+}
+
+/// What a run left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Its home folder.
+    pub home: bool,
+    /// Its changes.
+    pub changed: bool,
+    /// They are the whole workspace.
+    pub whole: bool,
+    /// Its process 1, which may still live.
+    pub init: bool,
+}
+
+impl Left {
+    const BITS: [u8; 4] = [1, 2, 4, 8];
+
+    fn encode(self) -> u8 {
+        let all = [self.home, self.changed, self.whole, self.init];
+        all.into_iter().zip(Self::BITS).map(|(is, bit)| if is { bit } else { 0 }).sum()
+    }
+
+    fn decode(byte: u8) -> Option<Self> {
+        let [home, changed, whole, init] = Self::BITS.map(|bit| byte & bit != 0);
+        // What belongs to the changes comes with them.
+        let sound = byte < 16 && (changed || !(whole || init));
+        sound.then_some(Self { home, changed, whole, init })
+    }
+
+    /// How many descriptors come with it, the outcome's included.
+    #[must_use]
+    pub fn descriptors(self) -> usize {
+        1 + usize::from(self.home) + usize::from(self.changed) + usize::from(self.init)
+    }
+}
+
+impl Ask {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Run => vec![b'R'],
+            Self::Follow { output, events } => vec![b'F', u8::from(output), u8::from(events)],
+            Self::Cancel => vec![b'C'],
+            Self::Status => vec![b'I'],
+            Self::Stop => vec![b'X'],
+        }
+    }
+
+    /// From bytes of anybody's.
+    ///
+    /// # Errors
+    /// [`NoMessage`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, NoMessage> {
+        Ok(match bytes {
+            b"R" => Self::Run,
+            [b'F', output @ (0 | 1), events @ (0 | 1)] => {
+                Self::Follow { output: *output == 1, events: *events == 1 }
+            }
+            b"C" => Self::Cancel,
+            b"I" => Self::Status,
+            b"X" => Self::Stop,
+            _ => return Err(NoMessage(bytes.len())),
+        })
+    }
+}
+
+impl<'a> Tell<'a> {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(self) -> Vec<u8> {
+        let with = |letter: u8, rest: &[u8]| [&[letter], rest].concat();
+        match self {
+            Self::Hello(protocol, json) => [&b"H"[..], &protocol.to_le_bytes(), json].concat(),
+            Self::No(why) => with(b'N', why.as_bytes()),
+            Self::Started => vec![b'S'],
+            Self::Stdout(bytes) => with(b'1', bytes),
+            Self::Stderr(bytes) => with(b'2', bytes),
+            Self::Events(bytes) => with(b'3', bytes),
+            Self::End(left) => vec![b'E', left.encode()],
+            Self::Status(json) => with(b'I', json),
+            Self::Stopping => vec![b'X'],
+        }
+    }
+
+    /// From bytes of anybody's.
+    ///
+    /// # Errors
+    /// [`NoMessage`].
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, NoMessage> {
+        let bad = NoMessage(bytes.len());
+        let (letter, rest) = bytes.split_first().filter(|_| bytes.len() <= LONGEST).ok_or(bad)?;
+        Ok(match (letter, rest) {
+            (b'H', rest) => {
+                let (protocol, json) = rest.split_first_chunk().ok_or(bad)?;
+                Self::Hello(u32::from_le_bytes(*protocol), json)
+            }
+            (b'N', why) => Self::No(std::str::from_utf8(why).map_err(|_| bad)?),
+            (b'S', []) => Self::Started,
+            (b'1', bytes) => Self::Stdout(bytes),
+            (b'2', bytes) => Self::Stderr(bytes),
+            (b'3', bytes) => Self::Events(bytes),
+            (b'E', [left]) => Self::End(Left::decode(*left).ok_or(bad)?),
+            (b'I', json) => Self::Status(json),
+            (b'X', []) => Self::Stopping,
+            _ => return Err(bad),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn messages_round_trip() {
+        for ask in [
+            Ask::Run,
+            Ask::Follow { output: true, events: false },
+            Ask::Follow { output: false, events: true },
+            Ask::Cancel,
+            Ask::Status,
+            Ask::Stop,
+        ] {
+            assert_eq!(Ask::decode(&ask.encode()), Ok(ask));
+            assert!(ask.encode().len() <= LONGEST_ASKED);
+        }
+        let left = Left { home: true, changed: true, whole: false, init: true };
+        assert_eq!(left.descriptors(), 4);
+        for tell in [
+            Tell::Hello(7, b"{}"),
+            Tell::No("busy"),
+            Tell::Started,
+            Tell::Stdout(b"\0\xff"),
+            Tell::Stderr(b""),
+            Tell::Events(b"e"),
+            Tell::End(left),
+            Tell::Status(b"{}"),
+            Tell::Stopping,
+        ] {
+            assert_eq!(Tell::decode(&tell.encode()), Ok(tell));
+        }
+    }
+
+    #[test]
+    fn what_is_none() {
+        for bytes in
+            [&b""[..], b"Z", b"RR", b"F", b"F\x02\x00", b"F\x01", b"C\0", b"GET / HTTP/1.1\r\n", &[0; 4096]]
+        {
+            assert_eq!(Ask::decode(bytes), Err(NoMessage(bytes.len())), "{bytes:?}");
+        }
+        for bytes in
+            [&b""[..], b"Z", b"H123", b"N\xff", b"S ", b"E", b"E\x10", b"E\x04", b"E\x08", b"E\0\0", b"XX"]
+        {
+            assert_eq!(Tell::decode(bytes), Err(NoMessage(bytes.len())), "{bytes:?}");
+        }
+        assert!(Tell::decode(&vec![b'1'; LONGEST + 1]).is_err());
+    }
+
+    proptest! {
+        /// Any bytes are read without a panic, and what is a message is these bytes again.
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(ask) = Ask::decode(&bytes) {
+                prop_assert_eq!(ask.encode(), bytes.clone());
+            }
+            if let Ok(tell) = Tell::decode(&bytes) {
+                prop_assert_eq!(tell.encode(), bytes);
+            }
+        }
+    }
+}
