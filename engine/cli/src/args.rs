@@ -26,12 +26,14 @@ mod bench;
 mod doctor;
 mod image;
 mod mcp;
+mod serve;
 mod tool;
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use mcp::{CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, UninstallArgs};
+pub use serve::{ServeArgs, ServeCommand};
 pub use tool::ToolCommand;
 
 const STYLES: Styles =
@@ -157,6 +159,8 @@ pub enum Command {
     },
     /// Let agents save, run and test code here: an MCP server
     Mcp(McpArgs),
+    /// Keep sandboxes ready for run and test of the same user
+    Serve(ServeArgs),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -400,6 +404,9 @@ pub struct RunArgs {
     /// FILE, - or null [default: -, on a terminal null]
     #[arg(long, value_name = "FILE", help_heading = "What it sees")]
     pub stdin: Option<OsString>,
+    /// Do not use `hotcell serve`
+    #[arg(long)]
+    pub cold: bool,
     #[command(flatten)]
     pub keep: KeepArgs,
     #[command(flatten)]
@@ -479,6 +486,9 @@ pub struct TestArgs {
     /// Annotate a GitHub workflow, and add to its step summary
     #[arg(long)]
     pub github: bool,
+    /// Do not use `hotcell serve`
+    #[arg(long)]
+    pub cold: bool,
     #[command(flatten)]
     pub keep: KeepArgs,
     #[command(flatten)]

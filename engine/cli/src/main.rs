@@ -26,12 +26,14 @@ mod run;
 mod runs;
 mod scan;
 mod scan_text;
+mod serve;
 mod streams;
 mod systemd;
 mod test;
 mod test_text;
 mod tool;
 mod usage;
+mod way;
 mod workspace;
 
 use std::ffi::OsString;
@@ -123,6 +125,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Schema { name } => Ok(schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),
+        Command::Serve(args) => serve::serve(&common, &args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hotcell", &mut text);
@@ -227,7 +230,7 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 18] = [
+const SCHEMAS: [&str; 19] = [
     "outcome",
     "test_report",
     "scan",
@@ -245,6 +248,7 @@ const SCHEMAS: [&str; 18] = [
     "bench",
     "mcp_install",
     "mcp_check",
+    "serve",
     "error",
 ];
 
@@ -284,6 +288,7 @@ fn schema(name: &str, json: bool) -> u8 {
         "bench" => (schemars::schema_for!(hotcell_bench::Report), hotcell_bench::report::SCHEMA),
         "mcp_install" => (schemars::schema_for!(clients::install::Installed), clients::install::SCHEMA),
         "mcp_check" => (schemars::schema_for!(clients::check::Checked), clients::check::SCHEMA),
+        "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {
             let near = nearest(short, SCHEMAS).unwrap_or("outcome");

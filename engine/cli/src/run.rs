@@ -12,7 +12,7 @@ use std::time::Duration;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running};
+use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running, Spawn};
 use hotcell_service::changes::Keep;
 use hotcell_service::compile::Built;
 use hotcell_service::config::{Configuration, Merged};
@@ -26,6 +26,7 @@ use hotcell_service::workspaces;
 
 use crate::args::{Common, RunArgs};
 use crate::deps::Provider;
+use crate::way::Way;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
     state, streams, usage, workspace,
@@ -52,10 +53,11 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = Stored::begin(typed(args));
-    // Its launcher sets itself up while the program is looked for.
-    let engine = if args.sandbox.deps { Engine::new() } else { Engine::for_one_run() };
+    // Without a service, a launcher of its own sets itself up while the program is looked for.
+    let several = args.sandbox.deps;
+    let way = Way::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
     let provided = match args.sandbox.deps {
-        true => install(common, &engine, &mut begun)?,
+        true => install(common, way.engine(), &mut begun)?,
         false => Ok(()),
     };
     let Begun { merged, request, choice, .. } = begun;
@@ -65,12 +67,12 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         let input = input.map_err(refused)?;
         Ok((request.prepare(merged, Surroundings::of_this_process())?, input))
     }) {
-        Err(outcome) => Done { outcome: *outcome, changed: None, code: None, engine: None },
+        Err(outcome) => Done { outcome: *outcome, changed: None, code: None, way: None },
         Ok((prepared, input)) => {
             warn_unset(&prepared.unset);
             let runtime = runtime()?;
             notes::guard(prepared.scan.as_ref(), common);
-            let mut done = runtime.block_on(execute(engine, &prepared, input, common.json));
+            let mut done = runtime.block_on(execute(way, &prepared, input, common.json));
             prepared.sign(&mut done.outcome);
             let (changed, outcome) = (done.changed.take(), &mut done.outcome);
             if let Some(before) = prepared.before {
@@ -129,7 +131,7 @@ struct Done {
     changed: Option<Changed>,
     /// An exit status that goes before the outcome's: nobody hears us.
     code: Option<u8>,
-    engine: Option<Engine>,
+    way: Option<Way>,
 }
 
 /// Standard input, or why there is none.
@@ -259,11 +261,11 @@ fn refused(reason: String) -> Box<Outcome> {
 }
 
 /// Runs it, with the program's streams going through.
-async fn execute(engine: Engine, prepared: &Prepared, input: Option<File>, captured: bool) -> Done {
+async fn execute(way: Way, prepared: &Prepared, input: Option<File>, captured: bool) -> Done {
     let mut interrupt = std::pin::pin!(interrupted());
     let mut compiled = None;
     if let Some(build) = &prepared.build {
-        let (printed, ready) = match build.run(&engine, interrupt.as_mut()).await {
+        let (printed, ready) = match build.run(&way, interrupt.as_mut()).await {
             Built::Ready(printed, compile) => (printed, Ok(compile)),
             Built::Failed(outcome) => (outcome.stderr.text.clone().unwrap_or_default(), Err(outcome)),
         };
@@ -274,7 +276,7 @@ async fn execute(engine: Engine, prepared: &Prepared, input: Option<File>, captu
         match ready {
             Ok(compile) => compiled = Some(compile),
             Err(outcome) => {
-                return Done { outcome: *outcome, changed: None, code: None, engine: Some(engine) };
+                return Done { outcome: *outcome, changed: None, code: None, way: Some(way) };
             }
         }
     }
@@ -282,16 +284,16 @@ async fn execute(engine: Engine, prepared: &Prepared, input: Option<File>, captu
         biased;
         () = &mut interrupt => {
             let outcome = Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled");
-            return Done { outcome, changed: None, code: None, engine: Some(engine) };
+            return Done { outcome, changed: None, code: None, way: Some(way) };
         }
-        started = engine.spawn(&prepared.policy) => started,
+        started = way.spawn(&prepared.policy) => started,
     };
     let (Finished { mut outcome, changed, .. }, code) = match started {
         Err(refusal) => (Finished { outcome: refusal.into(), home: None, changed: None }, None),
         Ok(running) => follow(running, input, captured, interrupt.as_mut()).await,
     };
     outcome.compile = compiled;
-    Done { outcome, changed, code, engine: Some(engine) }
+    Done { outcome, changed, code, way: Some(way) }
 }
 
 async fn follow(
@@ -339,7 +341,7 @@ fn finish(
     roots: &[&Path],
     runtime: Option<tokio::runtime::Runtime>,
 ) -> u8 {
-    let Done { outcome, code, engine, .. } = done;
+    let Done { outcome, code, way, .. } = done;
     let mut code = code.unwrap_or_else(|| exit::of_outcome(&outcome));
     if common.json {
         code = printed(exit::print_json(&outcome), code);
@@ -352,8 +354,8 @@ fn finish(
     }
     remember_or_warn(choice, stored, &outcome);
     // What is left of the sandbox goes away behind us.
-    if let Some(engine) = engine {
-        engine.leave();
+    if let Some(way) = way {
+        way.leave();
     }
     if let Some(runtime) = runtime {
         runtime.shutdown_background();

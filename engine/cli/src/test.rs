@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Engine, Outcome};
+use hotcell_sandbox::{Engine, Outcome, Spawn};
 use hotcell_service::changes::Keep;
 use hotcell_service::deps::{self, DepsError};
 use hotcell_service::history::Stored;
@@ -22,6 +22,7 @@ use crate::args::{Common, TestArgs};
 use crate::deps::Provider;
 use crate::progress::Show;
 use crate::test_text::{Style, headline, page};
+use crate::way::Way;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text,
     state, usage, workspace,
@@ -32,14 +33,14 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let stored = Stored::begin(typed(args));
     // One run leaves the rest to its launcher; several clean up after each other.
     let several = args.repeat > 1 || args.sandbox.deps;
-    let engine = if several { Engine::new() } else { Engine::for_one_run() };
-    let (prepared, choice) = match begin(common, args, &engine) {
+    let way = Way::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
+    let (prepared, choice) = match begin(common, args, &way) {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
-    let engine = if prepared.parts().len() > 1 { Engine::new() } else { engine };
+    let way = if prepared.parts().len() > 1 { Way::open(args.cold, Engine::new) } else { way };
     let runtime = runtime()?;
-    let Some(report) = runtime.block_on(follow(common, args, &engine, prepared)) else {
+    let Some(report) = runtime.block_on(follow(common, args, &way, prepared)) else {
         anyhow::bail!("no suite was prepared");
     };
     let mut code = answer(common, args, &report);
@@ -50,17 +51,13 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         notes::after_run(&report.outcome, &stored.id, common);
     }
     run::remember_or_warn(&choice, &stored, &report.outcome);
-    engine.leave();
+    way.leave();
     runtime.shutdown_background();
     Ok(code)
 }
 
 /// Everything that can be wrong with command line and configuration.
-fn begin(
-    common: &Common,
-    args: &TestArgs,
-    engine: &Engine,
-) -> Result<(PreparedSuites, StateChoice), ErrorReport> {
+fn begin(common: &Common, args: &TestArgs, way: &Way) -> Result<(PreparedSuites, StateChoice), ErrorReport> {
     let cwd = current_folder();
     if let Some(file) = &args.junit {
         can_be_written(file)?;
@@ -94,7 +91,13 @@ fn begin(
     let mut locks = 0;
     let mut ready = |request: &mut TestRequest| {
         let Some(runtime) = &runtime else { return Ok(()) };
-        let provider = Provider { common, engine, runtime, configuration: &configuration, choice: &choice };
+        let provider = Provider {
+            common,
+            engine: way.engine(),
+            runtime,
+            configuration: &configuration,
+            choice: &choice,
+        };
         let answered = |outcome: Box<Outcome>| {
             Unready::Answered(Box::new(TestReport::without_a_run("", Vec::new(), *outcome)))
         };
@@ -149,7 +152,7 @@ fn typed(args: &TestArgs) -> Vec<String> {
 async fn follow(
     common: &Common,
     args: &TestArgs,
-    engine: &Engine,
+    engine: &dyn Spawn,
     prepared: PreparedSuites,
 ) -> Option<TestReport> {
     let cancel = Cancel::default();

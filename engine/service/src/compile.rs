@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use hotcell_sandbox::home::Home;
 use hotcell_sandbox::outcome::{Cause, Compile, Outcome, Output, Severity};
 use hotcell_sandbox::policy::{Bind, Policy};
-use hotcell_sandbox::{Bytes, Engine, Finished, temporary};
+use hotcell_sandbox::{Bytes, Finished, Spawn, temporary};
 use tempfile::TempDir;
 
 use crate::language::{self, COMPILED, Compiler};
@@ -64,7 +64,7 @@ impl Build {
     }
 
     /// Compiles; `stop` cancels it.
-    pub async fn run(&self, engine: &Engine, stop: impl Future<Output = ()>) -> Built {
+    pub async fn run(&self, engine: &dyn Spawn, stop: impl Future<Output = ()>) -> Built {
         let Finished { mut outcome, home, .. } = self.compile(engine, stop).await;
         let printed: String = [&outcome.stdout, &outcome.stderr]
             .map(|stream| String::from_utf8_lossy(&stream.to_bytes()).into_owned())
@@ -119,7 +119,7 @@ impl Build {
             && compile.diagnostics.iter().all(|d| d.severity != Severity::Error)
     }
 
-    async fn compile(&self, engine: &Engine, stop: impl Future<Output = ()>) -> Finished {
+    async fn compile(&self, engine: &dyn Spawn, stop: impl Future<Output = ()>) -> Finished {
         let nothing = |outcome| Finished { outcome, home: None, changed: None };
         let mut stop = std::pin::pin!(stop);
         let started = tokio::select! {

@@ -28,6 +28,7 @@ mod operation;
 mod pressure;
 mod projects;
 mod quarantine;
+mod serve;
 mod streams;
 mod surroundings;
 mod tasks;

@@ -1,0 +1,84 @@
+//! Where a run gets its sandbox: of the service, where one runs and may be used; else of this process.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use hotcell_sandbox::serve::{Client, NotServed, place};
+use hotcell_sandbox::{BoxFuture, Engine, Policy, Refusal, Running, Spawn};
+
+use crate::folder;
+
+/// The folder with the service's socket.
+pub fn place() -> Option<PathBuf> {
+    place::usual(folder("XDG_RUNTIME_DIR"), folder("XDG_STATE_HOME"), folder("HOME"))
+}
+
+/// The sandboxes of one command.
+#[derive(Debug)]
+pub struct Way {
+    client: Option<Client>,
+    engine: OnceLock<Engine>,
+    make: fn() -> Engine,
+}
+
+impl Way {
+    /// Looks for the service, unless everything is to be `cold`. Without one, this process gets ready itself.
+    pub fn open(cold: bool, make: fn() -> Engine) -> Self {
+        let client = if cold { None } else { place().and_then(|folder| reach(&folder)) };
+        let way = Self { client, engine: OnceLock::new(), make };
+        if way.client.is_none() {
+            way.engine();
+        }
+        way
+    }
+
+    /// This process's own.
+    pub fn engine(&self) -> &Engine {
+        self.engine.get_or_init(self.make)
+    }
+
+    /// Leaves what is left of its sandboxes to its launcher, where it had one.
+    pub fn leave(self) {
+        if let Some(engine) = self.engine.into_inner() {
+            engine.leave();
+        }
+    }
+}
+
+fn reach(folder: &std::path::Path) -> Option<Client> {
+    match Client::reach(folder) {
+        Ok(client) => Some(client),
+        Err(why) => {
+            say(&why.to_string(), why.is_wrong());
+            None
+        }
+    }
+}
+
+/// What is wrong is a warning; that there is none, or not for this run, is for those who ask.
+fn say(why: &str, wrong: bool) {
+    if wrong {
+        tracing::warn!("{why}; this run makes its own sandbox");
+    } else {
+        tracing::info!("cold: {why}");
+    }
+}
+
+impl Spawn for Way {
+    fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
+        Box::pin(async move {
+            if let Some(client) = &self.client {
+                match client.spawn(policy).await {
+                    Ok(running) => {
+                        tracing::info!("run by the service");
+                        return Ok(running);
+                    }
+                    // Nobody knows how far it came: it is not run twice.
+                    Err(NotServed::Lost(refusal)) => return Err(refusal),
+                    Err(NotServed::Cold { why, wrong }) => say(&why, wrong),
+                }
+            }
+            self.engine().spawn(policy).await
+        })
+    }
+}
