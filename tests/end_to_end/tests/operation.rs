@@ -288,7 +288,8 @@ fn a_configuration_that_is_read_again_counts_for_what_begins() {
     let (code, _, errors) = server.end();
     assert_eq!(code, Some(0));
     assert!(
-        errors.contains("not read again, and the old one stays") && errors.contains("did you mean limits"),
+        errors.contains("not read again, and the old one stays")
+            && errors.contains("did you mean \"limits\""),
         "{errors}"
     );
     assert!(errors.contains("hot counts after the next start"), "{errors}");
