@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use hotcell_sandbox::serve::{Client, NotServed, place};
+use hotcell_sandbox::serve::{Client, NotServed, Unreached, place};
 use hotcell_sandbox::{BoxFuture, Engine, Policy, Refusal, Running, Spawn};
 
 use crate::folder;
@@ -48,6 +48,8 @@ impl Way {
 fn reach(folder: &std::path::Path) -> Option<Client> {
     match Client::reach(folder) {
         Ok(client) => Some(client),
+        // Most have none, and need not be told.
+        Err(Unreached::Place(why)) if why.is_absence() => None,
         Err(why) => {
             say(&why.to_string(), why.is_wrong());
             None

@@ -88,7 +88,7 @@ pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
     within(async {
         let (near, far) = duplex(PIPE);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let options = HttpOptions { address, tokens: None, hosts: Vec::new(), plain: false };
+        let options = HttpOptions { address, passed: None, tokens: None, hosts: Vec::new(), plain: false };
         let ending = CancellationToken::new();
         let app = http::app(address, &options, || Nobody, ending.clone());
         // What was asked for is answered to a client that sends no more.
