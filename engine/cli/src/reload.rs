@@ -42,7 +42,7 @@ impl Hup {
             live.metrics().reloaded(done.is_ok());
             match done {
                 Err(report) => {
-                    tracing::error!("the configuration is not read again, and the old one stays: {report}")
+                    tracing::error!("the configuration is not read again, and the old one stays: {report}");
                 }
                 Ok(later) if common.quiet => drop(later),
                 Ok(later) if later.is_empty() => notes::say("the configuration was read again"),

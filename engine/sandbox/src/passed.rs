@@ -89,7 +89,7 @@ mod tests {
             match word {
                 None => assert_eq!(said, Ok(())),
                 Some(word) => {
-                    assert!(said.as_ref().is_err_and(|s| s.contains(word)), "{count:?} {pid:?}: {said:?}")
+                    assert!(said.as_ref().is_err_and(|s| s.contains(word)), "{count:?} {pid:?}: {said:?}");
                 }
             }
         }

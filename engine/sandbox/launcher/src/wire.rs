@@ -10,6 +10,10 @@ mod told;
 use core::ffi::CStr;
 
 pub use reader::{List, Malformed, Reader};
+#[allow(
+    unused_imports,
+    reason = "the launcher writes what the supervisor reads; the primer does neither"
+)]
 pub use told::{Step, TELL_HEAD, Tell, tell};
 
 /// Raised with every change of a message.

@@ -178,7 +178,7 @@ async fn a_runner_that_is_killed_while_it_waits_runs_nothing() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         for _ in 0..4 {
             let outcome = pool.run(&policy).await;
-            assert_eq!((outcome.cause, &*stdout(&outcome)), (Cause::Exited, "still\n"), "{}", told(&outcome));
+            assert_eq!((outcome.cause, stdout(&outcome)), (Cause::Exited, "still\n"), "{}", told(&outcome));
         }
     }
 }

@@ -415,13 +415,6 @@ fn scan(
     let mut scan = configuration.reading.begin(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]);
     let report = scan.read(&artifact);
     scan.end().map_err(|why| Refused::Unavailable(format!("nothing can be read: {why}")))?;
-    let mut findings = report.findings;
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    let severity = |severity| match severity {
-        Severity::Note => "note",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
-    };
     let parts = &report.coverage.parts;
     let unread = parts.iter().filter_map(|part| match &part.state {
         PartState::Skipped(why) => Some(format!("{}: {why}", part.path)),
@@ -431,19 +424,28 @@ fn scan(
     Ok(Reply::Scanned {
         verdict: report.verdict.name().to_owned(),
         language: parts.first().map(|part| part.language.clone()),
-        findings: findings
-            .into_iter()
-            .take(FINDINGS)
-            .map(|finding| Finding {
-                rule: finding.rule,
-                severity: severity(finding.severity).to_owned(),
-                message: finding.message,
-                line: finding.line,
-                column: finding.column,
-            })
-            .collect(),
+        findings: gravest(report.findings),
         unread: unread.take(FINDINGS).collect(),
     })
+}
+
+/// What a caller is told of these: the gravest first, and only so many.
+fn gravest(mut findings: Vec<hotcell_guard::Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.truncate(FINDINGS);
+    let severity = |severity| match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    };
+    let told = findings.into_iter().map(|finding| Finding {
+        rule: finding.rule,
+        severity: severity(finding.severity).to_owned(),
+        message: finding.message,
+        line: finding.line,
+        column: finding.column,
+    });
+    told.collect()
 }
 
 #[cfg(test)]

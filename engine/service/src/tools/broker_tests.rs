@@ -136,13 +136,25 @@ async fn a_run_has_so_many_files_and_bytes_in_them() {
     }
 }
 
-#[tokio::test]
-async fn findings_of_a_scan_have_a_number() {
-    let many: String = (0..FINDINGS + 500).map(|n| format!("eval(input({n}))\n")).collect();
-    match Bench::new().usual().answer(artifact(many.into_bytes(), None)).await {
-        Ok(Reply::Scanned { findings, .. }) => assert_eq!(findings.len(), FINDINGS),
-        other => panic!("{other:?}"),
-    }
+#[test]
+fn findings_have_a_number_and_the_gravest_are_told() {
+    let finding = |severity, line| hotcell_guard::Finding {
+        rule: "rule".to_owned(),
+        severity,
+        capability: "any".to_owned(),
+        part: "a.py".to_owned(),
+        line,
+        column: 1,
+        end_line: line,
+        cwe: None,
+        message: "means this".to_owned(),
+        derived_from: Vec::new(),
+    };
+    let light = (0..FINDINGS + 500).map(|line| finding(Severity::Note, u32::try_from(line).unwrap()));
+    let told = gravest(light.chain([finding(Severity::Critical, 7)]).collect());
+    assert_eq!(told.len(), FINDINGS);
+    assert_eq!((told[0].severity.as_str(), told[0].line), ("critical", 7));
+    assert_eq!((told[1].severity.as_str(), told[1].line), ("note", 0));
 }
 
 #[tokio::test]
