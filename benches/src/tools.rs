@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Options;
 
 /// Adds two numbers. Its memory is as large as a small Rust program's.
-const ADD: &str = r#"(component
+pub const ADD: &str = r#"(component
     (core module $m (memory 17) (data (i32.const 1024) "some data")
         (func (export "add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1))))
     (core instance $i (instantiate $m))

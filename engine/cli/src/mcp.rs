@@ -1,5 +1,7 @@
 //! `hotcell mcp`: a service, and the protocol in front of it.
 
+use std::sync::Arc;
+
 use hotcell_mcp::metrics::MetricsOptions;
 use hotcell_mcp::{HttpOptions, http, metrics, reference, stdio};
 use hotcell_sandbox::Engine;
@@ -9,7 +11,7 @@ use hotcell_service::report::{Code, ErrorReport};
 
 use crate::args::{Common, HttpAddress, McpArgs, McpCommand};
 use crate::clients::{check, install};
-use crate::reload::Hup;
+use crate::reload::{Hup, Watched};
 use crate::systemd::{self, Word};
 use crate::{configuration, exit, interrupted, notes, printed, runtime, state, usage};
 
@@ -66,7 +68,6 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     };
     let tokens = if args.no_auth { None } else { Some(Tokens::open(&state)?) };
     let own = folder()?;
-    let several = tokens.as_ref().is_some_and(|t| t.callers() > 1);
     let file = tokens.as_ref().map(|t| t.path().display().to_string());
     let watched_at = args.metrics.map(|address| MetricsOptions {
         address,
@@ -83,19 +84,16 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     };
     let listening = http::listen(options).await.map_err(unheard("--http"))?;
     let watched = watched(watched_at).await.map_err(unheard("--metrics"))?;
-    let mut bounds = Bounds::default();
-    if several {
-        // The others always find a place.
-        bounds.concurrent_for_one = bounds.concurrent - 1;
-    }
-    let live = Live::open(Engine::new(), configuration, state, bounds)?;
+    let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+    live.share(tokens.as_ref().is_some_and(|t| t.callers() > 1));
     let who = file.map_or_else(|| "without a token".to_owned(), |file| format!("the token is in {file}"));
     if !common.quiet {
         notes::say(format!("MCP at http://{}{}; {who}", listening.address(), http::PATH));
     }
     watch(common, watched, &live);
     systemd::tell(Word::Ready);
-    let reloads = hup.reload(common, &live, tokens.as_ref().map(|tokens| (tokens, &own)));
+    let read_again = tokens.map(|tokens| Watched { tokens, state: Arc::new(own) });
+    let reloads = hup.reload(common, &live, read_again.as_ref());
     listening.serve(live.clone(), ended(stop, reloads)).await;
     Ok(())
 }

@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hotcell_service::live::tokens::NOT_TOKENS;
-use hotcell_service::live::{Caller, Live, Tokens};
+use hotcell_service::live::{Caller, Lane, Live, Tokens};
 use http_body::Frame;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -298,6 +298,11 @@ impl Gate {
         self.open().sessions.get(session).is_none_or(|owner| owner == caller)
     }
 
+    /// Whether this is a session of the caller's own, and no word that it made up.
+    fn began_by(&self, caller: &Caller, session: &str) -> bool {
+        self.open().sessions.get(session) == Some(caller)
+    }
+
     /// Remembers whose a session is, and forgets those that are gone. Ends it when its caller has too many; whether it
     /// lives.
     async fn began(&self, caller: &Caller, session: String) -> bool {
@@ -377,8 +382,8 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     if length.is_some_and(|l| l > LONGEST_MESSAGE as u64) {
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, "A request has at most 8 MiB.\n");
     }
-    let session = headers.get(SESSION_ID).and_then(|s| s.to_str().ok());
-    if session.is_some_and(|s| !gate.owns(&caller, s)) {
+    let session = headers.get(SESSION_ID).and_then(|s| s.to_str().ok()).map(str::to_owned);
+    if session.as_ref().is_some_and(|s| !gate.owns(&caller, s)) {
         return refuse(StatusCode::NOT_FOUND, "There is no such session.\n");
     }
     let Ok(place) = gate.places(&caller).all.try_acquire_owned() else {
@@ -414,6 +419,9 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     let guard = closed.clone().drop_guard();
     request.extensions_mut().insert(caller.clone());
     request.extensions_mut().insert(Closed(closed));
+    if let Some(session) = session.filter(|session| gate.began_by(&caller, session)) {
+        request.extensions_mut().insert(Lane::of(&session));
+    }
     let mut response = next.run(request).await;
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
         && let Err(error) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text)

@@ -12,8 +12,6 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::SESSION_ID;
-
 /// The shortest time between two notifications.
 const SHORTEST: Duration = Duration::from_millis(250);
 /// The longest: a client that gives up after 60 s without news, or 30, hears of us in time.
@@ -40,9 +38,8 @@ impl Listener {
     #[must_use]
     pub fn of(context: &RequestContext<RoleServer>) -> Self {
         let parts = context.extensions.get::<axum::http::request::Parts>();
-        let session = parts.and_then(|p| p.headers.get(SESSION_ID)?.to_str().ok());
         Self {
-            lane: session.map(Lane::of).unwrap_or_default(),
+            lane: parts.and_then(|p| p.extensions.get::<Lane>()).cloned().unwrap_or_default(),
             peer: context.peer.clone(),
             token: context.meta.get_progress_token(),
             cancelled: context.ct.clone(),

@@ -158,8 +158,8 @@ impl Pool {
     /// How many runs it has served.
     #[must_use]
     pub fn served(&self) -> Served {
-        let [hot, primed, cold] = self.0.served.each_ref().map(|count| count.load(Ordering::Relaxed));
-        Served { hot, primed, cold }
+        let [plain, primed, cold] = self.0.served.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Served { hot: plain + primed, primed, cold }
     }
 
     /// As [`Engine::spawn`], in a sandbox that is ready where one is.
@@ -184,10 +184,7 @@ impl Pool {
                     // Not before: who makes the next would take a processor from this one.
                     self.0.wanted.notify_one();
                     if let Ok(running) = started {
-                        count(0);
-                        if kind.prime.is_some() {
-                            count(1);
-                        }
+                        count(usize::from(kind.prime.is_some()));
                         return Ok(running);
                     }
                 }

@@ -8,9 +8,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, bearer, initialize, reply, two_callers, until};
+use hotcell_end_to_end::mcp::{Local, Reply, SESSIONS, STATELESS, bearer, initialize, meta, reply, until};
 use hotcell_end_to_end::{User, Weak};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,10 +19,16 @@ use serde_json::{Value, json};
 
 use super::approvals::{approvals, id_in};
 
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// So many connections are served at once where the numbers are.
+const CONNECTIONS: usize = 8;
+
 /// A server with its lines.
 struct Server {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -29,16 +36,25 @@ impl Server {
         let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
         let lines = Arc::new(Mutex::new(Vec::new()));
         let all = Arc::clone(&lines);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 all.lock().expect("nobody panicked").push(line);
             }
         });
-        Self { child, lines }
+        Self { child, lines, reader: Some(reader) }
     }
 
     fn start(user: &User, words: &[&str]) -> Self {
         Self::of(user.hotcell(["mcp"]).words(words).piped().start())
+    }
+
+    /// Waits until it has ended and all its lines are there; its exit status.
+    fn over(&mut self) -> Option<i32> {
+        let status = self.child.wait().expect("it ends");
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("it only reads");
+        }
+        status.code()
     }
 
     fn said(&self) -> String {
@@ -72,9 +88,116 @@ impl Drop for Server {
     }
 }
 
-/// Asks for a page; its status and all that came.
-fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+/// A server over HTTP that tells numbers, each at a port that it took itself.
+struct Served {
+    server: Server,
+    at: SocketAddr,
+    metrics: SocketAddr,
+    /// The first caller's.
+    token: String,
+}
+
+impl Served {
+    #[track_caller]
+    fn start(user: &User, words: &[&str]) -> Self {
+        let both = ["--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+        let server = Server::start(user, &[&both[..], words].concat());
+        let (at, metrics) = (server.address("MCP at"), server.address("metrics at"));
+        let line = server.says("the token is in ");
+        let file = line.split("the token is in ").nth(1).expect("a file");
+        let text = std::fs::read_to_string(file).expect("the token's file");
+        let token = text.split_whitespace().nth(1).expect("a token").to_owned();
+        Self { server, at, metrics, token }
+    }
+
+    /// A request with these headers, and its reply.
+    #[track_caller]
+    fn post(&self, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut text = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        send(self.at, &format!("{text}\r\n{body}"))
+    }
+
+    /// A request of the newest revision, and the last message of its reply.
+    #[track_caller]
+    fn request(&self, method: &str, mut params: Value) -> Value {
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        params["_meta"] = meta();
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let bearer = bearer(&self.token);
+        let headers = [
+            ("MCP-Protocol-Version", STATELESS),
+            ("Mcp-Method", method),
+            ("Mcp-Name", name.as_str()),
+            ("Authorization", bearer.as_str()),
+        ];
+        let reply = self.post(&headers, &body);
+        reply.messages.last().cloned().unwrap_or_else(|| panic!("no message: {reply:?}"))
+    }
+
+    /// A tool's result.
+    #[track_caller]
+    fn call(&self, tool: &str, arguments: &Value) -> Value {
+        let mut answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let result = answer["result"].take();
+        assert!(result.is_object(), "{answer:#}");
+        result
+    }
+
+    /// Waits until the numbers are these: a count may come a moment after the answer. All of them, as text.
+    #[track_caller]
+    fn counts(&self, wants: &[(&str, f64)]) -> String {
+        let began = Instant::now();
+        loop {
+            let (status, text) = get(self.metrics, "/metrics", &[]);
+            assert_eq!(status, 200, "{text}");
+            let now = numbers(&text);
+            let wrong: Vec<_> = wants.iter().filter(|(name, want)| now.get(*name) != Some(want)).collect();
+            if wrong.is_empty() {
+                return text;
+            }
+            assert!(began.elapsed() < PATIENCE, "not {wrong:?}\n{text}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Lets it read its configuration again, and waits until it has, with this result.
+    #[track_caller]
+    fn reload(&self, result: &str) {
+        let name = format!("hotcell_config_reloads_total{{result=\"{result}\"}}");
+        let read = || numbers(&get(self.metrics, "/metrics", &[]).1)[&name];
+        let before = read();
+        signal(self.server.child.id(), Signal::SIGHUP);
+        until(&name, || read() > before);
+    }
+
+    /// Asks it to end and waits; its exit status and all that it said.
+    #[track_caller]
+    fn end(mut self) -> (Option<i32>, String) {
+        signal(self.server.child.id(), Signal::SIGTERM);
+        let code = self.server.over();
+        (code, self.server.said())
+    }
+}
+
+/// Sends a whole request; what is replied until the connection is closed.
+#[track_caller]
+fn send(address: SocketAddr, text: &str) -> Reply {
     let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.write_all(text.as_bytes()).expect("it reads");
+    reply(stream)
+}
+
+/// Asks for a page; its status and all that came.
+#[track_caller]
+fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let mut text = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
     if !headers.iter().any(|(name, _)| *name == "Host") {
         text.push_str(&format!("Host: {address}\r\n"));
@@ -82,8 +205,7 @@ fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> (u16, Strin
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
-    stream.write_all(format!("{text}\r\n").as_bytes()).expect("it reads");
-    let reply = reply(stream);
+    let reply = send(address, &format!("{text}\r\n"));
     (reply.status, reply.body)
 }
 
@@ -97,28 +219,18 @@ fn numbers(text: &str) -> BTreeMap<String, f64> {
     lines.map(number).collect()
 }
 
-/// A free port of loopback, for a server that is not asked which it took.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port")
-}
-
 #[test]
 fn numbers_are_told_and_have_no_contents() {
     let user = User::me();
-    let metrics = free();
-    let server = Http::start(&user, &["--metrics", &metrics.to_string()]);
-    until("the numbers", || TcpStream::connect(metrics).is_ok());
+    let server = Served::start(&user, &[]);
     let secret = "Xyzzy7Contents";
-    let call = |tool: &str, arguments| server.call(&server.token, tool, &arguments);
+    let call = |tool: &str, arguments: Value| server.call(tool, &arguments);
     call("run_command", json!({ "argv": ["echo", secret] }));
     call("run_code", json!({ "language": "bash", "code": format!("# {secret}\nexit 3") }));
     call("run_command", json!({ "argv": [format!("no-{secret}")] }));
     let unknown = json!({ "name": format!("tool_{secret}"), "arguments": {} });
-    server.request(&server.token, "tools/call", unknown);
-    let (status, text) = get(metrics, "/metrics", &[]);
-    assert_eq!(status, 200, "{text}");
-    let now = numbers(&text);
-    for (name, want) in [
+    server.request("tools/call", unknown);
+    let text = server.counts(&[
         ("hotcell_runs_total{cause=\"exited\"}", 2.0),
         ("hotcell_runs_total{cause=\"not_found\"}", 1.0),
         ("hotcell_run_seconds_count", 3.0),
@@ -129,9 +241,8 @@ fn numbers_are_told_and_have_no_contents() {
         ("hotcell_tool_calls_total{tool=\"unknown\",result=\"error\"}", 1.0),
         ("hotcell_approvals_pending", 0.0),
         ("hotcell_state_unreadable", 0.0),
-    ] {
-        assert_eq!(now.get(name), Some(&want), "{name}\n{text}");
-    }
+    ]);
+    let now = numbers(&text);
     assert!(now["process_resident_memory_bytes"] > 1e6 && now["process_open_fds"] > 3.0, "{text}");
     assert!(now["hotcell_http_responses_total{class=\"2xx\"}"] >= 4.0, "{text}");
     for word in [secret, &server.token, "default", "/tmp", "/home"] {
@@ -139,9 +250,8 @@ fn numbers_are_told_and_have_no_contents() {
     }
     // What is refused over HTTP counts, too.
     assert_eq!(server.post(&[], &initialize(1).to_string()).status, 401);
-    let later = numbers(&get(metrics, "/metrics", &[]).1);
-    assert_eq!(later["hotcell_http_responses_total{class=\"4xx\"}"], 1.0);
-    server.end();
+    server.counts(&[("hotcell_http_responses_total{class=\"4xx\"}", 1.0)]);
+    assert_eq!(server.end().0, Some(0));
 }
 
 #[test]
@@ -185,8 +295,8 @@ fn only_who_may_hears_the_numbers() {
     ] {
         assert_eq!(get(at, path, &headers).0, want, "{path} {headers:?}");
     }
-    // Somebody who says nothing keeps nobody else waiting.
-    let _silent: Vec<_> = (0..4).map(|_| TcpStream::connect(at).expect("it listens")).collect();
+    // Whoever says nothing has its place for ten seconds only: also when all are taken, others are served.
+    let _silent: Vec<_> = (0..CONNECTIONS).map(|_| TcpStream::connect(at).expect("it listens")).collect();
     assert_eq!(get(at, "/metrics", &[]).0, 200);
 }
 
@@ -241,24 +351,18 @@ fn configure(user: &User, text: &str) {
 #[test]
 fn a_configuration_that_is_read_again_counts_for_what_begins() {
     let user = User::me();
-    let metrics = free();
-    let server = Http::start(&user, &["--metrics", &metrics.to_string()]);
-    let reload = |want: &str| {
-        let read = || numbers(&get(metrics, "/metrics", &[]).1)[want];
-        let before = read();
-        signal(server.pid(), Signal::SIGHUP);
-        until(want, || read() > before);
-    };
-    let (ok, error) =
-        ("hotcell_config_reloads_total{result=\"ok\"}", "hotcell_config_reloads_total{result=\"error\"}");
-    let call = |arguments: Value| server.call(&server.token, "run_command", &arguments);
+    let server = Served::start(&user, &[]);
+    let call = |arguments: Value| server.call("run_command", &arguments);
     let asks = json!({ "argv": ["true"], "limits": { "memory_mib": 256 } });
     assert_eq!(call(asks.clone())["isError"], json!(false));
-    let slow = json!({ "argv": ["bash", "-c", "sleep 4; exit 7"], "wait_ms": 0 });
+    let slow = json!({ "argv": ["bash", "-c", "echo up; sleep 15; exit 7"], "wait_ms": 0 });
     let running = call(slow)["structuredContent"]["run_id"].clone();
+    // What still waits for its turn would begin under the new one.
+    let printed = json!({ "run_id": running, "stream": "stdout" });
+    until("its beginning", || server.call("run_output", &printed)["structuredContent"]["text"] == "up\n");
 
     configure(&user, "[limits]\nmemory = \"64M\"\ntimeout = \"2s\"\n");
-    reload(ok);
+    server.reload("ok");
     let refused = call(asks.clone());
     assert_eq!(refused["isError"], json!(true));
     assert!(refused.to_string().contains("limits.memory_mib"), "{refused:#}");
@@ -266,8 +370,8 @@ fn a_configuration_that_is_read_again_counts_for_what_begins() {
     assert_eq!(longer["structuredContent"]["cause"], "wall_limit", "{longer:#}");
 
     // What ran keeps what it had: its time is longer than the new one.
-    let status = json!({ "run_id": running, "wait_ms": 60_000 });
-    let ended = server.call(&server.token, "run_status", &status);
+    let status = json!({ "run_id": running, "wait_ms": 50_000 });
+    let ended = server.call("run_status", &status);
     assert_eq!(ended["structuredContent"]["exit_code"], 7, "{ended:#}");
 
     // Nothing of a broken file counts, whatever is wrong with it.
@@ -279,13 +383,13 @@ fn a_configuration_that_is_read_again_counts_for_what_begins() {
         "rules = \"/nowhere/at/all\"",
     ] {
         configure(&user, broken);
-        reload(error);
+        server.reload("error");
         assert_eq!(call(asks.clone())["isError"], json!(true), "{broken}");
     }
     configure(&user, "[hot]\neach = 1\n");
-    reload(ok);
+    server.reload("ok");
     assert_eq!(call(asks)["isError"], json!(false));
-    let (code, _, errors) = server.end();
+    let (code, errors) = server.end();
     assert_eq!(code, Some(0));
     assert!(
         errors.contains("not read again, and the old one stays")
@@ -298,22 +402,25 @@ fn a_configuration_that_is_read_again_counts_for_what_begins() {
 #[test]
 fn a_token_that_is_taken_away_opens_nothing() {
     let user = User::me();
-    let (server, [one, two]) = two_callers(&user);
+    let [one, two, three] = ["a", "b", "c"].map(|letter| letter.repeat(40));
+    let state = user.make_folder("state");
+    let file = user.write("state/mcp-tokens", format!("one {one}\ntwo {two}\n"));
+    for (path, mode) in [(&state, 0o700), (&file, 0o600)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("it is there");
+    }
+    let server = Served::start(&user, &["--state", state.to_str().expect("it is text")]);
     let list =
         |token: &str| server.post(&[("Authorization", &bearer(token))], &initialize(1).to_string()).status;
     assert_eq!((list(&one), list(&two)), (200, 200));
-    let three = "c".repeat(40);
-    let file = user.write("state/mcp-tokens", format!("two {two}\nthree {three}\n"));
-    signal(server.pid(), Signal::SIGHUP);
-    until("the new token", || list(&three) == 200);
-    assert_eq!((list(&one), list(&two)), (401, 200));
+    std::fs::write(&file, format!("two {two}\nthree {three}\n")).expect("a file");
+    server.reload("ok");
+    assert_eq!((list(&one), list(&two), list(&three)), (401, 200, 200));
     // A file that others can read counts for nothing.
     std::fs::write(&file, format!("one {one}\n")).expect("a file");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is there");
-    signal(server.pid(), Signal::SIGHUP);
-    std::thread::sleep(Duration::from_millis(500));
+    server.reload("error");
     assert_eq!((list(&one), list(&two), list(&three)), (401, 200, 200));
-    let (_, _, errors) = server.end();
+    let (_, errors) = server.end();
     assert!(errors.contains("others can read it"), "{errors}");
 }
 
@@ -338,7 +445,7 @@ fn systemd_is_told_how_the_service_stands() {
     assert_eq!(said(), "READY=1");
     signal(server.child.id(), Signal::SIGTERM);
     assert_eq!(said(), "STOPPING=1");
-    assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(server.over(), Some(0));
 }
 
 #[test]
@@ -447,7 +554,7 @@ fn a_wrong_socket_starts_nothing() {
         ("open", &["--no-auth"], "other machines"),
     ] {
         let mut server = passed(&user, how, words);
-        assert_eq!(server.child.wait().expect("it ends").code(), Some(125), "{how}");
+        assert_eq!(server.over(), Some(125), "{how}");
         server.says(said);
         assert!(!server.said().contains("MCP at"), "{how}");
     }
@@ -457,9 +564,12 @@ fn a_wrong_socket_starts_nothing() {
 #[test]
 fn a_network_that_is_withdrawn_ends_the_run_that_has_it() {
     let user = User::me();
+    // Longer than the program: nothing else ends it.
+    configure(&user, "[limits]\ntimeout = \"10m\"\n");
     let mut client = Local::start(&user, SESSIONS);
     let call = |tool: &mut Local, network: Value| {
-        let call = json!({ "argv": ["sleep", "300"], "network": network, "wait_ms": 0 });
+        let argv = json!(["sh", "-c", "echo up; exec sleep 300"]);
+        let call = json!({ "argv": argv, "network": network, "wait_ms": 0 });
         tool.call("run_command", &call)
     };
     let asked = call(&mut client, json!(["pypi.org:443"]));
@@ -468,17 +578,19 @@ fn a_network_that_is_withdrawn_ends_the_run_that_has_it() {
     let with = call(&mut client, json!(["pypi.org:443"]))["structuredContent"]["run_id"].clone();
     let without = call(&mut client, json!([]))["structuredContent"]["run_id"].clone();
     assert!(with.is_string() && without.is_string());
-    // It has begun when it runs; a run that waits is refused instead.
+    // It has begun when it prints; a run that waits is refused instead.
+    until("both run", || {
+        [&with, &without].iter().all(|run| {
+            let printed = json!({ "run_id": run, "stream": "stdout" });
+            client.good("run_output", &printed)["text"] == "up\n"
+        })
+    });
     let status = |client: &mut Local, run: &Value, wait: u32| {
         client.good("run_status", &json!({ "run_id": run, "wait_ms": wait }))
     };
-    until("both run", || {
-        [&with, &without].iter().all(|run| status(&mut client, run, 200)["status"] == "running")
-    });
-    configure(&user, "network = \"off\"\n");
-    std::thread::sleep(Duration::from_secs(1));
+    configure(&user, "network = \"off\"\n[limits]\ntimeout = \"10m\"\n");
     signal(client.pid(), Signal::SIGHUP);
-    let ended = status(&mut client, &with, 60_000);
+    let ended = status(&mut client, &with, 50_000);
     assert_eq!(ended["cause"], "cancelled", "{ended:#}");
     assert!(ended["reason"].as_str().is_some_and(|r| r.contains("withdrew the network")), "{ended:#}");
     assert_eq!(status(&mut client, &without, 200)["status"], "running");

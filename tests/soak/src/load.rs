@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::Soak;
 use crate::abuse;
 use crate::calls::{self, Answered, Asked, Judged, exited};
-use crate::chaos::{ECHO, REST, add_tool};
+use crate::chaos::{REST, add_tool};
 use crate::client::{Calls, Reply};
 use crate::dice::Dice;
 use crate::history::Rows;
@@ -44,11 +44,20 @@ const GONE: Duration = Duration::from_millis(200);
 const FOR_PERCENTILES: usize = 100;
 /// Between two blows, at most, milliseconds.
 const BETWEEN: u64 = 400;
-/// How long something is killed, and how long nothing is.
+/// How long something is killed, and how long nothing is: longer than its echo, or nothing would be judged.
 const STORM: Duration = Duration::from_secs(6);
-const CALM: Duration = Duration::from_secs(2);
+const CALM: Duration = Duration::from_secs(5);
+/// What was asked for so soon after a blow may still suffer from it: among so many callers whoever was killed takes its time to be
+/// gone, and the server to see it.
+const ECHO: Duration = Duration::from_secs(2);
 /// A shorter storm says nothing about growth.
 const FOR_GROWTH: Duration = Duration::from_secs(100);
+/// A shorter load says nothing about speed: a single pause of the machine would be a large part of it.
+const FOR_SPEED: Duration = Duration::from_secs(120);
+/// Fewer times say nothing about their middle.
+const FOR_MIDDLE: usize = 20;
+/// How long the server may take to end.
+const END: Duration = Duration::from_secs(120);
 /// A leak of one page for each call would be 4,000 KiB for each 1,000 calls.
 const STEEPEST_KIB: f64 = 600.0;
 /// How often what is new in the history is taken.
@@ -76,6 +85,8 @@ struct Load {
     said: PathBuf,
     seed: u64,
     has_tool: bool,
+    /// Whether it is long enough to judge how fast things are.
+    judges_speed: bool,
     mark: String,
     /// Each thing that is asked for has a mark of its own.
     next: AtomicU64,
@@ -89,7 +100,7 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Load {
-    fn new(soak: &Soak, callers: usize) -> Result<Self, Box<dyn Error>> {
+    fn new(soak: &Soak, length: Duration, callers: usize) -> Result<Self, Box<dyn Error>> {
         let (place, children) = (soak.place.clone(), Arc::clone(&soak.children));
         let (state, said) = (place.work.join("servers/load"), place.work.join("said-load"));
         std::fs::create_dir_all(&state)?;
@@ -109,6 +120,7 @@ impl Load {
             blows: Mutex::default(),
             tally: Mutex::default(),
             has_tool: true,
+            judges_speed: length >= FOR_SPEED,
             place,
             children,
             server,
@@ -137,6 +149,20 @@ impl Load {
 
     fn web(&self, token: usize, stateless: bool) -> Web {
         Web::new(self.server.address, &self.tokens[token], stateless)
+    }
+
+    /// A caller whose session has begun: its first call is like the others.
+    fn begun(&self, token: usize) -> Web {
+        let web = self.web(token, false);
+        if let Err(why) = web.begin(REST) {
+            self.wrong(format!("no session: {why:?}"));
+        }
+        web
+    }
+
+    /// What is said of a speed beside the numbers.
+    fn verdict(&self) -> &'static str {
+        if self.judges_speed { "" } else { " (not judged: the load is too short)" }
     }
 
     /// Something that is asked for, and the runs that it had answered.
@@ -193,13 +219,24 @@ impl Load {
 
     /// So many callers at once, each over and over, until the time is over; how long each call took.
     fn crowd(&self, webs: &[Web], length: Duration, does: impl Fn(&Web, &mut Dice) + Sync) -> Times {
-        let (began, times) = (Instant::now(), Mutex::new(Times::default()));
+        let began = Instant::now();
+        self.crowd_while(webs, |_| began.elapsed() < length, does)
+    }
+
+    /// The same, as long as this says that a caller with so many calls goes on.
+    fn crowd_while(
+        &self,
+        webs: &[Web],
+        goes_on: impl Fn(usize) -> bool + Sync,
+        does: impl Fn(&Web, &mut Dice) + Sync,
+    ) -> Times {
+        let times = Mutex::new(Times::default());
         thread::scope(|scope| {
             for (number, web) in (0..).zip(webs) {
-                let (does, times) = (&does, &times);
+                let (goes_on, does, times) = (&goes_on, &does, &times);
                 scope.spawn(move || {
                     let (mut dice, mut own) = (Dice::new(self.seed, u64::MAX / 2 + number), Times::default());
-                    while began.elapsed() < length {
+                    while goes_on(own.count()) {
                         let asked = Instant::now();
                         does(web, &mut dice);
                         own.add(asked.elapsed());
@@ -226,8 +263,9 @@ impl Load {
     /// In peace: nothing fails, and nobody waits much longer than the others.
     fn peace(&self, webs: &[Web], length: Duration) {
         let judge = |what: &str, times: &Times| {
-            println!("in peace, {} callers, {what}: {times}", webs.len());
-            if times.count() >= FOR_PERCENTILES && times.at(99) > times.at(50) * SPREAD {
+            println!("in peace, {} callers, {what}: {times}{}", webs.len(), self.verdict());
+            let is_enough = self.judges_speed && times.count() >= FOR_PERCENTILES;
+            if is_enough && times.at(99) > times.at(50) * SPREAD {
                 self.wrong(format!("{what}: p99 is more than {SPREAD} times p50: {times}"));
             }
         };
@@ -260,30 +298,40 @@ impl Load {
     /// A quiet caller alone, beside a noisy one, and beside a noisy session of its own.
     fn fairness(&self, length: Duration) {
         let [quiet, noisy] = [self.tokens.len() - 1, self.tokens.len() - 2];
-        let alone = self.crowd(&[self.web(quiet, false)], length, |web, dice| self.small(web, dice));
+        let own = [self.begun(quiet)];
+        let alone = self.crowd(&own, length, |web, dice| self.small(web, dice));
         println!("a quiet caller alone: {alone}");
         for (who, token) in [("another caller", noisy), ("another session of its own", quiet)] {
             // One session with many requests at once.
-            let first = self.web(token, false);
-            if let Err(why) = first.begin(REST) {
-                self.wrong(format!("no session: {why:?}"));
-            }
+            let first = self.begun(token);
             let loud: Vec<Web> = (0..NOISY).map(|_| first.beside()).collect();
+            let (began, is_done) = (Instant::now(), AtomicBool::new(false));
             let (beside, theirs) = thread::scope(|scope| {
-                let theirs = scope.spawn(|| self.crowd(&loud, length, |web, dice| self.small(web, dice)));
+                // As long as the quiet one is there, which is bounded: it may have failed.
+                let goes_on = |_: usize| !is_done.load(Ordering::Relaxed) && began.elapsed() < length + REST;
+                let theirs =
+                    scope.spawn(move || self.crowd_while(&loud, goes_on, |web, dice| self.small(web, dice)));
                 thread::sleep(length / 10);
-                let own = [self.web(quiet, false)];
-                let beside = self.crowd(&own, length * 8 / 10, |web, dice| self.small(web, dice));
-                let _ = own[0].leave(true);
+                let begins = Instant::now();
+                // Whoever waits long has few calls in the time: some more, so that there is something to judge.
+                let goes_on = |calls: usize| {
+                    begins.elapsed() < length * 8 / 10 || self.judges_speed && calls < FOR_MIDDLE
+                };
+                let beside = self.crowd_while(&own, goes_on, |web, dice| self.small(web, dice));
+                is_done.store(true, Ordering::Relaxed);
                 (beside, theirs.join().unwrap_or_default())
             });
-            println!("the same beside {who} with {NOISY} calls at once: {beside}; theirs: {theirs}");
+            println!(
+                "the same beside {who} with {NOISY} calls at once: {beside}; theirs: {theirs}{}",
+                self.verdict()
+            );
             // Whoever asks for one thing at a time does not stand in the line of who asks for many.
-            if beside.count() == 0 || beside.at(50) * 2 > theirs.at(50) {
+            if self.judges_speed && beside.at(50) * 2 > theirs.at(50) {
                 self.wrong(format!("a quiet caller waits beside {who}: {beside}; theirs: {theirs}"));
             }
             let _ = first.leave(true);
         }
+        let _ = own[0].leave(true);
     }
 
     /// How long a cancelled run's processes live.
@@ -291,8 +339,11 @@ impl Load {
         let web = self.web(self.tokens.len() - 1, false);
         match abuse::cancelling(&web, &self.mark, &mut Dice::new(self.seed, 3), length) {
             Ok(times) => {
-                println!("from run_cancel until the last of four processes is gone: {times}");
-                if times.count() >= FOR_PERCENTILES && times.at(99) > GONE {
+                println!(
+                    "from run_cancel until the last of four processes is gone: {times}{}",
+                    self.verdict()
+                );
+                if self.judges_speed && times.count() >= FOR_PERCENTILES && times.at(99) > GONE {
                     self.wrong(format!("what is cancelled lives too long: {times}"));
                 }
             }
@@ -391,7 +442,7 @@ impl Load {
     /// Ends the server, and says what is wrong with what it kept.
     fn end(&self) {
         self.children.signal(self.server.pid, Signal::SIGTERM, false);
-        let status = self.children.wait(self.server.pid, Duration::from_secs(30));
+        let status = self.children.wait(self.server.pid, END);
         let said = std::fs::read_to_string(&self.said).unwrap_or_default();
         if !matches!(status, Some(WaitStatus::Exited(_, 0))) {
             self.wrong(format!("the server ended with {status:?}; it said {said:.2000}"));
@@ -433,7 +484,7 @@ impl Soak {
     /// So many callers for so long.
     pub fn load(self, length: Duration, callers: usize) -> Result<bool, Box<dyn Error>> {
         let began = Instant::now();
-        let load = Load::new(&self, callers)?;
+        let load = Load::new(&self, length, callers)?;
         println!("the server is up after {:.1} s", began.elapsed().as_secs_f64());
         let webs: Vec<Web> =
             (0..callers).map(|number| load.web(number / FOR_ONE_TOKEN, number % 3 == 0)).collect();
@@ -450,7 +501,7 @@ impl Soak {
             load.storm(&webs, storm);
             webs.iter().for_each(Web::hang_up);
             // Whatever was left behind ends by itself meanwhile.
-            thread::sleep(ECHO * 4);
+            thread::sleep(ECHO * 2);
             load.growth(&before, &uses(load.server.pid), storm);
             done.store(true, Ordering::Relaxed);
             (storm, watch.join())

@@ -28,7 +28,7 @@ impl Seen {
         let bad = |e: rusqlite::Error| format!("the history cannot be read: {e}");
         let database =
             Connection::open_with_flags(&self.database, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(bad)?;
-        database.busy_timeout(Duration::from_secs(10)).map_err(bad)?;
+        database.busy_timeout(Duration::from_secs(60)).map_err(bad)?;
         let query = "SELECT seq, command, cause FROM runs WHERE seq > ?1 ORDER BY seq";
         let mut statement = database.prepare(query).map_err(bad)?;
         let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, String, String)> {

@@ -1,6 +1,7 @@
 //! A server over HTTP, `hotcell mcp --http`, and one caller's end of it: in a session of the revision that has them, or without
 //! one. It speaks HTTP by hand, so that it can also read slowly, hang up and break off.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,8 +26,12 @@ const STATELESS: &str = "2026-07-28";
 const SESSIONS: &str = "2025-11-25";
 /// A connection that nobody used for longer is not used again: the server closes idle ones.
 const IDLE: Duration = Duration::from_secs(3);
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(20);
+/// The server closes a connection ten seconds after its last answer; somewhat less, so that no clock's steps count.
+const CLOSED: Duration = Duration::from_secs(9);
+/// How long a connection may take, and whatever is answered at once.
+const CONNECT: Duration = Duration::from_secs(60);
+/// Sessions of a token that are just forgotten: the server keeps each for an hour, and has 128 places for a token.
+const FORGOTTEN: u32 = 64;
 /// The longest answer that is read.
 const LONGEST: u64 = 16 << 20;
 
@@ -99,6 +104,16 @@ pub enum Pace {
     Slow(u32),
 }
 
+/// A connection that nobody uses just now.
+#[derive(Debug)]
+struct Idle {
+    stream: BufReader<TcpStream>,
+    /// When the last request was about to be sent on it.
+    asked: Instant,
+    /// When its answer was there.
+    since: Instant,
+}
+
 /// One caller.
 #[derive(Debug)]
 pub struct Web {
@@ -106,8 +121,7 @@ pub struct Web {
     token: String,
     stateless: bool,
     session: Mutex<Option<String>>,
-    /// A connection that is open, and since when nobody uses it.
-    idle: Mutex<Option<(BufReader<TcpStream>, Instant)>>,
+    idle: Mutex<Option<Idle>>,
     next: AtomicU64,
     pace: Pace,
 }
@@ -205,13 +219,23 @@ impl Web {
         self.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
     }
 
-    /// Ends its session, or just forgets it.
+    /// Ends its session, or just forgets it, unless its token has forgotten so many that there would be no place for more.
     pub fn leave(&self, properly: bool) -> Result<(), Trouble> {
         let text = self.whole("DELETE", None, "");
-        if lock(&self.session).take().is_some() && properly {
+        if lock(&self.session).take().is_some() && (properly || !self.may_forget()) {
             return self.exchange(&text, CONNECT).map(drop);
         }
         Ok(())
+    }
+
+    /// Whether one more session may be forgotten, which then counts.
+    fn may_forget(&self) -> bool {
+        static ALL: Mutex<Option<HashMap<String, u32>>> = Mutex::new(None);
+        let mut all = lock(&ALL);
+        let forgotten = all.get_or_insert_with(HashMap::new).entry(self.token.clone()).or_default();
+        let may = *forgotten < FORGOTTEN;
+        *forgotten += u32::from(may);
+        may
     }
 
     /// Sends a notification.
@@ -221,17 +245,24 @@ impl Web {
 
     /// Sends a whole request and reads the whole answer; the connection is used again.
     pub fn exchange(&self, text: &str, patience: Duration) -> Result<Answered, Trouble> {
-        let idle = lock(&self.idle).take().filter(|(_, since)| since.elapsed() < IDLE);
-        let mut stream = match idle {
-            Some((stream, _)) => stream,
-            None => BufReader::new(self.connect()?),
+        let idle = lock(&self.idle).take().filter(|idle| idle.since.elapsed() < IDLE);
+        let mut asked = Instant::now();
+        let used = match idle {
+            Some(idle) => again(idle, text, patience)?,
+            None => None,
         };
-        stream.get_ref().set_read_timeout(Some(patience))?;
-        stream.get_ref().set_write_timeout(Some(patience))?;
-        stream.get_mut().write_all(text.as_bytes())?;
+        let mut stream = match used {
+            Some(stream) => stream,
+            None => {
+                let mut stream = BufReader::new(self.connect()?);
+                asked = Instant::now();
+                send(&mut stream, text, patience)?;
+                stream
+            }
+        };
         let answered = answered(&mut stream, self.pace)?;
         if !answered.closes {
-            *lock(&self.idle) = Some((stream, Instant::now()));
+            *lock(&self.idle) = Some(Idle { stream, asked, since: Instant::now() });
         }
         if answered.status >= 300 {
             return Err(Trouble::Refused(answered.status, answered.body.trim().chars().take(200).collect()));
@@ -265,6 +296,44 @@ impl Calls for Web {
             Err(Trouble::Silent) => Reply::Silent,
         }
     }
+}
+
+fn send(stream: &mut BufReader<TcpStream>, text: &str, patience: Duration) -> io::Result<()> {
+    stream.get_ref().set_read_timeout(Some(patience))?;
+    stream.get_ref().set_write_timeout(Some(patience))?;
+    stream.get_mut().write_all(text.as_bytes())
+}
+
+/// Sends a request on a connection that was used before, and waits for the first byte of its answer. `None` when the server had closed
+/// the connection meanwhile because it was idle: then it has not taken the request, and it may be sent again. It can have done
+/// so only if this thread was kept from sending for seconds; whatever is lost sooner is lost.
+fn again(idle: Idle, text: &str, patience: Duration) -> io::Result<Option<BufReader<TcpStream>>> {
+    let Idle { mut stream, asked, .. } = idle;
+    let sent = send(&mut stream, text, patience);
+    let late = asked.elapsed() >= CLOSED;
+    match sent.and_then(|()| begins(&mut stream)) {
+        Ok(true) => Ok(Some(stream)),
+        Ok(false) if late => Ok(None),
+        Ok(false) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed before an answer")),
+        Err(e) if late && is_closed(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whether a byte of an answer came, and not the end.
+fn begins(stream: &mut BufReader<TcpStream>) -> io::Result<bool> {
+    loop {
+        match stream.fill_buf() {
+            Ok(bytes) => return Ok(!bytes.is_empty()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Whether this is what somebody hears who sends to a connection that was closed.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 /// What the server answered.
@@ -335,7 +404,7 @@ fn take(stream: &mut BufReader<TcpStream>, length: u64, pace: Pace, body: &mut V
     if length + body.len() as u64 > LONGEST {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is too long"));
     }
-    let mut left = length;
+    let (mut left, before) = (length, body.len() as u64);
     if let Pace::Slow(pauses) = pace {
         for _ in 0..pauses {
             let piece = left.min(32);
@@ -344,9 +413,8 @@ fn take(stream: &mut BufReader<TcpStream>, length: u64, pace: Pace, body: &mut V
             thread::sleep(Duration::from_millis(4));
         }
     }
-    let before = body.len();
     stream.by_ref().take(left).read_to_end(body)?;
-    if ((body.len() - before) as u64) < left {
+    if (body.len() as u64) < before + length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(())
@@ -363,6 +431,42 @@ mod tests {
         near.write_all(text.as_bytes())?;
         drop(near);
         answered(&mut BufReader::new(listener.accept()?.0), Pace::Slow(3))
+    }
+
+    #[test]
+    fn a_request_is_sent_again_only_where_the_server_had_closed_before() {
+        for (age, wants) in [
+            // Lost at once: an answer is missing.
+            (Duration::ZERO, [Err(()), Ok(true), Err(())]),
+            (CLOSED, [Ok(false), Ok(true), Ok(false)]),
+        ] {
+            for (answer, want) in [Some(""), Some("HTTP/1.1"), None].iter().zip(wants) {
+                let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+                let near = TcpStream::connect(listener.local_addr().expect("a port")).expect("it listens");
+                let (mut far, _) = listener.accept().expect("it connects");
+                match answer {
+                    Some(text) => {
+                        far.write_all(text.as_bytes()).expect("there is room");
+                        far.shutdown(std::net::Shutdown::Write).expect("it is open");
+                    }
+                    None => drop(far),
+                }
+                let now = Instant::now();
+                let asked = now.checked_sub(age).expect("the machine was up");
+                let idle = Idle { stream: BufReader::new(near), asked, since: now };
+                let came = again(idle, "GET / HTTP/1.1\r\n\r\n", CONNECT);
+                let came = came.map(|stream| stream.is_some()).map_err(drop);
+                assert_eq!(came, want, "{answer:?}, {:?}", asked.elapsed());
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_forgets_so_many_sessions_and_no_more() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (one, other) = (Web::new(address, "one", false), Web::new(address, "other", false));
+        assert!((0..FORGOTTEN).all(|_| one.may_forget()));
+        assert!(!one.may_forget() && other.may_forget());
     }
 
     #[test]

@@ -25,6 +25,11 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// Everything is said in JSON from now on.
 pub fn begin() {
     ON.store(true, Ordering::Relaxed);
+    // What failed may have in its words what it failed at.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        say("error", &format!("hotcell failed: panicked at {place}"));
+    }));
 }
 
 /// Says a line of ours, where lines are JSON; whether they are.

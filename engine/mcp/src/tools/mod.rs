@@ -351,23 +351,23 @@ pub async fn call(
     arguments: JsonObject,
     listener: &Listener,
 ) -> Result<CallToolResult, ErrorData> {
-    let answer = answer(live, caller, name, arguments, listener).await;
-    let (tool, how) = match &answer {
-        Ok(result) if result.is_error == Some(true) => (Some(name), Called::Error),
-        Ok(_) => (Some(name), Called::Ok),
-        // Whatever was said in place of a name: it is nobody's to count.
-        Err(_) => (None, Called::Error),
-    };
-    live.metrics().called(tool, how);
+    let mut known = true;
+    let answer = answer(live, caller, name, arguments, listener, &mut known).await;
+    let well = answer.as_ref().is_ok_and(|result| result.is_error != Some(true));
+    let how = if well { Called::Ok } else { Called::Error };
+    // Whatever was said in place of a name is nobody's to count.
+    live.metrics().called(Some(name).filter(|_| known), how);
     answer
 }
 
+/// As [`call`]; `known` becomes whether a tool has the name.
 async fn answer(
     live: &Live,
     caller: &Caller,
     name: &str,
     arguments: JsonObject,
     listener: &Listener,
+    known: &mut bool,
 ) -> Result<CallToolResult, ErrorData> {
     let done = match name {
         "run_code" => runs::code(live, caller, arguments, listener).await,
@@ -396,7 +396,7 @@ async fn answer(
             Ok(_) => Ok(examined(live.examine().await.as_ref())),
             Err(report) => Err(report),
         },
-        _ => return plugins::call(live, caller, name, arguments, listener).await,
+        _ => return plugins::call(live, caller, name, arguments, listener, known).await,
     };
     Ok(done.unwrap_or_else(|report| refused(&report)))
 }

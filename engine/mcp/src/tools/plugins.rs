@@ -52,7 +52,7 @@ fn listed(tool: &PluginTool) -> Tool {
         .with_annotations(ToolAnnotations::with_title(tool.name.clone()).open_world(reaches))
 }
 
-/// Calls a tool of a plugin.
+/// Calls a tool of a plugin; `known` becomes whether one was found.
 ///
 /// # Errors
 /// The protocol's, for a tool that there is not.
@@ -62,7 +62,9 @@ pub(crate) async fn call(
     name: &str,
     arguments: JsonObject,
     listener: &Listener,
+    known: &mut bool,
 ) -> Result<CallToolResult, ErrorData> {
+    *known = false;
     let Some(tools) = live.tools() else { return Err(unknown(name, None)) };
     // The same call may name its arguments in another order.
     let arguments = sorted(&Value::Object(arguments)).to_string();
@@ -82,6 +84,7 @@ pub(crate) async fn call(
         }
         () = listener.tell_tool(&mut reported) => called.await,
     };
+    *known = !matches!(answered, Err(Uncalled::Report(_)));
     match answered {
         Ok(Asked { answer, standing }) => {
             let mut result = shown(name, &answer);

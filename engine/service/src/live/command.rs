@@ -136,11 +136,17 @@ impl CommandRequest {
         let limits = self.limits;
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep, approved) = (self.workspace, self.keep, self.approved);
+        let placed = approved.as_ref().map(|approved| approved.hosts.placed()).unwrap_or_default();
         Ok(Box::new(move |desk| {
             Box::pin(async move {
                 let around = surroundings(workspace.as_ref());
                 let now = current.get();
+                let withdrawn = now.hosts().widened_by(&placed).map(|rule| {
+                    let why = format!("{rule}: the operator does not name this place any more; nothing ran");
+                    Box::new(Outcome::without_a_run(Cause::Refused, why))
+                });
                 let prepared = tokio::task::spawn_blocking(move || {
+                    withdrawn.map_or(Ok(()), Err)?;
                     // It waited, and the operator's configuration became another: it begins under that.
                     let merged = if Arc::ptr_eq(&now, &asked_under) {
                         merged
@@ -168,7 +174,7 @@ impl CommandRequest {
                         None => without_host_paths(*outcome, &self.argv),
                     },
                     Ok(Ok(mut prepared)) => {
-                        let (mut outcome, changed) = perform(&desk, &prepared, &current).await;
+                        let (mut outcome, changed) = perform(&desk, &prepared, &current, &placed).await;
                         prepared.sign(&mut outcome);
                         if let Some(before) = prepared.before.take().filter(|_| keep != Keep::default()) {
                             let success = outcome.success();
@@ -206,7 +212,12 @@ fn joined(
     Ok(merged)
 }
 
-async fn perform(desk: &Desk, prepared: &Prepared, current: &Current) -> (Outcome, Option<Changed>) {
+async fn perform(
+    desk: &Desk,
+    prepared: &Prepared,
+    current: &Current,
+    placed: &AllowList,
+) -> (Outcome, Option<Changed>) {
     let mut compiled = None;
     if let Some(build) = &prepared.build {
         desk.progressed(Progress {
@@ -235,7 +246,7 @@ async fn perform(desk: &Desk, prepared: &Prepared, current: &Current) -> (Outcom
             let reaches = prepared.policy.job.proxy.is_some();
             let withdrawn = async {
                 match reaches {
-                    true => current.network_off().await,
+                    true => current.withdrawn(placed).await,
                     false => std::future::pending().await,
                 }
             };

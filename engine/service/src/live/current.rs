@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use hotcell_egress::AllowList;
 use hotcell_sandbox::Limits;
 use hotcell_sandbox::policy::Stdin;
 use tokio::sync::watch;
@@ -33,10 +34,11 @@ impl Current {
         self.0.send_replace(Arc::new(configuration));
     }
 
-    /// Waits until the operator's own words allow no network any more.
-    pub async fn network_off(&self) {
+    /// Waits until the operator's own words allow no network any more, or not these places that they alone may name.
+    pub async fn withdrawn(&self, placed: &AllowList) {
+        let is_withdrawn = |now: &Arc<Configuration>| is_off(now) || now.hosts().widened_by(placed).is_some();
         // The sender is ours: it cannot be gone.
-        let _ = self.0.subscribe().wait_for(|configuration| is_off(configuration)).await;
+        let _ = self.0.subscribe().wait_for(is_withdrawn).await;
     }
 }
 
@@ -77,6 +79,7 @@ pub fn later(old: &Configuration, new: &Configuration) -> Vec<&'static str> {
 mod tests {
     use super::*;
     use std::path::Path;
+    use std::task::{Context, Waker};
 
     fn of(text: &str) -> Configuration {
         let user = Settings::parse(text, Path::new("/etc/hotcell/config.toml")).unwrap();
@@ -122,9 +125,32 @@ mod tests {
         }
         let current = Current::new(of(""));
         let waits = current.clone();
-        let waits = tokio::spawn(async move { waits.network_off().await });
+        let waits = tokio::spawn(async move { waits.withdrawn(&AllowList::default()).await });
         current.replace(of("network = \"off\""));
         waits.await.unwrap();
         assert!(is_off(&current.get()));
+    }
+
+    #[test]
+    fn a_place_is_withdrawn_when_the_operator_does_not_name_it_any_more() {
+        let place: AllowList = "db.test=10.0.0.5:5432,pypi.org:443".parse().unwrap();
+        let placed = place.placed();
+        for (before, after, want) in [
+            ("[mcp]\nhosts = [\"db.test=10.0.0.5:5432\"]", "", true),
+            ("[mcp]\nhosts = [\"db.test=10.0.0.5:5432\"]", "network = \"off\"", true),
+            (
+                "[mcp]\nhosts = [\"db.test=10.0.0.5:5432\"]",
+                "[mcp]\nhosts = [\"db.test=10.0.0.6:5432\"]",
+                true,
+            ),
+            ("[mcp]\nhosts = [\"db.test=10.0.0.5:5432\"]", "network = [\"db.test=10.0.0.5:5432\"]", false),
+        ] {
+            let current = Current::new(of(before));
+            let mut withdrawn = std::pin::pin!(current.withdrawn(&placed));
+            let mut now = Context::from_waker(Waker::noop());
+            assert!(withdrawn.as_mut().poll(&mut now).is_pending(), "{before}");
+            current.replace(of(after));
+            assert_eq!(withdrawn.as_mut().poll(&mut now).is_ready(), want, "{after}");
+        }
     }
 }

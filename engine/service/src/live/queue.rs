@@ -76,6 +76,11 @@ impl<T: PartialEq> Queue<T> {
         Self { places, running: HashMap::new(), turns: VecDeque::new() }
     }
 
+    /// From now on so many run at once for one caller. What runs goes on.
+    pub fn hold_each_to(&mut self, running: usize) {
+        self.places.running_for_one = running;
+    }
+
     /// Waits.
     ///
     /// # Errors

@@ -233,6 +233,14 @@ impl Live {
         Ok(later)
     }
 
+    /// Whether there are several callers: then none of them holds every place, so that the others always find one.
+    pub fn share(&self, several: bool) {
+        let all = self.0.bounds.concurrent;
+        let mut table = self.table();
+        table.queue.hold_each_to(if several { (all - 1).max(1) } else { all });
+        self.pump(&mut table);
+    }
+
     /// Tools of plugins, where there can be any.
     #[must_use]
     pub fn tools(&self) -> Option<&Arc<Tools>> {
@@ -556,8 +564,9 @@ struct Ending {
 impl Ending {
     fn with(self, answer: Answer) {
         let outcome = answer.outcome().clone();
+        // Whoever reads the numbers after the answer finds it counted: only this finishes a run that has begun.
+        self.live.0.metrics.run_ended(&outcome, Some(self.began.elapsed()));
         if self.run.finish(answer) {
-            self.live.0.metrics.run_ended(&outcome, Some(self.began.elapsed()));
             self.live.remember(self.stored.clone(), outcome, &self.run);
         }
     }

@@ -83,6 +83,16 @@ impl Tokens {
         *self.all.write().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
+    /// Keeps, in all clones, only what is in the file still: what a person took away has gone, whatever else is wrong. How
+    /// many those are.
+    pub fn narrow(&self, read: &Self) -> usize {
+        let left = read.all().clone();
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let before = all.len();
+        all.retain(|one| left.contains(one));
+        before - all.len()
+    }
+
     fn all(&self) -> RwLockReadGuard<'_, Vec<(Caller, String)>> {
         self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,6 +197,25 @@ mod tests {
             let all: Vec<_> = all.into_iter().map(|t| t.join().unwrap()).collect();
             assert!(all.iter().all(|t| *t.all() == *all[0].all()));
         });
+    }
+
+    #[test]
+    fn what_was_taken_away_is_gone_in_all_clones() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("s")).unwrap();
+        let with = |callers: &[char]| {
+            let line = |c: &char| format!("{c} {}\n", c.to_string().repeat(SHORTEST));
+            std::fs::write(state.path().join(FILE), callers.iter().map(line).collect::<String>()).unwrap();
+            Tokens::open(&state).unwrap()
+        };
+        drop(Tokens::open(&state).unwrap());
+        let tokens = with(&['a', 'b']);
+        let clone = tokens.clone();
+        assert_eq!(tokens.narrow(&with(&['b', 'c'])), 1);
+        let opens = |c: char| clone.caller(c.to_string().repeat(SHORTEST).as_bytes()).is_some();
+        assert_eq!(['a', 'b', 'c'].map(opens), [false, true, false]);
+        tokens.replace(&with(&['b', 'c']));
+        assert_eq!(['a', 'b', 'c'].map(opens), [false, true, true]);
     }
 
     #[test]

@@ -111,7 +111,9 @@ impl Office {
         if !old.is_empty() {
             match self.open().and_then(|writing| self.reread(&writing, &old, &terms)) {
                 Ok(()) => items = all()?,
-                Err(why) => tracing::warn!("what was read under other rules is not read again: {why}"),
+                Err(why) => {
+                    tracing::warn!(target: "hotcell_contents", "what was read under other rules is not read again: {why}")
+                }
             }
         }
         for item in &mut items {
@@ -140,7 +142,7 @@ impl Office {
         match self.open().and_then(|writing| self.reread(&writing, &[&item], &terms)) {
             Ok(()) => read(&quarantine),
             Err(why) => {
-                tracing::warn!("it was read under other rules and is not read again: {why}");
+                tracing::warn!(target: "hotcell_contents", "it was read under other rules and is not read again: {why}");
                 Ok(item)
             }
         }

@@ -94,7 +94,9 @@ impl Plugins {
             match own.newer(&plugin, describer).await {
                 Ok(true) => changed.push(plugin.name),
                 Ok(false) => {}
-                Err(why) => tracing::warn!("the plugin {} stays as it is: {why}", plugin.name),
+                Err(why) => {
+                    tracing::warn!(target: "hotcell_contents", "the plugin {} stays as it is: {why}", plugin.name)
+                }
             }
         }
         Ok(changed)
