@@ -21,6 +21,7 @@ mod mcp_attacks;
 mod mcp_bounds;
 mod mcp_clients;
 mod mcp_ends;
+mod mcp_loop;
 mod mcp_prompts;
 mod monorepo;
 mod network;
