@@ -323,6 +323,10 @@ fn who_reads_slowly_or_writes_slowly_holds_nobody_up() {
     let user = User::me();
     let (server, [one, two]) = two_callers(&user);
     let flood = json!({ "argv": ["bash", "-c", "yes | head -c 1000000"] });
+    let begin = Instant::now();
+    server.call(&two, "run_command", &json!({ "argv": ["true"] }));
+    // A busy machine is slow without them.
+    let patience = Duration::from_secs(30) + 10 * begin.elapsed();
     let run = server.call(&one, "run_command", &flood)["structuredContent"]["run_id"].clone();
     let uri = format!("hotcell://runs/{}/stdout", run.as_str().unwrap());
     // 50 readers of 1 MB that never read.
@@ -339,7 +343,7 @@ fn who_reads_slowly_or_writes_slowly_holds_nobody_up() {
         let begin = Instant::now();
         let ran = server.call(token, "run_command", &json!({ "argv": ["echo", "through"] }));
         assert_eq!(ran["structuredContent"]["stdout"]["text"], "through\n", "{ran}");
-        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < patience, "{:?} of {patience:?}", begin.elapsed());
     }
     assert!(resident(server.pid()) < 1 << 30, "{}", resident(server.pid()));
     drop(slow);

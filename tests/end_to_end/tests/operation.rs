@@ -420,8 +420,16 @@ fn a_token_that_is_taken_away_opens_nothing() {
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is there");
     server.reload("error");
     assert_eq!((list(&one), list(&two), list(&three)), (401, 200, 200));
+    // What is taken away does not wait for the rest; what is new does.
+    std::fs::write(&file, format!("one {one}\nthree {three}\n")).expect("a file");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).expect("it is there");
+    configure(&user, "rules = \"/nowhere/at/all\"\n");
+    server.reload("error");
+    assert_eq!((list(&one), list(&two), list(&three)), (401, 401, 200));
     let (_, errors) = server.end();
-    assert!(errors.contains("others can read it"), "{errors}");
+    for line in ["others can read it", "/nowhere/at/all", "not in their file any more open nothing: 1"] {
+        assert!(errors.contains(line), "{line}: {errors}");
+    }
 }
 
 #[test]
