@@ -142,7 +142,6 @@ impl Sandbox {
         let mut fds = vec![stdin.as_fd(), stdout_writer.as_fd(), stderr_writer.as_fd()];
         fds.extend(mounts.iter().map(AsFd::as_fd));
         let events = if job.events { Some(self.pipe()?) } else { None };
-        fds.extend(events.iter().map(|(_, writer)| writer.as_fd()));
         let released = Instant::now();
         let primed = self.plan.setup.flags & setup::PRIME != 0;
         let to = match self.direct() {
@@ -151,20 +150,19 @@ impl Sandbox {
             }
             to => to.unwrap_or(self.control.as_fd()),
         };
-        send_job(to, &plan.job.encode(), &fds, primed)?;
-        drop(fds);
-
         let (chunks, receiver) = mpsc::channel(64);
         let (events_sender, events_receiver) = mpsc::channel(64);
-        let events = events.map(|(reader, _)| receiver_of(reader)).transpose()?;
+        let output = [receiver_of(stdout)?, receiver_of(stderr)?];
+        let (events, events_writer) = events.unzip();
+        fds.extend(events_writer.iter().map(AsFd::as_fd));
+        let events = events.map(receiver_of).transpose()?;
+        // What comes behind this does not fail: whoever is refused may take another sandbox, and a job runs once.
+        send_job(to, &plan.job.encode(), &fds, primed)?;
+        drop(fds);
         let stop = Arc::new(Stop::default());
         let task = Task {
             limits: job.limits.clone(),
-            streams: streams::Ends {
-                output: [receiver_of(stdout)?, receiver_of(stderr)?],
-                chunks: None,
-                events: events.map(|pipe| (pipe, events_sender)),
-            },
+            streams: streams::Ends { output, chunks: None, events: events.map(|pipe| (pipe, events_sender)) },
             program: job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
             folder: plan.job.cwd.to_string_lossy().into_owned(),
             proxy: job.proxy.clone(),
