@@ -1,16 +1,15 @@
 //! Messages with descriptors over a `SOCK_SEQPACKET` pair. Thin; the decisions are in `launcher` and `supervise`.
 
-use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use hotcell_launcher::wire;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg,
-    socketpair,
-};
+use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair};
+
+use crate::sys::Received;
 
 /// Two connected ends, closed on exec; the first is non-blocking.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -58,7 +57,7 @@ pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
 
 fn receive_once(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut message = Message { bytes: [0; 1024], len: 0, fds: Vec::new() };
-    let Some(piece) = receive_into(socket, &mut message.bytes)? else { return Ok(None) };
+    let Some(piece) = receive_into(socket, &mut message.bytes, ALL)? else { return Ok(None) };
     (message.len, message.fds) = (piece.len, piece.fds);
     Ok(Some(message))
 }
@@ -74,22 +73,17 @@ pub struct Piece {
     pub fds: Vec<OwnedFd>,
 }
 
-/// Receives one message into a buffer, without waiting; `None` at the end of the stream.
-pub fn receive_into(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Piece>> {
-    // As many as the kernel lets anybody send (SCM_MAX_FD): what did not fit would stay open, and nobody would know it.
-    let mut space = nix::cmsg_space!([i32; 253]);
-    let mut iov = [IoSliceMut::new(buffer)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-    let received = recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
-    let cut = received.flags.contains(MsgFlags::MSG_TRUNC);
-    let mut fds = Vec::new();
-    for control in received.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(raw) = control {
-            // SAFETY: the kernel has just installed them for this process, and nothing else knows them.
-            fds.extend(raw.into_iter().map(|fd| unsafe { crate::sys::own(fd) }));
-        }
+/// As many descriptors as the kernel lets anybody send at once (`SCM_MAX_FD`).
+pub const ALL: usize = 253;
+
+/// Receives one message into a buffer, with at most `room` descriptors, without waiting; `None` at the end of the stream. It is an error when
+/// more came: none of them stays open.
+pub fn receive_into(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -> io::Result<Option<Piece>> {
+    let received = crate::sys::receive_message(socket, buffer, room)?;
+    if received.fds_cut {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors came than are taken"));
     }
-    let len = received.bytes;
+    let Received { len, cut, fds, .. } = received;
     Ok((len > 0).then_some(Piece { len, cut, fds }))
 }
 
@@ -139,4 +133,31 @@ fn seal(fd: OwnedFd, bytes: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(bytes)?;
     fcntl(file.as_fd(), FcntlArg::F_ADD_SEALS(SEALED))?;
     Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// The reading end hears the end when nobody has the writing end any more.
+    #[test]
+    fn no_descriptor_stays_open_that_did_not_fit() {
+        for (sent, room, want) in
+            [(0, 0, Some(0)), (1, 1, Some(1)), (3, ALL, Some(3)), (1, 0, None), (2, 1, None), (200, 3, None)]
+        {
+            let (ours, theirs) = pair().unwrap();
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            send(theirs.as_fd(), b"m", &vec![writer.as_fd(); sent]).unwrap();
+            drop(writer);
+            let received = receive_into(ours.as_fd(), &mut [0; 8], room);
+            assert_eq!(received.as_ref().ok().map(|p| p.as_ref().unwrap().fds.len()), want, "{sent} {room}");
+            drop(received);
+            assert_eq!(reader.read(&mut [0]).unwrap(), 0, "{sent} {room}");
+            // And the next message is heard.
+            send(theirs.as_fd(), b"next", &[]).unwrap();
+            assert_eq!(receive_into(ours.as_fd(), &mut [0; 8], room).unwrap().unwrap().len, 4);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! System calls that no crate offers safely: seccomp notifications, Landlock's version, sealed memory files.
+//! System calls that no crate offers safely: seccomp notifications, Landlock's version, sealed memory files, descriptors in messages.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -125,6 +125,61 @@ pub fn signal_process(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
         libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<u8>(), 0)
     };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What one `recvmsg(2)` gave.
+#[derive(Debug)]
+pub struct Received {
+    /// So many bytes.
+    pub len: usize,
+    /// The message was longer.
+    pub cut: bool,
+    /// More descriptors came than there was room for, or than this process may have.
+    pub fds_cut: bool,
+    /// Those that did come.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// Receives one message and at most `room` descriptors, without waiting. Every descriptor that the kernel installs is owned by the
+/// answer, also when others did not fit: nix's own way hands out none of them then, and they would stay open for ever.
+pub fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -> io::Result<Received> {
+    const FD: usize = size_of::<libc::c_int>();
+    let too_much = || io::Error::from(io::ErrorKind::InvalidInput);
+    let wanted = u32::try_from(room.saturating_mul(FD)).map_err(|_| too_much())?;
+    // Told is the length: the padding of the space has room for one more.
+    // SAFETY: arithmetic. cmsg(3)
+    let (length, space) = unsafe { (libc::CMSG_LEN(wanted), libc::CMSG_SPACE(wanted) as usize) };
+    // Of words, so that the headers in it are aligned.
+    let mut control = vec![0u64; space.div_ceil(size_of::<u64>())];
+    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all of its fields may be zero.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+    if room > 0 {
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = length as _;
+    }
+    let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
+    // SAFETY: the header, the one piece and the control buffer live across the call, with the lengths that it is told.
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    let mut fds = Vec::new();
+    // SAFETY: the kernel wrote the headers, and says in msg_controllen how far they go; the macros stay within. A header's data is as
+    // long as it says, and holds descriptors that it has just installed for this process, which nothing else knows.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while let Some(about) = header.as_ref() {
+            if (about.cmsg_level, about.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                #[allow(clippy::unnecessary_cast, reason = "with other C libraries it is an u32")]
+                let data = (about.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                let first = libc::CMSG_DATA(header).cast::<libc::c_int>();
+                fds.extend((0..data / FD).map(|n| own(first.add(n).read_unaligned())));
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    let has = |flag| message.msg_flags & flag != 0;
+    Ok(Received { len, cut: has(libc::MSG_TRUNC), fds_cut: has(libc::MSG_CTRUNC), fds })
 }
 
 /// Takes over a descriptor that the kernel has just made for this process.

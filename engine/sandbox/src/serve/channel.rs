@@ -31,10 +31,10 @@ impl Channel {
 
     /// One message; none when the other side is gone.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Piece>> {
-        let receive = || match socket::receive_into(self.0.as_fd(), buffer) {
+        let receive = || match socket::receive_into(self.0.as_fd(), buffer, socket::ALL) {
             // What the other side had said before it left without hearing us comes behind this.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
-                socket::receive_into(self.0.as_fd(), buffer)
+                socket::receive_into(self.0.as_fd(), buffer, socket::ALL)
             }
             received => received,
         };
