@@ -161,6 +161,7 @@ impl Unreached {
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         match self {
+            Self::Place(PlaceError::Busy(_)) => false,
             Self::Place(error) => !error.is_absence(),
             Self::Other(_) => false,
         }

@@ -25,6 +25,9 @@ pub enum PlaceError {
     /// There is one, and nobody behind it.
     #[error("no service runs: nobody answers at {}", .0.display())]
     Nobody(PathBuf),
+    /// More wait there than it takes at once.
+    #[error("the service at {} has too many who wait", .0.display())]
+    Busy(PathBuf),
     /// Somebody else could be behind it.
     #[error("{}: {why}; it is not used", path.display())]
     NotOurs {
@@ -174,6 +177,7 @@ impl Place {
         match connect(socket.as_raw_fd(), &self.address().map_err(|e| self.io(e))?) {
             Ok(()) => Ok(socket),
             Err(Errno::ECONNREFUSED | Errno::ENOENT) => Err(PlaceError::Nobody(self.socket())),
+            Err(Errno::EAGAIN) => Err(PlaceError::Busy(self.socket())),
             Err(errno) => Err(self.io(errno)),
         }
     }
@@ -192,7 +196,7 @@ impl Place {
         })?;
         match self.connect() {
             // Without the lock, and answering all the same.
-            Ok(_) => return Err(PlaceError::Taken(self.socket())),
+            Ok(_) | Err(PlaceError::Busy(_)) => return Err(PlaceError::Taken(self.socket())),
             Err(PlaceError::Nobody(_)) => self.remove(),
             Err(PlaceError::Nothing(_)) => {}
             Err(other) => return Err(other),
@@ -249,6 +253,11 @@ mod tests {
         assert!(matches!(Place::open(&path).unwrap().listen(), Err(PlaceError::Taken(_))));
         drop(lock);
         assert!(matches!(place.listen(), Err(PlaceError::Taken(_))), "it answers without its lock");
+        // Until nobody else can wait there: it is still one.
+        let waiting: Vec<_> = std::iter::from_fn(|| place.connect().ok()).take(1000).collect();
+        assert!(waiting.len() >= 128 - 2 && waiting.len() < 1000, "{}", waiting.len());
+        assert!(matches!(place.connect(), Err(PlaceError::Busy(_))));
+        assert!(matches!(place.listen(), Err(PlaceError::Taken(_))), "it is busy");
         drop(listener);
         assert!(matches!(place.connect(), Err(PlaceError::Nobody(_))));
         drop(place.listen().unwrap());
