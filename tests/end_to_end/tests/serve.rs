@@ -323,7 +323,7 @@ fn who_stands_elsewhere_makes_a_sandbox_of_its_own() {
         for (within, says) in [
             (&["setpriv", "--no-new-privs"][..], "another right to gain privileges"),
             (&["nice", "-n", "5"], "another priority"),
-            (&["prlimit", "--fsize=1000000000"], "a lower limit"),
+            (&["prlimit", "--fsize=1000000000"], "another limit (Max file size)"),
         ] {
             if find(within[0]).is_none() {
                 continue;

@@ -207,7 +207,7 @@ pub(super) fn v1_places(memberships: &[Membership], mounts: &[Mount]) -> Result<
 }
 
 /// The first mount that shows the group `path`, writable ones before others.
-fn seen_best<'a>(mounts: &[&'a Mount], path: &Path) -> Option<(&'a Mount, PathBuf)> {
+pub(super) fn seen_best<'a>(mounts: &[&'a Mount], path: &Path) -> Option<(&'a Mount, PathBuf)> {
     let seen = |read_only: bool| {
         mounts
             .iter()

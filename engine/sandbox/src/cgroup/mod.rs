@@ -22,6 +22,7 @@ mod folder;
 mod pool;
 mod v1;
 mod v2;
+pub(crate) mod width;
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};

@@ -97,7 +97,7 @@ impl Client {
         }
         let theirs =
             other.standing.map_err(|e| bad(format!("process {} cannot be looked at: {e}", other.pid)))?;
-        match theirs.differs(&self.ours) {
+        match theirs.cannot_serve(&self.ours) {
             Some(how) => Err(bad(format!("this process has {how} than the service has"))),
             None => Ok(()),
         }

@@ -169,7 +169,7 @@ impl Desk {
         };
         match Ask::decode(&buffer[..piece.len]) {
             Ok(Ask::Run) if !piece.cut => {
-                let stands = other.standing.map(|theirs| self.ours.differs(&theirs));
+                let stands = other.standing.map(|theirs| self.ours.cannot_serve(&theirs));
                 let declined = match stands {
                     Ok(None) => self.run(&channel, piece.fds).await.err(),
                     Ok(Some(how)) => Some(Declined(format!("this process has {how} than the service has"))),
