@@ -248,6 +248,32 @@ fn a_service_that_dies_in_the_middle_is_told_and_the_next_run_is_cold() {
 }
 
 #[test]
+fn a_service_that_hangs_is_given_up() {
+    let user = User::me();
+    let service = Service::start(&user, &[]);
+    let start = |options: &[&str]| service.with(user.shell(options.iter().copied(), "sleep 1000")).start();
+    let slow = start(&["--json", "--timeout", "2s"]);
+    let interrupted = start(&["--json"]);
+    until("they run", || service.status(&user).count("running") == 2);
+    service.signal(Signal::SIGSTOP);
+    kill(Pid::from_raw(interrupted.id().cast_signed()), Signal::SIGINT).unwrap();
+    for child in [slow, interrupted] {
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(125));
+        let outcome: Value = serde_json::from_slice(&ended.stdout).unwrap();
+        let reason = outcome["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("the service does not answer"), "{reason}");
+    }
+    // Who comes meanwhile does without.
+    let ended = service.with(user.hotcell(TRUE)).end();
+    ended.code(0).says("did not answer within 1 s; this run makes its own sandbox");
+    service.signal(Signal::SIGCONT);
+    until("they are let go", || service.status(&user).count("running") == 0);
+    assert!(was_served(&service.with(user.hotcell(TRUE)).end().code(0).silent().json()));
+    service.stop(&user);
+}
+
+#[test]
 fn there_is_one_and_it_ends_when_nobody_uses_it() {
     let user = User::me();
     let service = Service::start(&user, &[]);

@@ -28,6 +28,10 @@ use crate::supervise::Stop;
 
 /// So long a server may take to say its first word: it needs none of the work of a run for that.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// So long it may take until a run has begun.
+const START: Duration = Duration::from_secs(60);
+/// So long it may say nothing when the run should have ended.
+const GRACE: Duration = Duration::from_secs(15);
 /// The longest outcome that is read, in bytes of JSON.
 const LONGEST_OUTCOME: u64 = 1 << 30;
 /// The step in an outcome's timings that tells that a server ran it: from the question to the start, microseconds.
@@ -204,7 +208,9 @@ async fn greeting(channel: &Channel) -> Result<Hello, NotServed> {
 async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Running, NotServed> {
     let mut buffer = vec![0; LONGEST];
     let lost = || NotServed::Lost(Refusal::internal(LOST));
-    let piece = channel.receive(&mut buffer).await.ok().flatten().filter(|p| !p.cut).ok_or_else(lost)?;
+    let piece = tokio::time::timeout(START, channel.receive(&mut buffer)).await;
+    let piece = piece.map_err(|_| NotServed::Lost(Refusal::internal(SILENT)))?;
+    let piece = piece.ok().flatten().filter(|p| !p.cut).ok_or_else(lost)?;
     let fd = match Tell::decode(&buffer[..piece.len]) {
         Ok(Tell::Started) => piece.fds.into_iter().next(),
         Ok(Tell::No(why)) => return Err(cold(why)),
@@ -219,7 +225,8 @@ async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Ru
     let (events, events_receiver) = mpsc::channel(64);
     let took = asked.elapsed();
     let follows = policy.job.events;
-    let relay = Relay { channel, chunks: None, events: follows.then_some(events), took };
+    let wall = policy.job.limits.wall;
+    let relay = Relay { channel, chunks: None, events: follows.then_some(events), took, wall };
     Ok(Running {
         follow: Some(Follow::There(relay)),
         chunks: (chunks, Some(receiver)),
@@ -233,6 +240,8 @@ async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Ru
 const LOST: &str =
     "the service ended in the middle of the run, and its sandbox with it; run it again, or with --cold";
 
+const SILENT: &str = "the service does not answer, and how far the run came is not known; end it (hotcell serve stop, or its process), or use --cold";
+
 /// A run of the server's.
 #[derive(Debug)]
 pub struct Relay {
@@ -241,30 +250,43 @@ pub struct Relay {
     pub(crate) chunks: Option<mpsc::Sender<Chunk>>,
     events: Option<mpsc::Sender<Vec<u8>>>,
     took: Duration,
+    /// Its limit.
+    wall: Duration,
+}
+
+/// How long the next word of a server is waited for. It keeps the limits of a run, and where it does not, nobody waits for ever.
+fn patience(wall: Duration, since: Duration, cancelled: bool) -> Duration {
+    // Whoever listens slowly, or was stopped for a while, still hears what was said meanwhile.
+    if cancelled { GRACE } else { wall.saturating_add(GRACE).saturating_sub(since).max(GRACE) }
 }
 
 impl Relay {
     /// To its end. Whoever drops this ends the run: the server sees the connection go.
     pub(crate) async fn follow(self, stop: &Stop) -> Finished {
-        let Self { channel, chunks, events, took } = self;
+        let Self { channel, chunks, events, took, wall } = self;
+        let began = Instant::now();
         let lost = |why: &str| Finished { outcome: Refusal::internal(why).into(), home: None, changed: None };
         let follow = Ask::Follow {
             output: chunks.is_some(),
             events: events.as_ref().is_some_and(|to| !to.is_closed()),
         };
-        if channel.send(&follow.encode(), &[]).await.is_err() {
-            return lost(LOST);
+        match tokio::time::timeout(GRACE, channel.send(&follow.encode(), &[])).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return lost(LOST),
+            Err(_) => return lost(SILENT),
         }
         let mut cancel = Cancel { stop, channel: &channel, told: false };
         let mut buffer = vec![0; LONGEST];
         let (left, fds) = loop {
+            let patience = patience(wall, began.elapsed(), cancel.told);
             let piece = tokio::select! {
                 () = stop.wait(), if !cancel.told => {
                     cancel.tell().await;
                     continue;
                 }
-                piece = channel.receive(&mut buffer) => piece,
+                piece = tokio::time::timeout(patience, channel.receive(&mut buffer)) => piece,
             };
+            let Ok(piece) = piece else { return lost(SILENT) };
             let Ok(Some(piece)) = piece else { return lost(LOST) };
             match Tell::decode(&buffer[..piece.len]) {
                 _ if piece.cut => return lost(UNKNOWN),
@@ -296,7 +318,7 @@ struct Cancel<'a> {
 impl Cancel<'_> {
     async fn tell(&mut self) {
         self.told = true;
-        let _ = self.channel.send(&Ask::Cancel.encode(), &[]).await;
+        let _ = tokio::time::timeout(GRACE, self.channel.send(&Ask::Cancel.encode(), &[])).await;
     }
 
     /// A slow listener slows the program down, as a full pipe does.
@@ -382,4 +404,24 @@ pub async fn status(folder: &Path) -> Result<Status, Unreached> {
 /// [`Unreached`].
 pub async fn stop(folder: &Path) -> Result<(), Unreached> {
     question(folder, Ask::Stop, |tell| matches!(tell, Tell::Stopping).then_some(())).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_a_word_is_waited_for() {
+        let secs = Duration::from_secs;
+        for (wall, since, cancelled, want) in [
+            (60, 0, false, 75),
+            (60, 50, false, 25),
+            (60, 60, false, 15),
+            (60, 500, false, 15),
+            (60, 0, true, 15),
+            (u64::MAX, 0, false, u64::MAX),
+        ] {
+            assert_eq!(patience(secs(wall), secs(since), cancelled).as_secs(), want, "{wall} {since}");
+        }
+    }
 }
