@@ -359,6 +359,11 @@ fn who_stands_elsewhere_makes_a_sandbox_of_its_own() {
             ended.code(0).says(says);
             assert!(!was_served(&ended.json()), "{within:?}");
         }
+        // Its files would go when the service does.
+        let words = ["run", "-v", "--json", "--profile", "landlock-only", "--", "true"];
+        let ended = service.with(user.hotcell(words)).end();
+        ended.says("its files would be the service's");
+        assert!(!was_served(&ended.json()), "{ended:?}");
         // A way out that this process serves, too.
         let ended = service
             .with(user.hotcell(["run", "-v", "--json", "--network", "localhost:1", "--", "true"]))

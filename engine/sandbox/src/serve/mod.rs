@@ -19,7 +19,7 @@ pub use server::{Bounds, Server};
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
-use crate::policy::{FileId, Job, Policy, Stdin};
+use crate::policy::{Confinement, FileId, Job, Policy, Stdin};
 
 /// What both have to be of, beside this very version of hotcell.
 pub const PROTOCOL: u32 = 1;
@@ -124,6 +124,10 @@ fn unfit(policy: &Policy) -> Option<&'static str> {
     let Policy { shape, job } = policy;
     let Job { proxy, stdin, workspace, layers, toolchains, binds, .. } = job;
     let image = shape.image.iter().flat_map(|image| &image.layers);
+    if shape.confinement == Confinement::LandlockOnly {
+        // The service may end, and its temporary folders with it, while what they hold is looked at.
+        return Some("its files would be the service's");
+    }
     let mut paths =
         workspace.iter().chain(layers).chain(toolchains).chain(binds.iter().map(|b| &b.host)).chain(image);
     if proxy.is_some() {
@@ -141,6 +145,7 @@ fn unfit(policy: &Policy) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Shape;
 
     #[test]
     fn who_lacks_what() {
@@ -179,6 +184,13 @@ mod tests {
                 "relative",
             ),
             (Policy { job: Job { stdin: Stdin::Socket, ..plain().job }, ..Policy::default() }, "socket"),
+            (
+                Policy {
+                    shape: Shape { confinement: Confinement::LandlockOnly, ..plain().shape },
+                    ..plain().workspace("/w")
+                },
+                "files would be the service's",
+            ),
             (plain().without_layer(crate::Layer::Seccomp, crate::danger::WeakensTheSandbox), "switched off"),
         ] {
             assert!(unfit(&policy).is_some_and(|why| why.contains(want)), "{want}");
