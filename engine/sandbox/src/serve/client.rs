@@ -214,6 +214,7 @@ async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Ru
     let fd = match Tell::decode(&buffer[..piece.len]) {
         Ok(Tell::Started) => piece.fds.into_iter().next(),
         Ok(Tell::No(why)) => return Err(cold(why)),
+        Ok(Tell::Lost(why)) => return Err(NotServed::Lost(Refusal::internal(why))),
         _ => return Err(lost()),
     };
     let given = match (&policy.job.stdin, fd) {

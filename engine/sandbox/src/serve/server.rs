@@ -232,8 +232,16 @@ impl Desk {
             started = self.pool.spawn(&policy) => started,
         };
         let mut running = started.map_err(|refusal| Declined(refusal.message))?;
-        let stdin = running.stdin().map(tokio::net::unix::pipe::Sender::into_nonblocking_fd).transpose();
-        let stdin = stdin.map_err(|e| Declined(format!("its standard input cannot be handed over: {e}")))?;
+        let stdin = match running.stdin().map(tokio::net::unix::pipe::Sender::into_nonblocking_fd).transpose()
+        {
+            Ok(stdin) => stdin,
+            // It was started, and may have run for a moment: not a second time.
+            Err(e) => {
+                let why = format!("the run was ended: its standard input cannot be handed over: {e}");
+                let _ = self.send(channel, Tell::Lost(&why), self.bounds.patience).await;
+                return Ok(());
+            }
+        };
         let fds: Vec<_> = stdin.iter().map(AsFd::as_fd).collect();
         if channel.send(&Tell::Started.encode(), &fds).await.is_err() {
             return Ok(());

@@ -39,6 +39,8 @@ pub enum Tell<'a> {
     Hello(u32, &'a [u8]),
     /// Nothing ran, and why.
     No(&'a str),
+    /// It may have run, is not followed any more, and why.
+    Lost(&'a str),
     /// It runs. The writing end of its standard input may lie beside it.
     Started,
     /// It printed this.
@@ -129,6 +131,7 @@ impl<'a> Tell<'a> {
         match self {
             Self::Hello(protocol, json) => [&b"H"[..], &protocol.to_le_bytes(), json].concat(),
             Self::No(why) => with(b'N', why.as_bytes()),
+            Self::Lost(why) => with(b'L', why.as_bytes()),
             Self::Started => vec![b'S'],
             Self::Stdout(bytes) => with(b'1', bytes),
             Self::Stderr(bytes) => with(b'2', bytes),
@@ -152,6 +155,7 @@ impl<'a> Tell<'a> {
                 Self::Hello(u32::from_le_bytes(*protocol), json)
             }
             (b'N', why) => Self::No(std::str::from_utf8(why).map_err(|_| bad)?),
+            (b'L', why) => Self::Lost(std::str::from_utf8(why).map_err(|_| bad)?),
             (b'S', []) => Self::Started,
             (b'1', bytes) => Self::Stdout(bytes),
             (b'2', bytes) => Self::Stderr(bytes),
@@ -188,6 +192,7 @@ mod tests {
         for tell in [
             Tell::Hello(7, b"{}"),
             Tell::No("busy"),
+            Tell::Lost("gone"),
             Tell::Started,
             Tell::Stdout(b"\0\xff"),
             Tell::Stderr(b""),
