@@ -253,7 +253,6 @@ impl Desk {
         let Ok(Ok(Some(piece))) = piece else { return Ok(()) };
         let Ok(Ask::Follow { output, events }) = Ask::decode(&early[..piece.len]) else { return Ok(()) };
         let (finished, gone) = follow(channel, running, (output, events), &mut ending).await;
-        drop(permit);
         if let Some(finished) = finished {
             let told = tokio::time::timeout(LISTENER, end(channel, &finished)).await;
             if matches!(told, Ok(Ok(()))) {
@@ -264,6 +263,8 @@ impl Desk {
                 }
             }
         }
+        // Until then it takes memory and descriptors.
+        drop(permit);
         Ok(())
     }
 }
