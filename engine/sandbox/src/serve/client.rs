@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::geteuid;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 use super::channel::{Channel, Other};
 use super::peer::Standing;
 use super::place::{Place, PlaceError};
+use super::proof;
 use super::wire::{Ask, LONGEST, Left, Tell};
 use super::{Asked, Hello, LONGEST_POLICY, Offers, PROTOCOL, Status, VERSION, unfit};
 use crate::cgroup::Cgroups;
@@ -144,8 +146,11 @@ impl Client {
 
     /// Hears the greeting, and sends the question.
     async fn ask(&self, socket: OwnedFd, memory: &OwnedFd) -> Result<Channel, NotServed> {
+        let process = getsockopt(&socket, sockopt::PeerCredentials).map_err(|e| cold(e.to_string()))?.pid();
         let channel = Channel::of(socket).map_err(|e| cold(e.to_string()))?;
         let hello = greeting(&channel).await?;
+        let proof = proof::read(process, hello.proof)
+            .map_err(|e| cold(format!("this process may not look into the service: {e}")))?;
         // Of the host, both know the same, but for what their own places in it allow.
         if !hello.offers.is_complete()
             && let Some(layer) = hello.offers.lacks(&Offers::of(&Host::look(&Cgroups::detect())))
@@ -153,7 +158,7 @@ impl Client {
             return Err(cold(format!("the service's sandboxes lack {layer}")));
         }
         channel
-            .send(&Ask::Run.encode(), &[memory.as_fd()])
+            .send(&Ask::Run(proof).encode(), &[memory.as_fd()])
             .await
             .map_err(|e| cold(format!("the service cannot be asked: {e}")))?;
         Ok(channel)
@@ -373,10 +378,17 @@ async fn question<T>(
         let channel = Channel::of(socket)?;
         let mut buffer = vec![0; LONGEST];
         // Whoever greets in another protocol still understands this.
-        channel.receive(&mut buffer).await?;
+        let hear = async |buffer: &mut [u8]| {
+            let piece = channel.receive(buffer).await?;
+            let len = piece.filter(|piece| !piece.cut).map_or(0, |piece| piece.len);
+            match Tell::decode(&buffer[..len]) {
+                Ok(Tell::No(why)) => Err(io::Error::other(why.to_owned())),
+                _ => Ok(len),
+            }
+        };
+        hear(&mut buffer).await?;
         channel.send(&ask.encode(), &[]).await?;
-        let piece = channel.receive(&mut buffer).await?;
-        let len = piece.filter(|piece| !piece.cut).map_or(0, |piece| piece.len);
+        let len = hear(&mut buffer).await?;
         io::Result::Ok(Tell::decode(&buffer[..len]).ok().and_then(read))
     };
     match tokio::time::timeout(5 * PATIENCE, talk).await {

@@ -5,10 +5,12 @@
 //! folder ([`place`]) in messages of a fixed form ([`wire`]), and only where a sandbox of the server's is as good as one that the
 //! client would make itself ([`peer`]). In every other case the client is told so before anything runs, and makes its own.
 
+mod aside;
 mod channel;
 mod client;
 pub mod peer;
 pub mod place;
+mod proof;
 mod server;
 pub mod wire;
 
@@ -22,7 +24,7 @@ use crate::host::Host;
 use crate::policy::{Confinement, FileId, Job, Policy, Stdin};
 
 /// What both have to be of, beside this very version of hotcell.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// This version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The longest policy that a server takes, in bytes of JSON.
@@ -35,6 +37,8 @@ pub struct Hello {
     pub version: String,
     /// The layers of its host that it can have.
     pub offers: Offers,
+    /// The number of its descriptor in which the proof is that this client may look into it.
+    pub proof: i32,
 }
 
 /// What sandboxes of a process can have that not all of the same host can.

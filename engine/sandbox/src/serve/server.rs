@@ -8,21 +8,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::Flock;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use super::aside::Aside;
 use super::channel::{Channel, Other};
 use super::peer::Standing;
 use super::place::{Place, PlaceError};
-use super::wire::{Ask, LONGEST_ASKED, Left, Tell};
+use super::proof::Proof;
+use super::wire::{Ask, Left, Tell};
 use super::{Asked, Hello, LONGEST_POLICY, Offers, PROTOCOL, Status, VERSION, unfit};
 use crate::policy::Policy;
 use crate::pool::Pool;
 use crate::running::{Changed, Finished, Running};
-use crate::socket;
 use crate::streams::Chunk;
+use crate::{socket, sources};
 
 /// How long a client may take to take what is sent to it, once its run has ended.
 const LISTENER: Duration = Duration::from_secs(30);
@@ -36,7 +39,7 @@ const LONGEST_REASON: usize = 4096;
 pub struct Bounds {
     /// Runs at once. 32; whoever asks for one more makes a sandbox of its own.
     pub runs: usize,
-    /// Connections at once. 256; who is not heard within a second makes a sandbox of its own.
+    /// Connections at once. 256, and at most a quarter of the descriptors that the process may have; who is not heard within a second makes a sandbox of its own.
     pub connections: usize,
     /// How long a client may take for its next word. 10 s.
     pub patience: Duration,
@@ -62,7 +65,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Desk {
     pool: Pool,
-    ours: Standing,
+    ours: Arc<Standing>,
     user: u32,
     bounds: Bounds,
     places: Semaphore,
@@ -99,7 +102,7 @@ impl Server {
         let listener = UnixListener::from_std(listener.into())?;
         let desk = Arc::new(Desk {
             pool,
-            ours: Standing::of("self")?,
+            ours: Arc::new(Standing::of("self")?),
             user: geteuid().as_raw(),
             bounds,
             places: Semaphore::new(bounds.runs),
@@ -108,6 +111,8 @@ impl Server {
             asked_to_end: Notify::new(),
             ending: watch::Sender::new(false),
         });
+        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+        let most = connections(bounds.connections, descriptors);
         let mut stop = std::pin::pin!(stop);
         let mut all = JoinSet::new();
         loop {
@@ -117,7 +122,7 @@ impl Server {
                 () = desk.asked_to_end.notified() => break,
                 () = tokio::time::sleep(idle.unwrap_or_default()), if idle.is_some() => break,
                 _ = all.join_next(), if !all.is_empty() => {}
-                accepted = listener.accept(), if all.len() < bounds.connections => match accepted {
+                accepted = listener.accept(), if all.len() < most => match accepted {
                     Ok((stream, _)) => {
                         let desk = Arc::clone(&desk);
                         all.spawn(async move { desk.connected(Channel::new(stream)).await });
@@ -140,40 +145,81 @@ impl Server {
     }
 }
 
+/// How many are heard at once: what they hold leaves descriptors for the runs.
+fn connections(wanted: usize, descriptors: u64) -> usize {
+    wanted.min(usize::try_from(descriptors / 4).unwrap_or(usize::MAX)).max(1)
+}
+
 /// A client that gets nothing, and why.
 struct Declined(String);
+
+/// What a process may have.
+struct Rights {
+    /// Why not: a run.
+    run: Option<String>,
+    /// The end of the service.
+    stop: Option<String>,
+    proof: Proof,
+}
+
+/// Looks at whoever connected. Why it gets nothing at all, not even a hearing, is the error.
+fn weigh(channel: &Channel, user: u32, ours: &Standing) -> Result<Rights, Declined> {
+    let differs = |how: String| format!("this process has {how} than the service has");
+    let other = match Other::of(channel.as_fd()) {
+        Ok(other) if other.user == user => other,
+        // The socket's mode keeps them out, but for root: it has a service of its own.
+        _ => return Err(Declined("the service is another user's".to_owned())),
+    };
+    let theirs = other.standing.map_err(|e| Declined(format!("this process cannot be looked at: {e}")))?;
+    if let Some(how) = ours.sees_another(&theirs) {
+        return Err(Declined(differs(how)));
+    }
+    let proof = Proof::new().map_err(|e| Declined(format!("the service cannot make a proof: {e}")))?;
+    Ok(Rights {
+        run: ours.cannot_serve(&theirs).map(differs),
+        stop: ours.stands_apart(&theirs).map(differs),
+        proof,
+    })
+}
 
 impl Desk {
     async fn connected(&self, channel: Channel) {
         let channel = Arc::new(channel);
-        let other = match Other::of(channel.as_fd()) {
-            Ok(other) if other.user == self.user => other,
-            // The socket's mode keeps them out, but for root: it has a service of its own.
-            _ => return self.decline(&channel, "the service is another user's").await,
+        let (this, ours, user) = (Arc::clone(&channel), Arc::clone(&self.ours), self.user);
+        // What is known of a process may lie in a file system that another one serves.
+        let Ok(weighed) = tokio::task::spawn_blocking(move || weigh(&this, user, &ours)).await else {
+            return;
         };
-        let hello = Hello { version: VERSION.to_owned(), offers: Offers::of(self.pool.engine().host()) };
+        let Rights { run, stop, proof } = match weighed {
+            Ok(rights) => rights,
+            Err(Declined(why)) => return self.decline(&channel, &why).await,
+        };
+        let hello = Hello {
+            version: VERSION.to_owned(),
+            offers: Offers::of(self.pool.engine().host()),
+            proof: proof.descriptor(),
+        };
         let json = serde_json::to_vec(&hello).unwrap_or_default();
         if self.send(&channel, Tell::Hello(PROTOCOL, &json), self.bounds.patience).await.is_err() {
             return;
         }
-        let mut buffer = [0; LONGEST_ASKED];
         let mut ending = self.ending.subscribe();
-        let piece = tokio::select! {
-            piece = tokio::time::timeout(self.bounds.patience, channel.receive(&mut buffer)) => piece,
+        let room = usize::from(run.is_none());
+        let said = tokio::select! {
+            said = tokio::time::timeout(self.bounds.patience, channel.hear(room)) => said,
             () = ended(&mut ending) => return self.decline(&channel, "the service ends").await,
         };
-        let piece = match piece {
-            Ok(Ok(Some(piece))) => piece,
+        let said = match said {
+            Ok(Ok(Some(said))) => said,
             Ok(_) => return,
             Err(_) => return self.decline(&channel, "this process took too long to ask").await,
         };
-        match Ask::decode(&buffer[..piece.len]) {
-            Ok(Ask::Run) if !piece.cut => {
-                let stands = other.standing.map(|theirs| self.ours.cannot_serve(&theirs));
-                let declined = match stands {
-                    Ok(None) => self.run(&channel, piece.fds).await.err(),
-                    Ok(Some(how)) => Some(Declined(format!("this process has {how} than the service has"))),
-                    Err(e) => Some(Declined(format!("this process cannot be looked at: {e}"))),
+        match Ask::decode(&said.bytes) {
+            Ok(Ask::Run(read)) => {
+                let declined = match run {
+                    None if proof.is(&read) => self.run(&channel, said.fds).await.err(),
+                    None => Some(Declined("this process may not look into the service".to_owned())),
+                    Some(why) => Some(Declined(why)),
                 };
                 if let Some(Declined(why)) = declined {
                     self.decline(&channel, &why).await;
@@ -183,10 +229,13 @@ impl Desk {
                 let json = serde_json::to_vec(&self.status()).unwrap_or_default();
                 let _ = self.send(&channel, Tell::Status(&json), self.bounds.patience).await;
             }
-            Ok(Ask::Stop) => {
-                let _ = self.send(&channel, Tell::Stopping, self.bounds.patience).await;
-                self.asked_to_end.notify_one();
-            }
+            Ok(Ask::Stop) => match stop {
+                None => {
+                    let _ = self.send(&channel, Tell::Stopping, self.bounds.patience).await;
+                    self.asked_to_end.notify_one();
+                }
+                Some(why) => self.decline(&channel, &why).await,
+            },
             _ => self.decline(&channel, "that is no question").await,
         }
     }
@@ -217,18 +266,21 @@ impl Desk {
     }
 
     /// One run, from the question to the end of the connection. What is declined never ran.
-    async fn run(&self, channel: &Arc<Channel>, fds: Vec<OwnedFd>) -> Result<(), Declined> {
+    async fn run(&self, channel: &Arc<Channel>, fds: Aside<Vec<OwnedFd>>) -> Result<(), Declined> {
         let mut ending = self.ending.subscribe();
         let Ok(permit) = self.places.try_acquire() else {
             return Err(Declined(format!("the service runs {} already", self.bounds.runs)));
         };
-        let policy = read(fds)?;
-        let mut early = [0; LONGEST_ASKED];
+        // What it names may lie in a file system that does not answer.
+        let read = tokio::task::spawn_blocking(move || read(fds)).await;
+        let policy = read.map_err(|e| Declined(format!("the policy cannot be read: {e}")))??;
+        // One hearing for all of this: what it is about to take when it is given up would be lost.
+        let mut hearing = std::pin::pin!(channel.hear(0));
         let started = tokio::select! {
             biased;
             () = ended(&mut ending) => return Err(Declined("the service ends".to_owned())),
             // Gone, or too hasty.
-            _ = channel.receive(&mut early) => return Ok(()),
+            _ = &mut hearing => return Ok(()),
             started = self.pool.spawn(&policy) => started,
         };
         let mut running = started.map_err(|refusal| Declined(refusal.message))?;
@@ -249,9 +301,9 @@ impl Desk {
         drop(fds);
         // Its end is the end of the stream.
         drop(stdin);
-        let piece = tokio::time::timeout(self.bounds.patience, channel.receive(&mut early)).await;
-        let Ok(Ok(Some(piece))) = piece else { return Ok(()) };
-        let Ok(Ask::Follow { output, events }) = Ask::decode(&early[..piece.len]) else { return Ok(()) };
+        let said = tokio::time::timeout(self.bounds.patience, hearing).await;
+        let Ok(Ok(Some(said))) = said else { return Ok(()) };
+        let Ok(Ask::Follow { output, events }) = Ask::decode(&said.bytes) else { return Ok(()) };
         let (finished, gone) = follow(channel, running, (output, events), &mut ending).await;
         if let Some(finished) = finished {
             let told = tokio::time::timeout(LISTENER, end(channel, &finished)).await;
@@ -270,9 +322,10 @@ impl Desk {
 }
 
 /// What was asked for.
-fn read(fds: Vec<OwnedFd>) -> Result<Policy, Declined> {
+fn read(mut fds: Aside<Vec<OwnedFd>>) -> Result<Policy, Declined> {
     let bad = |why: &dyn std::fmt::Display| Declined(format!("that is no policy: {why}"));
-    let [memory] = <[OwnedFd; 1]>::try_from(fds).map_err(|_| bad(&"it comes in one piece of memory"))?;
+    let [memory] = <[OwnedFd; 1]>::try_from(std::mem::take(&mut *fds))
+        .map_err(|_| bad(&"it comes in one piece of memory"))?;
     let json = socket::read_sealed(memory, LONGEST_POLICY).map_err(|e| bad(&e))?;
     let Asked::<Policy> { mut policy, identities, imports } =
         serde_json::from_slice(&json).map_err(|e| bad(&e))?;
@@ -283,10 +336,12 @@ fn read(fds: Vec<OwnedFd>) -> Result<Policy, Declined> {
         bind.identity = identity;
     }
     policy.job.imports = imports;
-    match unfit(&policy) {
-        Some(why) => Err(bad(&why)),
-        None => Ok(policy),
+    if let Some(why) = unfit(&policy) {
+        return Err(bad(&why));
     }
+    // They are looked for again; but who hangs then hangs here first.
+    sources::find(&policy.job).map_err(|refusal| Declined(refusal.message))?;
+    Ok(policy)
 }
 
 /// Tells of a run to its end; nothing is left to tell when the client went away. Then, when it goes.
@@ -305,9 +360,8 @@ async fn follow(
     let listening = {
         let (channel, canceller) = (Arc::clone(channel), canceller.clone());
         Abort(tokio::spawn(async move {
-            let mut buffer = [0; LONGEST_ASKED];
-            while let Ok(Some(piece)) = channel.receive(&mut buffer).await
-                && Ask::decode(&buffer[..piece.len]) == Ok(Ask::Cancel)
+            while let Ok(Some(said)) = channel.hear(0).await
+                && Ask::decode(&said.bytes) == Ok(Ask::Cancel)
             {
                 canceller.cancel();
             }
@@ -411,4 +465,23 @@ async fn end(channel: &Channel, finished: &Finished) -> io::Result<()> {
     fds.extend(changed.map(|changed| changed.folder.as_fd()));
     fds.extend(init);
     channel.send(&Tell::End(left).encode(), &fds).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors() {
+        for (wanted, descriptors, want) in [
+            (256, 1024, 256),
+            (256, 1023, 255),
+            (256, 64, 16),
+            (256, 0, 1),
+            (0, 1024, 1),
+            (256, u64::MAX, 256),
+        ] {
+            assert_eq!(connections(wanted, descriptors), want);
+        }
+    }
 }

@@ -7,6 +7,9 @@ pub const LONGEST: usize = 32 * 1024;
 /// The longest that a client sends.
 pub const LONGEST_ASKED: usize = 64;
 
+/// How long a proof is.
+pub const PROOF: usize = 32;
+
 /// What is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message of {0} bytes that is none")]
@@ -15,8 +18,8 @@ pub struct NoMessage(pub usize);
 /// What a client says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Run the policy that lies in the memory beside it.
-    Run,
+    /// Run the policy that lies in the memory beside it. With what only whoever may look into the server can read.
+    Run([u8; PROOF]),
     /// Tell of the run from now on, with what it prints and what it tells of itself, or without.
     Follow {
         /// Standard output and error.
@@ -97,7 +100,7 @@ impl Ask {
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         match self {
-            Self::Run => vec![b'R'],
+            Self::Run(proof) => [&b"R"[..], &proof].concat(),
             Self::Follow { output, events } => vec![b'F', u8::from(output), u8::from(events)],
             Self::Cancel => vec![b'C'],
             Self::Status => vec![b'I'],
@@ -111,7 +114,7 @@ impl Ask {
     /// [`NoMessage`].
     pub fn decode(bytes: &[u8]) -> Result<Self, NoMessage> {
         Ok(match bytes {
-            b"R" => Self::Run,
+            [b'R', proof @ ..] => Self::Run(proof.try_into().map_err(|_| NoMessage(bytes.len()))?),
             [b'F', output @ (0 | 1), events @ (0 | 1)] => {
                 Self::Follow { output: *output == 1, events: *events == 1 }
             }
@@ -177,7 +180,7 @@ mod tests {
     #[test]
     fn messages_round_trip() {
         for ask in [
-            Ask::Run,
+            Ask::Run([7; PROOF]),
             Ask::Follow { output: true, events: false },
             Ask::Follow { output: false, events: true },
             Ask::Cancel,
@@ -207,9 +210,20 @@ mod tests {
 
     #[test]
     fn what_is_none() {
-        for bytes in
-            [&b""[..], b"Z", b"RR", b"F", b"F\x02\x00", b"F\x01", b"C\0", b"GET / HTTP/1.1\r\n", &[0; 4096]]
-        {
+        for bytes in [
+            &b""[..],
+            b"Z",
+            b"R",
+            b"RR",
+            &[b'R'; PROOF],
+            &[b'R'; PROOF + 2],
+            b"F",
+            b"F\x02\x00",
+            b"F\x01",
+            b"C\0",
+            b"GET / HTTP/1.1\r\n",
+            &[0; 4096],
+        ] {
             assert_eq!(Ask::decode(bytes), Err(NoMessage(bytes.len())), "{bytes:?}");
         }
         for bytes in

@@ -13,6 +13,7 @@ mod limits;
 mod network;
 mod plain;
 mod primed;
+mod serve;
 mod toolchains;
 mod weak;
 
