@@ -112,7 +112,7 @@ impl Office {
             match self.open().and_then(|writing| self.reread(&writing, &old, &terms)) {
                 Ok(()) => items = all()?,
                 Err(why) => {
-                    tracing::warn!(target: "hotcell_contents", "what was read under other rules is not read again: {why}")
+                    tracing::warn!(target: "hotcell_contents", "what was read under other rules is not read again: {why}");
                 }
             }
         }

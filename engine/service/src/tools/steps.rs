@@ -95,7 +95,7 @@ impl Plugins {
                 Ok(true) => changed.push(plugin.name),
                 Ok(false) => {}
                 Err(why) => {
-                    tracing::warn!(target: "hotcell_contents", "the plugin {} stays as it is: {why}", plugin.name)
+                    tracing::warn!(target: "hotcell_contents", "the plugin {} stays as it is: {why}", plugin.name);
                 }
             }
         }
