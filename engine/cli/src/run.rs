@@ -309,20 +309,23 @@ async fn follow(
     let chunks = if captured { None } else { running.output() };
     let printing = chunks.map(|chunks| tokio::spawn(streams::print(chunks, canceller.clone())));
     let mut ending = running.finish();
+    // Whatever the run came to then: it may have ended by itself meanwhile.
+    let mut interrupted = false;
     let finished = tokio::select! {
         finished = &mut ending => finished,
         () = interrupt.as_mut() => {
+            interrupted = true;
             canceller.cancel();
             ending.await
         }
     };
-    let cancelled = finished.outcome.cause == Cause::Cancelled;
+    let settles = interrupted || finished.outcome.cause == Cause::Cancelled;
     let Some(printing) = printing else { return (finished, None) };
     // What was printed has to be read by somebody; Ctrl-C ends the wait.
     let written = tokio::select! {
         written = printing => written.unwrap_or(Ok(())),
-        () = interrupt, if !cancelled => return (finished, Some(exit::INTERRUPTED)),
-        () = tokio::time::sleep(SETTLE), if cancelled => Ok(()),
+        () = interrupt, if !interrupted => return (finished, Some(exit::INTERRUPTED)),
+        () = tokio::time::sleep(SETTLE), if settles => Ok(()),
     };
     (finished, written.err().map(|e| exit::of_write_error(&e)))
 }

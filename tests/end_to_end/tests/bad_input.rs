@@ -41,8 +41,7 @@ fn the_command_line() {
         (&["schema", "outcom"], "did you mean outcome?"),
         (&["completions", "bsh"], "did you mean bash?"),
         (&["--nonsense"], "--nonsense"),
-        // Options of later work do not parse.
-        (&["run", "--cold", "--", "true"], "--cold"),
+        (&["run", "--cold=yes", "--", "true"], "--cold"),
     ] {
         let ended = user.hotcell(words).end();
         ended.code(125).prints("").says_one_line(line);

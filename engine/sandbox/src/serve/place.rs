@@ -100,6 +100,8 @@ impl Place {
         let not_ours = |why: &str| PlaceError::NotOurs { path: path.into(), why: why.to_owned() };
         let folder = open(path, flags, Mode::empty()).map_err(|errno| match errno {
             Errno::ENOENT => PlaceError::Nothing(path.join(NAME)),
+            // It cannot be there: what it would be in is no folder.
+            Errno::ENOTDIR if path.symlink_metadata().is_err() => PlaceError::Nothing(path.join(NAME)),
             Errno::ELOOP | Errno::ENOTDIR => not_ours("is a link, or no folder"),
             Errno::EACCES => not_ours("cannot be opened by you"),
             errno => PlaceError::Io { path: path.into(), error: errno.into() },
@@ -246,6 +248,9 @@ mod tests {
         // Longer than an address may be.
         let path = dir.path().join("x".repeat(150)).join("hotcell");
         assert!(matches!(Place::open(&path), Err(PlaceError::Nothing(_))));
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert!(matches!(Place::open(&dir.path().join("file/hotcell")), Err(PlaceError::Nothing(_))));
+        assert!(matches!(Place::open(&dir.path().join("file")), Err(PlaceError::NotOurs { .. })));
         let place = Place::make(&path).unwrap();
         assert!(matches!(place.connect(), Err(PlaceError::Nothing(_))));
         let (listener, lock) = place.listen().unwrap();
