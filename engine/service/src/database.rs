@@ -53,8 +53,7 @@ pub enum DatabaseError {
 /// Opens it to write, and makes it when it is missing.
 pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Connection, DatabaseError> {
     folder.touch_database()?;
-    let (database, _) = open(folder, OpenFlags::SQLITE_OPEN_READ_WRITE, |database| {
-        database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    let (database, _) = open(folder, |database| {
         if version(database)? < VERSION {
             migrate(database)?;
         }
@@ -65,23 +64,27 @@ pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Connection, Database
 
 /// Opens it to read, with its form; `None` when there is none yet. A process that was stopped before it made the tables
 /// leaves form 0.
+///
+/// SQLite may write its files (where it can) though nothing is written through the connection: one that is opened to read
+/// only fails (`SQLITE_READONLY_ROLLBACK`) while there is a journal to roll back, and takes that of a database that is just
+/// being made for one.
 pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Connection, i64)>, DatabaseError> {
     if !folder.has_database() {
         return Ok(None);
     }
-    open(folder, OpenFlags::SQLITE_OPEN_READ_ONLY, |_| Ok(())).map(Some)
+    open(folder, |database| database.pragma_update(None, "query_only", true)).map(Some)
 }
 
 fn open(
     folder: &StateFolder,
-    how: OpenFlags,
     prepare: impl Fn(&Connection) -> rusqlite::Result<()>,
 ) -> Result<(Connection, i64), DatabaseError> {
     let path = folder.database();
     let bad = |error| DatabaseError::Sqlite { path: path.clone(), error };
-    let flags = how | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let database = Connection::open_with_flags(&path, flags).map_err(bad)?;
     database.busy_timeout(PATIENCE).map_err(bad)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(bad)?;
     let found = patiently(|| version(&database)).map_err(bad)?;
     if found > VERSION {
         return Err(DatabaseError::Newer { path, found });
@@ -136,5 +139,32 @@ pub(crate) fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlit
             }
             other => return other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a process leaves that was killed in the middle of making the database.
+    #[test]
+    fn a_journal_that_has_to_be_rolled_back_is_no_obstacle_to_reading() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = dir.path().join("made");
+        let writer = Connection::open(&made).unwrap();
+        writer.execute_batch("PRAGMA cache_size = 1; CREATE TABLE t (a); BEGIN IMMEDIATE").unwrap();
+        for _ in 0..40 {
+            writer.execute("INSERT INTO t VALUES (randomblob(2000))", []).unwrap();
+        }
+
+        let folder = StateFolder::open(&dir.path().join("state")).unwrap();
+        let journal = |path: &std::path::Path| PathBuf::from(format!("{}-journal", path.display()));
+        std::fs::copy(journal(&made), journal(&folder.database())).unwrap();
+        std::fs::copy(&made, folder.database()).unwrap();
+
+        let (read, form) = open_to_read(&folder).unwrap().unwrap();
+        assert_eq!(form, 0);
+        assert_eq!(read.query_row("SELECT count(*) FROM t", [], |row| row.get(0)), Ok(0));
+        assert!(read.execute("INSERT INTO t VALUES (1)", []).is_err(), "it was opened to read");
     }
 }
