@@ -1,0 +1,463 @@
+//! All sources as one policy. What is trusted says what goes; a project only tightens.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hotcell_sandbox::Limits;
+use hotcell_sandbox::policy::{Confinement, Network, Policy, ProcView};
+use hotcell_sandbox::profile::Profile;
+
+use crate::approvals::state::AskedBy;
+use crate::guard::{Guard, Mode};
+use crate::images::Wanted;
+use crate::network::{self, NetworkSetting};
+use crate::reading::Reading;
+use crate::state::StateChoice;
+use crate::tools::ToolSettings;
+
+use super::settings::{EnvSetting, HotSettings, McpSettings, Settings};
+
+/// The policy that the sources come to; the program is still to be named.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged {
+    /// The policy.
+    pub policy: Policy,
+    /// Its environment variables that take hotcell's own value, or a fixed one, in order.
+    pub env: Vec<EnvSetting>,
+    /// Who reads what is about to run.
+    pub guard: Guard,
+    /// What a compile step before the run may take; none where nothing is compiled.
+    pub compile: Option<Limits>,
+    /// The image in place of the host's `/usr`; where it is, the request says.
+    pub image: Option<Wanted>,
+}
+
+/// A key of a project's file that would widen what the user allows, or hosts where there are no sockets at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {asked} would widen what {}", if *.of_project {
+    format!("you allow ({allowed}); a project's own file can only tighten it")
+} else {
+    format!("profile or configuration allow ({allowed}): no internet sockets at all")
+})]
+pub struct Widening {
+    /// The project's file says so; otherwise it is the user's own word.
+    pub of_project: bool,
+    /// The key, dotted.
+    pub key: &'static str,
+    /// Its value.
+    pub asked: String,
+    /// What stands before it.
+    pub allowed: String,
+}
+
+/// Joins the sources. `base` is the profile that the user chose, `limits` what holds where nobody says more, `project` the project's settings with the profile
+/// that it names; the user's choice of a profile in the request goes before the project's.
+///
+/// # Errors
+/// [`Widening`], when the project asks for more than stands before it.
+pub fn merge(
+    base: &Profile,
+    limits: &Limits,
+    user: &Settings,
+    environment: &Settings,
+    project: Option<(&Settings, Option<&Profile>)>,
+    request: &Settings,
+) -> Result<Merged, Widening> {
+    let mut policy = base.policy_over(limits);
+    let mut env = Vec::new();
+    let trusted = [request, environment, user];
+    let guard = Guard {
+        mode: trusted.iter().find_map(|s| s.guard).unwrap_or_default(),
+        rules: trusted.iter().find_map(|s| s.rules.clone()),
+        digest: trusted.iter().find_map(|s| s.rules_digest.clone()),
+        keep: None,
+        reading: Reading::default(),
+    };
+    apply(&mut policy, &mut env, user);
+    apply(&mut policy, &mut env, environment);
+    if let Some((settings, profile)) = project {
+        let before = [environment, user].into_iter().find_map(|s| s.network.as_ref());
+        tighten(&mut policy, settings, profile, before)?;
+    }
+    // What is configured gives way to a profile without sockets; what is asked for now is not left out silently.
+    if let (Some(NetworkSetting::Hosts(list)), Network::Off) = (&request.network, policy.shape.network) {
+        let (asked, allowed) = (list.to_string(), "off".to_owned());
+        return Err(Widening { of_project: false, key: "network", asked, allowed });
+    }
+    apply(&mut policy, &mut env, request);
+    // The request is last here too.
+    let asked = project.and_then(|(settings, _)| settings.guard).filter(|_| request.guard.is_none());
+    let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
+    let image = trusted.iter().find_map(|s| s.image.clone());
+    let image = image.map(|name| Wanted { name, state: StateChoice::Nowhere });
+    Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None, image })
+}
+
+/// What a trusted source says goes.
+fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
+    if let Some(setting) = &settings.network {
+        set_network(policy, setting);
+    }
+    if let Some(proc) = settings.proc {
+        policy.shape.proc = proc;
+    }
+    policy.shape.require.extend(&settings.require);
+    policy.job.limits = settings.limits.over(&policy.job.limits);
+    policy.job.binds.extend(settings.binds.iter().cloned());
+    policy.job.toolchains.extend(settings.toolchains.iter().cloned());
+    env.extend(settings.env.iter().cloned());
+}
+
+/// Neither "no network" nor hosts ever give sockets to a profile that has none.
+fn set_network(policy: &mut Policy, setting: &NetworkSetting) {
+    (policy.shape.network, policy.job.proxy) = match setting {
+        NetworkSetting::Off => (Network::Off, None),
+        _ if policy.shape.network == Network::Off => return,
+        NetworkSetting::None => (Network::Loopback, None),
+        NetworkSetting::Hosts(list) => (Network::Proxy, Some(network::proxy(list.clone()))),
+    };
+}
+
+/// What a project says goes only where it tightens.
+fn tighten(
+    policy: &mut Policy,
+    settings: &Settings,
+    profile: Option<&Profile>,
+    network: Option<&NetworkSetting>,
+) -> Result<(), Widening> {
+    let never = |key: &'static str, asked: String| Widening {
+        of_project: true,
+        key,
+        asked,
+        allowed: "not for a project".to_owned(),
+    };
+    if let Some(mode) = settings.guard.filter(|mode| *mode != Mode::Enforce) {
+        return Err(never("guard", mode.name().to_owned()));
+    }
+    if let Some(rules) = &settings.rules {
+        return Err(never("rules", rules.display().to_string()));
+    }
+    if let Some(hosts) = &settings.deps_hosts {
+        return Err(never("deps_hosts", hosts.to_string()));
+    }
+    if let Some(digest) = &settings.rules_digest {
+        return Err(never("rules_digest", digest.to_string()));
+    }
+    if let Some(retention) = settings.quarantine.retention {
+        return Err(never("quarantine.retention", hotcell_sandbox::units::format_duration(retention)));
+    }
+    if settings.quarantine.two_persons == Some(false) {
+        return Err(never("quarantine.two_persons", "false".to_owned()));
+    }
+    if settings.approvals == Some(AskedBy::Elicitation) {
+        return Err(never("approvals", "elicitation".to_owned()));
+    }
+    if settings.tools != ToolSettings::default() {
+        return Err(never("tools", "what plugins may have".to_owned()));
+    }
+    if settings.hot != HotSettings::default() {
+        return Err(never("hot", "sandboxes that are kept ready".to_owned()));
+    }
+    if settings.mcp != McpSettings::default() {
+        return Err(never("mcp", "folders of the host".to_owned()));
+    }
+    // Models take what stands there as what their organisation wants.
+    if let Some(policies) = &settings.policies {
+        return Err(never("policies_path", policies.display().to_string()));
+    }
+    let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+    if let Some(image) = &settings.image {
+        return Err(never("image", image.clone()));
+    }
+    if let Some(state) = &settings.state {
+        return Err(never("state", state.display().to_string()));
+    }
+    if let Some(bind) = settings.binds.first() {
+        return Err(never(if bind.writable { "rw" } else { "ro" }, bind.host.display().to_string()));
+    }
+    if !settings.toolchains.is_empty() {
+        return Err(never("toolchains", first(&settings.toolchains)));
+    }
+    match settings.env.first() {
+        Some(EnvSetting::Set(name, _)) => return Err(never("env", name.to_string_lossy().into_owned())),
+        Some(EnvSetting::Pass(name)) => return Err(never("pass_env", name.to_string_lossy().into_owned())),
+        None => {}
+    }
+    if let Some(profile) = profile {
+        meet(policy, profile)?;
+    }
+    if let Some(setting) = &settings.network {
+        tighten_network(policy, setting, network)?;
+    }
+    let shape = &mut policy.shape;
+    match settings.proc {
+        Some(ProcView::OwnProcesses) => shape.proc = ProcView::OwnProcesses,
+        Some(ProcView::Masked) if shape.proc == ProcView::OwnProcesses => {
+            return Err(Widening {
+                of_project: true,
+                key: "proc",
+                asked: "masked".to_owned(),
+                allowed: "own_processes".to_owned(),
+            });
+        }
+        _ => {}
+    }
+    shape.require.extend(&settings.require);
+    let asked = settings.limits.over(&policy.job.limits);
+    if let Some((key, asked, allowed)) = wider(&asked, &policy.job.limits) {
+        return Err(Widening { of_project: true, key, asked, allowed });
+    }
+    policy.job.limits = asked;
+    Ok(())
+}
+
+/// `before`: what stands before it, where anybody said something.
+fn tighten_network(
+    policy: &mut Policy,
+    setting: &NetworkSetting,
+    before: Option<&NetworkSetting>,
+) -> Result<(), Widening> {
+    let wider =
+        |asked: String, allowed: String| Err(Widening { of_project: true, key: "network", asked, allowed });
+    match (setting, policy.shape.network, before) {
+        (NetworkSetting::Off, ..) | (NetworkSetting::None, Network::Loopback | Network::Proxy, _) => {}
+        (_, Network::Off, _) => return wider(setting.to_string(), "off".to_owned()),
+        (NetworkSetting::Hosts(list), Network::Proxy, Some(NetworkSetting::Hosts(mine))) => {
+            if let Some(rule) = mine.widened_by(list) {
+                return wider(rule.to_string(), mine.to_string());
+            }
+        }
+        (NetworkSetting::Hosts(_), ..) => return wider(setting.to_string(), "none".to_owned()),
+    }
+    set_network(policy, setting);
+    Ok(())
+}
+
+/// A profile that a project names: of everything the tighter.
+fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
+    if profile.confinement == Confinement::LandlockOnly && policy.shape.confinement == Confinement::Namespaces
+    {
+        return Err(Widening {
+            of_project: true,
+            key: "profile",
+            asked: profile.name.clone(),
+            allowed: "a profile with namespaces".to_owned(),
+        });
+    }
+    policy.shape.confinement = profile.confinement;
+    if profile.network == Network::Off {
+        set_network(policy, &NetworkSetting::Off);
+    }
+    if profile.proc == ProcView::OwnProcesses {
+        policy.shape.proc = ProcView::OwnProcesses;
+    }
+    policy.shape.require.extend(&profile.require);
+    let ours = std::mem::take(&mut policy.job.limits);
+    let theirs = profile.limits.over(&ours);
+    policy.job.limits = Limits {
+        memory: ours.memory.min(theirs.memory),
+        wall: ours.wall.min(theirs.wall),
+        cpu_time: [ours.cpu_time, theirs.cpu_time].into_iter().flatten().min(),
+        processes: ours.processes.min(theirs.processes),
+        disk: ours.disk.min(theirs.disk),
+        files: ours.files.min(theirs.files),
+        capture: ours.capture.min(theirs.capture),
+        output: ours.output.min(theirs.output),
+        cpus: [ours.cpus, theirs.cpus].into_iter().flatten().reduce(f64::min),
+    };
+    Ok(())
+}
+
+/// The first limit of `asked` that is wider than in `allowed`, with both values.
+fn wider(asked: &Limits, allowed: &Limits) -> Option<(&'static str, String, String)> {
+    use hotcell_sandbox::units::format_duration;
+    let time = |t: Option<Duration>| t.unwrap_or(Duration::MAX);
+    let time_text = |t: Option<Duration>| t.map_or_else(|| "none".to_owned(), format_duration);
+    let share = |c: Option<f64>| c.unwrap_or(f64::INFINITY);
+    let share_text = |c: Option<f64>| c.map_or_else(|| "all".to_owned(), |n| n.to_string());
+    macro_rules! row {
+        ($key:literal, $field:ident) => {
+            ($key, asked.$field > allowed.$field, asked.$field.to_string(), allowed.$field.to_string())
+        };
+    }
+    [
+        row!("limits.memory", memory),
+        (
+            "limits.timeout",
+            asked.wall > allowed.wall,
+            format_duration(asked.wall),
+            format_duration(allowed.wall),
+        ),
+        (
+            "limits.cpu_time",
+            time(asked.cpu_time) > time(allowed.cpu_time),
+            time_text(asked.cpu_time),
+            time_text(allowed.cpu_time),
+        ),
+        row!("limits.processes", processes),
+        row!("limits.disk", disk),
+        row!("limits.files", files),
+        row!("limits.capture", capture),
+        row!("limits.output", output),
+        (
+            "limits.cpus",
+            share(asked.cpus) > share(allowed.cpus),
+            share_text(asked.cpus),
+            share_text(allowed.cpus),
+        ),
+    ]
+    .into_iter()
+    .find_map(|(key, wider, asked, allowed)| wider.then_some((key, asked, allowed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sources::find_profile;
+    use super::*;
+    use hotcell_sandbox::{Bytes, Layer};
+    use std::path::Path;
+
+    fn settings(text: &str) -> Settings {
+        Settings::parse(text, Path::new("/etc/config.toml")).unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    fn standard() -> Profile {
+        Profile::named("standard").unwrap()
+    }
+
+    /// Joins a user's and a project's text.
+    fn joined(user: &str, project: &str, request: &str) -> Result<Policy, Widening> {
+        let project = settings(project);
+        let profile = project.profile.as_ref().map(|p| find_profile(p).unwrap());
+        let (user, none, request) = (settings(user), Settings::default(), settings(request));
+        let merged = merge(
+            &standard(),
+            &Limits::default(),
+            &user,
+            &none,
+            Some((&project, profile.as_ref())),
+            &request,
+        );
+        merged.map(|m| m.policy)
+    }
+
+    #[test]
+    fn a_project_can_tighten() {
+        for (project, check) in [
+            (
+                "[limits]\nmemory = \"64M\"",
+                (|p| p.job.limits.memory == Bytes::mib(64)) as fn(&Policy) -> bool,
+            ),
+            ("[limits]\ntimeout = \"1s\"", |p| p.job.limits.wall == Duration::from_secs(1)),
+            ("[limits]\nmemory = \"512M\"", |p| p.job.limits.memory == Bytes::mib(512)),
+            ("[limits]\ncpus = 0.5", |p| p.job.limits.cpus == Some(0.5)),
+            ("require = [\"cgroup\"]", |p| {
+                p.shape.require.contains(&Layer::Cgroup) && p.shape.require.contains(&Layer::UserNs)
+            }),
+            ("network = \"off\"", |p| p.shape.network == Network::Off),
+            ("network = \"none\"", |p| p.shape.network == Network::Loopback),
+            ("proc = \"own_processes\"", |p| p.shape.proc == ProcView::OwnProcesses),
+            ("profile = \"strict\"", |p| p.shape.require.len() == 14 && p.shape.network == Network::Off),
+        ] {
+            let policy = joined("", project, "").unwrap_or_else(|e| panic!("{project}: {e}"));
+            assert!(check(&policy), "{project}");
+        }
+        let policy = joined("[limits]\nmemory = \"64M\"", "profile = \"strict\"", "").unwrap();
+        assert_eq!(policy.job.limits.memory, Bytes::mib(64), "a project's profile takes nothing back");
+    }
+
+    #[test]
+    fn a_project_cannot_widen() {
+        for (user, project, key) in [
+            ("", "[limits]\nmemory = \"513M\"", "limits.memory"),
+            ("[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"65M\"", "limits.memory"),
+            ("", "[limits]\ntimeout = \"61s\"", "limits.timeout"),
+            ("", "[limits]\ncpu_time = \"none\"", "limits.cpu_time"),
+            ("", "[limits]\nprocesses = 65", "limits.processes"),
+            ("", "[limits]\ndisk = \"1G\"", "limits.disk"),
+            ("", "[limits]\nfiles = 70000", "limits.files"),
+            ("", "[limits]\ncapture = \"2M\"", "limits.capture"),
+            ("", "[limits]\noutput = \"65M\"", "limits.output"),
+            ("[limits]\ncpus = 1", "[limits]\ncpus = 1.5", "limits.cpus"),
+            ("network = \"off\"", "network = \"none\"", "network"),
+            ("network = \"off\"", "network = [\"a.com:443\"]", "network"),
+            ("", "network = [\"a.com:443\"]", "network"),
+            ("", "network = []", "network"),
+            ("network = [\"a.com:443\"]", "network = [\"a.com:443\", \"b.com:443\"]", "network"),
+            ("network = [\"a.com:443\"]", "network = [\"*.a.com:443\"]", "network"),
+            ("proc = \"own_processes\"", "proc = \"masked\"", "proc"),
+            ("", "profile = \"landlock-only\"", "profile"),
+            ("", "state = \"/tmp\"", "state"),
+            ("", "rules = \"/tmp\"", "rules"),
+            (
+                "",
+                concat!(
+                    "rules_digest = \"0123456789abcdef0123456789abcdef",
+                    "0123456789abcdef0123456789abcdef\""
+                ),
+                "rules_digest",
+            ),
+            ("", "[hot]\neach = 9", "hot"),
+            ("", "[quarantine]\nretention = \"1h\"", "quarantine.retention"),
+            (
+                "[quarantine]\ntwo_persons = true",
+                "[quarantine]\ntwo_persons = false",
+                "quarantine.two_persons",
+            ),
+            ("", "approvals = \"elicitation\"", "approvals"),
+            ("", "[tools]\nsandbox = true", "tools"),
+            ("", "policies_path = \"rules\"", "policies_path"),
+            ("", "ro = [\"/etc\"]", "ro"),
+            ("", "rw = [\"/etc\"]", "rw"),
+            ("", "toolchains = [\"/etc\"]", "toolchains"),
+            ("", "pass_env = [\"TOKEN\"]", "pass_env"),
+            ("", "env = { LD_PRELOAD = \"x\" }", "env"),
+        ] {
+            let widening = joined(user, project, "").map(drop).expect_err(project);
+            assert_eq!(widening.key, key, "{project}: {widening}");
+        }
+    }
+
+    #[test]
+    fn who_says_which_hosts() {
+        let a = "network = [\"a.com:443\", \"*.b.com:443\"]";
+        for (user, project, request, network) in [
+            ("", "", a, Network::Proxy),
+            (a, "", "", Network::Proxy),
+            (a, "", "network = \"none\"", Network::Loopback),
+            (a, "network = \"none\"", "", Network::Loopback),
+            (a, "network = \"off\"", "", Network::Off),
+            (a, "profile = \"strict\"", "", Network::Off),
+            (a, "network = [\"x.b.com:443\"]", "", Network::Proxy),
+            (a, "network = []", "", Network::Proxy),
+            ("network = \"none\"", "", a, Network::Proxy),
+            ("network = \"off\"", "network = \"off\"", "", Network::Off),
+            ("network = \"off\"", "", "network = \"none\"", Network::Off),
+        ] {
+            let policy = joined(user, project, request).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(policy.shape.network, network, "{user} {project} {request}");
+            assert_eq!(policy.job.proxy.is_some(), network == Network::Proxy);
+        }
+        let proxy =
+            |user, project, request| format!("{:?}", joined(user, project, request).unwrap().job.proxy);
+        assert!(
+            proxy(a, "", "").contains("a.com") && proxy(a, "", "network = [\"c.com:1\"]").contains("c.com")
+        );
+        assert!(!proxy(a, "network = [\"x.b.com:443\"]", "").contains("a.com"));
+        let widening = joined("network = \"off\"", "", a).map(drop).unwrap_err();
+        let strict = Profile::named("strict").unwrap();
+        let (hosts, none) = (settings(a), Settings::default());
+        let merged = merge(&strict, &Limits::default(), &hosts, &none, None, &none).unwrap();
+        assert_eq!((merged.policy.shape.network, merged.policy.job.proxy), (Network::Off, None));
+        assert!(!widening.of_project && widening.to_string().contains("a.com:443"), "{widening}");
+    }
+
+    #[test]
+    fn what_the_request_says_is_last() {
+        let policy =
+            joined("[limits]\nmemory = \"1G\"", "[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"2G\"");
+        assert_eq!(policy.unwrap().job.limits.memory, Bytes::gib(2));
+        let policy = joined("network = \"off\"", "", "network = \"none\"").unwrap();
+        assert_eq!(policy.shape.network, Network::Off, "no network is never more than before");
+    }
+}

@@ -1,0 +1,416 @@
+//! What one source says: its form in a file, and as variables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hotcell_egress::{AllowList, RuleError};
+use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::policy::{Bind, ProcView};
+use hotcell_sandbox::profile::{self, FileError, Key, LIMIT_KEYS, LimitSettings, parse_bind, parse_strict};
+use hotcell_sandbox::{Bytes, Layer};
+use serde::Deserialize;
+
+use crate::approvals::state::AskedBy;
+use crate::guard::{Mode, RulesDigest};
+use crate::network::NetworkSetting;
+use crate::report::{Code, ErrorReport};
+use crate::tools::{self, ToolSettings};
+
+/// One environment variable of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvSetting {
+    /// This value.
+    Set(OsString, OsString),
+    /// The value that hotcell itself was started with.
+    Pass(OsString),
+}
+
+/// What one source asks for; what it does not set is left to the others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// A profile's name or file.
+    pub profile: Option<OsString>,
+    /// The state folder.
+    pub state: Option<PathBuf>,
+    /// A private loopback, hosts that may be reached, or no internet sockets.
+    pub network: Option<NetworkSetting>,
+    /// How much of `/proc` is there.
+    pub proc: Option<ProcView>,
+    /// Layers without which a run is refused, in addition.
+    pub require: BTreeSet<Layer>,
+    /// Limits.
+    pub limits: LimitSettings,
+    /// Environment variables.
+    pub env: Vec<EnvSetting>,
+    /// The name of an image, in place of the host's `/usr`.
+    pub image: Option<String>,
+    /// Host files and folders.
+    pub binds: Vec<Bind>,
+    /// Toolchains.
+    pub toolchains: Vec<PathBuf>,
+    /// What the guard does before a run.
+    pub guard: Option<Mode>,
+    /// A folder with rules of the user's own.
+    pub rules: Option<PathBuf>,
+    /// The digest that the rules of the user's own have to have.
+    pub rules_digest: Option<RulesDigest>,
+    /// Where registries are, for `--deps`: rules that name an address, `HOST=ADDRESS:443`, for hosts that do not resolve to a public one.
+    pub deps_hosts: Option<AllowList>,
+    /// How what is refused is held.
+    pub quarantine: QuarantineSettings,
+    /// Who is asked for approvals.
+    pub approvals: Option<AskedBy>,
+    /// What is kept ready.
+    pub hot: HotSettings,
+    /// What callers of an MCP server may have of the host.
+    pub mcp: McpSettings,
+    /// What plugins may have.
+    pub tools: ToolSettings,
+    /// A folder with the rules of an organisation.
+    pub policies: Option<PathBuf>,
+}
+
+/// The table `mcp` of a configuration file. Nothing is allowed that is not named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table mcp")]
+pub struct McpSettings {
+    /// Folders over which callers may make workspaces, and folders in them: they can read all that is there.
+    pub folders: Vec<PathBuf>,
+    /// The same, to which such workspaces may also be committed.
+    pub commit: Vec<PathBuf>,
+    /// Rules with addresses (`NAME=ADDRESS:PORT`, private addresses) that callers may ask a person for.
+    pub hosts: Vec<String>,
+}
+
+/// The table `hot` of a configuration file: what a service keeps ready before it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table hot")]
+pub struct HotSettings {
+    /// Sandboxes of one kind; with 0 none.
+    pub each: usize,
+    /// Of all kinds together.
+    pub all: usize,
+    /// What they may take together.
+    pub memory: Bytes,
+    /// Also start interpreters ahead.
+    pub prime: bool,
+}
+
+impl Default for HotSettings {
+    fn default() -> Self {
+        Self { each: 2, all: 6, memory: Bytes::mib(256), prime: true }
+    }
+}
+
+/// The table `quarantine` of a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table quarantine")]
+pub struct QuarantineSettings {
+    /// How long an item stays that nobody cares for: `retention = "30d"`.
+    #[serde(deserialize_with = "span_of_time")]
+    pub retention: Option<Duration>,
+    /// Whoever releases is not who asked.
+    pub two_persons: Option<bool>,
+}
+
+fn span_of_time<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let time = parse_time(&String::deserialize(from)?).map_err(serde::de::Error::custom)?;
+    // What is refused and gone at once cannot be reviewed.
+    if time < Duration::from_secs(60) {
+        return Err(serde::de::Error::custom("it is at least a minute, such as 30d"));
+    }
+    Ok(Some(time))
+}
+
+/// The form of a configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    profile: Option<String>,
+    state: Option<PathBuf>,
+    network: Option<NetworkSetting>,
+    proc: Option<ProcView>,
+    #[serde(deserialize_with = "profile::layers")]
+    require: BTreeSet<Layer>,
+    limits: LimitSettings,
+    env: BTreeMap<String, String>,
+    pass_env: Vec<String>,
+    image: Option<String>,
+    ro: Vec<String>,
+    rw: Vec<String>,
+    toolchains: Vec<PathBuf>,
+    guard: Option<Mode>,
+    rules: Option<PathBuf>,
+    rules_digest: Option<RulesDigest>,
+    deps_hosts: Option<Vec<String>>,
+    quarantine: QuarantineSettings,
+    approvals: Option<AskedBy>,
+    hot: HotSettings,
+    mcp: McpSettings,
+    tools: ToolSettings,
+    policies_path: Option<PathBuf>,
+}
+
+const KEYS: &[Key] = &[
+    Key::value("profile"),
+    Key::value("state"),
+    Key::value("network"),
+    Key::value("proc"),
+    Key::value("require"),
+    Key::table("limits", LIMIT_KEYS),
+    Key::value("env"),
+    Key::value("pass_env"),
+    Key::value("image"),
+    Key::value("ro"),
+    Key::value("rw"),
+    Key::value("toolchains"),
+    Key::value("guard"),
+    Key::value("rules"),
+    Key::value("rules_digest"),
+    Key::value("deps_hosts"),
+    Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
+    Key::value("approvals"),
+    Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
+    Key::table("mcp", &[Key::value("folders"), Key::value("commit"), Key::value("hosts")]),
+    Key::table("tools", tools::settings::KEYS),
+    Key::value("policies_path"),
+];
+
+impl Settings {
+    /// Reads a file's text. Relative paths count from the file's folder.
+    ///
+    /// # Errors
+    /// [`FileError`] with line and nearest key.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, FileError> {
+        let written: Written = parse_strict(text, file, KEYS)?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let mut binds = Vec::new();
+        for (texts, writable, key) in [(&written.ro, false, "ro"), (&written.rw, true, "rw")] {
+            for bind in texts {
+                let bind = parse_bind(Path::new(bind), base, writable);
+                binds.push(bind.map_err(|e| FileError::of_key(file, key, e).found_in(text))?);
+            }
+        }
+        let hosts =
+            written.deps_hosts.map(|hosts| AllowList::of(hosts.iter().map(String::as_str))).transpose();
+        if let Err(e) = AllowList::of(written.mcp.hosts.iter().map(String::as_str)) {
+            return Err(FileError::of_key(file, "mcp.hosts", e.to_string()).found_in(text));
+        }
+        let set = written.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into()));
+        let pass = written.pass_env.into_iter().map(|n| EnvSetting::Pass(n.into()));
+        Ok(Self {
+            profile: written
+                .profile
+                .map(|p| if is_file(OsStr::new(&p)) { base.join(p).into() } else { p.into() }),
+            state: written.state.map(|p| base.join(p)),
+            network: written.network,
+            proc: written.proc,
+            require: written.require,
+            limits: written.limits,
+            env: set.chain(pass).collect(),
+            image: written.image,
+            binds,
+            toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
+            guard: written.guard,
+            rules: written.rules.map(|p| base.join(p)),
+            rules_digest: written.rules_digest,
+            deps_hosts: hosts.map_err(|e: RuleError| {
+                FileError::of_key(file, "deps_hosts", e.to_string()).found_in(text)
+            })?,
+            quarantine: written.quarantine,
+            approvals: written.approvals,
+            hot: written.hot,
+            mcp: McpSettings {
+                folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
+                commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
+                hosts: written.mcp.hosts,
+            },
+            tools: written.tools.from_folder(base),
+            policies: written.policies_path.map(|p| base.join(p)),
+        })
+    }
+
+    /// Reads the `HOTCELL_*` variables among these. Relative paths count from `cwd`.
+    ///
+    /// # Errors
+    /// A variable that nobody reads, or a value that means nothing, as a report that names it.
+    pub fn from_environment(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        cwd: &Path,
+    ) -> Result<Self, ErrorReport> {
+        let mut settings = Self::default();
+        for (name, value) in variables {
+            let Some(key) = name.to_str().and_then(|n| n.strip_prefix("HOTCELL_")) else { continue };
+            if value.is_empty() {
+                continue;
+            }
+            let bad = |why: String| {
+                ErrorReport::new(Code::Configuration, format!("HOTCELL_{key}: {why}"))
+                    .field(format!("HOTCELL_{key}"))
+            };
+            let text = || value.to_str().ok_or_else(|| bad("is not UTF-8".to_owned()));
+            let limits = &mut settings.limits;
+            macro_rules! parsed {
+                ($place:expr) => {
+                    $place = Some(
+                        text()?.parse().map_err(|e| bad(format!("{:?}: {e}", text().unwrap_or_default())))?,
+                    )
+                };
+            }
+            match key {
+                "PROFILE" => settings.profile = Some(value.clone()),
+                "STATE" => settings.state = Some(cwd.join(&value)),
+                "CONFIG" => {}                     // read by whoever looks for the file
+                _ if key.starts_with(SECRET) => {} // read when a plugin uses it
+                "NETWORK" => {
+                    let setting = text()?.parse();
+                    settings.network =
+                        Some(setting.map_err(|e| bad(format!("is none, off or HOST:PORT,…: {e}")))?);
+                }
+                "PROC" => {
+                    settings.proc = Some(match text()? {
+                        "masked" => ProcView::Masked,
+                        "own_processes" => ProcView::OwnProcesses,
+                        _ => return Err(bad("is masked or own_processes".to_owned())),
+                    });
+                }
+                "REQUIRE" => settings.require = parse_layers(text()?).map_err(bad)?,
+                "MEMORY" => parsed!(limits.memory),
+                "TIMEOUT" => limits.timeout = Some(parse_time(text()?).map_err(bad)?),
+                "CPU_TIME" => parsed!(limits.cpu_time),
+                "PROCESSES" => parsed!(limits.processes),
+                "DISK" => parsed!(limits.disk),
+                "FILES" => parsed!(limits.files),
+                "CAPTURE" => parsed!(limits.capture),
+                "OUTPUT" => parsed!(limits.output),
+                "CPUS" => parsed!(limits.cpus),
+                "IMAGE" => settings.image = Some(text()?.to_owned()),
+                "APPROVALS" => match text()?.parse::<AskedBy>().map_err(bad)? {
+                    // A project's entry in a client's configuration sets variables too.
+                    AskedBy::Elicitation => {
+                        return Err(bad("only the operator's own file may say elicitation".to_owned()));
+                    }
+                    asked => settings.approvals = Some(asked),
+                },
+                "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
+                "RULES" => settings.rules = Some(cwd.join(&value)),
+                "DEPS_HOSTS" => {
+                    let parsed: Result<AllowList, _> = text()?.parse();
+                    settings.deps_hosts =
+                        Some(parsed.map_err(|e| bad(format!("is HOST=ADDRESS:443,…: {e}")))?);
+                }
+                "RULES_DIGEST" => settings.rules_digest = Some(text()?.parse().map_err(bad)?),
+                _ => {
+                    let near = nearest(key, VARIABLES).unwrap_or("PROFILE");
+                    return Err(ErrorReport::new(
+                        Code::Configuration,
+                        format!("the environment variable HOTCELL_{key} is set, and hotcell knows none of that name"),
+                    )
+                    .field(format!("HOTCELL_{key}"))
+                    .hint(format!("did you mean HOTCELL_{near}? otherwise unset it")));
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// Variables with secrets of plugins, without their prefix.
+pub(crate) const SECRET: &str = "SECRET_";
+
+/// The variables that are read, without their prefix.
+const VARIABLES: [&str; 21] = [
+    "PROFILE",
+    "STATE",
+    "CONFIG",
+    "NETWORK",
+    "PROC",
+    "REQUIRE",
+    "MEMORY",
+    "TIMEOUT",
+    "CPU_TIME",
+    "PROCESSES",
+    "DISK",
+    "FILES",
+    "CAPTURE",
+    "OUTPUT",
+    "CPUS",
+    "IMAGE",
+    "APPROVALS",
+    "GUARD",
+    "RULES",
+    "RULES_DIGEST",
+    "DEPS_HOSTS",
+];
+
+/// Reads `LAYER,LAYER`.
+///
+/// # Errors
+/// A sentence with the nearest layer.
+pub fn parse_layers(text: &str) -> Result<BTreeSet<Layer>, String> {
+    text.split(',').map(|name| name.trim().parse::<Layer>().map_err(|e| e.to_string())).collect()
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    hotcell_sandbox::units::parse_duration(text).map_err(|e| e.to_string())
+}
+
+/// Whether a profile is named by its file.
+pub(super) fn is_file(profile: &OsStr) -> bool {
+    let text = profile.to_string_lossy();
+    text.contains('/') || text.ends_with(".toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        Settings::parse(text, Path::new("/etc/config.toml")).unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    #[test]
+    fn a_file_s_paths_count_from_its_folder() {
+        let s = settings(
+            "profile = \"./p.toml\"\nstate = \"s\"\nro = [\"a:/b\"]\ntoolchains = [\"t\"]\npass_env = [\"A\"]",
+        );
+        assert_eq!(s.profile.as_deref(), Some(OsStr::new("/etc/./p.toml")));
+        assert_eq!(s.state.as_deref(), Some(Path::new("/etc/s")));
+        assert_eq!(
+            (s.binds[0].host.as_path(), s.binds[0].inside.as_path()),
+            (Path::new("/etc/a"), Path::new("/b"))
+        );
+        assert_eq!(s.toolchains, [PathBuf::from("/etc/t")]);
+        assert_eq!(s.env, [EnvSetting::Pass("A".into())]);
+    }
+
+    #[test]
+    fn variables_are_read_and_mistakes_named() {
+        let read = |name: &str, value: &str| {
+            Settings::from_environment(
+                [(name.into(), value.into()), ("OTHER".into(), "x".into())],
+                Path::new("/w"),
+            )
+        };
+        assert_eq!(read("HOTCELL_MEMORY", "64M").unwrap().limits.memory, Some(Bytes::mib(64)));
+        assert_eq!(read("HOTCELL_CPU_TIME", "none").unwrap().limits.cpu_time, Some(profile::Span::Unlimited));
+        assert_eq!(read("HOTCELL_STATE", "s").unwrap().state, Some("/w/s".into()));
+        assert_eq!(read("HOTCELL_REQUIRE", "landlock, cgroup").unwrap().require.len(), 2);
+        assert_eq!(read("HOTCELL_MEMROY", "").unwrap(), Settings::default());
+        for (name, value, word) in [
+            ("HOTCELL_MEMROY", "1", "HOTCELL_MEMORY"),
+            ("HOTCELL_MEMORY", "lots", "512M"),
+            ("HOTCELL_TIMEOUT", "soon", "60s"),
+            ("HOTCELL_REQUIRE", "landlok", "landlock"),
+            ("HOTCELL_NETWORK", "all", "none, off or HOST:PORT"),
+            ("HOTCELL_PROCESSES", "-1", "HOTCELL_PROCESSES"),
+            ("HOTCELL_RULES_DIGEST", "beef", "64 hexadecimal digits"),
+        ] {
+            let report = read(name, value).unwrap_err();
+            assert_eq!((report.code, report.field.as_deref()), (Code::Configuration, Some(name)));
+            assert!(report.to_string().contains(word), "{report}");
+        }
+    }
+}
