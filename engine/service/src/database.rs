@@ -1,12 +1,17 @@
 //! The database in the state folder: how it is opened, and the forms that it has had.
 //!
 //! Many processes use it at once: WAL, patience, and no checkpoint on closing, so that nobody waits for one at the end.
+//! Within one, connections stay open (`lent`).
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+mod lent;
+
+pub(crate) use lent::{Lent, Seen};
 
 use crate::state::{StateError, StateFolder};
 
@@ -51,15 +56,21 @@ pub enum DatabaseError {
 }
 
 /// Opens it to write, and makes it when it is missing.
-pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Connection, DatabaseError> {
+pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Lent, DatabaseError> {
     folder.touch_database()?;
-    let (database, _) = open(folder, |database| {
+    let usual = "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;";
+    if let Some((lent, VERSION)) = again(folder, true)
+        && patiently(|| lent.execute_batch(usual)).is_ok()
+    {
+        return Ok(lent);
+    }
+    let (lent, _) = open(folder, true, |database| {
         if version(database)? < VERSION {
             migrate(database)?;
         }
-        database.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;")
+        database.execute_batch(usual)
     })?;
-    Ok(database)
+    Ok(lent)
 }
 
 /// Opens it to read, with its form; `None` when there is none yet. A process that was stopped before it made the tables
@@ -68,20 +79,38 @@ pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Connection, Database
 /// SQLite may write its files (where it can) though nothing is written through the connection: one that is opened to read
 /// only fails (`SQLITE_READONLY_ROLLBACK`) while there is a journal to roll back, and takes that of a database that is just
 /// being made for one.
-pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Connection, i64)>, DatabaseError> {
-    if !folder.has_database() {
+pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Lent, i64)>, DatabaseError> {
+    if folder.database_id().is_none() {
         return Ok(None);
     }
-    open(folder, |database| database.pragma_update(None, "query_only", true)).map(Some)
+    match again(folder, false) {
+        Some(found) => Ok(Some(found)),
+        None => open(folder, false, |database| database.pragma_update(None, "query_only", true)).map(Some),
+    }
+}
+
+/// One that is open already, with the form of the database. One that fails meanwhile is no obstacle to another.
+fn again(folder: &StateFolder, writes: bool) -> Option<(Lent, i64)> {
+    let lent = Lent::again(&of(folder, writes)?)?;
+    let found = patiently(|| version(&lent)).ok()?;
+    (found <= VERSION).then_some((lent, found))
+}
+
+fn of(folder: &StateFolder, writes: bool) -> Option<lent::Of> {
+    Some(lent::Of { path: folder.database(), id: folder.database_id()?, writes })
 }
 
 fn open(
     folder: &StateFolder,
+    writes: bool,
     prepare: impl Fn(&Connection) -> rusqlite::Result<()>,
-) -> Result<(Connection, i64), DatabaseError> {
+) -> Result<(Lent, i64), DatabaseError> {
     let path = folder.database();
+    // Before it is opened: one of another file of that name is never taken for this one.
+    let of = of(folder, writes);
     let bad = |error| DatabaseError::Sqlite { path: path.clone(), error };
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let database = Connection::open_with_flags(&path, flags).map_err(bad)?;
     database.busy_timeout(PATIENCE).map_err(bad)?;
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(bad)?;
@@ -90,7 +119,7 @@ fn open(
         return Err(DatabaseError::Newer { path, found });
     }
     patiently(|| prepare(&database)).map_err(bad)?;
-    Ok((database, found))
+    Ok((Lent::new(database, of), found))
 }
 
 fn version(database: &Connection) -> rusqlite::Result<i64> {
@@ -166,5 +195,40 @@ mod tests {
         assert_eq!(form, 0);
         assert_eq!(read.query_row("SELECT count(*) FROM t", [], |row| row.get(0)), Ok(0));
         assert!(read.execute("INSERT INTO t VALUES (1)", []).is_err(), "it was opened to read");
+    }
+    #[test]
+    fn a_connection_to_read_is_used_again_and_sees_what_others_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = StateFolder::open(&dir.path().join("state")).unwrap();
+        let count = |read: &Lent| {
+            read.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        let add = |to: &Lent| {
+            to.execute_batch("INSERT INTO runs (id, started, command, cause, usage, outcome) VALUES (hex(randomblob(8)), 1, '[]', 'exited', '{}', '{}')").unwrap()
+        };
+        let writer = open_to_write(&folder).unwrap();
+        let read = || open_to_read(&folder).unwrap().unwrap().0;
+
+        let first = read();
+        let (before, second) = (first.seen().unwrap(), read());
+        assert_ne!(second.seen().unwrap(), before, "two at once are two");
+        drop(second);
+        drop(first);
+        let again = read();
+        assert_eq!((again.seen().unwrap(), count(&again)), (before, 0));
+        add(&writer);
+        assert_ne!(again.seen().unwrap(), before);
+        assert_eq!(count(&again), 1);
+        drop(again);
+
+        // Another file of the same name.
+        drop(writer);
+        for end in ["", "-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{end}", folder.database().display())).unwrap();
+        }
+        assert!(open_to_read(&folder).unwrap().is_none());
+        add(&open_to_write(&folder).unwrap());
+        add(&open_to_write(&folder).unwrap());
+        assert_eq!(count(&read()), 2);
     }
 }

@@ -7,11 +7,11 @@
 use std::time::SystemTime;
 
 use hotcell_sandbox::outcome::{Cause, Outcome, Output, Usage};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::database::{self, DatabaseError, patiently, transaction};
+use crate::database::{self, DatabaseError, Lent, patiently, transaction};
 use crate::state::{StateError, StateFolder};
 use crate::time::{micros_since_1970, rfc3339};
 
@@ -111,7 +111,7 @@ impl From<DatabaseError> for HistoryError {
 /// An open history.
 #[derive(Debug)]
 pub struct History {
-    database: Connection,
+    database: Lent,
     path: std::path::PathBuf,
 }
 
@@ -279,6 +279,8 @@ fn fresh_id() -> String {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
 
     fn folder() -> (tempfile::TempDir, StateFolder) {

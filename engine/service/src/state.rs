@@ -4,8 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, MetadataExt, OpenOptions, OpenOptionsExt};
-use hotcell_sandbox::Bytes;
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use hotcell_sandbox::{Bytes, FileId};
+use nix::fcntl::AtFlags;
+use nix::unistd::{AccessFlags, faccessat};
 
 /// The database in the state folder.
 pub const DATABASE: &str = "hotcell.db";
@@ -148,10 +150,10 @@ impl StateFolder {
         self.path.join(DATABASE)
     }
 
-    /// Whether there is a database.
-    #[must_use]
-    pub fn has_database(&self) -> bool {
-        self.dir.is_file(DATABASE)
+    /// Which file the database is; nothing where there is none.
+    pub(crate) fn database_id(&self) -> Option<FileId> {
+        let metadata = self.dir.symlink_metadata(DATABASE).ok().filter(Metadata::is_file)?;
+        Some(FileId { dev: metadata.dev(), ino: metadata.ino() })
     }
 
     /// Makes sure of a database file that only we can read. SQLite gives its other files the same mode.
@@ -163,13 +165,20 @@ impl StateFolder {
     }
 
     pub(crate) fn touch(&self, name: &str) -> Result<(), StateError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600);
-        self.dir.open_with(name, &options).map(drop).map_err(|error| StateError::Io {
-            path: self.path.clone(),
-            what: "cannot be written",
-            error,
-        })
+        let done = match self.dir.symlink_metadata(name) {
+            // Not opened: closing it drops the locks that SQLite holds on it in this process. fcntl_locking(2)
+            Ok(metadata) if metadata.is_file() => {
+                let flags = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;
+                faccessat(&self.dir, name, AccessFlags::R_OK | AccessFlags::W_OK, flags)
+                    .map_err(io::Error::from)
+            }
+            _ => {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create(true).mode(0o600);
+                self.dir.open_with(name, &options).map(drop)
+            }
+        };
+        done.map_err(|error| StateError::Io { path: self.path.clone(), what: "cannot be written", error })
     }
 
     /// Whether something can be written now.

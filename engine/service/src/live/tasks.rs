@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::caller::Caller;
 use super::folder;
-use crate::database::{self, patiently};
+use crate::database::{self, Lent, patiently};
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 use crate::time::micros_since_1970;
@@ -96,7 +96,7 @@ impl Tasks {
         self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> Done<(StateFolder, Connection)> {
+    fn open(&self) -> Done<(StateFolder, Lent)> {
         let folder = StateFolder::open(&self.state).map_err(bad)?;
         let database = database::open_to_write(&folder).map_err(bad)?;
         // What was answered is there, whatever happens to the machine.

@@ -13,7 +13,7 @@ use super::item::Item;
 use super::objects::Objects;
 use super::rows::{self, File, Row};
 use crate::audit::{self, AuditLog};
-use crate::database::{self, patiently, transaction};
+use crate::database::{self, Lent, patiently, transaction};
 use crate::ids::{Meant, meant};
 use crate::state::StateFolder;
 
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The open quarantine of a state folder.
 #[derive(Debug)]
 pub struct Quarantine {
-    pub(crate) database: Connection,
+    pub(crate) database: Lent,
     pub(crate) folder: StateFolder,
 }
 

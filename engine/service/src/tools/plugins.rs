@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hotcell_sandbox::FileId;
 use hotcell_sandbox::layer::nearest;
@@ -17,6 +17,7 @@ use super::values::Values;
 use super::{AddOptions, Describe, ToolSettings};
 use crate::actor::Actor;
 use crate::config::Configuration;
+use crate::database::{Lent, Seen};
 use crate::quarantine::office::of_quarantine;
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::report::{Code, ErrorReport};
@@ -36,7 +37,12 @@ pub struct Plugins {
     pub(super) actor: Actor,
     /// The folder of the user's configuration, where secrets are.
     home: Option<PathBuf>,
+    /// What was read last, for as long as nobody writes.
+    stock: Arc<Mutex<Option<(Seen, Arc<Stock>)>>>,
 }
+
+/// Every plugin, by name, with what is granted to it.
+type Stock = Vec<(Plugin, Vec<Granted>)>;
 
 /// A tool that can be called, with what it holds.
 #[derive(Clone, Debug)]
@@ -95,6 +101,7 @@ impl Plugins {
             settings: Arc::new(RwLock::new(Arc::new(configuration.user.tools.clone()))),
             actor: Actor::here(channel),
             home: configuration.home.clone(),
+            stock: Arc::default(),
         })
     }
 
@@ -153,7 +160,7 @@ impl Plugins {
     /// Reads, where there is something to read.
     pub(super) fn read<T: Default>(
         &self,
-        work: impl FnOnce(&Connection, &Components) -> Result<T, Failed>,
+        work: impl FnOnce(&Lent, &Components) -> Result<T, Failed>,
     ) -> Done<T> {
         let open = || -> Result<Option<(Quarantine, Components)>, QuarantineError> {
             let Some(folder) = StateFolder::open_existing(self.state.path()?)? else { return Ok(None) };
@@ -164,6 +171,25 @@ impl Plugins {
             Some((store, components)) => work(&store.database, &components).map_err(|Failed(report)| report),
             None => Ok(T::default()),
         }
+    }
+
+    /// Every plugin with its grants: read again when somebody wrote.
+    fn stock(&self, database: &Lent) -> Result<Arc<Stock>, Failed> {
+        let seen = database.seen()?;
+        let lock = || self.stock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, stock)) = &*lock()
+            && *at == seen
+        {
+            return Ok(Arc::clone(stock));
+        }
+        let mut stock = Stock::new();
+        for plugin in rows::all(database)? {
+            let granted = plugin.granted(database)?;
+            stock.push((plugin, granted));
+        }
+        let stock = Arc::new(stock);
+        *lock() = Some((seen, Arc::clone(&stock)));
+        Ok(stock)
     }
 
     /// The operator's policy. Hotcell's own folders are nobody's.
@@ -207,8 +233,8 @@ impl Plugins {
     pub fn list(&self) -> Done<ToolList> {
         let tools = self.read(|database, _| {
             let mut tools = Vec::new();
-            for plugin in rows::all(database)? {
-                tools.extend(self.tools_of(&plugin, &plugin.granted(database)?));
+            for (plugin, granted) in self.stock(database)?.iter() {
+                tools.extend(self.tools_of(plugin, granted));
             }
             Ok(tools)
         })?;
@@ -263,14 +289,14 @@ impl Plugins {
     pub(super) fn ready_with(&self, tool: &str, once: &[String]) -> Done<Ready> {
         let (found, known) = self.read(|database, components| {
             let mut known = Vec::new();
-            for plugin in rows::all(database)? {
+            for (plugin, granted) in self.stock(database)?.iter() {
                 let exports = &plugin.version.description.exports;
                 let names = tool_names(&plugin.name, exports);
                 if let Some((_, export)) = names.iter().zip(exports).find(|(name, _)| *name == tool) {
                     self.check_signer(&plugin.version)?;
-                    let mut granted = plugin.granted(database)?;
-                    granted.extend(self.permitted(&plugin, once, Path::new("/"))?);
-                    let (held, _) = self.in_force(&plugin, &granted);
+                    let mut granted = granted.clone();
+                    granted.extend(self.permitted(plugin, once, Path::new("/"))?);
+                    let (held, _) = self.in_force(plugin, &granted);
                     let ready = Ready {
                         identities: rows::identities(&granted),
                         keeps: plugin.version.keeps(),
