@@ -8,6 +8,17 @@ ci=$([[ ${CI:-} == true ]] && echo 1 || echo 0)
 target=${CARGO_TARGET_DIR:-$top/target}
 [[ $target == /* ]] || target=$top/$target
 
+# our_cargo WORD...: cargo for our own crates. With WITH_LINTS=1 clippy's compiler builds them, warnings denied: what is linted is
+# what is tested, and no dependency is compiled a second time to be checked.
+our_cargo() {
+    if [[ ${WITH_LINTS:-} == 1 ]]; then
+        RUSTC_WORKSPACE_WRAPPER=$(rustc --print sysroot)/bin/clippy-driver \
+            CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ cargo "$@"
+    else
+        cargo "$@"
+    fi
+}
+
 bold() { if [[ -t 1 && -z ${NO_COLOR:-} ]]; then printf '\033[1m%s\033[0m\n' "$*"; else printf '%s\n' "$*"; fi; }
 step() { echo; bold "== $* ($(date +%H:%M:%S))"; }
 die() { printf '%s\n' "$*" >&2; exit 1; }

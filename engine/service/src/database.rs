@@ -204,7 +204,7 @@ mod tests {
             read.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap()
         };
         let add = |to: &Lent| {
-            to.execute_batch("INSERT INTO runs (id, started, command, cause, usage, outcome) VALUES (hex(randomblob(8)), 1, '[]', 'exited', '{}', '{}')").unwrap()
+            to.execute_batch("INSERT INTO runs (id, started, command, cause, usage, outcome) VALUES (hex(randomblob(8)), 1, '[]', 'exited', '{}', '{}')").unwrap();
         };
         let writer = open_to_write(&folder).unwrap();
         let read = || open_to_read(&folder).unwrap().unwrap().0;

@@ -38,11 +38,13 @@ pub struct Plugins {
     /// The folder of the user's configuration, where secrets are.
     home: Option<PathBuf>,
     /// What was read last, for as long as nobody writes.
-    stock: Arc<Mutex<Option<(Seen, Arc<Stock>)>>>,
+    stock: Arc<Mutex<Option<Known>>>,
 }
 
 /// Every plugin, by name, with what is granted to it.
 type Stock = Vec<(Plugin, Vec<Granted>)>;
+/// With when it was read.
+type Known = (Seen, Arc<Stock>);
 
 /// A tool that can be called, with what it holds.
 #[derive(Clone, Debug)]
