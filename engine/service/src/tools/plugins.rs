@@ -8,7 +8,7 @@ use hotcell_sandbox::FileId;
 use hotcell_sandbox::layer::nearest;
 use hotcell_tools::grant::{Missing, Policy, intersect};
 use hotcell_tools::mapping::names::tool_names;
-use hotcell_tools::{Capability, Held};
+use hotcell_tools::{Capability, Held, Request};
 use rusqlite::Connection;
 
 use super::report::{Inspection, NotInForce, SCHEMA, State, Tool, ToolList};
@@ -41,10 +41,35 @@ pub struct Plugins {
     stock: Arc<Mutex<Option<Known>>>,
 }
 
-/// Every plugin, by name, with what is granted to it.
-type Stock = Vec<(Plugin, Vec<Granted>)>;
+/// Every plugin, by name.
+type Stock = Vec<Shelved>;
 /// With when it was read.
 type Known = (Seen, Arc<Stock>);
+
+/// A plugin with what is granted to it, read once for many calls.
+pub(super) struct Shelved {
+    plugin: Plugin,
+    granted: Vec<Granted>,
+    /// What it asks for.
+    request: Request,
+    /// The names of its tools, in the order of its exports.
+    names: Vec<String>,
+}
+
+impl Shelved {
+    /// As it stands in the database.
+    pub fn of(plugin: Plugin, database: &Connection) -> rusqlite::Result<Self> {
+        let granted = plugin.granted(database)?;
+        let names = tool_names(&plugin.name, &plugin.version.description.exports);
+        Ok(Self { granted, request: plugin.version.request(), names, plugin })
+    }
+}
+
+impl std::fmt::Debug for Shelved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.plugin.name)
+    }
+}
 
 /// A tool that can be called, with what it holds.
 #[derive(Clone, Debug)]
@@ -184,12 +209,9 @@ impl Plugins {
         {
             return Ok(Arc::clone(stock));
         }
-        let mut stock = Stock::new();
-        for plugin in rows::all(database)? {
-            let granted = plugin.granted(database)?;
-            stock.push((plugin, granted));
-        }
-        let stock = Arc::new(stock);
+        let stock: rusqlite::Result<Stock> =
+            rows::all(database)?.into_iter().map(|plugin| Shelved::of(plugin, database)).collect();
+        let stock = Arc::new(stock?);
         *lock() = Some((seen, Arc::clone(&stock)));
         Ok(stock)
     }
@@ -202,15 +224,15 @@ impl Plugins {
         self.settings().policy(state.into_iter().chain(home).collect())
     }
 
-    /// What is in force for a plugin, and what is not.
-    pub(super) fn in_force(&self, plugin: &Plugin, granted: &[Granted]) -> (Held, Vec<NotInForce>) {
+    /// What is in force of what is granted to whoever requests so much, and what is not.
+    fn in_force(&self, request: &Request, granted: &[Granted]) -> (Held, Vec<NotInForce>) {
         let told =
             |capability: &Capability, why: String| NotInForce { capability: capability.to_string(), why };
         let lost = granted.iter().filter_map(|one| Some(told(&one.capability, one.lost()?)));
         let mut missing: Vec<NotInForce> = lost.collect();
         let is_lost = |one: &&Granted| !missing.iter().any(|m| m.capability == one.capability.to_string());
         let usable: Vec<Granted> = granted.iter().filter(is_lost).cloned().collect();
-        let joined = intersect(&plugin.version.request(), &self.policy(), &rows::held(&usable));
+        let joined = intersect(request, &self.policy(), &rows::held(&usable));
         missing.extend(joined.missing.into_iter().map(|Missing { capability, why }| told(&capability, why)));
         (joined.held, missing)
     }
@@ -235,8 +257,8 @@ impl Plugins {
     pub fn list(&self) -> Done<ToolList> {
         let tools = self.read(|database, _| {
             let mut tools = Vec::new();
-            for (plugin, granted) in self.stock(database)?.iter() {
-                tools.extend(self.tools_of(plugin, granted));
+            for shelved in self.stock(database)?.iter() {
+                tools.extend(self.tools_of(shelved));
             }
             Ok(tools)
         })?;
@@ -248,20 +270,18 @@ impl Plugins {
     /// # Errors
     /// A report that names the nearest.
     pub fn list_of(&self, name: &str) -> Done<ToolList> {
-        let tools = self.read(|database, _| {
-            let plugin = find(database, name)?;
-            Ok(self.tools_of(&plugin, &plugin.granted(database)?))
-        })?;
+        let tools =
+            self.read(|database, _| Ok(self.tools_of(&Shelved::of(find(database, name)?, database)?)))?;
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 
-    pub(super) fn tools_of(&self, plugin: &Plugin, granted: &[Granted]) -> Vec<Tool> {
-        let (held, not_in_force) = self.in_force(plugin, granted);
+    pub(super) fn tools_of(&self, Shelved { plugin, granted, request, names }: &Shelved) -> Vec<Tool> {
+        let (held, not_in_force) = self.in_force(request, granted);
         let granted: Vec<String> = held.capabilities().iter().map(ToString::to_string).collect();
         let exports = &plugin.version.description.exports;
-        let requested = plugin.version.request().words();
+        let requested = request.words();
         let state = if plugin.pending.is_some() { State::UpdateWaits } else { State::Ready };
-        let named = tool_names(&plugin.name, exports).into_iter().zip(exports);
+        let named = names.iter().cloned().zip(exports);
         let tools = named.map(|(name, export)| Tool {
             name,
             plugin: plugin.name.clone(),
@@ -290,15 +310,14 @@ impl Plugins {
     /// The same, with capabilities that are for one call only.
     pub(super) fn ready_with(&self, tool: &str, once: &[String]) -> Done<Ready> {
         let (found, known) = self.read(|database, components| {
-            let mut known = Vec::new();
-            for (plugin, granted) in self.stock(database)?.iter() {
+            let stock = self.stock(database)?;
+            for Shelved { plugin, granted, request, names } in stock.iter() {
                 let exports = &plugin.version.description.exports;
-                let names = tool_names(&plugin.name, exports);
                 if let Some((_, export)) = names.iter().zip(exports).find(|(name, _)| *name == tool) {
                     self.check_signer(&plugin.version)?;
                     let mut granted = granted.clone();
                     granted.extend(self.permitted(plugin, once, Path::new("/"))?);
-                    let (held, _) = self.in_force(plugin, &granted);
+                    let (held, _) = self.in_force(request, &granted);
                     let ready = Ready {
                         identities: rows::identities(&granted),
                         keeps: plugin.version.keeps(),
@@ -308,11 +327,10 @@ impl Plugins {
                         plugin: plugin.name.clone(),
                         held,
                     };
-                    return Ok((Some(ready), known));
+                    return Ok((Some(ready), Vec::new()));
                 }
-                known.extend(names);
             }
-            Ok((None, known))
+            Ok((None, stock.iter().flat_map(|shelved| shelved.names.iter().cloned()).collect()))
         })?;
         found.ok_or_else(|| {
             let report =

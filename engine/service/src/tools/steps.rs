@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use super::fetch::{AddOptions, Describe, Looked};
 use super::http::unreachable;
-use super::plugins::{Done, Failed, Plugins, find};
+use super::plugins::{Done, Failed, Plugins, Shelved, find};
 use super::report::{Inspection, SCHEMA, ToolList, difference};
 use super::rows::{self, Granted, Plugin};
 use crate::actor::Actor;
@@ -242,6 +242,9 @@ impl Plugins {
 
     /// What these words give to a plugin, where they may be granted to it at all.
     pub(super) fn permitted(&self, plugin: &Plugin, words: &[String], cwd: &Path) -> Done<Vec<Granted>> {
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
         let (request, policy, name) = (plugin.version.request(), self.policy(), &plugin.name);
         let mut all = Vec::new();
         for word in words {
@@ -354,7 +357,7 @@ impl Plugins {
     }
 
     fn listed(&self, database: &Connection, plugin: &Plugin) -> Result<ToolList, Failed> {
-        let tools = self.tools_of(plugin, &plugin.granted(database)?);
+        let tools = self.tools_of(&Shelved::of(plugin.clone(), database)?);
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 
