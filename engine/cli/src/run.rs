@@ -253,7 +253,7 @@ pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
     let StateChoice::Named(path) = choice else { return Ok(()) };
     let folder = StateFolder::open(path)?;
     folder.check_writable()?;
-    History::open(&folder).map(drop)
+    History::check(&folder)
 }
 
 fn refused(reason: String) -> Box<Outcome> {

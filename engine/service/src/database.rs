@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 mod lent;
 
@@ -65,6 +65,10 @@ pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Lent, DatabaseError>
         return Ok(lent);
     }
     let (lent, _) = open(folder, true, |database| {
+        // SQLite opens what it cannot open to write to read.
+        if database.is_readonly("main")? {
+            return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY), None));
+        }
         if version(database)? < VERSION {
             migrate(database)?;
         }
@@ -96,8 +100,9 @@ fn again(folder: &StateFolder, writes: bool) -> Option<(Lent, i64)> {
     (found <= VERSION).then_some((lent, found))
 }
 
+/// What is there now.
 fn of(folder: &StateFolder, writes: bool) -> Option<lent::Of> {
-    Some(lent::Of { path: folder.database(), id: folder.database_id()?, writes })
+    Some(lent::Of { path: folder.database(), id: folder.database_id()?, log: folder.log_id(), writes })
 }
 
 fn open(
@@ -107,7 +112,7 @@ fn open(
 ) -> Result<(Lent, i64), DatabaseError> {
     let path = folder.database();
     // Before it is opened: one of another file of that name is never taken for this one.
-    let of = of(folder, writes);
+    let before = of(folder, writes);
     let bad = |error| DatabaseError::Sqlite { path: path.clone(), error };
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -119,6 +124,9 @@ fn open(
         return Err(DatabaseError::Newer { path, found });
     }
     patiently(|| prepare(&database)).map_err(bad)?;
+    // The first to open it makes the log.
+    let log = folder.log_id();
+    let of = before.filter(|of| of.log.is_none() || of.log == log).map(|of| lent::Of { log, ..of });
     Ok((Lent::new(database, of), found))
 }
 
@@ -221,8 +229,15 @@ mod tests {
         assert_eq!(count(&again), 1);
         drop(again);
 
-        // Another file of the same name.
+        // A log that was taken away, and then another file of the same name.
+        writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        let old = read().seen().unwrap();
         drop(writer);
+        for end in ["-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{end}", folder.database().display())).unwrap();
+        }
+        assert_ne!(read().seen().unwrap(), old);
+        assert_eq!(count(&read()), 1);
         for end in ["", "-wal", "-shm"] {
             std::fs::remove_file(format!("{}{end}", folder.database().display())).unwrap();
         }

@@ -124,6 +124,15 @@ impl History {
         Ok(Self { database: database::open_to_write(folder)?, path: folder.database() })
     }
 
+    /// Whether it can be opened for writing.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn check(folder: &StateFolder) -> Result<(), HistoryError> {
+        // Not kept: whoever reads the folder's files by other means before the next opening drops what SQLite locked.
+        database::open_to_write(folder).map(|database| drop(database.for_once())).map_err(HistoryError::from)
+    }
+
     /// Opens it for reading; `None` when there is none yet.
     ///
     /// # Errors
@@ -249,7 +258,7 @@ fn cause_name(cause: Cause) -> String {
 }
 
 /// The outcome with the first and the last half of what is kept of its streams.
-fn bounded(outcome: &Outcome) -> Outcome {
+pub(crate) fn bounded(outcome: &Outcome) -> Outcome {
     Outcome { stdout: shorter(&outcome.stdout), stderr: shorter(&outcome.stderr), ..outcome.clone() }
 }
 

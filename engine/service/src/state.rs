@@ -2,10 +2,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use hotcell_sandbox::{Bytes, FileId};
+use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::unistd::{AccessFlags, faccessat};
 
@@ -152,7 +154,16 @@ impl StateFolder {
 
     /// Which file the database is; nothing where there is none.
     pub(crate) fn database_id(&self) -> Option<FileId> {
-        let metadata = self.dir.symlink_metadata(DATABASE).ok().filter(Metadata::is_file)?;
+        self.id(DATABASE)
+    }
+
+    /// Which file its log is (`hotcell.db-wal`).
+    pub(crate) fn log_id(&self) -> Option<FileId> {
+        self.id(&format!("{DATABASE}-wal"))
+    }
+
+    fn id(&self, name: &str) -> Option<FileId> {
+        let metadata = self.dir.symlink_metadata(name).ok().filter(Metadata::is_file)?;
         Some(FileId { dev: metadata.dev(), ino: metadata.ino() })
     }
 
@@ -165,17 +176,27 @@ impl StateFolder {
     }
 
     pub(crate) fn touch(&self, name: &str) -> Result<(), StateError> {
+        /// Closing a file drops the locks that SQLite holds on it in this process (fcntl_locking(2)): the one that makes it
+        /// has closed it before another opens it.
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match self.dir.symlink_metadata(name) {
-            // Not opened: closing it drops the locks that SQLite holds on it in this process. fcntl_locking(2)
             Ok(metadata) if metadata.is_file() => {
                 let flags = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;
-                faccessat(&self.dir, name, AccessFlags::R_OK | AccessFlags::W_OK, flags)
-                    .map_err(io::Error::from)
+                match faccessat(&self.dir, name, AccessFlags::R_OK | AccessFlags::W_OK, flags) {
+                    // Some filters of containers answer so to faccessat2(2): SQLite will say.
+                    Err(Errno::EPERM) => Ok(()),
+                    other => other.map_err(io::Error::from),
+                }
             }
             _ => {
                 let mut options = OpenOptions::new();
-                options.read(true).write(true).create(true).mode(0o600);
-                self.dir.open_with(name, &options).map(drop)
+                options.write(true).create_new(true).mode(0o600);
+                match self.dir.open_with(name, &options) {
+                    // Another process was faster; a link is no file.
+                    Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.id(name).is_some() => Ok(()),
+                    made => made.map(drop),
+                }
             }
         };
         done.map_err(|error| StateError::Io { path: self.path.clone(), what: "cannot be written", error })

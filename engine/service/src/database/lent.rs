@@ -24,11 +24,12 @@ struct Kept {
     connection: Connection,
 }
 
-/// Which database, also where another has its name now.
+/// Which database, also where another has its name now, or its log was taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Of {
     pub path: PathBuf,
     pub id: FileId,
+    pub log: Option<FileId>,
     /// Whether it may be written through the connection.
     pub writes: bool,
 }
@@ -82,11 +83,18 @@ impl Lent {
         Self { connection: Some(connection), kept: of, number: LAST.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// One that was kept. Those of a database that has lost its name are closed.
+    /// Closed, not kept, when it is dropped.
+    pub(crate) fn for_once(mut self) -> Self {
+        self.kept = None;
+        self
+    }
+
+    /// One that was kept. Those of a database that has lost its name, or its log, are closed.
     pub(super) fn again(of: &Of) -> Option<Self> {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<Kept> =
-            kept.extract_if(.., |one| one.of.path == of.path && one.of.id != of.id).collect();
+        let is_another =
+            |one: &mut Kept| one.of.path == of.path && (one.of.id, one.of.log) != (of.id, of.log);
+        let gone: Vec<Kept> = kept.extract_if(.., is_another).collect();
         let at = kept.iter().rposition(|one| one.of == *of);
         let found = at.map(|at| kept.remove(at));
         drop(kept);
