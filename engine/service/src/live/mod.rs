@@ -12,6 +12,7 @@
 //! | [`queue`] | who is next |
 //! | [`run`] | one run: its state, its output, its end |
 //! | [`registry`] | all runs: start, find, forget |
+//! | `scribe` | the history, behind the answers |
 //! | `current` | the configuration in force |
 //! | [`command`] | a program or a source as work |
 //! | [`asking`] | hosts that a run asks for |
@@ -33,6 +34,7 @@ pub mod queue;
 pub mod registry;
 pub mod retained;
 pub mod run;
+mod scribe;
 pub mod tasks;
 pub mod tests;
 pub mod tokens;

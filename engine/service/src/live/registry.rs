@@ -17,11 +17,12 @@ use super::caller::{Caller, handle};
 use super::current::{self, Current};
 use super::queue::{Full, Lane, Places, Queue};
 use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
+use super::scribe::Scribe;
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Quotas, Workspaces};
 use crate::approvals::Approvals;
 use crate::config::{Configuration, HotSettings};
-use crate::history::{History, Stored};
+use crate::history::Stored;
 use crate::metrics::{Metrics, Now};
 use crate::quarantine::Office;
 use crate::reader::program;
@@ -104,8 +105,6 @@ pub const LONGEST_KEY: usize = 128;
 const SWEEP: Duration = Duration::from_secs(60);
 /// How long an examination of the host stays good.
 const EXAMINATION: Duration = Duration::from_secs(600);
-/// How long after its answer a run is put in the history.
-const LATER: Duration = Duration::from_millis(50);
 /// How long the end of everything may take.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -118,15 +117,14 @@ struct Shared {
     current: Current,
     bounds: Bounds,
     workspaces: Workspaces,
-    state: StateFolder,
+    state: Arc<StateFolder>,
     /// Tools of plugins; none in a program that is no tool host, or without a place for them.
     tools: Option<Arc<Tools>>,
     tasks: Tasks,
     metrics: Metrics,
     /// What goes on behind tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
-    /// Runs that are not in the history yet.
-    unwritten: Mutex<Vec<(Stored, Outcome)>>,
+    scribe: Arc<Scribe>,
     table: Mutex<Table>,
     hasher: RandomState,
     examined: tokio::sync::Mutex<Option<(Instant, Arc<Doctor>)>>,
@@ -178,7 +176,9 @@ impl Live {
         let HotSettings { each, all, memory, prime } = configuration.user.hot;
         let ready = PoolOptions { each, all, memory, prime, ..PoolOptions::default() };
         let tasks = Tasks::of(&state, &workspaces.service());
+        let state = Arc::new(state);
         let shared = Arc::new(Shared {
+            scribe: Arc::new(Scribe::new(Arc::clone(&state))),
             tasks,
             metrics: Metrics::default(),
             behind: Mutex::default(),
@@ -188,7 +188,6 @@ impl Live {
             workspaces,
             state,
             tools,
-            unwritten: Mutex::default(),
             table: Mutex::new(table),
             hasher: RandomState::new(),
             examined: tokio::sync::Mutex::default(),
@@ -462,7 +461,7 @@ impl Live {
         let _ = tokio::task::spawn_blocking(move || {
             shared.workspaces.forget();
             shared.current.get().reading.close();
-            shared.write_history();
+            shared.scribe.write();
         })
         .await;
         if let Some(tools) = &self.0.tools {
@@ -501,36 +500,15 @@ impl Live {
         }
     }
 
-    /// Puts a run in the history, a moment later and together with others: the answer goes first.
+    /// Puts a run in the history.
     fn remember(&self, stored: Stored, mut outcome: Outcome, run: &Run) {
         let [out, err] = Stream::ALL.map(|s| run.kept(s)).map(|(kept, bytes)| Output::new(kept, bytes));
         (outcome.stdout, outcome.stderr) = (out, err);
-        let mut unwritten = self.0.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
-        unwritten.push((stored, outcome));
-        if unwritten.len() == 1 {
-            let shared = Arc::clone(&self.0);
-            tokio::spawn(async move {
-                tokio::time::sleep(LATER).await;
-                let _ = tokio::task::spawn_blocking(move || shared.write_history()).await;
-            });
-        }
+        self.0.scribe.add(stored, outcome);
     }
 }
 
 impl Shared {
-    /// Writes what is not in the history yet. Blocks.
-    fn write_history(&self) {
-        let rows = std::mem::take(&mut *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner));
-        if rows.is_empty() {
-            return;
-        }
-        let written = History::open(&self.state)
-            .and_then(|history| rows.iter().try_for_each(|(stored, outcome)| history.add(stored, outcome)));
-        if let Err(error) = written {
-            tracing::warn!("some runs are not in the history: {error}");
-        }
-    }
-
     fn is_old(&self, run: &Run) -> bool {
         run.ended_at().is_some_and(|at| at.elapsed() > self.bounds.time_to_live)
     }

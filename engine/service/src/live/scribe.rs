@@ -1,0 +1,129 @@
+//! Runs go to the history behind their answers, several together; what cannot be written is tried again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hotcell_sandbox::Outcome;
+
+use crate::history::{History, HistoryError, Stored, bounded};
+use crate::state::StateFolder;
+
+/// How long after its answer a run is put in the history.
+const LATER: Duration = Duration::from_millis(50);
+/// How long after it could not be.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Runs that wait to be written; beyond, the oldest are lost.
+const MOST: usize = 500;
+
+/// Writes the history of a state folder.
+pub(super) struct Scribe {
+    state: Arc<StateFolder>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    runs: VecDeque<(Stored, Outcome)>,
+    /// Somebody sees to it that they are written.
+    in_hand: bool,
+}
+
+impl Scribe {
+    pub fn new(state: Arc<StateFolder>) -> Self {
+        Self { state, waiting: Mutex::default() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a run in the history, a moment later. Within a runtime.
+    pub fn add(self: &Arc<Self>, stored: Stored, outcome: Outcome) {
+        let mut waiting = self.waiting();
+        waiting.runs.push_back((stored, outcome));
+        if !std::mem::replace(&mut waiting.in_hand, true) {
+            tokio::spawn(Arc::clone(self).write_all());
+        }
+    }
+
+    async fn write_all(self: Arc<Self>) {
+        let mut pause = LATER;
+        loop {
+            tokio::time::sleep(pause).await;
+            let scribe = Arc::clone(&self);
+            let written = tokio::task::spawn_blocking(move || scribe.write()).await.unwrap_or(false);
+            pause = if written { LATER } else { AGAIN };
+            let mut waiting = self.waiting();
+            if waiting.runs.is_empty() {
+                waiting.in_hand = false;
+                return;
+            }
+        }
+    }
+
+    /// Writes what is not in the history yet; whether all of it could be. Blocks.
+    pub fn write(&self) -> bool {
+        let mut runs = std::mem::take(&mut self.waiting().runs);
+        if runs.is_empty() {
+            return true;
+        }
+        let Err(error) = write(&self.state, &mut runs) else { return true };
+        // More than will be written need not wait.
+        runs.iter_mut().for_each(|(_, outcome)| *outcome = bounded(outcome));
+        let mut waiting = self.waiting();
+        // Those that came meanwhile are younger.
+        runs.append(&mut waiting.runs);
+        let lost = runs.len().saturating_sub(MOST);
+        runs.drain(..lost);
+        waiting.runs = runs;
+        let left = waiting.runs.len();
+        drop(waiting);
+        tracing::warn!("{left} runs are not in the history yet, and {lost} never will be: {error}");
+        false
+    }
+}
+
+/// Takes out what is written.
+fn write(state: &StateFolder, runs: &mut VecDeque<(Stored, Outcome)>) -> Result<(), HistoryError> {
+    let history = History::open(state)?;
+    while let Some((stored, outcome)) = runs.front() {
+        history.add(stored, outcome)?;
+        runs.pop_front();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: usize) -> (Stored, Outcome) {
+        let stored = Stored { id: format!("{id:08x}"), ..Stored::begin(vec!["true".to_owned()]) };
+        (stored, Outcome::without_a_run(hotcell_sandbox::outcome::Cause::Exited, ""))
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_written_when_it_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = Arc::new(StateFolder::open(&dir.path().join("state")).unwrap());
+        let scribe = Arc::new(Scribe::new(Arc::clone(&state)));
+        // Nobody can open that.
+        std::fs::create_dir(state.database()).unwrap();
+        for id in 0..MOST + 2 {
+            let (stored, outcome) = run(id);
+            scribe.add(stored, outcome);
+        }
+        assert!(!scribe.write());
+        assert_eq!(scribe.waiting().runs.len(), MOST);
+        std::fs::remove_dir(state.database()).unwrap();
+        let written = async {
+            while scribe.waiting().in_hand {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), written).await.expect("it is tried again");
+        let rows = History::open_to_read(&state).unwrap().unwrap().list().unwrap();
+        assert_eq!((rows.len(), rows[0].id.as_str()), (MOST, run(MOST + 1).0.id.as_str()));
+    }
+}
