@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -51,6 +51,8 @@ const SMALL: u64 = 64 * 1024;
 const SESSIONS: usize = 128;
 /// How long a session may be idle.
 const SESSION_IDLE: Duration = Duration::from_secs(3600);
+/// How long a session was idle that ends when its caller begins one more than [`SESSIONS`].
+const FORGOTTEN: Duration = Duration::from_secs(60);
 /// How long the headers of a request may take to come.
 const HEADERS: Duration = Duration::from_secs(10);
 /// How long the body of a request may take to come.
@@ -275,8 +277,25 @@ impl Default for Places {
 #[derive(Default)]
 struct Open {
     requests: HashMap<Caller, Places>,
-    /// Whose each session is.
-    sessions: HashMap<String, Caller>,
+    sessions: HashMap<String, Session>,
+}
+
+/// A session, whose id a caller knows.
+struct Session {
+    owner: Caller,
+    /// When it was last named.
+    used: Instant,
+    /// A copy is with each answer that is under way.
+    open: Arc<()>,
+}
+
+/// The session of a caller that has been named by nobody for longest, where that is long.
+fn forgotten(sessions: &HashMap<String, Session>, caller: &Caller, now: Instant) -> Option<String> {
+    let is_idle = |session: &Session| {
+        Arc::strong_count(&session.open) == 1 && now.saturating_duration_since(session.used) >= FORGOTTEN
+    };
+    let idle = sessions.iter().filter(|(_, session)| session.owner == *caller && is_idle(session));
+    idle.min_by_key(|(_, session)| session.used).map(|(id, _)| id.clone())
 }
 
 impl Gate {
@@ -295,30 +314,40 @@ impl Gate {
 
     /// Whether a session that a request names may be the caller's.
     fn owns(&self, caller: &Caller, session: &str) -> bool {
-        self.open().sessions.get(session).is_none_or(|owner| owner == caller)
+        self.open().sessions.get(session).is_none_or(|known| known.owner == *caller)
     }
 
-    /// Whether this is a session of the caller's own, and no word that it made up.
-    fn began_by(&self, caller: &Caller, session: &str) -> bool {
-        self.open().sessions.get(session) == Some(caller)
+    /// Names a session of the caller's own, which is none that it made up; it is in use for as long as the answer is held.
+    fn enter(&self, caller: &Caller, session: &str) -> Option<Arc<()>> {
+        let mut open = self.open();
+        let known = open.sessions.get_mut(session).filter(|known| known.owner == *caller)?;
+        known.used = Instant::now();
+        Some(Arc::clone(&known.open))
     }
 
-    /// Remembers whose a session is, and forgets those that are gone. Ends it when its caller has too many; whether it
-    /// lives.
+    /// Remembers whose a session is, and forgets those that are gone. Where its caller has too many, one ends: the one that
+    /// was forgotten longest ago, else this one; whether this one lives.
     async fn began(&self, caller: &Caller, session: String) -> bool {
         let living: std::collections::HashSet<_> =
             self.sessions.sessions.read().await.keys().map(ToString::to_string).collect();
-        let lives = {
+        let (lives, ends) = {
             let mut open = self.open();
             open.sessions.retain(|id, _| living.contains(id));
-            let others = open.sessions.iter().filter(|(id, owner)| *owner == caller && **id != session);
-            let lives = others.count() < SESSIONS;
+            let now = Instant::now();
+            let known = Session { owner: caller.clone(), used: now, open: Arc::default() };
             // Also one that is about to end is nobody else's.
-            open.sessions.insert(session.clone(), caller.clone());
-            lives
+            open.sessions.entry(session.clone()).or_insert(known);
+            if open.sessions.values().filter(|known| known.owner == *caller).count() <= SESSIONS {
+                (true, None)
+            } else if let Some(id) = forgotten(&open.sessions, caller, now) {
+                open.sessions.remove(&id);
+                (true, Some(id))
+            } else {
+                (false, Some(session))
+            }
         };
-        if !lives {
-            let _ = self.sessions.close_session(&session.into()).await;
+        if let Some(id) = ends {
+            let _ = self.sessions.close_session(&id.into()).await;
         }
         lives
     }
@@ -419,8 +448,12 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     let guard = closed.clone().drop_guard();
     request.extensions_mut().insert(caller.clone());
     request.extensions_mut().insert(Closed(closed));
-    if let Some(session) = session.filter(|session| gate.began_by(&caller, session)) {
-        request.extensions_mut().insert(Lane::of(&session));
+    let mut in_use = None;
+    if let Some(session) = session {
+        in_use = gate.enter(&caller, &session);
+        if in_use.is_some() {
+            request.extensions_mut().insert(Lane::of(&session));
+        }
     }
     let mut response = next.run(request).await;
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
@@ -434,7 +467,9 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "You have too many sessions; end some with DELETE.\n");
     }
-    response.map(|body| Body::new(Watched { body, guard: Some(guard), _places: (place, large) }))
+    response.map(|body| {
+        Body::new(Watched { body, guard: Some(guard), _places: (place, large), _session: in_use })
+    })
 }
 
 /// A length in KiB, as semaphores count.
@@ -447,6 +482,8 @@ struct Watched {
     body: Body,
     guard: Option<DropGuard>,
     _places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+    /// The session is in use.
+    _session: Option<Arc<()>>,
 }
 
 impl http_body::Body for Watched {
@@ -478,6 +515,34 @@ impl http_body::Body for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_session_that_was_forgotten_first_goes() {
+        let (mine, other) = (Caller::new("mine"), Caller::new("other"));
+        let now = Instant::now() + Duration::from_secs(3600);
+        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
+        let in_use = Arc::new(());
+        let all = [
+            ("busy", &mine, 900, Arc::clone(&in_use)),
+            ("old", &mine, 600, Arc::default()),
+            ("older", &mine, 700, Arc::default()),
+            ("another's", &other, 800, Arc::default()),
+            ("new", &mine, FORGOTTEN.as_secs() - 1, Arc::default()),
+        ];
+        let mut sessions: HashMap<_, _> = all
+            .into_iter()
+            .map(|(id, owner, seconds, open)| {
+                (id.to_owned(), Session { owner: owner.clone(), used: ago(seconds), open })
+            })
+            .collect();
+        for want in [Some("older"), Some("old"), None] {
+            let found = forgotten(&sessions, &mine, now);
+            assert_eq!(found.as_deref(), want);
+            found.map(|id| sessions.remove(&id));
+        }
+        drop(in_use);
+        assert_eq!(forgotten(&sessions, &mine, now).as_deref(), Some("busy"));
+    }
 
     #[test]
     fn strangers_leave_descriptors_for_runs() {

@@ -58,14 +58,18 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let patience = patience(asked.wait_ms)?;
     let hosts = hosts(&asked.network, &live.configuration().hosts())?;
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
-    let (held, owner) = (live.clone(), caller.clone());
-    let id = asked.workspace_id.clone();
-    let workspace = blocking(move || id.map(|id| pinned(&held, &owner, &id)).transpose());
+    let workspace = match asked.workspace_id.clone() {
+        Some(id) => {
+            let (held, owner) = (live.clone(), caller.clone());
+            Some(blocking(move || pinned(&held, &owner, &id)).await?)
+        }
+        None => None,
+    };
     let request = CommandRequest {
         source: None,
         image: asked.image,
         argv: asked.argv,
-        workspace: workspace.await?,
+        workspace,
         keep,
         env: asked.env.into_iter().collect(),
         stdin: asked.stdin.into_bytes(),
