@@ -248,13 +248,18 @@ impl Weak {
     }
 }
 
-/// Runs a test as whoever runs the tests, and as an ordinary user; only as the first where `HOTCELL_TEST_ALONE` says that an
+/// Runs a test as whoever runs the tests, and as an ordinary user; only as the first where `HOTCELL_TEST_ONLY_ME` says that an
 /// ordinary user runs all tests anyhow.
 pub fn everyone(test: impl Fn(&User)) {
-    test(&User::me());
-    if std::env::var_os("HOTCELL_TEST_ALONE").is_some() {
-        return;
+    if std::env::var_os("HOTCELL_TEST_ONLY_ME").is_some() {
+        return test(&User::me());
     }
+    root_and_another(test);
+}
+
+/// The same for a test that only root can make ready, for whichever user.
+pub fn root_and_another(test: impl Fn(&User)) {
+    test(&User::me());
     match User::ordinary() {
         Some(user) => test(&user),
         None if is_root() => eprintln!("not tried as an ordinary user: setpriv is missing"),

@@ -138,7 +138,7 @@ fn mistakes_name_what_there_is() {
 #[test]
 fn a_host_that_lacks_something_is_measured_without_it() {
     if !is_root() {
-        println!("skipped: no right to make a mount namespace");
+        println!("skipped: only root can make a mount namespace");
         return;
     }
     // Nobody else's sandbox, no interpreter, no memory file system to bind from.

@@ -2,7 +2,7 @@
 //! memory for the service.
 
 use hotcell_end_to_end::mcp::{Local, SESSIONS};
-use hotcell_end_to_end::{User, Weak, everyone, is_root};
+use hotcell_end_to_end::{User, Weak, everyone, is_root, root_and_another};
 use serde_json::json;
 
 /// Dangerous on the face of it, and harmless in a sandbox.
@@ -24,7 +24,7 @@ fn full(user: &User, folder: &str, free: u32) -> Option<Weak> {
 
 #[test]
 fn a_full_state_folder_changes_no_answer() {
-    everyone(|user| {
+    root_and_another(|user| {
         for free in [0, 8, 40] {
             let Some(host) = full(user, "full", free) else { return };
             let state = user.path("full").display().to_string();
@@ -49,7 +49,7 @@ fn a_full_state_folder_changes_no_answer() {
 
 #[test]
 fn a_full_folder_for_temporary_files_is_named() {
-    everyone(|user| {
+    root_and_another(|user| {
         let Some(host) = full(user, "tmp", 0) else { return };
         let tmp = user.path("tmp").display().to_string();
         for options in
@@ -70,7 +70,7 @@ fn a_full_folder_for_temporary_files_is_named() {
 
 #[test]
 fn a_service_gets_over_a_full_disk() {
-    everyone(|user| {
+    root_and_another(|user| {
         let Some(host) = full(user, "full", 400) else { return };
         let state = user.path("full");
         let options = ["--state", state.to_str().expect("text")];

@@ -242,7 +242,7 @@ fn a_commit_makes_no_repository_whose_settings_git_believes() {
 #[test]
 fn a_full_disk_leaves_the_original_as_it_was() {
     if !is_root() {
-        println!("skipped: no root to mount a small file system");
+        println!("skipped: only root can mount a small file system");
         return;
     }
     let user = User::me();
