@@ -283,19 +283,36 @@ struct Open {
 /// A session, whose id a caller knows.
 struct Session {
     owner: Caller,
-    /// When it was last named.
-    used: Instant,
-    /// A copy is with each answer that is under way.
-    open: Arc<()>,
+    /// When it was last used. A copy is with each request and answer that is under way.
+    used: Arc<Mutex<Instant>>,
+    /// It is being closed, and counts no more.
+    ends: bool,
 }
 
-/// The session of a caller that has been named by nobody for longest, where that is long.
+/// A session is in use until this is dropped.
+struct InUse(Arc<Mutex<Instant>>);
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+impl Session {
+    fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The session of a caller that nobody has used for longest, where that is long.
 fn forgotten(sessions: &HashMap<String, Session>, caller: &Caller, now: Instant) -> Option<String> {
     let is_idle = |session: &Session| {
-        Arc::strong_count(&session.open) == 1 && now.saturating_duration_since(session.used) >= FORGOTTEN
+        Arc::strong_count(&session.used) == 1
+            && !session.ends
+            && now.saturating_duration_since(session.used()) >= FORGOTTEN
     };
     let idle = sessions.iter().filter(|(_, session)| session.owner == *caller && is_idle(session));
-    idle.min_by_key(|(_, session)| session.used).map(|(id, _)| id.clone())
+    idle.min_by_key(|(_, session)| session.used()).map(|(id, _)| id.clone())
 }
 
 impl Gate {
@@ -317,37 +334,46 @@ impl Gate {
         self.open().sessions.get(session).is_none_or(|known| known.owner == *caller)
     }
 
-    /// Names a session of the caller's own, which is none that it made up; it is in use for as long as the answer is held.
-    fn enter(&self, caller: &Caller, session: &str) -> Option<Arc<()>> {
-        let mut open = self.open();
-        let known = open.sessions.get_mut(session).filter(|known| known.owner == *caller)?;
-        known.used = Instant::now();
-        Some(Arc::clone(&known.open))
+    /// Uses a session of the caller's own, which is none that it made up.
+    fn enter(&self, caller: &Caller, session: &str) -> Option<InUse> {
+        let open = self.open();
+        let known = open.sessions.get(session).filter(|known| known.owner == *caller)?;
+        Some(InUse(Arc::clone(&known.used)))
     }
 
     /// Remembers whose a session is, and forgets those that are gone. Where its caller has too many, one ends: the one that
     /// was forgotten longest ago, else this one; whether this one lives.
     async fn began(&self, caller: &Caller, session: String) -> bool {
+        let before = Instant::now();
         let living: std::collections::HashSet<_> =
             self.sessions.sessions.read().await.keys().map(ToString::to_string).collect();
         let (lives, ends) = {
             let mut open = self.open();
-            open.sessions.retain(|id, _| living.contains(id));
+            // Another may have begun since.
+            open.sessions.retain(|id, known| living.contains(id) || known.used() >= before);
             let now = Instant::now();
-            let known = Session { owner: caller.clone(), used: now, open: Arc::default() };
+            let known = Session { owner: caller.clone(), used: Arc::new(Mutex::new(now)), ends: false };
             // Also one that is about to end is nobody else's.
             open.sessions.entry(session.clone()).or_insert(known);
-            if open.sessions.values().filter(|known| known.owner == *caller).count() <= SESSIONS {
+            let count = |known: &&Session| known.owner == *caller && !known.ends;
+            let (lives, ends) = if open.sessions.values().filter(count).count() <= SESSIONS {
                 (true, None)
             } else if let Some(id) = forgotten(&open.sessions, caller, now) {
-                open.sessions.remove(&id);
                 (true, Some(id))
             } else {
                 (false, Some(session))
+            };
+            // Until it is closed it stays its caller's.
+            if let Some(known) = ends.as_ref().and_then(|id| open.sessions.get_mut(id)) {
+                known.ends = true;
             }
+            (lives, ends)
         };
         if let Some(id) = ends {
-            let _ = self.sessions.close_session(&id.into()).await;
+            let sessions = Arc::clone(&self.sessions);
+            // Also when who began one more hangs up now.
+            let closed = tokio::spawn(async move { sessions.close_session(&id.into()).await });
+            let _ = closed.await;
         }
         lives
     }
@@ -415,6 +441,7 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     if session.as_ref().is_some_and(|s| !gate.owns(&caller, s)) {
         return refuse(StatusCode::NOT_FOUND, "There is no such session.\n");
     }
+    let in_use = session.as_ref().and_then(|session| gate.enter(&caller, session));
     let Ok(place) = gate.places(&caller).all.try_acquire_owned() else {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "You have too many open requests.\n");
     };
@@ -448,12 +475,8 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     let guard = closed.clone().drop_guard();
     request.extensions_mut().insert(caller.clone());
     request.extensions_mut().insert(Closed(closed));
-    let mut in_use = None;
-    if let Some(session) = session {
-        in_use = gate.enter(&caller, &session);
-        if in_use.is_some() {
-            request.extensions_mut().insert(Lane::of(&session));
-        }
+    if let Some(session) = session.filter(|_| in_use.is_some()) {
+        request.extensions_mut().insert(Lane::of(&session));
     }
     let mut response = next.run(request).await;
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
@@ -482,8 +505,7 @@ struct Watched {
     body: Body,
     guard: Option<DropGuard>,
     _places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
-    /// The session is in use.
-    _session: Option<Arc<()>>,
+    _session: Option<InUse>,
 }
 
 impl http_body::Body for Watched {
@@ -521,27 +543,30 @@ mod tests {
         let (mine, other) = (Caller::new("mine"), Caller::new("other"));
         let now = Instant::now() + Duration::from_secs(3600);
         let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
-        let in_use = Arc::new(());
         let all = [
-            ("busy", &mine, 900, Arc::clone(&in_use)),
-            ("old", &mine, 600, Arc::default()),
-            ("older", &mine, 700, Arc::default()),
-            ("another's", &other, 800, Arc::default()),
-            ("new", &mine, FORGOTTEN.as_secs() - 1, Arc::default()),
+            ("busy", &mine, 900, false),
+            ("old", &mine, 600, false),
+            ("older", &mine, 700, false),
+            ("another's", &other, 800, false),
+            ("ending", &mine, 800, true),
+            ("new", &mine, FORGOTTEN.as_secs() - 1, false),
         ];
         let mut sessions: HashMap<_, _> = all
             .into_iter()
-            .map(|(id, owner, seconds, open)| {
-                (id.to_owned(), Session { owner: owner.clone(), used: ago(seconds), open })
+            .map(|(id, owner, seconds, ends)| {
+                let used = Arc::new(Mutex::new(ago(seconds)));
+                (id.to_owned(), Session { owner: owner.clone(), used, ends })
             })
             .collect();
+        let in_use = InUse(Arc::clone(&sessions["busy"].used));
         for want in [Some("older"), Some("old"), None] {
             let found = forgotten(&sessions, &mine, now);
             assert_eq!(found.as_deref(), want);
             found.map(|id| sessions.remove(&id));
         }
         drop(in_use);
-        assert_eq!(forgotten(&sessions, &mine, now).as_deref(), Some("busy"));
+        assert!(sessions["busy"].used() > ago(3601), "it was used until now");
+        assert_eq!(forgotten(&sessions, &mine, now + FORGOTTEN).as_deref(), Some("busy"));
     }
 
     #[test]

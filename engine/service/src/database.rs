@@ -231,13 +231,17 @@ mod tests {
 
         // A log that was taken away, and then another file of the same name.
         writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-        let old = read().seen().unwrap();
+        let held = read();
         drop(writer);
         for end in ["-wal", "-shm"] {
             std::fs::remove_file(format!("{}{end}", folder.database().display())).unwrap();
         }
-        assert_ne!(read().seen().unwrap(), old);
-        assert_eq!(count(&read()), 1);
+        let (old, new) = (held.seen().unwrap(), read().seen().unwrap());
+        assert_ne!(new, old);
+        drop(held);
+        let now = read().seen().unwrap();
+        assert_ne!(now, new, "it had the index of the old log");
+        assert_eq!((read().seen().unwrap(), count(&read())), (now, 1));
         for end in ["", "-wal", "-shm"] {
             std::fs::remove_file(format!("{}{end}", folder.database().display())).unwrap();
         }

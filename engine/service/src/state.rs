@@ -13,6 +13,9 @@ use nix::unistd::{AccessFlags, faccessat};
 
 /// The database in the state folder.
 pub const DATABASE: &str = "hotcell.db";
+/// Held while a file is made: closing it drops the locks that SQLite holds on it in this process (fcntl_locking(2)), so that nobody
+/// opens it before.
+static MAKING: Mutex<()> = Mutex::new(());
 /// Below this much free space nothing is begun.
 const LEAST_FREE: u64 = 256 * 1024;
 
@@ -154,6 +157,7 @@ impl StateFolder {
 
     /// Which file the database is; nothing where there is none.
     pub(crate) fn database_id(&self) -> Option<FileId> {
+        let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         self.id(DATABASE)
     }
 
@@ -176,10 +180,7 @@ impl StateFolder {
     }
 
     pub(crate) fn touch(&self, name: &str) -> Result<(), StateError> {
-        /// Closing a file drops the locks that SQLite holds on it in this process (fcntl_locking(2)): the one that makes it
-        /// has closed it before another opens it.
-        static ONE: Mutex<()> = Mutex::new(());
-        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match self.dir.symlink_metadata(name) {
             Ok(metadata) if metadata.is_file() => {
                 let flags = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;

@@ -6,7 +6,7 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hotcell_sandbox::FileId;
 use rusqlite::Connection;
@@ -14,8 +14,27 @@ use rusqlite::Connection;
 /// How many stay open.
 const MOST: usize = 4;
 
-/// The last of them was used last.
-static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+static ALL: Mutex<All> = Mutex::new(All { kept: Vec::new(), out: Vec::new() });
+
+/// What this process has open.
+struct All {
+    /// The last of them was used last.
+    kept: Vec<Kept>,
+    /// Those that somebody has, by their numbers.
+    out: Vec<(u64, Of)>,
+}
+
+impl All {
+    /// Whether the same file is open with another log: SQLite then has one index for both, that of the older.
+    fn has_another_log(&self, of: &Of) -> bool {
+        let another = |one: &Of| one.path == of.path && one.id == of.id && one.log != of.log;
+        self.kept.iter().any(|one| another(&one.of)) || self.out.iter().any(|(_, one)| another(one))
+    }
+}
+
+fn all() -> MutexGuard<'static, All> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -63,16 +82,18 @@ impl Deref for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let (Some(connection), Some(of)) = (self.connection.take(), self.kept.take()) else { return };
-        // One that is in the middle of something would see yesterday for ever.
-        if !connection.is_autocommit() {
-            return;
+        let mut all = all();
+        if let (Some(connection), Some(of)) = (self.connection.take(), self.kept.take())
+            // One that is in the middle of something would see yesterday for ever.
+            && connection.is_autocommit()
+        {
+            all.kept.push(Kept { of, number: self.number, connection });
         }
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(Kept { of, number: self.number, connection });
-        let oldest = (kept.len() > MOST).then(|| kept.remove(0));
-        drop(kept);
-        drop(oldest);
+        if all.kept.len() > MOST {
+            all.kept.remove(0);
+        }
+        // What is closed is closed by now.
+        all.out.retain(|(number, _)| *number != self.number);
     }
 }
 
@@ -80,7 +101,13 @@ impl Lent {
     /// A new one; kept where it is known of what.
     pub(super) fn new(connection: Connection, of: Option<Of>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        Self { connection: Some(connection), kept: of, number: LAST.fetch_add(1, Ordering::Relaxed) }
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let mut all = all();
+        let alone = of.as_ref().is_none_or(|of| !all.has_another_log(of));
+        // One that has the index of another log makes no other one fit to be kept.
+        let told = of.clone().map(|of| if alone { of } else { Of { log: None, ..of } });
+        all.out.extend(told.map(|of| (number, of)));
+        Self { connection: Some(connection), kept: of.filter(|_| alone), number }
     }
 
     /// Closed, not kept, when it is dropped.
@@ -91,15 +118,11 @@ impl Lent {
 
     /// One that was kept. Those of a database that has lost its name, or its log, are closed.
     pub(super) fn again(of: &Of) -> Option<Self> {
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_another =
-            |one: &mut Kept| one.of.path == of.path && (one.of.id, one.of.log) != (of.id, of.log);
-        let gone: Vec<Kept> = kept.extract_if(.., is_another).collect();
-        let at = kept.iter().rposition(|one| one.of == *of);
-        let found = at.map(|at| kept.remove(at));
-        drop(kept);
-        drop(gone);
-        let Kept { of, number, connection } = found?;
+        let mut all = all();
+        all.kept.retain(|one| one.of.path != of.path || (one.of.id, one.of.log) == (of.id, of.log));
+        let at = all.kept.iter().rposition(|one| one.of == *of)?;
+        let Kept { of, number, connection } = all.kept.remove(at);
+        all.out.push((number, of.clone()));
         Some(Self { connection: Some(connection), kept: Some(of), number })
     }
 

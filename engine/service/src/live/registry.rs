@@ -461,7 +461,9 @@ impl Live {
         let _ = tokio::task::spawn_blocking(move || {
             shared.workspaces.forget();
             shared.current.get().reading.close();
-            shared.scribe.write();
+            if !shared.scribe.write() {
+                tracing::warn!("what is not in the history yet never will be");
+            }
         })
         .await;
         if let Some(tools) = &self.0.tools {

@@ -11,8 +11,9 @@ use crate::state::StateFolder;
 
 /// How long after its answer a run is put in the history.
 const LATER: Duration = Duration::from_millis(50);
-/// How long after it could not be.
+/// How long after it could not be; twice as long each time, up to [`LONGEST`].
 const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
 /// Runs that wait to be written; beyond, the oldest are lost.
 const MOST: usize = 500;
 
@@ -20,6 +21,8 @@ const MOST: usize = 500;
 pub(super) struct Scribe {
     state: Arc<StateFolder>,
     waiting: Mutex<Waiting>,
+    /// Held by who writes, whether the last one could.
+    writing: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -31,7 +34,7 @@ struct Waiting {
 
 impl Scribe {
     pub fn new(state: Arc<StateFolder>) -> Self {
-        Self { state, waiting: Mutex::default() }
+        Self { state, waiting: Mutex::default(), writing: Mutex::new(true) }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -53,7 +56,7 @@ impl Scribe {
             tokio::time::sleep(pause).await;
             let scribe = Arc::clone(&self);
             let written = tokio::task::spawn_blocking(move || scribe.write()).await.unwrap_or(false);
-            pause = if written { LATER } else { AGAIN };
+            pause = if written { LATER } else { (2 * pause).clamp(AGAIN, LONGEST) };
             let mut waiting = self.waiting();
             if waiting.runs.is_empty() {
                 waiting.in_hand = false;
@@ -64,6 +67,8 @@ impl Scribe {
 
     /// Writes what is not in the history yet; whether all of it could be. Blocks.
     pub fn write(&self) -> bool {
+        let mut could = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *could, true);
         let mut runs = std::mem::take(&mut self.waiting().runs);
         if runs.is_empty() {
             return true;
@@ -79,7 +84,10 @@ impl Scribe {
         waiting.runs = runs;
         let left = waiting.runs.len();
         drop(waiting);
-        tracing::warn!("{left} runs are not in the history yet, and {lost} never will be: {error}");
+        if before || lost > 0 {
+            tracing::warn!("{left} runs are not in the history yet, and {lost} never will be: {error}");
+        }
+        *could = false;
         false
     }
 }
