@@ -23,6 +23,17 @@ bold() { if [[ -t 1 && -z ${NO_COLOR:-} ]]; then printf '\033[1m%s\033[0m\n' "$*
 step() { echo; bold "== $* ($(date +%H:%M:%S))"; }
 die() { printf '%s\n' "$*" >&2; exit 1; }
 
+# need_room GB: that much is free where things are built and where temporary files go. A full disk makes tests fail in ways that
+# do not say so.
+need_room() {
+    local folder free
+    mkdir -p "$target"
+    for folder in "$target" "${TMPDIR:-/tmp}"; do
+        free=$(df --output=avail -B1G "$folder" | tail -n 1)
+        ((free >= $1)) || die "$folder has $((free)) GB free, and $1 are needed: make room, or set ${2:-CARGO_TARGET_DIR and TMPDIR}"
+    done
+}
+
 # The Debian package of each thing that a script may need, and how to see that it is there.
 has() {
     case $1 in

@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use serde_json::Value;
 
@@ -64,6 +64,28 @@ pub struct User {
     folder: tempfile::TempDir,
     binary: PathBuf,
     ordinary: bool,
+    /// Holds the folder of the binary for as long as anyone has it.
+    lent: Option<Arc<tempfile::TempDir>>,
+}
+
+/// A folder that everyone can read, with the binary in it: the one that other users of this process have just now, or a new
+/// one. It goes with the last of them: a static one would stay on the disk after every run of the tests.
+fn lent_binary() -> Arc<tempfile::TempDir> {
+    static LENT: Mutex<Weak<tempfile::TempDir>> = Mutex::new(Weak::new());
+    let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(folder) = lent.upgrade() {
+        return folder;
+    }
+    let folder = tempfile::tempdir().expect("a folder for the binary");
+    open_to_all(folder.path());
+    let to = folder.path().join("hotcell");
+    // A link costs no room, but there is none from one file system to another.
+    if std::fs::hard_link(binary(), &to).is_err() {
+        std::fs::copy(binary(), &to).expect("the binary can be copied");
+    }
+    let folder = Arc::new(folder);
+    *lent = Arc::downgrade(&folder);
+    folder
 }
 
 impl User {
@@ -76,23 +98,19 @@ impl User {
     /// An ordinary user; `None` when the tests are not run by root, or `setpriv` is missing.
     #[must_use]
     pub fn ordinary() -> Option<Self> {
-        static COPY: OnceLock<tempfile::TempDir> = OnceLock::new();
         if !is_root() || find("setpriv").is_none() {
             return None;
         }
-        let copy = COPY.get_or_init(|| {
-            let folder = tempfile::tempdir().expect("a folder for the binary");
-            open_to_all(folder.path());
-            std::fs::copy(binary(), folder.path().join("hotcell")).expect("the binary can be copied");
-            folder
-        });
-        Some(Self::new(copy.path().join("hotcell"), true))
+        let lent = lent_binary();
+        let mut user = Self::new(lent.path().join("hotcell"), true);
+        user.lent = Some(lent);
+        Some(user)
     }
 
     fn new(binary: PathBuf, ordinary: bool) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         open_to_all(folder.path());
-        let user = Self { folder, binary, ordinary };
+        let user = Self { folder, binary, ordinary, lent: None };
         for name in ["home", "work"] {
             user.make_folder(name);
         }
