@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{self, Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ pub struct User {
 /// A folder that everyone can read, with the binary in it: the one that other users of this process have just now, or a new
 /// one. It goes with the last of them: a static one would stay on the disk after every run of the tests.
 fn lent_binary() -> Arc<tempfile::TempDir> {
-    static LENT: Mutex<Weak<tempfile::TempDir>> = Mutex::new(Weak::new());
+    static LENT: Mutex<sync::Weak<tempfile::TempDir>> = Mutex::new(sync::Weak::new());
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(folder) = lent.upgrade() {
         return folder;
