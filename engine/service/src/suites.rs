@@ -3,7 +3,7 @@
 use hotcell_sandbox::Spawn;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_testing::suites::{self, Found, MOST};
-use hotcell_testing::{Cancel, Progress, ProjectFolder, TestReport, Verdict};
+use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, TestReport, Verdict};
 
 use crate::changes::Keep;
 use crate::config::Configuration;
@@ -78,14 +78,32 @@ impl TestRequest {
         Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()? })
     }
 
+    /// The suites of a project that cannot be run as one: there are several, or the only one lies in a folder below it. Each as
+    /// `pytest in api`.
+    #[must_use]
+    pub fn apart(&self, project: &dyn Project) -> Option<Vec<String>> {
+        let found = self.found(project);
+        let one = found.iter().all(|(suite, _)| suite.folder.is_empty()) && found.len() < 2;
+        (!one).then(|| found.iter().map(|(suite, _)| name_of(suite)).collect())
+    }
+
     /// The suites that are asked for, each with its filter; none where the project is to be taken as one.
     fn find(&self, around: &Surroundings) -> Vec<(Found, Option<String>)> {
         // A workspace that stays is one, so that its changes can be kept.
-        if self.framework.is_some() || self.kept.is_some() {
+        if self.kept.is_some() {
             return Vec::new();
         }
-        let Ok(project) = ProjectFolder::open(&around.cwd.join(&self.project)) else { return Vec::new() };
-        let mut found = suites::suites(&project);
+        match ProjectFolder::open(&around.cwd.join(&self.project)) {
+            Ok(project) => self.found(&project),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn found(&self, project: &dyn Project) -> Vec<(Found, Option<String>)> {
+        if self.framework.is_some() {
+            return Vec::new();
+        }
+        let mut found = suites::suites(project);
         let folders: Vec<&str> = found.iter().map(|suite| suite.folder.as_str()).collect();
         let of_one = self.selection.filter.as_deref().and_then(|filter| suites::of_filter(filter, &folders));
         match of_one {

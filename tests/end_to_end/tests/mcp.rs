@@ -147,6 +147,57 @@ fn failing_tests_are_read_mended_and_pass() {
 }
 
 #[test]
+fn suites_in_folders_are_one_report() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let file = |path: &str, text: &str| json!({ "path": path, "content": text });
+        let test = "import unittest\nfrom one import one\nclass T(unittest.TestCase):\n    def test_one(self):\n        \
+                    self.assertEqual(one(), 1)\n";
+        let files = |api: &str| {
+            json!([
+                file("api/pyproject.toml", ""),
+                file("api/one.py", &format!("def one():\n    return {api}\n")),
+                file("api/test_one.py", test),
+                file("jobs/nightly/setup.cfg", ""),
+                file("jobs/nightly/one.py", "def one():\n    open('new', 'w').close()\n    return 1\n"),
+                file("jobs/nightly/test_one.py", test),
+            ])
+        };
+        let id = client.good("workspace_create", &json!({ "files": files("2") }))["workspace_id"].clone();
+        for asked in [json!({ "workspace_id": id }), json!({ "files": files("2") })] {
+            let report = client.good("run_tests", &asked);
+            assert_eq!(report["verdict"], "failed", "{report:#}");
+            let suites = report["suites"].as_array().expect("suites");
+            let folders: Vec<_> = suites.iter().map(|s| s["folder"].as_str().expect("a folder")).collect();
+            assert_eq!(folders, ["api", "jobs/nightly"]);
+            let case = &report["cases"][0];
+            assert_eq!((&case["file"], &case["line"]), (&"api/test_one.py".into(), &5.into()), "{case:#}");
+            assert_eq!(case["source"], "self.assertEqual(one(), 1)");
+        }
+        // One of them by its folder; what it left is gone with it.
+        let nightly = json!({ "workspace_id": id, "filter": "jobs/nightly" });
+        for _ in 0..2 {
+            let report = client.good("run_tests", &nightly);
+            assert_eq!((&report["verdict"], &report["totals"]["passed"]), (&"passed".into(), &1.into()));
+        }
+        let listed = client.good("workspace_list", &json!({ "workspace_id": id, "path": "jobs/nightly" }));
+        assert!(
+            !listed.to_string().contains("\"new\"") && !listed.to_string().contains("/new\""),
+            "{listed:#}"
+        );
+        client.good("workspace_write", &json!({ "workspace_id": id, "files": files("1") }));
+        let report = client.good("run_tests", &json!({ "workspace_id": id }));
+        assert_eq!((&report["verdict"], &report["totals"]["passed"]), (&"passed".into(), &2.into()));
+        let refused = client.call("run_tests", &json!({ "workspace_id": id, "keep": true }));
+        let words = text_of(&refused);
+        assert!(refused["isError"] == true && words.contains("unittest in jobs/nightly"), "{refused:#}");
+        // With its framework's name the project is one.
+        let one = json!({ "workspace_id": id, "framework": "unittest", "keep": true });
+        assert!(client.good("run_tests", &one)["suites"].is_null());
+    });
+}
+
+#[test]
 fn progress_comes_to_whoever_asks_for_it() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);

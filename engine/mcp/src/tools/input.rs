@@ -226,10 +226,11 @@ pub struct RunTests {
     /// Show what it changed, as changes and diff. Needs workspace_id.
     #[serde(default)]
     pub diff: bool,
-    /// pytest, unittest, jest, vitest, mocha, jasmine, node, cargo, go, gtest, junit or pgtap; else what the project looks like.
+    /// pytest, unittest, jest, vitest, mocha, jasmine, node, cargo, go, gtest, junit or pgtap; else what the project looks like: of
+    /// several folders with tests, each.
     #[serde(default)]
     pub framework: Option<String>,
-    /// Which tests: an id from an earlier report, a path or an expression, as the framework reads it.
+    /// Which tests: an id from an earlier report, a path or an expression, as the framework reads it; or a folder with tests.
     #[serde(default)]
     pub filter: Option<String>,
     /// Measure which lines the tests run.
