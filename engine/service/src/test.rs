@@ -224,7 +224,7 @@ fn without_coverage(framework: &dyn Framework) -> ErrorReport {
     let why = format!("{} has no --coverage", framework.name());
     ErrorReport::new(Code::InvalidValue, why)
         .field("--coverage")
-        .hint("leave it out; pytest, unittest, jest and go have it")
+        .hint("leave it out; pytest, unittest, jest, karma and go have it")
 }
 
 /// As much speaks for one framework as for another.

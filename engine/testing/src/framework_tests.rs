@@ -79,6 +79,15 @@ fn a_project_is_taken_for() {
         (&[("package.json", r#"{"devDependencies":{"mocha":"11"}}"#)], Some(("mocha", Used))),
         (&[(".mocharc.json", "{}")], Some(("mocha", Configured))),
         (&[("spec/support/jasmine.mjs", "")], Some(("jasmine", Configured))),
+        (&[("karma.conf.cjs", "")], Some(("karma", Configured))),
+        (
+            &[("package.json", r#"{"scripts":{"test":"karma start x.js"},"devDependencies":{"mocha":"1"}}"#)],
+            Some(("karma", Configured)),
+        ),
+        (
+            &[("package.json", r#"{"scripts":{"test":"ng test"},"devDependencies":{"karma":"6"}}"#)],
+            Some(("karma", Used)),
+        ),
         (&[("package.json", r#"{"scripts":{"test":"node --test"}}"#)], Some(("node", Configured))),
         (&[("a.test.mjs", "import test from 'node:test'")], Some(("node", Used))),
         (&[("package.json", r#"{"scripts":{"test":"ava"}}"#), ("a.test.ts", "")], None),
