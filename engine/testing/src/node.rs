@@ -253,8 +253,6 @@ impl Framework for Runner {
         let mut files = Vec::new();
         if self.is_karma() {
             argv.push(karma_settings(&package).unwrap_or_default().into());
-            // Where coverage goes: nowhere.
-            argv.push("".into());
         } else if self.is_node() {
             files = node_files(selection.filter.as_deref(), &named, project);
             argv.extend(files.iter().map(OsString::from));
@@ -276,7 +274,7 @@ impl Framework for Runner {
             return None;
         }
         let folder = Path::new(REPORTS).join("karma");
-        *command.argv.last_mut()? = format!("{HOME}/{}", folder.display()).into();
+        command.argv.push(format!("{HOME}/{}", folder.display()).into());
         Some(Measured { report: folder.join("lcov.info"), form: Form::Lcov })
     }
 

@@ -5,6 +5,7 @@ const { output, filter, stop } = words();
 const [settings, measure] = process.argv.splice(2, 2);
 const LONGEST = 2 ** 30; // milliseconds, and some may be added; how long anything may take is the sandbox's to say
 const FLAGS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--no-first-run'];
+const HEADLESS = 'launcher:ChromeHeadless';
 const CHROMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
 const cases = new Cases(output);
 const { folder } = installed('karma');
@@ -73,6 +74,7 @@ const reporter = {
   onBrowserInfo: (_, { hotcell }) => said(hotcell),
   // jsdom has printed it already.
   onBrowserLog: (_, log, type) => void (within || process.stdout.write(`${type}: ${log}\n`)),
+  onBrowserProcessFailure: (launched) => group('karma', undefined, `the browser ${launched?.name ?? ''} did not come up or ended before its tests: ${launched?.error ?? 'karma says no more'}`),
   onBrowserError: (_, error) => {
     if (broken.length > 0 && error === broken.join('\n\n')) return;
     const text = inPage(typeof error === 'string' ? error : error?.str ?? error?.message ?? JSON.stringify(error)).replace(AFTER_ALL, '');
@@ -130,8 +132,10 @@ function browser(config) {
   process.env.CHROME_BIN ??= CHROMES.find((file) => fs.existsSync(file)) ?? '';
   if (process.env.CHROME_BIN !== '' && fs.existsSync(process.env.CHROME_BIN) && has('karma-chrome-launcher')) {
     const flags = config.customLaunchers?.[wanted[0]]?.flags ?? [];
-    (config.customLaunchers ??= {}).HotcellChrome = { base: 'ChromeHeadless', flags: [...flags, ...FLAGS] };
-    config.plugins.push(own('karma-chrome-launcher'));
+    // As karma does with customLaunchers, which it has read by now.
+    const make = (injector) => injector.createChild([{ args: ['value', { flags: [...flags, ...FLAGS] }] }], [HEADLESS]).get(HEADLESS);
+    make.$inject = ['injector'];
+    config.plugins.push(own('karma-chrome-launcher'), { 'launcher:HotcellChrome': ['factory', make] });
     return 'HotcellChrome';
   }
   if (has('karma-jsdom-launcher')) {

@@ -46,7 +46,7 @@ struct Kind {
 /// For karma, with this framework.
 fn karma(framework: &str) -> String {
     format!(
-        "module.exports = (config) => config.set({{ frameworks: ['{framework}'], files: ['spec/*.js'], browsers: ['Chrome'], port: 1 }});"
+        "module.exports = (config) => config.set({{ frameworks: ['{framework}'], files: ['spec/*.js'], browsers: ['jsdom'], port: 1 }});"
     )
 }
 
@@ -195,6 +195,51 @@ async fn karma_runs_mocha_and_settings_that_are_modules() {
         kind.run(modules, &[("karma.conf.js", "module.exports = 7;")], Selection::default(), large()).await;
     assert_ne!(ran.report.verdict, Verdict::Passed);
     assert!(ran.told().contains("karma.conf.js exports no function"), "{}", ran.told());
+}
+
+/// What stands for Chromium: a page in a process of its own, that knows karma by its socket only.
+const BROWSER: &str = r#"#!/usr/bin/env node
+const { JSDOM, VirtualConsole } = require('/home/sandbox/node_modules/jsdom');
+const address = process.argv.find((word) => word.startsWith('http'));
+if (!process.argv.includes('--no-sandbox') || !process.argv.includes('--headless')) process.exit(7);
+JSDOM.fromURL(address, { resources: 'usable', runScripts: 'dangerously', virtualConsole: new VirtualConsole() });
+setInterval(() => {}, 1000);
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn karma_with_a_browser_that_is_another_process() {
+    let Some(modules) = with_runners() else { return };
+    let kind = KINDS.into_iter().find(|kind| kind.name == "karma").unwrap();
+    let settings =
+        "const bin = process.env.CHROME_BIN = __dirname + '/browser'; require('fs').chmodSync(bin, 0o755);\n"
+            .to_owned()
+            + &karma("jasmine").replace("'jsdom'", "'Chrome'");
+    let run = |tests: &'static str, browser: &'static str, wall| {
+        let files = [
+            ("karma.conf.js", settings.clone()),
+            ("browser", browser.to_owned()),
+            ("spec/a.js", tests.to_owned()),
+        ];
+        async move {
+            let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            let limits = Limits { wall: Duration::from_secs(wall), ..large() };
+            kind.run(modules, &files, Selection::default(), limits).await
+        }
+    };
+    let tests = "describe('s', () => { it('ok', () => {}); it('bad', () => { expect(1).toBe(2); }); xit('left', () => {}); });\n\
+                 describe('t', () => { afterAll(() => { throw new Error('tear'); }); it('was', () => {}); });";
+    let ran = run(tests, BROWSER, 90).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [2, 1, 1, 1, 0], "{}", ran.told());
+    assert_eq!(ran.case("spec/a.js::s::bad").line, Some(1), "{}", ran.told());
+    let hangs = "it('a', () => {}); it('b', async () => { await new Promise((r) => setTimeout(r, 2000)); for (;;) {} }); it('c', () => {});";
+    let ran = run(hangs, BROWSER, 25).await;
+    assert_eq!(ran.report.verdict, Verdict::Limit, "{}", ran.told());
+    assert_eq!(ran.case("::a").status, Status::Passed, "{}", ran.told());
+    assert_eq!(ran.case("::b").status, Status::NotFinished, "{}", ran.told());
+    let ran = run("it('a', () => {});", "#!/bin/sh\nexit 3\n", 90).await;
+    assert_ne!(ran.report.verdict, Verdict::Passed);
+    assert!(ran.told().contains("did not come up"), "{}", ran.told());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
