@@ -84,7 +84,7 @@ mod tests {
     fn errors_have_the_place_of_what_is_wrong() {
         use Severity::{Error, Note, Warning};
         let source = "select 1;\nselect a,\n\tb frm\n  t;\n\\nonsense\n";
-        let long = format!("select {} frm t;", "x, ".repeat(40));
+        let long = format!("select {}frm t;", "x, ".repeat(40));
         for (printed, source, want) in [
             (
                 "psql:/home/sandbox/main.sql:4: ERROR:  syntax error at or near \"t\"\nLINE 2:  b frm\n           ^\n",
