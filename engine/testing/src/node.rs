@@ -326,8 +326,8 @@ impl Framework for Runner {
                     .to_owned(),
             );
         }
-        (what == self.name && !self.is_node())
-            .then(|| format!("{what} is not installed in the project: {how}"))
+        let own = what == self.name || self.is_karma() && what == "karma-coverage";
+        (own && !self.is_node()).then(|| format!("{what} is not installed in the project: {how}"))
     }
 }
 
@@ -352,6 +352,20 @@ mod tests {
         ] {
             let package = Package { script: script_.to_owned(), ..Package::default() };
             assert_eq!(script(&package), want, "{script_}");
+        }
+        for (runner, what, want) in [
+            (&KARMA, "karma", Some("karma is not installed in the project: run `npm ci`")),
+            (&KARMA, "karma-coverage", Some("karma-coverage is not installed in the project: run `npm ci`")),
+            (&KARMA, BROWSER, Some("karma finds no browser: install Chromium")),
+            (&KARMA, "mocha", None),
+            (&MOCHA, "karma-coverage", None),
+            (&NODE, "node", None),
+        ] {
+            let told = runner.install(what, "");
+            assert!(
+                told.as_deref().map_or(want.is_none(), |t| want.is_some_and(|w| t.starts_with(w))),
+                "{told:?}"
+            );
         }
         for (script, want) in [
             ("karma start", None),

@@ -170,6 +170,11 @@ function adjust(config) {
   config.frameworks = ['hotcell', ...(config.frameworks ?? [])];
   config.reporters = ['hotcell'];
   if (measure) {
+    if (!has('karma-coverage')) {
+      emit('missing', { what: 'karma-coverage', ...runtime });
+      process.stderr.write('karma-coverage is not installed in the project\n');
+      process.exit(MISSING);
+    }
     if (!Object.values(config.preprocessors ?? {}).flat().includes('coverage')) {
       process.stderr.write('hotcell: no file is to be counted: `preprocessors` of the settings has no `coverage` (karma-coverage)\n');
     }
