@@ -390,7 +390,7 @@ pub enum RunsCommand {
 #[command(
     override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
     after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help)\n\
-                  Languages: python bash javascript typescript go rust c cpp java sql\n\
+                  Languages: python bash javascript typescript go rust c cpp java sql postgresql\n\
                   Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
                   127 not found; 128+N killed by signal N; 130 interrupted."
 )]

@@ -9,10 +9,15 @@ use std::path::{Path, PathBuf};
 use hotcell_guard::Language as Read;
 use hotcell_sandbox::policy::{HOME, PROJECT_NAME};
 
-pub use diagnostics::{Said, read as read_diagnostics};
+pub use diagnostics::{Said, read as read_diagnostics, read_psql};
 
 /// What a compiler leaves, below the home folder: a program, or a folder of them.
 pub const COMPILED: &str = ".compiled";
+
+/// Where Debian has each version of PostgreSQL.
+const POSTGRES_FOLDER: &str = "/usr/lib/postgresql/";
+/// Starts a PostgreSQL and has psql read the source.
+const PSQL: &str = include_str!("language/postgresql.sh");
 
 /// A language whose source files can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +42,8 @@ pub enum Language {
     Java,
     /// `sqlite3`
     Sql,
+    /// `psql`, in a PostgreSQL of its own
+    PostgreSql,
 }
 
 /// Who compiles, as far as its words have to be read.
@@ -91,7 +98,7 @@ pub struct Places<'a> {
 
 impl Language {
     /// Every language, with its name.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("python", Self::Python),
         ("bash", Self::Bash),
         ("javascript", Self::JavaScript),
@@ -102,6 +109,7 @@ impl Language {
         ("cpp", Self::Cpp),
         ("java", Self::Java),
         ("sql", Self::Sql),
+        ("postgresql", Self::PostgreSql),
     ];
 
     /// Its name.
@@ -123,7 +131,7 @@ impl Language {
             Self::C => Read::C,
             Self::Cpp => Read::Cpp,
             Self::Java => Read::Java,
-            Self::Sql => Read::Sql,
+            Self::Sql | Self::PostgreSql => Read::Sql,
         }
     }
 
@@ -141,6 +149,7 @@ impl Language {
             "cc" | "cpp" | "cxx" => Self::Cpp,
             "java" => Self::Java,
             "sql" => Self::Sql,
+            "psql" | "pgsql" => Self::PostgreSql,
             _ => return None,
         })
     }
@@ -162,7 +171,18 @@ impl Language {
                 let named = types.iter().find(|t| t.public).or(types.first());
                 format!("{}.java", named.map_or("Main", |t| t.name.as_str()))
             }
-            Self::Sql => "main.sql".to_owned(),
+            Self::Sql | Self::PostgreSql => "main.sql".to_owned(),
+        }
+    }
+
+    /// What it is in an image with this `PATH`: one with a PostgreSQL on it is there for that.
+    #[must_use]
+    pub fn in_image(self, path: &str) -> Self {
+        match self {
+            Self::Sql if path.split(':').any(|folder| folder.starts_with(POSTGRES_FOLDER)) => {
+                Self::PostgreSql
+            }
+            language => language,
         }
     }
 
@@ -207,6 +227,11 @@ impl Language {
                 read.push(source);
                 read.push("'");
                 interpreted(&["sqlite3", "-batch", "-bail", "-cmd"].map(OsStr::new)).with_argument(read)
+            }
+            Self::PostgreSql => {
+                let script = [hotcell_testing::pgtap::POSTGRES, PSQL].concat();
+                interpreted(&["sh", "-c", &script, "postgresql"].map(OsStr::new))
+                    .with_argument(source.to_owned())
             }
             Self::C => {
                 let mut steps =
@@ -350,6 +375,18 @@ mod tests {
                 );
                 assert_eq!(steps.native, !compile.folder);
             }
+        }
+    }
+
+    #[test]
+    fn sql_is_postgresql_in_an_image_of_it() {
+        for (language, path, want) in [
+            (Language::Sql, "/usr/lib/postgresql/15/bin:/usr/bin", Language::PostgreSql),
+            (Language::Sql, "/usr/bin:/bin", Language::Sql),
+            (Language::Sql, "/opt/usr/lib/postgresql/15/bin", Language::Sql),
+            (Language::C, "/usr/lib/postgresql/15/bin", Language::C),
+        ] {
+            assert_eq!(language.in_image(path), want, "{path}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hotcell_guard::Artifact;
 use hotcell_images::{Held, Image};
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::{Cause, Compile, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
@@ -85,6 +85,8 @@ pub struct Prepared {
     pub scan: Option<Passed>,
     /// It needs a node that reads TypeScript.
     strips: bool,
+    /// The source that psql reads.
+    psql: Option<Vec<u8>>,
     /// The workspace as it is before the run.
     pub before: Option<Before>,
     /// What the run sees of ours, while it is needed.
@@ -112,6 +114,22 @@ impl Prepared {
         // Node's exit code for an option that it does not know.
         if self.strips && outcome.cause == Cause::Exited && outcome.exit_code == Some(9) {
             outcome.reason = Some(NO_TYPESCRIPT.to_owned());
+        }
+        if let Some(source) = &self.psql {
+            let printed = outcome.stderr.to_bytes();
+            let diagnostics =
+                language::read_psql(&String::from_utf8_lossy(&printed), &String::from_utf8_lossy(source));
+            if !diagnostics.is_empty() {
+                let done = outcome.success();
+                let command = self.policy.job.argv.iter().map(|word| word.to_string_lossy().into_owned());
+                outcome.compile = Some(Compile {
+                    // Not the script's text.
+                    command: command.filter(|word| !word.contains('\n')).collect(),
+                    done,
+                    wall_us: None,
+                    diagnostics,
+                });
+            }
         }
     }
 }
@@ -219,10 +237,14 @@ impl RunRequest {
         }
         let mut unset = Vec::new();
         let env = set(env, &mut unset);
-        let (mut source, mut read, mut build, mut strips) = (None, None, None, false);
+        let (mut source, mut read, mut build, mut strips, mut psql) = (None, None, None, false, None);
         match &self.what {
             What::Program(argv) => start(&mut policy, argv.clone(), programs, &env)?,
             What::Source(language, from, arguments) => {
+                let language = &match programs {
+                    Programs::Host(..) => *language,
+                    Programs::Image(image) => language.in_image(image.config.path()),
+                };
                 let (inside, text) =
                     self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
                 let home = self.home(policy.shape.confinement);
@@ -230,6 +252,9 @@ impl RunRequest {
                 let at = Places { source: &inside, home: &home, tsc: tsc.as_deref() };
                 strips = *language == Language::TypeScript && tsc.is_none();
                 let Steps { compile, mut argv, native, env: own } = language.steps(&text, at);
+                if *language == Language::PostgreSql {
+                    psql = Some(text.clone());
+                }
                 read = Some(text);
                 argv.extend(arguments.iter().cloned());
                 let with_own = own.into_iter().chain(env.iter().cloned()).collect::<Vec<_>>();
@@ -267,6 +292,7 @@ impl RunRequest {
             unset,
             scan,
             strips,
+            psql,
             before,
             stay: Stay { _image: image, _folders: folders },
         })

@@ -1,4 +1,4 @@
-//! Which lines the tests ran, as the framework's own tool counted them: LCOV's text, or Go's profiles.
+//! Which lines the tests ran, as the framework's own tool counted them: LCOV's text, Go's profiles, or gcov's JSON.
 //!
 //! The counts are the word of a process that the tests ran in. They are told, and decide nothing.
 
@@ -36,6 +36,8 @@ pub enum Form {
         /// The module's path.
         module: String,
     },
+    /// JSON of gcov, one object for each file that was compiled.
+    Gcov,
 }
 
 /// How much of the project the tests ran.
@@ -90,6 +92,7 @@ pub fn parse(form: &Form, bytes: &[u8]) -> Result<Coverage, String> {
     let files = match form {
         Form::Lcov => lcov(text)?,
         Form::Go { module } => go(text, module)?,
+        Form::Gcov => gcov(text)?,
     };
     let mut all = Coverage::default();
     for (path, lines) in files {
@@ -204,6 +207,42 @@ fn go(text: &str, module: &str) -> Result<Lines, String> {
     Ok(files)
 }
 
+/// What was compiled into one file, with all that it includes.
+/// <https://gcc.gnu.org/onlinedocs/gcc/Invoking-Gcov.html>
+#[derive(Deserialize)]
+struct Compiled {
+    files: Vec<CompiledFile>,
+}
+
+#[derive(Deserialize)]
+struct CompiledFile {
+    file: String,
+    lines: Vec<CompiledLine>,
+}
+
+#[derive(Deserialize)]
+struct CompiledLine {
+    line_number: u32,
+    count: f64,
+}
+
+/// A line of a header or a template counts when one of those that it became ran.
+fn gcov(text: &str) -> Result<Lines, String> {
+    let mut files = Lines::new();
+    let mut room = Room(MOST_LINES);
+    for compiled in serde_json::Deserializer::from_str(text).into_iter::<Compiled>() {
+        for file in compiled.map_err(|e| e.to_string())?.files {
+            let Some(path) = of_project(&file.file) else { continue };
+            room.take(file.lines.len() + 1)?;
+            let lines = files.entry(path).or_default();
+            for line in file.lines {
+                *lines.entry(line.line_number).or_default() |= line.count > 0.0;
+            }
+        }
+    }
+    Ok(files)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,12 +271,40 @@ mod tests {
     }
 
     #[test]
+    fn what_was_compiled_twice_is_one_file() {
+        let file = |name: &str, lines: &str| {
+            format!(
+                "{{\"gcc_version\":\"12\",\"files\":[{{\"file\":\"{name}\",\"functions\":[],\"lines\":[{lines}]}}]}}\n"
+            )
+        };
+        let line = |number: u32, count: &str| {
+            format!("{{\"line_number\":{number},\"count\":{count},\"branches\":[]}}")
+        };
+        let text = [
+            file("src/a.h", &[line(1, "0"), line(2, "0"), line(2, "18446744073709551615")].join(",")),
+            file("/home/sandbox/project/src/a.h", &[line(1, "3"), line(5, "0")].join(",")),
+            file("/usr/include/c++/12/vector", &line(1, "1")),
+            file("../x.cc", &line(1, "1")),
+        ]
+        .concat();
+        let coverage = parse(&Form::Gcov, text.as_bytes()).unwrap();
+        assert_eq!(rows(&coverage), [("src/a.h", 2, 3, &[(5, 5)][..])]);
+    }
+
+    #[test]
     fn what_is_broken_is_said_and_nothing_is_nothing() {
         for (form, text, why) in [
             (Form::Lcov, "SF:a\nDA:x,1\n", "line 2 names no line"),
             (Form::Lcov, "SF:a\nDA:1\n", "line 2 counts nothing"),
             (Form::Lcov, "SF:a\nDA:1,1\n", "it ends within a file"),
             (Form::Go { module: String::new() }, "mode: set\nrubbish\n", "line 2 is no block"),
+            (Form::Gcov, "{\"files\":[]}{\"files\":[", "EOF"),
+            (Form::Gcov, "{}", "missing field"),
+            (
+                Form::Gcov,
+                "{\"files\":[{\"file\":\"a\",\"lines\":[{\"line_number\":-1,\"count\":1}]}]}",
+                "invalid value",
+            ),
             (Form::Go { module: String::new() }, "a.go:1.1,4000000000.1 1 1\n", "more than"),
         ] {
             assert!(parse(&form, text.as_bytes()).unwrap_err().contains(why), "{text}");
@@ -249,7 +316,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_report_is_read(text in "(SF:|DA:|mode: |a.go:|end_of_record|[0-9,. /\n]){0,40}") {
-            for form in [Form::Lcov, Form::Go { module: "a".to_owned() }] {
+            for form in [Form::Lcov, Form::Go { module: "a".to_owned() }, Form::Gcov] {
                 if let Ok(coverage) = parse(&form, text.as_bytes()) {
                     assert!(coverage.covered <= coverage.lines);
                     assert_eq!(coverage.lines, coverage.files.iter().map(|f| f.lines).sum::<u64>());

@@ -221,6 +221,7 @@ pub fn frameworks() -> &'static [&'static dyn Framework] {
         &unittest::Unittest,
         &jest::Jest,
         &node::VITEST,
+        &node::KARMA,
         &node::MOCHA,
         &node::JASMINE,
         &node::NODE,

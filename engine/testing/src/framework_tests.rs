@@ -79,6 +79,15 @@ fn a_project_is_taken_for() {
         (&[("package.json", r#"{"devDependencies":{"mocha":"11"}}"#)], Some(("mocha", Used))),
         (&[(".mocharc.json", "{}")], Some(("mocha", Configured))),
         (&[("spec/support/jasmine.mjs", "")], Some(("jasmine", Configured))),
+        (&[("karma.conf.cjs", "")], Some(("karma", Configured))),
+        (
+            &[("package.json", r#"{"scripts":{"test":"karma start x.js"},"devDependencies":{"mocha":"1"}}"#)],
+            Some(("karma", Configured)),
+        ),
+        (
+            &[("package.json", r#"{"scripts":{"test":"ng test"},"devDependencies":{"karma":"6"}}"#)],
+            Some(("karma", Used)),
+        ),
         (&[("package.json", r#"{"scripts":{"test":"node --test"}}"#)], Some(("node", Configured))),
         (&[("a.test.mjs", "import test from 'node:test'")], Some(("node", Used))),
         (&[("package.json", r#"{"scripts":{"test":"ava"}}"#), ("a.test.ts", "")], None),
@@ -171,12 +180,20 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
         ("junit", Some("a.B::c(int)[1]"), &["a.B::c(int)[1]"]),
         ("mocha", Some("test/a.js::b"), &["/home/sandbox/.hotcell-reports/mocha.jsonl", "test/a.js::b", ""]),
         ("node", Some("test_a.py"), &["test_a.py", "", "test_a.py"]),
+        ("karma", Some("a"), &["/home/sandbox/.hotcell-reports/karma.jsonl", "a", "", ""]),
         ("pgtap", Some("./test_a.py::b"), &["", "test_a.py"]),
     ] {
         let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
         let command = framework(name).unwrap().command(&selection, &project).unwrap();
         let want: Vec<_> = want.iter().map(std::ffi::OsString::from).collect();
         assert!(command.argv.ends_with(&want), "{name} {filter:?}: {:?}", command.argv);
+        let mut covered = command.clone();
+        if let Some(measured) = framework(name).unwrap().cover(&mut covered, &project) {
+            let last = covered.argv.pop().unwrap();
+            let at = std::path::Path::new("/home/sandbox").join(&measured.report);
+            assert!(at.starts_with(&last), "{name}: {}", at.display());
+            assert_eq!(covered, command);
+        }
     }
     let part = Selection { filter: Some("part".to_owned()), ..Selection::default() };
     let refused = framework("pgtap").unwrap().command(&part, &project);

@@ -8,6 +8,7 @@ use std::path::Path;
 use hotcell_sandbox::policy::HOME;
 
 use crate::case::{Entry, FinalReport, ReportError, Status};
+use crate::coverage::{Form, Measured};
 use crate::event::{Event, EventReader};
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
@@ -74,6 +75,12 @@ impl Framework for GoogleTest {
         })
     }
 
+    fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
+        let report = Path::new(REPORTS).join("gcov.json");
+        command.argv.push(format!("{HOME}/{}", report.display()).into());
+        Some(Measured { report, form: Form::Gcov })
+    }
+
     fn events(&self) -> Box<dyn EventReader> {
         Box::<ProgramEvents<Lines>>::default()
     }
@@ -114,6 +121,7 @@ impl Framework for GoogleTest {
             "cmake" => "cmake",
             "make" => "make (or ninja-build)",
             "g++" => "g++",
+            "gcov" => "gcc",
             _ => return None,
         };
         Some(format!("{what} is not installed: on Debian, apt-get install {package}"))

@@ -23,7 +23,7 @@
 //! | [`mod@framework`] | what is known about one framework: [`pytest`], [`unittest`] |
 //! | [`mod@cargo`], [`libtest`], [`golang`], [`runner`] | Rust and Go: compiled, each test program started through a script of ours |
 //! | [`gtest`], [`native`], [`programs`] | Google Test; following programs that a script starts |
-//! | [`node`] | node's own runner, mocha, jasmine, vitest |
+//! | [`node`] | node's own runner, mocha, jasmine, karma, vitest |
 //! | [`pgtap`], [`tap`] | tests in SQL; the Test Anything Protocol |
 //! | [`java`] | JUnit, driven by a program of ours in Java |
 //! | [`project`], [`python`] | reading a hostile project to find it |

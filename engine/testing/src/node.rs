@@ -1,4 +1,4 @@
-//! What runs JavaScript's tests beside jest: node's own runner, mocha, jasmine and vitest. Each is started by a driver of
+//! What runs JavaScript's tests beside jest: node's own runner, mocha, jasmine, karma and vitest. Each is started by a driver of
 //! ours, by which it is followed; they differ in how projects name them and in the report.
 
 use std::collections::HashSet;
@@ -8,6 +8,7 @@ use std::path::Path;
 use hotcell_sandbox::policy::HOME;
 
 use crate::case::{FinalReport, ReportError, Status};
+use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
@@ -21,6 +22,8 @@ use crate::{jest_report, unittest};
 
 /// The most test files that are named to node.
 const MOST_FILES: usize = 2_000;
+/// What karma's driver lacks where there is no browser.
+const BROWSER: &str = "a browser for karma";
 
 /// One of them.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct Runner {
     /// How tests mention it; none where they use globals.
     imported: &'static [&'static str],
     driver: Reporter,
+    /// Our file in the page where tests run, for one that has them run in a browser.
+    page: Option<Reporter>,
     /// Whether the report is JSON as jest's; else our own lines.
     json: bool,
 }
@@ -52,6 +57,7 @@ pub const NODE: Runner = Runner {
     settings: &[],
     imported: &["'node:test'", "\"node:test\""],
     driver: Reporter { name: "hotcell_node.cjs", text: driver!("javascript/node_driver.cjs") },
+    page: None,
     json: false,
 };
 
@@ -69,6 +75,7 @@ pub const MOCHA: Runner = Runner {
     ],
     imported: &["'mocha'", "\"mocha\""],
     driver: Reporter { name: "hotcell_mocha.cjs", text: driver!("javascript/mocha_driver.cjs") },
+    page: None,
     json: false,
 };
 
@@ -84,6 +91,23 @@ pub const JASMINE: Runner = Runner {
     ],
     imported: &[],
     driver: Reporter { name: "hotcell_jasmine.cjs", text: driver!("javascript/jasmine_driver.cjs") },
+    page: None,
+    json: false,
+};
+
+/// karma, with whatever framework runs in its browsers.
+pub const KARMA: Runner = Runner {
+    name: "karma",
+    settings: &[
+        "karma.conf.js",
+        "karma.conf.cjs",
+        "karma.conf.mjs",
+        "karma.conf.ts",
+        ".config/karma.conf.js",
+    ],
+    imported: &[],
+    driver: Reporter { name: "hotcell_karma.cjs", text: driver!("javascript/karma_driver.cjs") },
+    page: Some(Reporter { name: "hotcell_karma_page.js", text: include_str!("javascript/karma_page.js") }),
     json: false,
 };
 
@@ -99,12 +123,17 @@ pub const VITEST: Runner = Runner {
     ],
     imported: &["'vitest'", "\"vitest\""],
     driver: Reporter { name: "hotcell_vitest.cjs", text: driver!("javascript/vitest_driver.cjs") },
+    page: None,
     json: true,
 };
 
 impl Runner {
     fn is_node(&self) -> bool {
         self.name == "node"
+    }
+
+    fn is_karma(&self) -> bool {
+        self.page.is_some()
     }
 
     fn report_name(&self) -> String {
@@ -139,6 +168,16 @@ fn script(package: &Package) -> Option<(Vec<&str>, Vec<&str>)> {
     }
     files.retain(|f| !f.contains(['*', '&', '|', ';', '$', '>']));
     Some((options, files))
+}
+
+/// The settings that the script `test` has karma start with: `karma start FILE`.
+fn karma_settings(package: &Package) -> Option<&str> {
+    let named = |w: &&str| w.rsplit('/').next() == Some("karma");
+    let mut after = package.words().skip_while(|w| !named(w)).skip(1);
+    (after.next()? == "start")
+        .then(|| after.next())
+        .flatten()
+        .filter(|file| !file.starts_with(['-', '&', ';', '|']))
 }
 
 /// Whether node takes a file for tests.
@@ -212,7 +251,9 @@ impl Framework for Runner {
         argv.push(selection.filter.clone().unwrap_or_default().into());
         argv.push(if selection.fail_fast { "stop" } else { "" }.into());
         let mut files = Vec::new();
-        if self.is_node() {
+        if self.is_karma() {
+            argv.push(karma_settings(&package).unwrap_or_default().into());
+        } else if self.is_node() {
             files = node_files(selection.filter.as_deref(), &named, project);
             argv.extend(files.iter().map(OsString::from));
         } else if self.json {
@@ -221,11 +262,20 @@ impl Framework for Runner {
         Ok(Command {
             argv,
             env: vec![("NO_COLOR".into(), "1".into())],
-            reporters: vec![self.driver.clone()],
+            reporters: [Some(&self.driver), self.page.as_ref()].into_iter().flatten().cloned().collect(),
             reports: vec![Path::new(REPORTS).join(self.report_name())],
             live: LiveSource::Descriptor,
             files: if selection.filter.is_none() { files } else { Vec::new() },
         })
+    }
+
+    fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
+        if !self.is_karma() {
+            return None;
+        }
+        let folder = Path::new(REPORTS).join("karma");
+        command.argv.push(format!("{HOME}/{}", folder.display()).into());
+        Some(Measured { report: folder.join("lcov.info"), form: Form::Lcov })
     }
 
     fn events(&self) -> Box<dyn EventReader> {
@@ -268,8 +318,16 @@ impl Framework for Runner {
         let how = format!(
             "run `npm ci` in its folder, or `npm install --save-dev {what}` where it is not in package.json"
         );
-        (what == self.name && !self.is_node())
-            .then(|| format!("{what} is not installed in the project: {how}"))
+        if self.is_karma() && what == BROWSER {
+            return Some(
+                "karma finds no browser: install Chromium (on Debian, apt-get install chromium) and \
+                 `npm install --save-dev karma-chrome-launcher`, or `npm install --save-dev \
+                 karma-jsdom-launcher jsdom`"
+                    .to_owned(),
+            );
+        }
+        let own = what == self.name || self.is_karma() && what == "karma-coverage";
+        (own && !self.is_node()).then(|| format!("{what} is not installed in the project: {how}"))
     }
 }
 
@@ -294,6 +352,30 @@ mod tests {
         ] {
             let package = Package { script: script_.to_owned(), ..Package::default() };
             assert_eq!(script(&package), want, "{script_}");
+        }
+        for (runner, what, want) in [
+            (&KARMA, "karma", Some("karma is not installed in the project: run `npm ci`")),
+            (&KARMA, "karma-coverage", Some("karma-coverage is not installed in the project: run `npm ci`")),
+            (&KARMA, BROWSER, Some("karma finds no browser: install Chromium")),
+            (&KARMA, "mocha", None),
+            (&MOCHA, "karma-coverage", None),
+            (&NODE, "node", None),
+        ] {
+            let told = runner.install(what, "");
+            assert!(
+                told.as_deref().map_or(want.is_none(), |t| want.is_some_and(|w| t.starts_with(w))),
+                "{told:?}"
+            );
+        }
+        for (script, want) in [
+            ("karma start", None),
+            ("npx karma start test/karma.js --single-run", Some("test/karma.js")),
+            ("./node_modules/.bin/karma start --single-run", None),
+            ("karma run x", None),
+            ("ng test", None),
+        ] {
+            let package = Package { script: script.to_owned(), ..Package::default() };
+            assert_eq!(karma_settings(&package), want, "{script}");
         }
         for (file, want) in [
             ("a.test.js", true),

@@ -20,6 +20,8 @@ use crate::runner;
 use crate::tap::{Point, Tap};
 use crate::text::{Budget, clip};
 
+/// Functions of a shell that find a PostgreSQL, start a throw-away one in a folder, and stop it.
+pub const POSTGRES: &str = include_str!("sh/postgres.sh");
 const RUNNER: &str = "hotcell_pgtap.sh";
 const REPORT: &str = "pgtap.txt";
 
@@ -71,7 +73,10 @@ impl Framework for PgTap {
         Ok(Command {
             argv: words.map(OsString::from).into(),
             env: Vec::new(),
-            reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/pgtap.sh") }],
+            reporters: vec![Reporter {
+                name: RUNNER,
+                text: concat!(include_str!("sh/postgres.sh"), include_str!("sh/pgtap.sh")),
+            }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Stdout,
             files: Vec::new(),

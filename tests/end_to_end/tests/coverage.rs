@@ -108,6 +108,51 @@ fn go_by_its_profiles() {
 }
 
 #[test]
+fn cpp_by_gcov_with_and_without_cmake() {
+    let needs = ["/usr/include/gtest/gtest.h", "/usr/bin/cmake", "/usr/bin/make", "/usr/bin/gcov"];
+    if let Some(lacks) = needs.iter().find(|file| !Path::new(file).exists()) {
+        println!("skipped: no {lacks} (on Debian: apt-get install g++ cmake make libgtest-dev)");
+        return;
+    }
+    everyone(|user| {
+        user.make_folder("sums");
+        user.make_folder("sums/src");
+        let text = "#include \"sign.h\"\nconst char *sign(int x) {\n    if (x < 0)\n        return \"minus\";\n    return \"plus\";\n}\n";
+        user.write("sums/src/sign.cc", text);
+        user.write(
+            "sums/src/sign.h",
+            "const char *sign(int);\ntemplate <class T> T twice(T x) {\n    return x + x;\n}\ninline int never() { return 0; }\n",
+        );
+        let tests = "#include \"sign.h\"\n#include <gtest/gtest.h>\n#include <string>\n\
+                     TEST(Sign, Plus) { EXPECT_EQ(sign(twice(1)), std::string(\"plus\")); }\n";
+        user.write("sums/sign_test.cc", tests);
+        for cmake in [false, true] {
+            if cmake {
+                user.write(
+                    "sums/CMakeLists.txt",
+                    "cmake_minimum_required(VERSION 3.13)\nproject(sums CXX)\nenable_testing()\nfind_package(GTest REQUIRED)\n\
+                     set(CMAKE_CXX_FLAGS \"${CMAKE_CXX_FLAGS} -Wall\")\nadd_executable(t sign_test.cc src/sign.cc)\n\
+                     target_include_directories(t PRIVATE src)\ntarget_link_libraries(t GTest::gtest_main)\nadd_test(NAME t COMMAND t)\n",
+                );
+            }
+            let report = test(user, PATH, "sums", &["--framework", "gtest"]);
+            let sign = file(&report, "src/sign.cc");
+            assert_eq!((&sign["lines"], &sign["missing"]), (&json!(4), &json!([[4, 4]])), "{report:#}");
+            let header = file(&report, "src/sign.h");
+            assert_eq!(header["missing"], json!([]), "{report:#}");
+            let all = report["coverage"]["files"].as_array().unwrap();
+            assert!(
+                all.iter().all(|f| f["path"]
+                    .as_str()
+                    .is_some_and(|p| p.starts_with("si") || p.starts_with("src/"))),
+                "{all:?}"
+            );
+            assert_eq!(report["totals"]["passed"], 1);
+        }
+    });
+}
+
+#[test]
 fn jest_and_what_has_no_coverage() {
     let Some(modules) = node_modules() else { return };
     everyone(|user| {

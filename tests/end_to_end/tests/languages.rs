@@ -173,6 +173,64 @@ fn sql_by_sqlite() {
 }
 
 #[test]
+fn sql_by_postgresql() {
+    let bins = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    if !bins.map(|e| e.path()).any(|version| version.join("bin/initdb").exists()) {
+        println!("skipped: no PostgreSQL (on Debian: apt-get install postgresql)");
+        return;
+    }
+    everyone(|user| {
+        user.write(
+            "work/q.sql",
+            "create table t(a int generated always as identity, b text);\n\
+             insert into t (b) values ('x'), ('y');\n\
+             select json_agg(b order by a desc) from t;\nselect current_user, :'who';\n",
+        );
+        let words = ["run", "--lang", "postgresql", "q.sql", "--", "-v", "who=me"];
+        user.hotcell(words).end().code(0).prints("[\"y\", \"x\"]\nsandbox|me\n");
+        // Nothing of it stays for the next.
+        user.hotcell(words).end().code(0);
+        user.write(
+            "work/bad.sql",
+            "select 1;\ndo $$ begin raise notice 'soon'; end $$;\nselect\n    frm\nfrom t;\nselect 2;\n",
+        );
+        user.hotcell(["run", "--lang", "postgresql", "bad.sql"])
+            .end()
+            .code(3)
+            .prints("1\n")
+            .says("relation \"t\" does not exist");
+        let outcome = user.hotcell(["run", "--json", "--lang", "postgresql", "bad.sql"]).end().code(3).json();
+        let rows: Vec<_> = outcome["compile"]["diagnostics"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| json!([d["file"], d["line"], d["column"], d["severity"], d["message"]]))
+            .collect();
+        let want = [
+            json!(["bad.sql", 2, null, "note", "soon"]),
+            json!(["bad.sql", 5, 6, "error", "relation \"t\" does not exist"]),
+        ];
+        assert_eq!(rows, want, "{outcome:#}");
+        assert_eq!(outcome["compile"]["done"], false);
+        // One that a caller has beside it is not seen: neither its settings nor its server.
+        user.hotcell([
+            "run",
+            "--lang",
+            "postgresql",
+            "--env",
+            "PGHOST=/nowhere",
+            "q.sql",
+            "--",
+            "-v",
+            "who=me",
+        ])
+        .end()
+        .code(0);
+        user.hotcell(["run", "--lang", "postgresql", "nothing.sql"]).end().code(125);
+    });
+}
+
+#[test]
 fn a_source_of_the_workspace_sees_what_lies_beside_it() {
     if !there(("cc", "gcc")) {
         return;

@@ -1,5 +1,7 @@
 //! What compilers say, as rows. Their words are those of programs that read hostile text: any bytes will do.
 
+mod psql;
+
 use hotcell_sandbox::outcome::{Diagnostic, Severity};
 use serde::Deserialize;
 
@@ -58,13 +60,23 @@ pub fn read(compiler: Compiler, printed: &str) -> Said {
             javac(printed, &mut diagnostics);
         }
     }
+    Said { diagnostics: kept(diagnostics), text }
+}
+
+/// Reads what psql printed when it read this source.
+#[must_use]
+pub fn read_psql(printed: &str, source: &str) -> Vec<Diagnostic> {
+    kept(psql::read(printed, source))
+}
+
+fn kept(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics.truncate(MOST);
     for diagnostic in &mut diagnostics {
         let end = diagnostic.message.floor_char_boundary(LONGEST);
         diagnostic.message.truncate(end);
         diagnostic.file = diagnostic.file.take().map(|file| outside_name(&file).to_owned());
     }
-    Said { diagnostics, text }
+    diagnostics
 }
 
 /// `FILE:LINE:COLUMN: error: MESSAGE [-Wflag]`; Go has no word before the message, and sometimes no column.

@@ -1,6 +1,6 @@
 # hotcell's. Builds a project's Google Tests and starts one program after the other. What is said here is said before and
 # after a program, never by it; the report gets the same lines, and what each program wrote.
-report=$1 build=$2 jobs=$3 stop=$4 filter=$5 only=$6 top=$PWD
+report=$1 build=$2 jobs=$3 stop=$4 filter=$5 only=$6 cover=$7 top=$PWD
 tab=$(printf '\t') bad=0
 mkdir -p "${report%/*}" "$build"
 say() { printf '@hotcell\t%s\t%s\t%s\n' "$1" "$2" "$3"; }
@@ -41,6 +41,14 @@ sources() {
 # Sources that have this; none is not all that comes on standard input.
 having() { xargs -r grep -lE "$1" </dev/stdin 2>/dev/null; }
 
+# What is compiled counts its lines, and leaves the counts beside its objects when it ends.
+counting=
+if [ -n "$cover" ]; then
+    command -v gcov >/dev/null || lacks gcov
+    counting=--coverage
+    export CFLAGS="$CFLAGS --coverage" CXXFLAGS="$CXXFLAGS --coverage" LDFLAGS="$LDFLAGS --coverage"
+fi
+
 where=$build
 if [ -f CMakeLists.txt ]; then
     command -v cmake >/dev/null || lacks cmake
@@ -67,7 +75,8 @@ if [ -f CMakeLists.txt ]; then
     fi
 elif suites=$(sources | having '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](gtest|gmock)/') && [ -n "$suites" ]; then
     command -v c++ >/dev/null || lacks g++
-    set -- -std=c++17 -g -I. -Iinclude -Isrc
+    # shellcheck disable=SC2086 # one word or none
+    set -- -std=c++17 -g $counting -I. -Iinclude -Isrc
     printf '#include <gtest/gtest.h>\n' | c++ "$@" -E -x c++ - >/dev/null 2>&1 || lacks gtest
     libraries='-lgtest_main -lgtest'
     [ -z "$(printf '%s\n' "$suites" | having '[<"]gmock/')" ] || libraries='-lgmock_main -lgmock -lgtest'
@@ -92,7 +101,7 @@ $source
         # shellcheck disable=SC2086 # lists of words without spaces
         c++ "$@" "$source" $objects $libraries -lpthread -o "$program" >"$build/log" 2>&1 || broken "${source#./}"
     done
-    rm -rf "$build/objects"
+    [ -n "$cover" ] || rm -rf "$build/objects"
 else
     where=.
 fi
@@ -134,6 +143,11 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
     say end "$program" "$code"
     [ -z "$stop" ] || [ "$code" = 0 ] || break
 done
+# Of the project's own files: paths below it become relative, and only those are told.
+if [ -n "$cover" ]; then
+    cd "$build" && find . -name '*.gcda' -print0 | xargs -0 -r gcov --json-format --stdout -r -s "$top" >"$build/counts" 2>/dev/null
+    [ ! -s "$build/counts" ] || mv "$build/counts" "$cover"
+fi
 say 'done' - "$bad" >>"$report"
 say 'done' - "$bad"
 exit "$bad"

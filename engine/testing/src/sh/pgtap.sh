@@ -8,25 +8,11 @@ lacks() {
     say missing - "$1"
     exit 86
 }
-bin=
-for found in "$(readlink -f "$(command -v initdb)")" /usr/lib/postgresql/*/bin/initdb; do
-    # The newest is the last of Debian's.
-    [ ! -x "$found" ] || bin=${found%/*}
-done
+find_postgres
 [ -n "$bin" ] || lacks postgresql
 version=$("$bin/postgres" --version | tr -dc '0-9. ' | sed 's/^ *//; s/ .*//')
 [ -f "$("$bin/pg_config" --sharedir 2>/dev/null || echo "${bin%/bin}/share")/extension/pgtap.control" ] || lacks "pgtap ${version%%.*}"
-# One that may be older, and knows which cluster it speaks to by what is asked of it only.
-export PGHOST="$data" PGUSER=sandbox PGDATABASE=postgres
-unset PGPORT PGSERVICE
-start() {
-    "$bin/initdb" -A trust -U sandbox -E UTF8 --no-locale --no-sync -D "$data/db" &&
-        "$bin/pg_ctl" -D "$data/db" -w -t 60 -l "$data/server" -o "-k '$data' -h '' -F -c max_connections=20" start
-}
-if ! start >"$data/log" 2>&1; then
-    cat "$data/log" "$data/server" >&2
-    exit 3
-fi
+start_postgres "$data" || exit 3
 quiet() { "$bin/psql" -XAtq -v ON_ERROR_STOP=1 -P pager=off "$@" </dev/null; }
 # The first error that psql names: psql:FILE:LINE: ERROR:  what
 broken() {
@@ -68,7 +54,7 @@ for file in $(find . -name '.*' ! -name . -prune -o -name '*[[:cntrl:] ]*' -prun
     [ "$code" = 0 ] || broken "$file" "$data/err"
     [ -z "$stop" ] || [ "$bad" = 0 ] || break
 done
-"$bin/pg_ctl" -D "$data/db" -m immediate stop >/dev/null 2>&1
+stop_postgres
 say 'done' - "$bad" >>"$report"
 say 'done' - "$bad"
 exit "$bad"

@@ -1,4 +1,4 @@
-//! node's own runner, mocha, jasmine and vitest, as `runners/package-lock.json` pins them: every kind of ending, and
+//! node's own runner, mocha, jasmine, karma and vitest, as `runners/package-lock.json` pins them: every kind of ending, and
 //! projects that want to be taken for good.
 
 use super::*;
@@ -32,7 +32,7 @@ fn large() -> Limits {
     }
 }
 
-/// What the four differ in, for a test of the same meaning.
+/// What they differ in, for a test of the same meaning.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -43,7 +43,14 @@ struct Kind {
     within: bool,
 }
 
-const KINDS: [Kind; 4] = [
+/// For karma, with this framework.
+fn karma(framework: &str) -> String {
+    format!(
+        "module.exports = (config) => config.set({{ frameworks: ['{framework}'], files: ['spec/*.js'], browsers: ['jsdom'], port: 1 }});"
+    )
+}
+
+const KINDS: [Kind; 5] = [
     Kind {
         name: "node",
         file: "a.test.js",
@@ -55,6 +62,15 @@ const KINDS: [Kind; 4] = [
         name: "jasmine",
         file: "spec/aSpec.js",
         head: "const test = it; const before = beforeAll, after = afterAll;",
+        within: true,
+    },
+    // jsdom lies in karma's process, and its page can reach all of that.
+    Kind {
+        name: "karma",
+        file: "spec/aSpec.js",
+        head: "var process = parent.hotcellSays.constructor('return process')(), global = window, test = it, before = beforeAll, after = afterAll; \
+               function strictEqual(a, b) { const e = new Error(`${a} !== ${b}`); Error.captureStackTrace(e, strictEqual); if (a !== b) throw e; } \
+               var require = (name) => (name === 'assert' ? { strictEqual } : process.mainModule.require(name)), Buffer = require('buffer').Buffer;",
         within: true,
     },
     Kind {
@@ -72,7 +88,14 @@ impl Kind {
 
     async fn run(&self, modules: &Path, files: &[(&str, &str)], selection: Selection, limits: Limits) -> Ran {
         let folder = project(files);
-        let script = if self.name == "node" { "node --test" } else { self.name };
+        let script = match self.name {
+            "node" => "node --test",
+            "karma" => "karma start",
+            name => name,
+        };
+        if self.name == "karma" && !folder.path().join("karma.conf.js").exists() {
+            std::fs::write(folder.path().join("karma.conf.js"), karma("jasmine")).unwrap();
+        }
         std::fs::write(
             folder.path().join("package.json"),
             format!("{{\"scripts\":{{\"test\":\"{script}\"}}}}"),
@@ -134,6 +157,89 @@ async fn every_kind_of_test_and_filter() {
         ran.assert(Verdict::Passed, true, true);
         assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{}: {}", kind.name, ran.told());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn karma_runs_mocha_and_settings_that_are_modules() {
+    let Some(modules) = with_runners() else { return };
+    let kind = KINDS.into_iter().find(|kind| kind.name == "karma").unwrap();
+    let tests = "describe('cart', () => { it('ok', () => {}); it('bad', () => { throw new Error('why'); }); it.skip('left', () => {}); });\n\
+                 describe('h', () => { before(() => { throw new Error('set-up'); }); it('never', () => {}); });\n\
+                 describe('t', () => { after(() => { throw new Error('tear'); }); it('was', () => {}); });\n";
+    let settings = karma("mocha").replace("module.exports =", "export default");
+    let files = [("karma.conf.mjs", settings.as_str()), ("karma.conf.js", &settings), ("spec/a.js", tests)];
+    let package = ("package.json", "{\"type\":\"module\",\"scripts\":{\"test\":\"karma start\"}}");
+    for files in [&[files[0], files[2]][..], &[files[1], files[2], package]] {
+        let folder = project(files);
+        let run = |selection| {
+            let session =
+                session_with("karma", Path::new("/usr"), folder.path(), &selection, large(), |policy| {
+                    policy.read_only(modules.join("node_modules"), "/home/sandbox/node_modules")
+                });
+            async { Ran { report: session.run(&Engine::new(), &mut |_| ()).await, events: Vec::new() } }
+        };
+        let ran = run(Selection::default()).await;
+        assert_eq!(ran.report.verdict, Verdict::Failed, "{}", ran.told());
+        assert_eq!(ran.counts(), [2, 1, 2, 1, 0], "{}", ran.told());
+        let bad = ran.case("spec/a.js::cart::bad");
+        assert_eq!((bad.line, bad.message.as_deref()), (Some(1), Some("Error: why")), "{}", ran.told());
+        let ran = run(filtered("spec/a.js::t::was")).await;
+        assert_eq!(ran.case("spec/a.js::t::was").status, Status::Passed, "{}", ran.told());
+        let ran = run(filtered("cart ok")).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{}", ran.told());
+        let ran = run(Selection { fail_fast: true, ..Selection::default() }).await;
+        assert!(ran.report.cases.iter().all(|c| !c.id.ends_with("was")), "{}", ran.told());
+    }
+    let ran =
+        kind.run(modules, &[("karma.conf.js", "module.exports = 7;")], Selection::default(), large()).await;
+    assert_ne!(ran.report.verdict, Verdict::Passed);
+    assert!(ran.told().contains("karma.conf.js exports no function"), "{}", ran.told());
+}
+
+/// What stands for Chromium: a page in a process of its own, that knows karma by its socket only.
+const BROWSER: &str = r#"#!/usr/bin/env node
+const { JSDOM, VirtualConsole } = require('/home/sandbox/node_modules/jsdom');
+const address = process.argv.find((word) => word.startsWith('http'));
+if (!process.argv.includes('--no-sandbox') || !process.argv.includes('--headless')) process.exit(7);
+JSDOM.fromURL(address, { resources: 'usable', runScripts: 'dangerously', virtualConsole: new VirtualConsole() });
+setInterval(() => {}, 1000);
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn karma_with_a_browser_that_is_another_process() {
+    let Some(modules) = with_runners() else { return };
+    let kind = KINDS.into_iter().find(|kind| kind.name == "karma").unwrap();
+    let settings =
+        "const bin = process.env.CHROME_BIN = __dirname + '/browser'; require('fs').chmodSync(bin, 0o755);\n"
+            .to_owned()
+            + &karma("jasmine").replace("'jsdom'", "'Chrome'");
+    let run = |tests: &'static str, browser: &'static str, wall| {
+        let files = [
+            ("karma.conf.js", settings.clone()),
+            ("browser", browser.to_owned()),
+            ("spec/a.js", tests.to_owned()),
+        ];
+        async move {
+            let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            let limits = Limits { wall: Duration::from_secs(wall), ..large() };
+            kind.run(modules, &files, Selection::default(), limits).await
+        }
+    };
+    let tests = "describe('s', () => { it('ok', () => {}); it('bad', () => { expect(1).toBe(2); }); xit('left', () => {}); });\n\
+                 describe('t', () => { afterAll(() => { throw new Error('tear'); }); it('was', () => {}); });";
+    let ran = run(tests, BROWSER, 90).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [2, 1, 1, 1, 0], "{}", ran.told());
+    assert_eq!(ran.case("spec/a.js::s::bad").line, Some(1), "{}", ran.told());
+    let hangs = "it('a', () => {}); it('b', async () => { await new Promise((r) => setTimeout(r, 2000)); for (;;) {} }); it('c', () => {});";
+    let ran = run(hangs, BROWSER, 25).await;
+    assert_eq!(ran.report.verdict, Verdict::Limit, "{}", ran.told());
+    assert_eq!(ran.case("::a").status, Status::Passed, "{}", ran.told());
+    assert_eq!(ran.case("::b").status, Status::NotFinished, "{}", ran.told());
+    let ran = run("it('a', () => {});", "#!/bin/sh\nexit 3\n", 90).await;
+    assert_ne!(ran.report.verdict, Verdict::Passed);
+    assert!(ran.told().contains("did not come up"), "{}", ran.told());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

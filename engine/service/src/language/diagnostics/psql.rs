@@ -1,0 +1,130 @@
+//! What psql says of a file that it reads: `psql:FILE:LINE: ERROR:  MESSAGE`, and below it where in the statement.
+
+use hotcell_sandbox::outcome::{Diagnostic, Severity};
+
+use super::split_place;
+
+const LEVELS: [(&str, Severity); 10] = [
+    ("ERROR:  ", Severity::Error),
+    ("FATAL:  ", Severity::Error),
+    ("PANIC:  ", Severity::Error),
+    ("error: ", Severity::Error),
+    ("fatal: ", Severity::Error),
+    ("WARNING:  ", Severity::Warning),
+    ("warning: ", Severity::Warning),
+    ("NOTICE:  ", Severity::Note),
+    ("INFO:  ", Severity::Note),
+    ("LOG:  ", Severity::Note),
+];
+
+/// Reads what it printed. `source` is the file: psql tells the line on which a statement ends.
+pub(super) fn read(printed: &str, source: &str) -> Vec<Diagnostic> {
+    let mut rows: Vec<Diagnostic> = Vec::new();
+    let mut lines = printed.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(row) = line.strip_prefix("psql:").and_then(row) {
+            rows.push(row);
+        } else if let Some((shown, last)) =
+            snippet(line).zip(rows.last_mut()).filter(|(_, r)| r.column.is_none())
+        {
+            let caret = lines.peek().and_then(|below| below.strip_suffix('^'));
+            let at = caret.filter(|before| before.trim().is_empty()).map(|before| before.chars().count());
+            place(last, line, shown, at, source);
+        }
+    }
+    rows
+}
+
+fn row(rest: &str) -> Option<Diagnostic> {
+    let (file, line, rest) = match split_place(rest) {
+        Some((file, rest)) if !file.starts_with(' ') => {
+            let (number, rest) = rest.split_once(": ")?;
+            (Some(file.to_owned()), Some(number.parse().ok()?), rest)
+        }
+        _ => (None, None, rest.trim_start()),
+    };
+    let (severity, message) =
+        LEVELS.into_iter().find_map(|(word, severity)| Some((severity, rest.strip_prefix(word)?)))?;
+    Some(Diagnostic { file, line, column: None, severity, code: None, message: message.to_owned() })
+}
+
+/// The part of `LINE 2: PART` that is the statement's.
+fn snippet(line: &str) -> Option<&str> {
+    let (number, shown) = line.strip_prefix("LINE ")?.split_once(": ")?;
+    number.parse::<u32>().ok().map(|_| shown)
+}
+
+/// Finds what is shown of a statement: on the line that was told or the next above it. `caret` counts from the row's beginning.
+fn place(row: &mut Diagnostic, line: &str, shown: &str, caret: Option<usize>, source: &str) {
+    let Some(end) = row.line.filter(|end| *end > 0) else { return };
+    // Both ends of a long line are left out.
+    let begun = shown.strip_prefix("...").unwrap_or(shown);
+    let part = begun.strip_suffix("...").unwrap_or(begun);
+    let before = line.chars().count() - begun.chars().count();
+    if part.trim().is_empty() {
+        return;
+    }
+    let lines: Vec<&str> = source.lines().take(end as usize).collect();
+    // psql shows tabs as spaces.
+    let found = lines.iter().enumerate().rev().find_map(|(index, text)| {
+        let text = text.replace('\t', " ");
+        text.find(part).map(|at| (index + 1, text[..at].chars().count()))
+    });
+    let Some((number, left)) = found else { return };
+    row.line = u32::try_from(number).ok();
+    let column = caret.and_then(|caret| caret.checked_sub(before)).map(|at| left + at + 1);
+    row.column = column.and_then(|column| u32::try_from(column).ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_place_of_what_is_wrong() {
+        use Severity::{Error, Note, Warning};
+        let source = "select 1;\nselect a,\n\tb frm\n  t;\n\\nonsense\n";
+        let long = format!("select {}frm t;", "x, ".repeat(40));
+        for (printed, source, want) in [
+            (
+                "psql:/home/sandbox/main.sql:4: ERROR:  syntax error at or near \"t\"\nLINE 2:  b frm\n           ^\n",
+                source,
+                (Some(3), Some(4), Error, "syntax error at or near \"t\""),
+            ),
+            // What is shown is nowhere: the statement's end.
+            ("psql:m.sql:4: ERROR:  no\nLINE 1: other\n        ^\n", source, (Some(4), None, Error, "no")),
+            (
+                "psql:m.sql:5: error: invalid command \\nonsense\n",
+                source,
+                (Some(5), None, Error, "invalid command \\nonsense"),
+            ),
+            (
+                "psql:m.sql:1: ERROR:  syntax error at or near \"frm\"\nLINE 1: ... x, x, x, x, frm t;\n                        ^\n",
+                long.as_str(),
+                (Some(1), Some(128), Error, "syntax error at or near \"frm\""),
+            ),
+            ("psql:m.sql:1: NOTICE:  said\n", "", (Some(1), None, Note, "said")),
+            ("psql:m.sql:1: WARNING:  so\n", "", (Some(1), None, Warning, "so")),
+            (
+                "psql: error: connection to server failed\n",
+                "",
+                (None, None, Error, "connection to server failed"),
+            ),
+        ] {
+            let rows = read(printed, source);
+            let got =
+                rows.iter().map(|d| (d.line, d.column, d.severity, d.message.as_str())).collect::<Vec<_>>();
+            assert_eq!(got, [want], "{printed}");
+        }
+        for nothing in ["ERROR:  x", "psql:x", "psql:a:b: ERROR:  x", "LINE 1: x\n ^", "psql:m.sql:1: else"] {
+            assert!(read(nothing, "x").is_empty(), "{nothing}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_words_are_read(text in "(psql:|a|:|1|ERROR:  |LINE 1: |\\.\\.\\.|\\^|é|\t| |\n){0,60}", source in "[a é\t\n]{0,40}") {
+            let _ = read(&text, &source);
+        }
+    }
+}
