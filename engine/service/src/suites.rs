@@ -59,23 +59,24 @@ impl TestRequest {
         if found.len() > 1 && self.keep != Keep::default() {
             return Err(Unready::Wrong(several(&found)));
         }
-        let parts = found.iter().map(|(suite, filter)| {
-            let mut request = self.clone();
-            request.project = self.project.join(&suite.folder);
-            if let Some((other, also)) = &suite.rival {
-                let answer = undecided(&request.project, (suite.framework, &suite.evidence), (*other, also));
-                return match answer {
-                    Unready::Answered(report) => {
-                        Ok(Part { folder: suite.folder.clone(), tests: Err(report) })
-                    }
-                    wrong => Err(wrong),
-                };
-            }
-            request.framework = Some(suite.framework.name().to_owned());
-            request.selection.filter.clone_from(filter);
-            one(suite.folder.clone(), request)
+        let parts = found.iter().map(|(suite, filter)| match self.of_suite(suite, filter.as_deref()) {
+            Ok(request) => one(suite.folder.clone(), request),
+            Err(Unready::Answered(report)) => Ok(Part { folder: suite.folder.clone(), tests: Err(report) }),
+            Err(wrong) => Err(wrong),
         });
         Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()? })
+    }
+
+    /// The request for one suite of the project.
+    pub(crate) fn of_suite(&self, suite: &Found, filter: Option<&str>) -> Result<Self, Unready> {
+        let mut request = self.clone();
+        request.project = self.project.join(&suite.folder);
+        if let Some((other, also)) = &suite.rival {
+            return Err(undecided(&request.project, (suite.framework, &suite.evidence), (*other, also)));
+        }
+        request.framework = Some(suite.framework.name().to_owned());
+        request.selection.filter = filter.map(str::to_owned);
+        Ok(request)
     }
 
     /// The suites of a project that cannot be run as one: there are several, or the only one lies in a folder below it. Each as
@@ -99,7 +100,8 @@ impl TestRequest {
         }
     }
 
-    fn found(&self, project: &dyn Project) -> Vec<(Found, Option<String>)> {
+    /// The suites that are asked for in a project, each with its filter; none where a framework is named.
+    pub(crate) fn found(&self, project: &dyn Project) -> Vec<(Found, Option<String>)> {
         if self.framework.is_some() {
             return Vec::new();
         }

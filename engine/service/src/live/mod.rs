@@ -17,6 +17,7 @@
 //! | [`command`] | a program or a source as work |
 //! | [`asking`] | hosts that a run asks for |
 //! | [`tests`] | a project's tests as work |
+//! | `suites` | tests in several folders as work |
 //! | [`paths`] | paths in a workspace, checked |
 //! | [`workspaces`] | workspaces of callers, with quotas |
 //! | [`tasks`] | calls that go on behind a task, and what became of them |
@@ -35,6 +36,7 @@ pub mod registry;
 pub mod retained;
 pub mod run;
 mod scribe;
+mod suites;
 pub mod tasks;
 pub mod tests;
 pub mod tokens;

@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use hotcell_sandbox::outcome::{Cause, Outcome, Output};
+use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::profile::{LimitSettings, Span};
 use hotcell_sandbox::{Chunk, Limits};
-use hotcell_testing::{Cancel, Event, ProjectFolder, Selection, TestReport};
+use hotcell_testing::{Cancel, Event, Selection, TestReport};
 
 use super::asked::AskedLimits;
 use super::caller::Caller;
 use super::command::{surroundings, there, without_host_paths};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
+use super::suites;
 use super::workspaces::Place;
 use crate::changes::Keep;
 use crate::config::{Configuration, Settings};
@@ -59,7 +60,8 @@ impl TestsRequest {
             )
             .field("filter"));
         }
-        let limits = self.limits.of_tests(live)?;
+        let configuration = live.configuration_of(caller);
+        let limits = self.limits.of_tests(&configuration)?;
         let request = TestRequest {
             project: self.workspace.folder(),
             kept: self.workspace.kept().cloned(),
@@ -76,15 +78,15 @@ impl TestsRequest {
             },
             keep: self.keep,
         };
-        let configuration = live.configuration_of(caller);
         there(&configuration, request.settings.image.as_deref())?;
         let workspace = self.workspace;
-        if apart(&request, &workspace)? {
+        if suites::are_apart(&request, &workspace)? {
+            let current = live.current().clone();
+            let asked = suites::Asked { request, limits: self.limits, asker: configuration.asker, workspace };
             return Ok(Box::new(move |desk| {
-                Box::pin(async move {
-                    let report = perform_all(&desk, request, limits, configuration, workspace).await;
-                    Answer::Tests(Box::new(report))
-                })
+                Box::pin(
+                    async move { Answer::Tests(Box::new(suites::perform(&desk, asked, &current).await)) },
+                )
             }));
         }
         let host = workspace.folder();
@@ -101,7 +103,8 @@ impl TestsRequest {
             Ok(prepared) => Box::new(move |desk| {
                 Box::pin(async move {
                     let cancel = Cancel::default();
-                    let running = prepared.run(&desk.pool, &cancel, shown(&desk));
+                    let mut shown = Shown::new(&desk);
+                    let running = prepared.run(&desk.pool, &cancel, |_, what| shown.see(what));
                     let report = follow(&desk, &cancel, running).await;
                     drop(workspace);
                     Answer::Tests(Box::new(inside(report, &host)))
@@ -111,78 +114,9 @@ impl TestsRequest {
     }
 }
 
-/// Whether the tests are in several suites, or in a folder below the project.
-fn apart(request: &TestRequest, workspace: &Place) -> Result<bool, ErrorReport> {
-    let suites = match workspace {
-        // What cannot be listed now is told by whoever prepares it.
-        Place::Kept(kept) => kept.view().ok().and_then(|view| request.apart(&view.as_project())),
-        Place::Temporary(temporary) => {
-            ProjectFolder::open(temporary.path()).ok().and_then(|folder| request.apart(&folder))
-        }
-    };
-    let Some(suites) = suites else { return Ok(false) };
-    if request.keep == Keep::default() {
-        return Ok(true);
-    }
-    let why =
-        format!("keep and diff are for the tests of the project itself, and there are {}", suites.join(", "));
-    Err(ErrorReport::new(Code::Usage, why)
-        .field("keep")
-        .hint("leave them out, or name the framework: then its tests run from the project's own folder"))
-}
-
-/// Suites in folders, each in a sandbox of its own, in which its folder is the project. Layers are laid over whole projects only,
-/// so that what they show is copied: now, and not while it waits for its turn.
-async fn perform_all(
-    desk: &Desk,
-    mut request: TestRequest,
-    limits: Limits,
-    configuration: Configuration,
-    workspace: Place,
-) -> TestReport {
-    let around = surroundings(Some(&workspace));
-    let prepared = tokio::task::spawn_blocking(move || {
-        let copy = match request.kept.take().filter(|kept| kept.has_layers()) {
-            None => None,
-            Some(kept) => {
-                let copy = kept.copy(&limits).map_err(|error| {
-                    format!("the workspace cannot be copied for its suites: {error}; ask for more disk_mib, or name one framework")
-                })?;
-                copy.path().clone_into(&mut request.project);
-                Some(copy)
-            }
-        };
-        let prepared = request.prepare_suites(&configuration, &around, &mut |_| Ok(()));
-        Ok::<_, String>((prepared, request.project, copy, workspace))
-    });
-    let (prepared, host, _copy, _workspace) = match prepared.await {
-        Ok(Ok(prepared)) => prepared,
-        Ok(Err(why)) => return refused(why),
-        Err(error) => return refused(format!("the tests were not prepared: {error}")),
-    };
-    let report = match prepared {
-        Ok(suites) => {
-            let cancel = Cancel::default();
-            let running = suites.run(&desk.pool, &cancel, |_| {}, shown(desk));
-            match follow(desk, &cancel, running).await {
-                Some(report) => report,
-                None => refused("stopped: cancelled before a suite began"),
-            }
-        }
-        Err(Unready::Answered(report)) => *report,
-        Err(Unready::Wrong(report)) => refused(report.to_string()),
-    };
-    inside(report, &host)
-}
-
-fn refused(why: impl Into<String>) -> TestReport {
-    let outcome = Outcome::without_a_run(Cause::Refused, why);
-    TestReport::without_a_run("", Vec::new(), outcome)
-}
-
 impl AskedLimits {
     /// Those of a run of tests, where none is wider than the operator's.
-    fn of_tests(&self, live: &Live) -> Result<Limits, ErrorReport> {
+    pub(super) fn of_tests(&self, configuration: &Configuration) -> Result<Limits, ErrorReport> {
         let tests = RunRequest {
             kept: None,
             keep: Keep::default(),
@@ -192,11 +126,11 @@ impl AskedLimits {
             limits: Limits::for_tests(),
             stdin: hotcell_sandbox::Stdin::Null,
         };
-        self.within(&tests.merge(&live.configuration())?.policy.job.limits)
+        self.within(&tests.merge(configuration)?.policy.job.limits)
     }
 }
 
-fn as_settings(limits: &Limits) -> LimitSettings {
+pub(super) fn as_settings(limits: &Limits) -> LimitSettings {
     LimitSettings {
         memory: Some(limits.memory),
         timeout: Some(limits.wall),
@@ -208,29 +142,48 @@ fn as_settings(limits: &Limits) -> LimitSettings {
     }
 }
 
-/// What the followers of the run see of its tests.
-fn shown(desk: &Desk) -> impl FnMut(u32, hotcell_testing::Progress<'_>) + Send + '_ {
-    let mut progress = Progress::default();
-    move |_, what| match what {
-        hotcell_testing::Progress::Event(event) => {
-            match event {
-                // After the tests of the suites before it.
-                Event::Collected(count, _) => progress.total = Some(progress.done + *count),
-                Event::Ended(ended) => {
-                    progress.done += 1;
-                    progress.message = format!("{} {}", ended.status.name(), ended.id);
+/// What the followers of a run see of its tests.
+pub(super) struct Shown<'a> {
+    desk: &'a Desk,
+    progress: Progress,
+    /// Tests of the suites before.
+    before: u64,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(desk: &'a Desk) -> Self {
+        Self { desk, progress: Progress::default(), before: 0 }
+    }
+
+    /// What comes from now on is another suite's.
+    pub(super) fn suite_is_over(&mut self) {
+        self.before = self.progress.done;
+    }
+
+    pub(super) fn see(&mut self, what: hotcell_testing::Progress<'_>) {
+        match what {
+            hotcell_testing::Progress::Event(event) => {
+                match event {
+                    // The program chose the number.
+                    Event::Collected(count, _) => {
+                        self.progress.total = Some(self.before.saturating_add(*count));
+                    }
+                    Event::Ended(ended) => {
+                        self.progress.done += 1;
+                        self.progress.message = format!("{} {}", ended.status.name(), ended.id);
+                    }
+                    _ => return,
                 }
-                _ => return,
+                self.desk.progressed(self.progress.clone());
             }
-            desk.progressed(progress.clone());
+            hotcell_testing::Progress::Output(Chunk::Stdout(bytes)) => self.desk.wrote(Stream::Stdout, bytes),
+            hotcell_testing::Progress::Output(Chunk::Stderr(bytes)) => self.desk.wrote(Stream::Stderr, bytes),
         }
-        hotcell_testing::Progress::Output(Chunk::Stdout(bytes)) => desk.wrote(Stream::Stdout, bytes),
-        hotcell_testing::Progress::Output(Chunk::Stderr(bytes)) => desk.wrote(Stream::Stderr, bytes),
     }
 }
 
 /// Lets whoever cancels the run stop its tests.
-async fn follow<T>(desk: &Desk, cancel: &Cancel, running: impl Future<Output = T>) -> T {
+pub(super) async fn follow<T>(desk: &Desk, cancel: &Cancel, running: impl Future<Output = T>) -> T {
     let mut running = std::pin::pin!(running);
     tokio::select! {
         report = &mut running => report,
@@ -242,7 +195,7 @@ async fn follow<T>(desk: &Desk, cancel: &Cancel, running: impl Future<Output = T
 }
 
 /// The report as it may leave: the registry has the output, and no folder of the host is named.
-fn inside(mut report: TestReport, host: &Path) -> TestReport {
+pub(super) fn inside(mut report: TestReport, host: &Path) -> TestReport {
     (report.outcome.stdout, report.outcome.stderr) = (Output::default(), Output::default());
     let told = report.reason == report.outcome.reason;
     crate::guard::for_a_model(&mut report.outcome);

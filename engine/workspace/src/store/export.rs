@@ -48,7 +48,8 @@ pub(super) fn plain(view: &Stack<'_>, to: &Folder, most: Quota) -> io::Result<()
         match node.kind {
             Kind::Folder => {
                 to.make(path, 0o700)?;
-                modes.push((path, node.mode));
+                // Whoever made the copy has to be able to remove it.
+                modes.push((path, node.mode | 0o700));
             }
             Kind::File => {
                 let mut target = to.create(path)?;

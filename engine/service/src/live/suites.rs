@@ -1,0 +1,179 @@
+//! Tests in several folders of a workspace as one run: each suite in a sandbox of its own, in which its folder is the project, one
+//! after the other. All of them together have the time that one run has.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hotcell_guard::quarantine::Channel;
+use hotcell_sandbox::Limits;
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::profile::{LimitSettings, Span};
+use hotcell_testing::suites::{self, Found, MOST};
+use hotcell_testing::{Cancel, ProjectFolder, TestReport, Verdict};
+
+use super::asked::AskedLimits;
+use super::command::surroundings;
+use super::current::Current;
+use super::run::{Desk, never_ran};
+use super::tests::{Shown, as_settings, follow, inside};
+use super::workspaces::Place;
+use crate::changes::Keep;
+use crate::config::Configuration;
+use crate::report::{Code, ErrorReport};
+use crate::state::StateChoice;
+use crate::test::{TestRequest, Unready};
+
+/// The shortest time that a suite begins with.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Whether the tests are in several suites, or in a folder below the project.
+pub(super) fn are_apart(request: &TestRequest, workspace: &Place) -> Result<bool, ErrorReport> {
+    let suites = match workspace {
+        // What cannot be listed now is told by whoever prepares it.
+        Place::Kept(kept) => kept.view().ok().and_then(|view| request.apart(&view.as_project())),
+        Place::Temporary(folder) => {
+            ProjectFolder::open(folder.path()).ok().and_then(|folder| request.apart(&folder))
+        }
+    };
+    let Some(suites) = suites else { return Ok(false) };
+    if suites.len() > MOST {
+        let why = format!("the project has {} suites, and at most {MOST} are run together", suites.len());
+        return Err(ErrorReport::new(Code::InvalidValue, why)
+            .field("filter")
+            .hint("give the folder of one of them, or name its framework"));
+    }
+    if request.keep == Keep::default() {
+        return Ok(true);
+    }
+    let why =
+        format!("keep and diff are for the tests of the project itself, and there are {}", suites.join(", "));
+    Err(ErrorReport::new(Code::InvalidValue, why)
+        .field(if request.keep.stay { "keep" } else { "diff" })
+        .hint("leave them out, or name the framework: then its tests run from the project's own folder"))
+}
+
+/// What was asked for, and who asks.
+pub(super) struct Asked {
+    pub request: TestRequest,
+    pub limits: AskedLimits,
+    pub asker: Option<(Channel, StateChoice)>,
+    pub workspace: Place,
+}
+
+/// The suites' folders, for as long as they run.
+struct Opened {
+    folder: PathBuf,
+    found: Vec<(Found, Option<String>)>,
+    /// Layers are laid over whole projects only. And a folder of the operator's may change while other suites run: what the guard
+    /// has read is what runs.
+    _copy: Option<tempfile::TempDir>,
+}
+
+/// Runs them, under the configuration that is in force now.
+pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> TestReport {
+    let began = Instant::now();
+    let Asked { request, limits, asker, workspace } = asked;
+    let configuration = Configuration { asker, ..Configuration::clone(&current.get()) };
+    let limits = match limits.of_tests(&configuration) {
+        Ok(limits) => limits,
+        Err(report) => return refused(report.to_string()),
+    };
+    let around = surroundings(Some(&workspace));
+    let (looked_for, place, bounds) = (request.clone(), workspace, limits.clone());
+    let opened = tokio::task::spawn_blocking(move || {
+        let opened = open(&looked_for, &place, &bounds);
+        (opened, place)
+    });
+    let (opened, _workspace) = match opened.await {
+        Ok((Ok(opened), place)) => (opened, place),
+        Ok((Err(why), _)) => return refused(why),
+        Err(error) => return refused(format!("the tests were not prepared: {error}")),
+    };
+    let (cancel, mut shown) = (Cancel::default(), Shown::new(desk));
+    let (mut reports, mut cpu) = (Vec::new(), Duration::ZERO);
+    for (suite, filter) in &opened.found {
+        if desk.is_cancelled() {
+            reports.push((suite.folder.clone(), unrun(suite, never_ran())));
+            break;
+        }
+        let left =
+            (limits.wall.checked_sub(began.elapsed()), limits.cpu_time.map(|all| all.saturating_sub(cpu)));
+        let (Some(wall), cpu_left) = left else {
+            reports.push((suite.folder.clone(), over(suite)));
+            continue;
+        };
+        if wall < SHORTEST || cpu_left.is_some_and(|left| left < SHORTEST) {
+            reports.push((suite.folder.clone(), over(suite)));
+            continue;
+        }
+        let whole = TestRequest { kept: None, project: opened.folder.clone(), ..request.clone() };
+        let prepared = match whole.of_suite(suite, filter.as_deref()) {
+            Ok(mut own) => {
+                own.settings.limits = LimitSettings {
+                    timeout: Some(wall),
+                    cpu_time: Some(cpu_left.map_or(Span::Unlimited, Span::Of)),
+                    ..as_settings(&limits)
+                };
+                let (configuration, around) = (configuration.clone(), around.clone());
+                let prepared = tokio::task::spawn_blocking(move || own.prepare(&configuration, around)).await;
+                prepared.unwrap_or_else(|error| {
+                    Err(Unready::Answered(Box::new(refused(format!("the tests were not prepared: {error}")))))
+                })
+            }
+            Err(answer) => Err(answer),
+        };
+        let report = match prepared {
+            Ok(tests) => {
+                let running = tests.run(&desk.pool, &cancel, |_, what| shown.see(what));
+                follow(desk, &cancel, running).await
+            }
+            Err(Unready::Answered(report)) => *report,
+            Err(Unready::Wrong(report)) => refused(in_words_of_the_tool(&report)),
+        };
+        shown.suite_is_over();
+        cpu += Duration::from_micros(report.outcome.usage.cpu_us.unwrap_or(0));
+        let stop = report.verdict == Verdict::Interrupted;
+        // Before they are joined: the joined report has the reasons of all.
+        reports.push((suite.folder.clone(), inside(report, &opened.folder)));
+        if stop {
+            break;
+        }
+    }
+    suites::join(reports).unwrap_or_else(|| refused("the project has no suites any more"))
+}
+
+/// Finds the suites where nobody else writes. Blocks.
+fn open(request: &TestRequest, workspace: &Place, limits: &Limits) -> Result<Opened, String> {
+    let copy = match workspace {
+        Place::Temporary(_) => None,
+        Place::Kept(kept) => Some(kept.copy(limits).map_err(|error| {
+            tracing::info!(target: "hotcell_contents", "a workspace was not copied for its suites: {error}");
+            "the workspace cannot be copied for its suites: it has more bytes or files than a run may write, or there is no room; \
+             name one framework, and its tests run without a copy"
+        })?),
+    };
+    let folder = copy.as_ref().map_or_else(|| workspace.folder(), |copy| copy.path().to_owned());
+    let project =
+        ProjectFolder::open(&folder).map_err(|error| format!("the project cannot be read: {error}"))?;
+    Ok(Opened { found: request.found(&project), folder, _copy: copy })
+}
+
+/// What the rest of the reports says where options are options of the command line.
+fn in_words_of_the_tool(report: &ErrorReport) -> String {
+    ["framework", "coverage", "filter"]
+        .iter()
+        .fold(report.to_string(), |words, name| words.replace(&format!("--{name}"), name))
+}
+
+fn over(suite: &Found) -> TestReport {
+    let why = "the time of the whole run was over before this suite began; give more time, or run it alone by its folder as filter";
+    TestReport { verdict: Verdict::Limit, ..unrun(suite, Outcome::without_a_run(Cause::WallLimit, why)) }
+}
+
+fn unrun(suite: &Found, outcome: Outcome) -> TestReport {
+    TestReport::without_a_run(suite.framework.name(), Vec::new(), outcome)
+}
+
+fn refused(why: impl Into<String>) -> TestReport {
+    TestReport::without_a_run("", Vec::new(), Outcome::without_a_run(Cause::Refused, why))
+}
