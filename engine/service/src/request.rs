@@ -120,12 +120,12 @@ impl Prepared {
             let diagnostics =
                 language::read_psql(&String::from_utf8_lossy(&printed), &String::from_utf8_lossy(source));
             if !diagnostics.is_empty() {
-                let done = outcome.success();
                 let command = self.policy.job.argv.iter().map(|word| word.to_string_lossy().into_owned());
                 outcome.compile = Some(Compile {
                     // Not the script's text.
                     command: command.filter(|word| !word.contains('\n')).collect(),
-                    done,
+                    // Nothing had to be made, and it ran.
+                    done: true,
                     wall_us: None,
                     diagnostics,
                 });

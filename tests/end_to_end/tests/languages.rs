@@ -211,7 +211,15 @@ fn sql_by_postgresql() {
             json!(["bad.sql", 5, 6, "error", "relation \"t\" does not exist"]),
         ];
         assert_eq!(rows, want, "{outcome:#}");
-        assert_eq!(outcome["compile"]["done"], false);
+        assert_eq!(outcome["compile"]["done"], true, "it ran: {outcome:#}");
+        // What it wrote before its error counts as for every program.
+        user.make_folder("work/kept");
+        user.write("work/kept/a.sql", "\\! echo 1 >made\nselect nope;\n");
+        let words =
+            ["run", "--json", "--workspace", "kept", "--guard", "off", "--lang", "postgresql", "kept/a.sql"];
+        let outcome = user.hotcell(words).end().code(3).json();
+        assert_eq!(outcome["changes"][0]["path"], "made", "{outcome:#}");
+        assert_eq!(outcome["compile"]["diagnostics"][0]["line"], 2, "{outcome:#}");
         // One that a caller has beside it is not seen: neither its settings nor its server.
         user.hotcell([
             "run",
