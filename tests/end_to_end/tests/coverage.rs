@@ -109,7 +109,8 @@ fn go_by_its_profiles() {
 
 #[test]
 fn cpp_by_gcov_with_and_without_cmake() {
-    let needs = ["/usr/include/gtest/gtest.h", "/usr/bin/cmake", "/usr/bin/make", "/usr/bin/gcov"];
+    let needs =
+        ["/usr/include/gtest/gtest.h", "/usr/bin/cmake", "/usr/bin/make", "/usr/bin/gcov", "/usr/bin/c++"];
     if let Some(lacks) = needs.iter().find(|file| !Path::new(file).exists()) {
         println!("skipped: no {lacks} (on Debian: apt-get install g++ cmake make libgtest-dev)");
         return;

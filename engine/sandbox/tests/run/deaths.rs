@@ -109,9 +109,9 @@ async fn a_hundred_runs_leave_nothing() {
         assert!(outcome.success(), "{}", told(&outcome));
     }
     assert!(engine.settle(Duration::from_secs(5)).await);
-    // Other tests of this process run beside this one, so only a leak per run would show.
+    // Other tests of this process run beside this one, some with dozens of sandboxes: only a leak per run would show.
     assert!(count("fd") < before + 60, "{before} descriptors before, {} after", count("fd"));
-    assert!(groups() < 20, "{} cgroups left", groups());
+    assert!(groups() < 100, "{} cgroups left", groups());
 }
 
 #[tokio::test]

@@ -41,7 +41,8 @@ function said(what) {
   if (what === null || typeof what !== 'object') return;
   if (what.e === 'begin') {
     attached = true;
-    if (filter === '') emit('collected', { count: Number(what.count) });
+    // Of those that were asked for: a page that ends early cannot leave out others.
+    emit('collected', { count: Number(what.count) });
     return;
   }
   if (what.e === 'focus') focused = clip(plain(what.text), 1000);
@@ -163,6 +164,8 @@ function adjust(config) {
   };
   config.plugins = [...(config.plugins ?? []), { 'framework:hotcell': ['factory', makeFramework], 'reporter:hotcell': ['factory', makeReporter] }];
   config.browsers = [browser(config)];
+  // Files are told apart by their URLs.
+  config.urlRoot = '/';
   config.client = { ...config.client, hotcell: asked };
   config.client.jasmine = { random: false, ...config.client.jasmine, ...(stop ? { stopOnSpecFailure: true, oneFailurePerSpec: true } : {}) };
   if (stop) config.client.mocha = { ...config.client.mocha, bail: true };
@@ -179,7 +182,8 @@ function adjust(config) {
       process.stderr.write('hotcell: no file is to be counted: `preprocessors` of the settings has no `coverage` (karma-coverage)\n');
     }
     config.reporters.push('coverage');
-    config.coverageReporter = { dir: measure, subdir: '.', reporters: [{ type: 'lcovonly', file: 'lcov.info' }] };
+    // How files are instrumented stays the project's.
+    config.coverageReporter = { ...config.coverageReporter, check: undefined, dir: measure, subdir: '.', reporters: [{ type: 'lcovonly', file: 'lcov.info' }] };
   }
   // A test that never returns keeps jsdom's process: what it says then is said at once.
   const options = config.jsdomLauncher?.jsdom ?? {};

@@ -13,7 +13,7 @@ find_postgres() {
 start_postgres() {
     # psql may be an older one, and knows which cluster it speaks to by what is asked of it only.
     export PGHOST="$1" PGUSER=sandbox PGDATABASE=postgres
-    unset PGPORT PGSERVICE
+    unset PGPORT PGSERVICE PGSERVICEFILE PGHOSTADDR PGOPTIONS PGSSLMODE PGREQUIRESSL PGPASSFILE PGPASSWORD PGTARGETSESSIONATTRS
     {
         "$bin/initdb" -A trust -U sandbox -E UTF8 --no-locale --no-sync -D "$1/db" &&
             "$bin/pg_ctl" -D "$1/db" -w -t 60 -l "$1/server" -o "-k '$1' -h '' -F -c max_connections=20" start

@@ -233,7 +233,7 @@ async fn karma_with_a_browser_that_is_another_process() {
     assert_eq!(ran.counts(), [2, 1, 1, 1, 0], "{}", ran.told());
     assert_eq!(ran.case("spec/a.js::s::bad").line, Some(1), "{}", ran.told());
     let hangs = "it('a', () => {}); it('b', async () => { await new Promise((r) => setTimeout(r, 2000)); for (;;) {} }); it('c', () => {});";
-    let ran = run(hangs, BROWSER, 25).await;
+    let ran = run(hangs, BROWSER, 45).await;
     assert_eq!(ran.report.verdict, Verdict::Limit, "{}", ran.told());
     assert_eq!(ran.case("::a").status, Status::Passed, "{}", ran.told());
     assert_eq!(ran.case("::b").status, Status::NotFinished, "{}", ran.told());

@@ -2,7 +2,11 @@
 
 use hotcell_sandbox::outcome::{Diagnostic, Severity};
 
-use super::split_place;
+use super::{MOST, split_place};
+
+/// The longest source in which places are looked for, and how much of it above the end of a statement.
+const LONGEST_SOURCE: usize = 1 << 20;
+const WINDOW: usize = 64 << 10;
 
 const LEVELS: [(&str, Severity); 10] = [
     ("ERROR:  ", Severity::Error),
@@ -17,19 +21,25 @@ const LEVELS: [(&str, Severity); 10] = [
     ("LOG:  ", Severity::Note),
 ];
 
-/// Reads what it printed. `source` is the file: psql tells the line on which a statement ends.
+/// Reads what it printed, which the program can print as well. `source` is the file: psql tells the line on which a statement ends.
 pub(super) fn read(printed: &str, source: &str) -> Vec<Diagnostic> {
+    let source: Vec<&str> = if source.len() > LONGEST_SOURCE { Vec::new() } else { source.lines().collect() };
     let mut rows: Vec<Diagnostic> = Vec::new();
+    // Each row has one.
+    let mut placed = true;
     let mut lines = printed.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(row) = line.strip_prefix("psql:").and_then(row) {
+            if rows.len() == MOST {
+                break;
+            }
             rows.push(row);
-        } else if let Some((shown, last)) =
-            snippet(line).zip(rows.last_mut()).filter(|(_, r)| r.column.is_none())
-        {
+            placed = false;
+        } else if let Some((shown, last)) = snippet(line).zip(rows.last_mut()).filter(|_| !placed) {
             let caret = lines.peek().and_then(|below| below.strip_suffix('^'));
             let at = caret.filter(|before| before.trim().is_empty()).map(|before| before.chars().count());
-            place(last, line, shown, at, source);
+            place(last, line, shown, at, &source);
+            placed = true;
         }
     }
     rows
@@ -55,7 +65,7 @@ fn snippet(line: &str) -> Option<&str> {
 }
 
 /// Finds what is shown of a statement: on the line that was told or the next above it. `caret` counts from the row's beginning.
-fn place(row: &mut Diagnostic, line: &str, shown: &str, caret: Option<usize>, source: &str) {
+fn place(row: &mut Diagnostic, line: &str, shown: &str, caret: Option<usize>, source: &[&str]) {
     let Some(end) = row.line.filter(|end| *end > 0) else { return };
     // Both ends of a long line are left out.
     let begun = shown.strip_prefix("...").unwrap_or(shown);
@@ -64,12 +74,17 @@ fn place(row: &mut Diagnostic, line: &str, shown: &str, caret: Option<usize>, so
     if part.trim().is_empty() {
         return;
     }
-    let lines: Vec<&str> = source.lines().take(end as usize).collect();
-    // psql shows tabs as spaces.
-    let found = lines.iter().enumerate().rev().find_map(|(index, text)| {
-        let text = text.replace('\t', " ");
-        text.find(part).map(|at| (index + 1, text[..at].chars().count()))
+    let lines = &source[..source.len().min(end as usize)];
+    let mut room = WINDOW;
+    let near = lines.iter().enumerate().rev().take_while(|(_, text)| {
+        let fits = room.checked_sub(text.len() + 1);
+        room = fits.unwrap_or(0);
+        fits.is_some()
     });
+    // psql shows tabs as spaces.
+    let mut near = near.map(|(index, text)| (index, text.replace('\t', " ")));
+    let found =
+        near.find_map(|(index, text)| text.find(part).map(|at| (index + 1, text[..at].chars().count())));
     let Some((number, left)) = found else { return };
     row.line = u32::try_from(number).ok();
     let column = caret.and_then(|caret| caret.checked_sub(before)).map(|at| left + at + 1);
@@ -119,6 +134,19 @@ mod tests {
         for nothing in ["ERROR:  x", "psql:x", "psql:a:b: ERROR:  x", "LINE 1: x\n ^", "psql:m.sql:1: else"] {
             assert!(read(nothing, "x").is_empty(), "{nothing}");
         }
+    }
+
+    #[test]
+    fn what_a_program_prints_in_its_place_costs_little() {
+        let source = "\n".repeat(LONGEST_SOURCE);
+        let printed = format!("psql:m.sql:4000000000: ERROR:  x\n{}", "LINE 1: q\n".repeat(100_000));
+        assert_eq!(read(&printed, &source).len(), 1);
+        let printed = "psql:m.sql:4000000000: ERROR:  x\nLINE 1: q\n".repeat(20_000);
+        assert_eq!(read(&printed, &source).len(), MOST);
+        assert_eq!(
+            read("psql:m.sql:1: ERROR:  x\nLINE 1: q\n", &"q".repeat(LONGEST_SOURCE + 1))[0].column,
+            None
+        );
     }
 
     proptest::proptest! {
