@@ -197,6 +197,21 @@ async fn karma_runs_mocha_and_settings_that_are_modules() {
     assert!(ran.told().contains("karma.conf.js exports no function"), "{}", ran.told());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_karma_page_that_ends_early_has_not_passed() {
+    let Some(modules) = with_runners() else { return };
+    let kind = KINDS.into_iter().find(|kind| kind.name == "karma").unwrap();
+    let tests = "describe('cart one', () => { afterAll(() => { window.__karma__.complete({}); }); it('ok', () => {}); });\n\
+                 describe('cart two', () => { it('bad', async () => { await new Promise((r) => setTimeout(r, 500)); expect(1).toBe(2); }); });\n";
+    for selection in [Selection::default(), filtered("cart")] {
+        let files = [("karma.conf.js", karma("jasmine")), ("spec/a.js", tests.to_owned())];
+        let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+        let ran = kind.run(modules, &files, selection, large()).await;
+        assert_eq!(ran.case("spec/a.js::cart one::ok").status, Status::Passed, "{}", ran.told());
+        assert_ne!(ran.report.verdict, Verdict::Passed, "{}", ran.told());
+    }
+}
+
 /// What stands for Chromium: a page in a process of its own, that knows karma by its socket only.
 const BROWSER: &str = r#"#!/usr/bin/env node
 const { JSDOM, VirtualConsole } = require('/home/sandbox/node_modules/jsdom');
