@@ -110,7 +110,7 @@ async fn a_hundred_runs_leave_nothing() {
     }
     assert!(engine.settle(Duration::from_secs(5)).await);
     // Other tests of this process run beside this one, some with dozens of sandboxes: only a leak per run would show.
-    assert!(count("fd") < before + 60, "{before} descriptors before, {} after", count("fd"));
+    assert!(count("fd") < before + 95, "{before} descriptors before, {} after", count("fd"));
     assert!(groups() < 100, "{} cgroups left", groups());
 }
 
