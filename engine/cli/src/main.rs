@@ -52,6 +52,7 @@ use hotcell_service::reading::Reading;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
 use hotcell_service::workspaces;
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::args::{Cli, Command, Common};
 
@@ -144,10 +145,22 @@ fn printed(result: std::io::Result<()>, code: u8) -> u8 {
 
 /// One thread: nothing here waits for a processor, and threads cost time at the start.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    enough_descriptors()?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the event loop cannot be made")
+}
+
+/// What one run takes beside standard input, output and error is 25: with fewer it would fail somewhere on the way.
+fn enough_descriptors() -> anyhow::Result<()> {
+    const LEAST: u64 = 32;
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).context("RLIMIT_NOFILE")?;
+    anyhow::ensure!(
+        soft >= LEAST,
+        "this process may have {soft} open files, and hotcell needs {LEAST}; raise `ulimit -n`"
+    );
+    Ok(())
 }
 
 /// Listens from now on for somebody who wants an end, and waits: Ctrl-C, or a polite kill.

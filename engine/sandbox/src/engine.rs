@@ -122,7 +122,8 @@ impl Engine {
         Box::pin(async move { self.make(shape, None, false, Instant::now()).await })
     }
 
-    /// Runs a job in a fresh sandbox and follows it.
+    /// Runs a job in a fresh sandbox and follows it. A process that may have `n` descriptors (the soft `RLIMIT_NOFILE` when the
+    /// engine was made) runs at most `(n - 64) / 20` jobs at once: the next waits for its turn, at most 60 s in which none ends.
     ///
     /// # Errors
     /// [`Refusal`] when the policy cannot be met; nothing ran then.
@@ -132,9 +133,11 @@ impl Engine {
 
     /// The same for somebody who asked then.
     pub(crate) async fn spawn_asked(&self, policy: &Policy, asked: Instant) -> Result<Running, Refusal> {
+        let place = self.0.room.take().await?;
         let sources = sources::find(&policy.job)?;
         let shape = sources::shape_for(policy, &sources);
-        let sandbox = self.make(&shape, None, false, asked).await?;
+        let mut sandbox = self.make(&shape, None, false, asked).await?;
+        sandbox.slot.place = Some(place);
         sandbox.start(&policy.job, sources).await
     }
 

@@ -57,6 +57,7 @@ pub mod policy;
 pub mod pool;
 pub mod prime;
 pub mod profile;
+mod room;
 mod root;
 pub mod running;
 pub mod sandbox;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_launcher::wire::{IdMap, Step, setup};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::cgroup::{Cgroups, Group, GroupLimits, Join};
 use crate::doctor::advise;
@@ -20,6 +21,7 @@ use crate::launcher::{Launcher, Trouble};
 use crate::layer::Layer;
 use crate::plan::{Refusal, ShapePlan, Source, SourceKind};
 use crate::policy::{ImageRoot, Limits};
+use crate::room::Room;
 use crate::root::{self, Place};
 use crate::units::Bytes;
 use crate::{encode, socket, sources};
@@ -30,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) cgroups: Option<Cgroups>,
     launchers: tokio::sync::Mutex<Launchers>,
     slots: Mutex<BTreeSet<u32>>,
+    pub(crate) room: Room,
     pub(crate) cleaning: Arc<Cleaning>,
 }
 
@@ -91,6 +94,7 @@ pub(crate) struct Cleaning {
 impl Shared {
     pub(crate) fn new(host: Host, cgroups: Option<Cgroups>) -> Self {
         Self {
+            room: Room::new(host.open_files),
             host,
             cgroups,
             launchers: tokio::sync::Mutex::default(),
@@ -162,7 +166,7 @@ impl Shared {
         let mut taken = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let number = (0..).find(|n| !taken.contains(n)).unwrap_or(0);
         taken.insert(number);
-        Slot { number, shared: Arc::clone(self) }
+        Slot { number, place: None, shared: Arc::clone(self) }
     }
 
     pub(crate) fn take_group(&self, plan: &ShapePlan) -> Result<Option<Group>, Refusal> {
@@ -301,6 +305,8 @@ pub(crate) fn group_limits(limits: &Limits) -> GroupLimits {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) number: u32,
+    /// Its place among the jobs that there are descriptors for, once it has one.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
     shared: Arc<Shared>,
 }
 

@@ -77,9 +77,13 @@ pub struct Piece {
 pub const ALL: usize = 253;
 
 /// Receives one message into a buffer, with at most `room` descriptors, without waiting; `None` at the end of the stream. It is an error when
-/// more came: none of them stays open.
+/// more came, or when this process may not have as many (`EMFILE`): none of them stays open.
 pub fn receive_into(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -> io::Result<Option<Piece>> {
     let received = crate::sys::receive_message(socket, buffer, room)?;
+    if received.fds_cut && received.fds.len() < room {
+        // There was room for more: the kernel could not give this process the rest, and does not say so otherwise.
+        return Err(nix::errno::Errno::EMFILE.into());
+    }
     if received.fds_cut {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors came than are taken"));
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hotcell_launcher::wire::{Step, tell};
+use nix::errno::Errno;
 use tokio::sync::Notify;
 use tokio::time::{Instant as Tick, sleep_until};
 
@@ -18,6 +19,7 @@ use crate::network::{Serving, SharedProxy, Sockets};
 use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Timings, Usage};
 use crate::plan::{OWN_SCRATCH_FILES, Refusal};
 use crate::policy::Limits;
+use crate::shared::out_of_descriptors;
 use crate::streams::{self, Streams};
 use crate::units::Bytes;
 use crate::watch::{self, INTERVAL, Scratch, Seen, Watch, micros};
@@ -489,6 +491,9 @@ impl Lost {
             Self::Silent => Refusal::internal(
                 "the sandbox ended without a report: its launcher or its process 1 was killed from outside",
             ),
+            Self::Io(e) if e.raw_os_error() == Some(Errno::EMFILE as i32) => {
+                out_of_descriptors(Errno::EMFILE.into())
+            }
             Self::Io(e) => Refusal::internal(format!("the sandbox cannot be followed: {e}")),
         }
     }

@@ -1,4 +1,4 @@
-//! A host that runs out of something while hotcell works: a full disk below the state folder and for temporary files, and little
+//! A host that runs out of something while hotcell works: a full disk below the state folder and for temporary files, few descriptors, and little
 //! memory for the service.
 
 use hotcell_end_to_end::mcp::{Local, SESSIONS};
@@ -130,5 +130,47 @@ fn a_service_with_little_memory_is_right_or_says_so() {
             }
             client.end();
         }
+    });
+}
+
+#[test]
+fn few_descriptors_make_calls_wait_or_are_named() {
+    everyone(|user| {
+        for (most, suffices) in
+            [("1024", true), ("256", true), ("128", true), ("32", true), ("24", false), ("8", false)]
+        {
+            let host = Weak::default().within(&["bash", "-c", "ulimit -n \"$0\" && exec \"$@\"", most]);
+            let ended = user.hotcell_on(&host, ["run", "--", "echo", "here"]).end();
+            if suffices {
+                ended.code(0).prints("here\n");
+            } else {
+                ended.code(125).says("`ulimit -n`");
+            }
+        }
+        // As many at once as a host with few has no descriptors for.
+        let host = Weak::default().within(&["bash", "-c", "ulimit -n \"$0\" && exec \"$@\"", "160"]);
+        let mut client = Local::start_on(user, &host, &[], SESSIONS);
+        let calls: Vec<_> = (0..40)
+            .map(|n| {
+                let arguments = json!({ "argv": ["sh", "-c", "sleep 0.1; echo $0", n.to_string()] });
+                client.ask("tools/call", json!({ "name": "run_command", "arguments": arguments }))
+            })
+            .collect();
+        let mut answers = std::collections::HashMap::new();
+        while answers.len() < calls.len() {
+            let answer = client.said();
+            if let Some(id) = answer["id"].as_u64() {
+                answers.insert(id, answer);
+            }
+        }
+        for (n, id) in calls.iter().enumerate() {
+            let answer = &answers[id];
+            assert_eq!(
+                answer["result"]["structuredContent"]["stdout"]["text"],
+                format!("{n}\n"),
+                "{answer:#}"
+            );
+        }
+        client.end();
     });
 }

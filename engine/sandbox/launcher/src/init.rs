@@ -318,18 +318,20 @@ fn mount_scratch(setup: &Setup<'_>) -> sys::Result<()> {
 
 /// Moves what init keeps to fixed places and closes everything else that it inherited.
 fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
-    // Inherited numbers may collide with the fixed places: go through high places first.
-    const HIGH: Fd = 500;
+    // Inherited numbers may collide with the fixed places: go through places behind all of these first. They are low, and the next
+    // free ones: whoever started this may have few descriptors.
+    const BEHIND: Fd = 24;
+    const { assert!(PRIME.unsigned_abs() as usize + MAX_PRIME_MOUNTS <= BEHIND.unsigned_abs() as usize) }
     let mut kept = [(-1, -1); 4 + MAX_PRIME_MOUNTS];
     kept[..3].copy_from_slice(&[(from.control, CONTROL), (from.life, LIFE), (from.tree, TREE)]);
     for (slot, (fd, place)) in kept[3..].iter_mut().zip(from.prime.iter().copied().zip(PRIME..)) {
         *slot = (fd, place);
     }
-    for (offset, (fd, _)) in (0..).zip(kept).filter(|(_, (fd, _))| *fd >= 0) {
-        sys::dup3(fd, HIGH + offset, sys::O_CLOEXEC)?;
+    for (fd, _) in kept.iter_mut().filter(|(fd, _)| *fd >= 0) {
+        *fd = sys::dup_above(*fd, BEHIND)?;
     }
-    for (offset, (_, place)) in (0..).zip(kept).filter(|(_, (fd, _))| *fd >= 0) {
-        sys::dup3(HIGH + offset, place, sys::O_CLOEXEC)?;
+    for (fd, place) in kept.into_iter().filter(|(fd, _)| *fd >= 0) {
+        sys::dup3(fd, place, sys::O_CLOEXEC)?;
     }
     // Standard input, output and error are taken, so that nothing else gets their numbers.
     for place in 0..=2 {

@@ -263,6 +263,12 @@ pub fn dup3(from: Fd, to: Fd, flags: u32) -> Result<()> {
     call!(nr::DUP3, from, to, flags).map(drop)
 }
 
+/// The same descriptor at the first free number from `least` on, closed on exec.
+pub fn dup_above(from: Fd, least: Fd) -> Result<Fd> {
+    const F_DUPFD_CLOEXEC: i32 = 1030;
+    call!(nr::FCNTL, from, F_DUPFD_CLOEXEC, least).map(|fd| fd as Fd)
+}
+
 // Signals.
 
 /// Sets the default action for every signal. `kill` of the same are ignored: two cannot be changed.

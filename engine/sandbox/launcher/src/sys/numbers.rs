@@ -54,12 +54,14 @@ pub mod nr {
     pub const SIGNALFD4: usize = 289;
     pub const EVENTFD2: usize = 290;
     pub const DUP3: usize = 292;
+    pub const FCNTL: usize = 72;
     pub const PRLIMIT64: usize = 302;
     pub const SECCOMP: usize = 317;
 }
 #[cfg(target_arch = "aarch64")]
 pub mod nr {
     pub const DUP3: usize = 24;
+    pub const FCNTL: usize = 25;
     pub const SOCKETPAIR: usize = 199;
     pub const IOCTL: usize = 29;
     pub const MKDIRAT: usize = 34;
