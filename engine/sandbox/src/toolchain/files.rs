@@ -10,6 +10,8 @@ use nix::libc;
 
 /// The most that is read of a version or settings file.
 pub(super) const TEXT: usize = 64 << 10;
+/// Read at once.
+const PAGE: usize = 4 << 10;
 /// The most names that are read of one folder.
 const NAMES: usize = 4096;
 
@@ -80,7 +82,8 @@ impl Fs for Host {
         if !file.metadata().ok()?.is_file() {
             return None;
         }
-        let mut bytes = Vec::new();
+        // In one piece, where that is enough.
+        let mut bytes = Vec::with_capacity(most.min(PAGE));
         file.take(most as u64).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }

@@ -15,6 +15,8 @@ use crate::policy::PROJECT;
 
 /// Scripts started by scripts, shims that lead to shims, environments made from environments.
 const DEEPEST: usize = 8;
+/// The longest name, in bytes, that a similar one is looked for.
+const LONGEST_NAME: usize = 64;
 /// Where `execvp` looks when there is no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -75,7 +77,6 @@ impl<'a> Finder<'a> {
         let project = around.project.as_deref().map(both);
         let homes = around.home.as_deref().map(both).into_iter().flat_map(|(a, b)| [a, b]);
         let bounds = Bounds::new(
-            fs,
             homes.filter(|h| h != Path::new("/")).collect(),
             project.iter().flat_map(|(a, b)| [a.clone(), b.clone()]).collect(),
             around.value("CARGO_HOME").map(Path::new),
@@ -183,7 +184,8 @@ impl<'a> Finder<'a> {
 
     /// A name in these folders that `name` was probably meant to be.
     fn similar(&self, name: &OsStr, folders: impl Iterator<Item = PathBuf>) -> Option<String> {
-        let name = Path::new(name).file_name()?.to_str()?;
+        // Nothing that long was misspelt, and looking takes time with its length.
+        let name = Path::new(name).file_name()?.to_str().filter(|name| name.len() <= LONGEST_NAME)?;
         let close = |other: &String| strsim::damerau_levenshtein(name, other);
         folders
             .filter_map(|f| walk::real(self.fs, &f))

@@ -1,5 +1,6 @@
 //! Which folder must be seen for a file to work, and which folders may never be. Pure but for [`Fs`].
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -58,8 +59,10 @@ const STANDARD: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "
 pub(super) struct Bounds {
     pub homes: Vec<PathBuf>,
     pub project: Vec<PathBuf>,
-    /// Further folders of which only parts may be mounted, such as cargo's home with its credentials.
-    pub shared: Vec<PathBuf>,
+    /// Where cargo was told to keep things, credentials among them.
+    cargo: Option<PathBuf>,
+    /// Further folders of which only parts may be mounted, once somebody asks: most programs are the system's.
+    shared: OnceCell<Vec<PathBuf>>,
 }
 
 /// How much of a file's surroundings it may bring along.
@@ -96,17 +99,24 @@ pub(super) fn bin(file: &Path) -> Option<(&Path, &Path)> {
 
 impl Bounds {
     /// The bounds around these, each by its name and by its name without links.
-    pub fn new(fs: &dyn Fs, mut homes: Vec<PathBuf>, project: Vec<PathBuf>, cargo: Option<&Path>) -> Self {
+    pub fn new(mut homes: Vec<PathBuf>, project: Vec<PathBuf>, cargo: Option<&Path>) -> Self {
         // A home folder without links has one name.
         homes.dedup();
-        let parts = homes.iter().flat_map(|h| SHARED_AT_HOME.map(|p| h.join(p)));
-        // By their own names they are known already.
-        let mut shared: Vec<_> = parts.filter_map(|p| walk::real(fs, &p).filter(|r| *r != p)).collect();
-        if let Some(cargo) = cargo {
-            shared.push(cargo.to_path_buf());
-            shared.extend(walk::real(fs, cargo));
-        }
-        Self { homes, project, shared }
+        Self { homes, project, cargo: cargo.map(Path::to_path_buf), shared: OnceCell::new() }
+    }
+
+    /// The shared folders by what they are without links, and cargo's.
+    fn shared(&self, fs: &dyn Fs) -> &[PathBuf] {
+        self.shared.get_or_init(|| {
+            let parts = self.homes.iter().flat_map(|h| SHARED_AT_HOME.map(|p| h.join(p)));
+            // By their own names they are known already.
+            let mut shared: Vec<_> = parts.filter_map(|p| walk::real(fs, &p).filter(|r| *r != p)).collect();
+            if let Some(cargo) = &self.cargo {
+                shared.push(cargo.clone());
+                shared.extend(walk::real(fs, cargo));
+            }
+            shared
+        })
     }
 
     /// Whether `path` lies in the project, and where below it.
@@ -124,10 +134,10 @@ impl Bounds {
     }
 
     /// Whether `folder` holds much that is not one toolchain, so that only a part of it may be mounted.
-    fn shares(&self, folder: &Path) -> bool {
+    fn shares(&self, fs: &dyn Fs, folder: &Path) -> bool {
         self.forbids(folder)
             || SHARED.iter().any(|p| folder == Path::new(p))
-            || self.project.iter().chain(&self.shared).any(|p| p.starts_with(folder))
+            || self.project.iter().chain(self.shared(fs)).any(|p| p.starts_with(folder))
             || self.home_of(folder).is_some_and(|(_, rest)| {
                 SHARED_AT_HOME.iter().any(|p| rest == Path::new(p))
                     || (rest.starts_with(".config") && rest.components().count() <= 2)
@@ -152,8 +162,8 @@ impl Bounds {
             return root.to_path_buf();
         }
         let fits = |folder: &Path| {
-            !self.shares(folder)
-                && walk::real(fs, folder).is_none_or(|real| !self.shares(&real))
+            !self.shares(fs, folder)
+                && walk::real(fs, folder).is_none_or(|real| !self.shares(fs, &real))
                 && !["credentials", "credentials.toml"].iter().any(|n| walk::exists(fs, &folder.join(n)))
         };
         if let Some(packages) = outermost(file, "node_modules")
