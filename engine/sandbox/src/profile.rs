@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::de::{DeserializeOwned, Error as _, Visitor};
@@ -70,13 +71,20 @@ impl Profile {
     /// # Errors
     /// When there is none of that name; the error names the nearest.
     pub fn named(name: &str) -> Result<Self, ProfileError> {
-        let Some((known, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
+        // Services ask at every run: each is read once.
+        static READ: [OnceLock<Profile>; BUILT_IN.len()] = [const { OnceLock::new() }; BUILT_IN.len()];
+        let Some((at, (known, text))) = BUILT_IN.iter().enumerate().find(|(_, (known, _))| *known == name)
+        else {
             return Err(ProfileError::Unknown {
                 name: name.to_owned(),
                 nearest: nearest(name, Self::names()).unwrap_or("standard"),
             });
         };
-        Ok(Self::parse(text, Path::new(known), known)?)
+        if let Some(read) = READ[at].get() {
+            return Ok(read.clone());
+        }
+        let read = Self::parse(text, Path::new(known), known)?;
+        Ok(READ[at].get_or_init(|| read).clone())
     }
 
     /// A profile from a file. Relative host paths in it count from its folder.
