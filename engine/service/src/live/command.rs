@@ -136,6 +136,11 @@ impl CommandRequest {
         let limits = self.limits;
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep, approved) = (self.workspace, self.keep, self.approved);
+        let quick = language.is_none()
+            && workspace.is_none()
+            && approved.is_none()
+            && request.settings.image.is_none()
+            && merged.image.is_none();
         let placed = approved.as_ref().map(|approved| approved.hosts.placed()).unwrap_or_default();
         Ok(Box::new(move |desk| {
             Box::pin(async move {
@@ -145,7 +150,7 @@ impl CommandRequest {
                     let why = format!("{rule}: the operator does not name this place any more; nothing ran");
                     Box::new(Outcome::without_a_run(Cause::Refused, why))
                 });
-                let prepared = tokio::task::spawn_blocking(move || {
+                let prepare = move || {
                     withdrawn.map_or(Ok(()), Err)?;
                     // It waited, and the operator's configuration became another: it begins under that.
                     let merged = if Arc::ptr_eq(&now, &asked_under) {
@@ -163,8 +168,9 @@ impl CommandRequest {
                         Ok(()) => Ok(prepared),
                         Err(why) => Err(Box::new(Outcome::without_a_run(Cause::Refused, why))),
                     }
-                })
-                .await;
+                };
+                // A program of the host is found in a few dozen microseconds, which another thread and back takes too.
+                let prepared = if quick { Ok(prepare()) } else { tokio::task::spawn_blocking(prepare).await };
                 let mut outcome = match prepared {
                     Err(e) => {
                         Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))

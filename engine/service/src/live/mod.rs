@@ -12,6 +12,7 @@
 //! | [`queue`] | who is next |
 //! | [`run`] | one run: its state, its output, its end |
 //! | [`registry`] | all runs: start, find, forget |
+//! | `finished` | which ended runs are forgotten |
 //! | `scribe` | the history, behind the answers |
 //! | `current` | the configuration in force |
 //! | [`command`] | a program or a source as work |
@@ -29,6 +30,7 @@ pub mod asking;
 mod caller;
 pub mod command;
 mod current;
+mod finished;
 pub mod folder;
 pub mod paths;
 pub mod queue;

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::caller::{Caller, handle};
 use super::current::{self, Current};
+use super::finished::{Finished, Memory};
 use super::queue::{Full, Lane, Places, Queue};
 use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
 use super::scribe::Scribe;
@@ -139,6 +140,7 @@ impl std::fmt::Debug for Shared {
 struct Table {
     runs: HashMap<String, Arc<Run>>,
     queue: Queue<String>,
+    finished: Finished,
     work: HashMap<String, (Work, Stored)>,
     closed: bool,
 }
@@ -171,8 +173,13 @@ impl Live {
                 None
             }
         });
-        let table =
-            Table { runs: HashMap::new(), queue: Queue::new(places), work: HashMap::new(), closed: false };
+        let table = Table {
+            runs: HashMap::new(),
+            queue: Queue::new(places),
+            finished: Finished::default(),
+            work: HashMap::new(),
+            closed: false,
+        };
         let HotSettings { each, all, memory, prime } = configuration.user.hot;
         let ready = PoolOptions { each, all, memory, prime, ..PoolOptions::default() };
         let tasks = Tasks::of(&state, &workspaces.service());
@@ -429,6 +436,7 @@ impl Live {
             let outcome = never_ran();
             self.0.metrics.run_ended(&outcome, None);
             run.finish(Answer::Outcome(Box::new(outcome)));
+            table.ended(run);
         }
     }
 
@@ -517,19 +525,19 @@ impl Shared {
 
     /// Forgets finished runs that are old, too many of one caller, or too much to hold.
     fn forget(&self, table: &mut Table) {
-        table.runs.retain(|_, run| !self.is_old(run));
-        let mut finished: Vec<_> =
-            table.runs.values().filter_map(|r| Some((r.ended_at()?, Arc::clone(r)))).collect();
-        finished.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let (mut of_caller, mut held) = (HashMap::<Caller, usize>::new(), 0);
-        for (_, run) in finished {
-            let count = of_caller.entry(run.caller.clone()).or_default();
-            *count += 1;
-            held += run.held();
-            if *count > self.bounds.finished_for_one || held > self.bounds.held {
-                table.runs.remove(&run.id);
-            }
+        let Bounds { finished_for_one, held, time_to_live, .. } = self.bounds;
+        let memory = Memory { of_one: finished_for_one, bytes: held, time: time_to_live };
+        for id in table.finished.forget(memory, Instant::now()) {
+            table.runs.remove(&id);
         }
+    }
+}
+
+impl Table {
+    /// A run has ended: from now on it may be forgotten.
+    fn ended(&mut self, run: &Run) {
+        let at = run.ended_at().unwrap_or_else(Instant::now);
+        self.finished.add(run.caller.clone(), run.id.clone(), at, run.held());
     }
 }
 
@@ -559,6 +567,7 @@ impl Drop for Ending {
             self.live.0.metrics.run_ended(&failed, Some(self.began.elapsed()));
         }
         let mut table = self.live.table();
+        table.ended(&self.run);
         table.queue.done(&self.run.caller);
         self.live.pump(&mut table);
     }
