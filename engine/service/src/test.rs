@@ -221,16 +221,10 @@ fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
 }
 
 fn without_coverage(framework: &dyn Framework) -> ErrorReport {
-    let why = match framework.name() {
-        "cargo" => {
-            "cargo has no --coverage: it takes llvm-profdata of the compiler's own version, which few have"
-                .to_owned()
-        }
-        name => format!("{name} has no --coverage"),
-    };
+    let why = format!("{} has no --coverage", framework.name());
     ErrorReport::new(Code::InvalidValue, why)
         .field("--coverage")
-        .hint("leave it out; pytest, unittest, jest, karma, go and gtest have it")
+        .hint("leave it out; pytest, unittest, jest, karma, cargo, go and gtest have it")
 }
 
 /// As much speaks for one framework as for another.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use hotcell_sandbox::policy::{HOME, PROJECT};
 
 use crate::case::{Entry, FinalReport, ReportError, Status};
+use crate::coverage::{Form, Measured};
 use crate::event::EventReader;
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
@@ -21,6 +22,8 @@ const RUNNER: &str = "hotcell_cargo.sh";
 const REPORT: &str = "cargo.txt";
 /// Where cargo builds, below the home folder: the project's own `target` would be copied with every run.
 const TARGET: &str = ".hotcell-target";
+/// Where its script writes coverage, below the home folder.
+const COVERAGE: &str = ".hotcell-cargo.lcov";
 /// The most source files that are looked into.
 const MOST_READ: usize = 300;
 
@@ -154,6 +157,20 @@ impl Framework for Cargo {
             live: LiveSource::Stdout,
             files: files.filter(|file| has_tests(project, file)).cloned().collect(),
         })
+    }
+
+    fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {
+        const FLAGS: &str = "rustflags=[\"-Cinstrument-coverage\"]";
+        // Flags of a target take the place of those of the build: ours go where the project has its own, and are added.
+        let own = [".cargo/config.toml", ".cargo/config"].map(|file| project.read(file).unwrap_or_default());
+        let of_target = |line: &[u8]| line.trim_ascii_start().starts_with(b"[target");
+        let targets = own.iter().any(|text| text.split(|b| *b == b'\n').any(of_target));
+        let table = if targets { "target.\"cfg(all())\"" } else { "build" };
+        command.argv.insert(2, format!("--config={table}.{FLAGS}").into());
+        command.env.push(("HOTCELL_LCOV".into(), format!("{HOME}/{COVERAGE}").into()));
+        // Programs of the build and examples in documentation count too, and nobody asks them.
+        command.env.push(("LLVM_PROFILE_FILE".into(), "/dev/null".into()));
+        Some(Measured { report: PathBuf::from(COVERAGE), form: Form::Lcov })
     }
 
     fn events(&self) -> Box<dyn EventReader> {

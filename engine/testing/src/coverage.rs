@@ -28,7 +28,7 @@ pub struct Measured {
 /// Forms of coverage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `SF:`, `DA:`, `end_of_record`; `geninfo(1)`.
+    /// `SF:`, `DA:`, `end_of_record`; `geninfo(1)`. A line of a script of ours says why there is none.
     Lcov,
     /// A cover profile of Go, whose files begin with this module's path.
     /// <https://pkg.go.dev/golang.org/x/tools/cover>
@@ -162,7 +162,9 @@ fn lcov(text: &str) -> Result<Lines, String> {
     let mut now: Option<String> = None;
     for (at, row) in text.lines().enumerate() {
         let broken = |why: &str| format!("line {} {why}", at + 1);
-        if let Some(path) = row.strip_prefix("SF:") {
+        if let Some(why) = row.strip_prefix("@hotcell\t") {
+            return Err(crate::text::clip(why, crate::case::MESSAGE));
+        } else if let Some(path) = row.strip_prefix("SF:") {
             now = of_project(path);
             if let Some(path) = &now {
                 room.take(1)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use hotcell_end_to_end::{User, everyone, node_modules, venv};
+use hotcell_end_to_end::{User, everyone, node_modules, rust, venv};
 use serde_json::{Value, json};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -154,6 +154,45 @@ fn cpp_by_gcov_with_and_without_cmake() {
 }
 
 #[test]
+fn rust_by_llvm_with_a_program_that_a_test_starts() {
+    let Some(rust) = rust() else { return };
+    if !Path::new("/usr/bin/llvm-profdata-19").exists() {
+        println!("skipped: no llvm-profdata-19 (on Debian: apt-get install llvm-19)");
+        return;
+    }
+    let path = format!("{}/bin:{PATH}", rust.display());
+    everyone(|user| {
+        for folder in ["crate", "crate/src", "crate/tests", "crate/.cargo"] {
+            user.make_folder(folder);
+        }
+        user.write("crate/Cargo.toml", "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+        let text = "pub fn sign(x: i32) -> &'static str {\n    if x < 0 {\n        return \"minus\";\n    }\n    \"plus\"\n}\n\
+                    #[test]\nfn it() {\n    assert_eq!(sign(1), \"plus\");\n}\n";
+        user.write("crate/src/lib.rs", text);
+        let text = "fn main() {\n    if std::env::args().count() > 1 {\n        println!(\"{}\", a::sign(-1));\n    }\n}\n";
+        user.write("crate/src/main.rs", text);
+        let start = "use std::process::Command;\n#[test]\nfn starts() {\n    let made = Command::new(env!(\"CARGO_BIN_EXE_a\"))";
+        let end = ".status().unwrap();\n    assert!(made.success());\n}\n";
+        for (config, more, missing) in [
+            ("", "", json!([[3, 3]])),
+            // Flags of its own stay, for all programs and for a target's.
+            ("[build]\nrustflags = [\"--cfg\", \"own\"]\n", ".arg(\"x\")", json!([])),
+            ("[target.'cfg(unix)']\nrustflags = [\"--cfg\", \"own\"]\n", ".arg(\"x\")", json!([])),
+        ] {
+            user.write("crate/.cargo/config.toml", config);
+            let own = if config.is_empty() { "" } else { "#[cfg(not(own))] compile_error!(\"no flags\");\n" };
+            user.write("crate/tests/starts.rs", format!("{own}{start}{more}{end}"));
+            let report = test(user, &path, "crate", &[]);
+            assert_eq!(file(&report, "src/lib.rs")["missing"], missing, "{config}: {report:#}");
+            let main = file(&report, "src/main.rs");
+            assert_eq!(main["covered"], if more.is_empty() { 4 } else { 5 }, "{config}: {report:#}");
+            let all = report["coverage"]["files"].as_array().map(Vec::len);
+            assert_eq!((all, &report["totals"]["passed"]), (Some(2), &json!(2)), "{report:#}");
+        }
+    });
+}
+
+#[test]
 fn jest_and_what_has_no_coverage() {
     let Some(modules) = node_modules() else { return };
     everyone(|user| {
@@ -174,11 +213,11 @@ fn jest_and_what_has_no_coverage() {
         let report = test(user, PATH, "project", &[]);
         assert_eq!(file(&report, "sign.js")["missing"], json!([[3, 3]]), "{report:#}");
 
-        user.make_folder("crate");
-        user.write("crate/Cargo.toml", "[package]\nname = \"a\"\n");
+        user.make_folder("sql");
+        user.write("sql/test_a.sql", "select plan(1); select ok(true); select * from finish();\n");
         let ended = user
-            .hotcell(["test", "--coverage", "--framework", "cargo"])
-            .words(&[user.path("crate").to_str().unwrap()]);
-        ended.end().code(125).says("cargo has no --coverage");
+            .hotcell(["test", "--coverage", "--framework", "pgtap"])
+            .words(&[user.path("sql").to_str().unwrap()]);
+        ended.end().code(125).says("pgtap has no --coverage");
     });
 }

@@ -1,9 +1,40 @@
 # hotcell's. cargo starts every test program through this, and so does rustdoc, whose programs are left alone.
 # What is said here is said before and after a program, never by it; the report gets the same lines.
-report=$1 target=$2
+report=$1 target=$2 lcov=$HOTCELL_LCOV
 shift 2
+unset HOTCELL_LCOV
 case $1 in "$target"/*) ;; *) exec "$@" ;; esac
 mkdir -p "${report%/*}"
+# Counts of one program as text, behind those of the programs before it. Tools of LLVM read what one of about their age
+# wrote: the compiler's own come first, then the newest.
+measure() {
+    compiler=${CARGO%/*}/rustc
+    [ -x "$compiler" ] || compiler=rustc
+    own=$("$compiler" --print sysroot 2>/dev/null)/lib/rustlib
+    why='llvm-profdata and llvm-cov are not there: rustup component add llvm-tools, or apt install llvm-19'
+    for merge in "$own"/*/bin/llvm-profdata $(printf '%s\n' /usr/bin/llvm-profdata-* | sort -Vr) /usr/bin/llvm-profdata; do
+        show=${merge%profdata*}cov${merge##*profdata}
+        [ -x "$merge" ] && [ -x "$show" ] || continue
+        if said=$("$merge" merge -sparse -o "$raw/all" "$raw"/*.profraw 2>&1); then
+            set -- "$program"
+            # Programs that a test starts.
+            for other in "${program%/deps/*}"/*; do
+                [ -f "$other" ] && [ -x "$other" ] && [ "${other%.so}" = "$other" ] && set -- "$@" -object "$other"
+            done
+            "$show" export -format=lcov -instr-profile="$raw/all" \
+                -ignore-filename-regex='^/rustc/|/\.cargo/registry/|/(vendor|tests|benches|examples)/' "$@" >>"$lcov" && return
+            said='llvm-cov failed'
+        fi
+        why="the counts of this compiler cannot be read by $merge: $(printf '%s\n' "$said" | head -n 1 | cut -c 1-300)"
+    done
+    printf '@hotcell\t%s\n' "$why" >>"$lcov"
+}
+raw=
+if [ -n "$lcov" ]; then
+    raw=$lcov.raw
+    rm -rf "$raw"
+    mkdir "$raw"
+fi
 tab=$(printf '\t') program=$1 log=$report.log version=
 list=$("$@" --list --format terse 2>/dev/null </dev/null) || list=
 # Several at once: with one, libtest writes a name before its test runs and the result behind what was printed.
@@ -30,10 +61,15 @@ export RUST_TEST_THREADS
 cat "$report.now" >>"$report"
 cat "$report.now"
 ! grep -q "^@hotcell${tab}logged" "$report.now" || set -- "$@" --logfile "$log"
-"$@"
+if [ -n "$raw" ]; then
+    LLVM_PROFILE_FILE=$raw/%p-%m.profraw "$@"
+else
+    "$@"
+fi
 code=$?
 [ ! -f "$log" ] || sed "s|^|@hotcell${tab}log${tab}$program${tab}|" "$log" >>"$report"
 rm -rf "$log"
+[ -z "$raw" ] || measure
 printf '@hotcell\tend\t%s\t%s\n' "$program" "$code" >>"$report"
 printf '\n@hotcell\tend\t%s\t%s\n' "$program" "$code"
 exit "$code"
