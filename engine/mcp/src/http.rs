@@ -51,6 +51,8 @@ const SMALL: u64 = 64 * 1024;
 const SESSIONS: usize = 128;
 /// How long a session may be idle.
 const SESSION_IDLE: Duration = Duration::from_secs(3600);
+/// How long what was said of a cancelled call is kept: it has no answer that its caller could still ask for.
+const CANCELLED: Duration = Duration::from_secs(5);
 /// How long a session was idle that ends when its caller begins one more than [`SESSIONS`].
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// How long the headers of a request may take to come.
@@ -246,6 +248,7 @@ pub(crate) fn app<S: ServerHandler + Send + 'static>(
         .with_cancellation_token(ending);
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_IDLE);
+    sessions.session_config.completed_cache_ttl = CANCELLED;
     let sessions = Arc::new(sessions);
     let tokens = options.tokens.clone();
     let gate = Arc::new(Gate { tokens, sessions: Arc::clone(&sessions), open: Mutex::default() });

@@ -2,6 +2,7 @@
 //!
 //! A caller with a hundred runs waiting delays another's first by one turn, not by a hundred; a session of a caller does not
 //! delay another of the same caller more; and no caller holds every place while the front end says that there are others.
+//! Calls without a session may come from many programs: they have as many turns as some sessions, not one for them all.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -41,6 +42,9 @@ pub enum Full {
     /// All callers together have.
     All(usize),
 }
+
+/// The most turns of a caller's calls that have no session.
+const WITHOUT_SESSION: usize = 8;
 
 /// What waits of one caller, by sessions, the next in front.
 type Lanes<T> = VecDeque<(Lane, VecDeque<T>)>;
@@ -99,7 +103,12 @@ impl<T: PartialEq> Queue<T> {
             self.turns.push_back((caller.clone(), lanes));
             return Ok(());
         };
-        match lanes.iter_mut().find(|(l, _)| l == lane) {
+        let most = if lane.0.is_some() { 1 } else { WITHOUT_SESSION };
+        let is_full = lanes.iter().filter(|(l, _)| l == lane).count() >= most;
+        // Of several as short, the one whose turn comes first: so those without a session are served as they came.
+        let shortest =
+            lanes.iter_mut().filter(|(l, _)| is_full && l == lane).min_by_key(|(_, queue)| queue.len());
+        match shortest {
             Some((_, queue)) => queue.push_back(item),
             None => lanes.push_back((lane.clone(), VecDeque::from([item]))),
         }
@@ -225,6 +234,26 @@ mod tests {
             }
             assert!(waited <= 2, "{waited} of another started before it");
         }
+    }
+
+    #[test]
+    fn calls_without_a_session_are_served_as_they_came_and_have_several_turns() {
+        let (caller, session) = (Caller::new("busy"), Lane::of("quiet"));
+        let many = Places { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
+        let mut queue = Queue::new(many);
+        (0..20).for_each(|n| queue.push(&caller, &Lane::default(), n).unwrap());
+        assert_eq!(queue.take(), Some(0));
+        queue.push(&caller, &session, 100).unwrap();
+        (20..30).for_each(|n| queue.push(&caller, &Lane::default(), n).unwrap());
+        let mut order = Vec::new();
+        while order.len() < 30 {
+            queue.done(&caller);
+            order.extend(queue.take());
+        }
+        // Behind one turn of each of theirs, not behind the twenty that wait.
+        assert_eq!(order.iter().position(|n| *n == 100), Some(WITHOUT_SESSION));
+        order.retain(|n| *n != 100);
+        assert!(order.is_sorted(), "{order:?}");
     }
 
     #[test]
