@@ -191,13 +191,77 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
 }
 
 #[test]
+fn tests_reach_hosts_once_a_person_approved_exactly_those() {
+    let Some(server) = server() else { return };
+    everyone(|user| {
+        let before = server.asked.load(Ordering::Acquire);
+        let reached = || server.asked.load(Ordering::Acquire) - before;
+        let host = format!("site.test={}:{}", server.at, server.port);
+        configure(user, &format!("[mcp]\nhosts = [\"{host}\"]\n"));
+        let mut client = Local::start(user, SESSIONS);
+        let test = format!(
+            "import unittest\nimport urllib.request\nclass T(unittest.TestCase):\n    def test_it(self):\n        \
+             self.assertEqual(urllib.request.urlopen('http://site.test:{}/', timeout=20).read(), b'reached')\n",
+            server.port
+        );
+        let file = |path: &str, text: &str| json!({ "path": path, "content": text });
+        let alone = json!({ "files": [file("test_a.py", &test)], "network": [host] });
+        // A suite in a folder of its own goes another way.
+        let apart = json!({ "files": [file("a/test_a.py", &test), file("a/pyproject.toml", "[project]\nname = \"a\"\n"),
+            file("b/pyproject.toml", "[project]\nname = \"b\"\n"), file("b/test_b.py", &test)], "network": [host] });
+        for (call, many) in [(alone, 1), (apart, 2)] {
+            let start = reached();
+            let said = client.bad("run_tests", &call);
+            assert!(said.contains("let one run_tests reach site.test"), "{said}");
+            let id = id_in(&said);
+            let page = approvals(user, &["show", &id]).code(0).text();
+            assert!(page.contains("import urllib.request"), "{page}");
+            approvals(user, &["approve", &id]).code(0);
+            let mut other = call.clone();
+            other["files"][0]["content"] = "# other\n".into();
+            assert_ne!(id_in(&client.bad("run_tests", &other)), id);
+            let mut without = call.clone();
+            without.as_object_mut().unwrap().remove("network");
+            let ran = client.good("run_tests", &without);
+            assert_eq!((&ran["verdict"], reached()), (&json!("failed"), start), "{ran:#}");
+            let ran = client.good("run_tests", &call);
+            assert_eq!((&ran["verdict"], reached() - start), (&json!("passed"), many), "{ran:#}");
+            assert_ne!(id_in(&client.bad("run_tests", &call)), id, "once");
+        }
+        // What the workspace has belongs to it.
+        let made = client.good("workspace_create", &json!({ "files": [file("test_a.py", &test)] }));
+        let call = json!({ "workspace_id": made["workspace_id"], "network": [host] });
+        let id = id_in(&client.bad("run_tests", &call));
+        approvals(user, &["approve", &id]).code(0);
+        let write =
+            |text: &str| json!({ "workspace_id": made["workspace_id"], "files": [file("test_a.py", text)] });
+        client.good("workspace_write", &write(&format!("{test}#evil")));
+        assert_ne!(id_in(&client.bad("run_tests", &call)), id);
+        client.good("workspace_write", &write(&test));
+        assert_eq!(client.good("run_tests", &call)["verdict"], "passed");
+        audit_is_good(user);
+    });
+}
+
+#[test]
 fn where_the_operator_has_no_network_nobody_can_ask_for_it() {
     let user = User::me();
     configure(&user, "network = \"off\"\n");
     let mut client = Local::start(&user, STATELESS);
-    let call = json!({ "argv": ["true"], "network": ["pypi.org:443"] });
-    let said = client.bad("run_command", &call);
-    assert!(said.contains("network") && list(&user).is_empty(), "{said}");
+    let test = |path: &str| json!({ "path": path, "content": "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        pass\n" });
+    let setup = |path: &str| json!({ "path": path, "content": "[project]\nname = \"a\"\n" });
+    for (tool, mut call) in [
+        ("run_command", json!({ "argv": ["true"] })),
+        ("run_tests", json!({ "files": [test("test_a.py")] })),
+        (
+            "run_tests",
+            json!({ "files": [test("a/test_a.py"), setup("a/pyproject.toml"), test("b/test_b.py"), setup("b/pyproject.toml")] }),
+        ),
+    ] {
+        call["network"] = json!(["pypi.org:443"]);
+        let said = client.bad(tool, &call);
+        assert!(said.contains("network") && list(&user).is_empty(), "{tool}: {said}");
+    }
 }
 
 #[test]

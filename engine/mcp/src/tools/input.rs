@@ -239,6 +239,10 @@ pub struct RunTests {
     /// An image of the operator's to run in, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
+    /// Hosts that they may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub network: Vec<String>,
     /// Limits, at most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use hotcell_egress::AllowList;
 use hotcell_service::Keep;
+use hotcell_service::approvals::Standing;
 use hotcell_service::live::asked::out_of_range;
 use hotcell_service::live::asking::{Approved, hosts};
 use hotcell_service::live::workspaces::NewFile;
@@ -83,19 +84,23 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
 
 pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
     let content = content(arguments.get("idempotency_key").is_some(), "run_tests", &arguments);
+    let call = sent(&arguments);
     let asked: input::RunTests = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
+    let hosts = hosts(&asked.network, &live.configuration().hosts())?;
     let files = input::files(asked.files)?;
     if asked.workspace_id.is_some() != files.is_empty() {
         return Err(one_of("workspace_id", "files"));
     }
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
-    let (held, owner) = (live.clone(), caller.clone());
+    let (held, owner, key) = (live.clone(), caller.clone(), asked.idempotency_key);
     let work = blocking(move || {
-        let workspace = match asked.workspace_id {
-            Some(id) => pinned(&held, &owner, &id)?,
+        let workspace = match &asked.workspace_id {
+            Some(id) => pinned(&held, &owner, id)?,
             None => Place::Temporary(held.workspaces().temporary(&files)?),
         };
+        let ask = Ask { tool: "run_tests", hosts, call, workspace_id: asked.workspace_id };
+        let approved = ask.approved(Some(&workspace));
         let request = TestsRequest {
             workspace,
             keep,
@@ -104,17 +109,16 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             coverage: asked.coverage,
             image: asked.image,
             limits: asked.limits,
+            approved: approved.clone(),
         };
-        request.into_work(&held, &owner)
+        request.into_work(&held, &owner).map(|work| (work, approved))
     });
-    let order = Order {
-        command: vec!["run_tests".to_owned()],
-        key: asked.idempotency_key,
-        lane: listener.lane(),
-        content,
-        work: work.await?,
-    };
-    let run = live.start(caller, order)?;
+    let (work, approved) = work.await?;
+    if let Some(standing) = pending(live, caller, approved, key.as_deref(), &content).await? {
+        return Ok(refusal(&standing));
+    }
+    let command = vec!["run_tests".to_owned()];
+    let run = live.start(caller, Order { command, key, lane: listener.lane(), content, work })?;
     Ok(follow(live, &run, patience, listener).await)
 }
 
@@ -154,6 +158,40 @@ struct Ask {
     workspace_id: Option<String>,
 }
 
+impl Ask {
+    /// What a person has to approve, and is held to; none where it names no hosts.
+    fn approved(self, workspace: Option<&Place>) -> Option<Arc<Approved>> {
+        let place = self.workspace_id.zip(workspace.cloned());
+        let (tool, call) = (self.tool, self.call);
+        self.hosts.map(|hosts| Arc::new(Approved { tool, hosts, call, place, ask: OnceLock::new() }))
+    }
+}
+
+/// What stands between a call and its start: nothing where nobody has to be asked, somebody said yes, or it has started before.
+async fn pending(
+    live: &Live,
+    caller: &Caller,
+    approved: Option<Arc<Approved>>,
+    key: Option<&str>,
+    content: &[u8],
+) -> Result<Option<Standing>, ErrorReport> {
+    let Some(approved) = approved else { return Ok(None) };
+    if live.again(caller, key, content)?.is_some() {
+        return Ok(None);
+    }
+    let desk = live.approvals(caller)?;
+    let standing = blocking(move || {
+        let what = approved.what()?;
+        if desk.take(&what)?.is_none() {
+            return desk.ask(&what, None).map(Some);
+        }
+        // Looked at again when it begins: it may have to wait for its turn.
+        let _ = approved.ask.set(what.ask());
+        Ok(None)
+    });
+    standing.await
+}
+
 /// The arguments of a call that names hosts: a person is shown all of them.
 fn sent(arguments: &JsonObject) -> Value {
     if arguments.contains_key("network") { Value::Object(arguments.clone()) } else { Value::Null }
@@ -170,30 +208,12 @@ async fn start(
 ) -> Answered {
     let command = request.typed();
     request.network.clone_from(&ask.hosts);
-    let workspace = request.workspace.clone();
-    let approved = ask.hosts.map(|hosts| {
-        let place = ask.workspace_id.zip(workspace);
-        Arc::new(Approved { tool: ask.tool, hosts, call: ask.call, place, ask: OnceLock::new() })
-    });
+    let approved = ask.approved(request.workspace.as_ref());
     request.approved.clone_from(&approved);
     // What cannot run is not asked for.
     let work = request.into_work(live, caller)?;
-    if let Some(approved) = approved
-        && live.again(caller, key.as_deref(), &content)?.is_none()
-    {
-        let desk = live.approvals(caller)?;
-        let standing = blocking(move || {
-            let what = approved.what()?;
-            if desk.take(&what)?.is_none() {
-                return desk.ask(&what, None).map(Some);
-            }
-            // Looked at again when it begins: it may have to wait for its turn.
-            let _ = approved.ask.set(what.ask());
-            Ok(None)
-        });
-        if let Some(standing) = standing.await? {
-            return Ok(refusal(&standing));
-        }
+    if let Some(standing) = pending(live, caller, approved, key.as_deref(), &content).await? {
+        return Ok(refusal(&standing));
     }
     let run = live.start(caller, Order { command, key, lane: listener.lane(), content, work })?;
     Ok(follow(live, &run, patience, listener).await)

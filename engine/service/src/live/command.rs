@@ -12,7 +12,7 @@ use hotcell_sandbox::{Bytes, Changed, Chunk, Finished, Limits, Running};
 
 use super::asked::AskedLimits;
 use super::caller::Caller;
-use super::current::Current;
+use super::leave::{Leave, WITHDRAWN};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Place;
@@ -30,9 +30,6 @@ const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alte
 const LONGEST_STDIN: usize = 1 << 20;
 /// The most arguments, and bytes of them.
 const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
-
-/// Why a run with a network ends when the operator allows none any more.
-const WITHDRAWN: &str = "stopped: the operator withdrew the network while it ran";
 
 /// A program or a source to run.
 #[derive(Debug)]
@@ -135,39 +132,31 @@ impl CommandRequest {
         there(&configuration, request.settings.image.as_deref())?;
         let limits = self.limits;
         let merged = joined(&request, &limits, &configuration)?;
-        let (workspace, keep, approved) = (self.workspace, self.keep, self.approved);
+        let (workspace, keep) = (self.workspace, self.keep);
+        let leave = Leave::new(self.approved, current.clone());
         let quick = language.is_none()
             && workspace.is_none()
-            && approved.is_none()
+            && leave.is_none()
             && request.settings.image.is_none()
             && merged.image.is_none();
-        let placed = approved.as_ref().map(|approved| approved.hosts.placed()).unwrap_or_default();
         Ok(Box::new(move |desk| {
             Box::pin(async move {
                 let around = surroundings(workspace.as_ref());
                 let now = current.get();
-                let withdrawn = now.hosts().widened_by(&placed).map(|rule| {
-                    let why = format!("{rule}: the operator does not name this place any more; nothing ran");
-                    Box::new(Outcome::without_a_run(Cause::Refused, why))
-                });
+                let held = leave.clone();
                 let prepare = move || {
-                    withdrawn.map_or(Ok(()), Err)?;
+                    let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
+                    held.named().map_err(refused)?;
                     // It waited, and the operator's configuration became another: it begins under that.
                     let merged = if Arc::ptr_eq(&now, &asked_under) {
                         merged
                     } else {
                         let asker = configuration.asker;
                         let now = Configuration { asker, ..Configuration::clone(&now) };
-                        let refused = |report: ErrorReport| {
-                            Box::new(Outcome::without_a_run(Cause::Refused, report.to_string()))
-                        };
-                        joined(&request, &limits, &now).map_err(refused)?
+                        joined(&request, &limits, &now).map_err(|report| refused(report.to_string()))?
                     };
                     let prepared = request.prepare(merged, around)?;
-                    match approved.map_or(Ok(()), |approved| approved.still()) {
-                        Ok(()) => Ok(prepared),
-                        Err(why) => Err(Box::new(Outcome::without_a_run(Cause::Refused, why))),
-                    }
+                    held.still().map_err(refused).map(|()| prepared)
                 };
                 // A program of the host is found in a few dozen microseconds, which another thread and back takes too.
                 let prepared = if quick { Ok(prepare()) } else { tokio::task::spawn_blocking(prepare).await };
@@ -180,7 +169,7 @@ impl CommandRequest {
                         None => without_host_paths(*outcome, &self.argv),
                     },
                     Ok(Ok(mut prepared)) => {
-                        let (mut outcome, changed) = perform(&desk, &prepared, &current, &placed).await;
+                        let (mut outcome, changed) = perform(&desk, &prepared, &leave).await;
                         prepared.sign(&mut outcome);
                         if let Some(before) = prepared.before.take().filter(|_| keep != Keep::default()) {
                             let success = outcome.success();
@@ -218,12 +207,7 @@ fn joined(
     Ok(merged)
 }
 
-async fn perform(
-    desk: &Desk,
-    prepared: &Prepared,
-    current: &Current,
-    placed: &AllowList,
-) -> (Outcome, Option<Changed>) {
+async fn perform(desk: &Desk, prepared: &Prepared, leave: &Leave) -> (Outcome, Option<Changed>) {
     let mut compiled = None;
     if let Some(build) = &prepared.build {
         desk.progressed(Progress {
@@ -248,16 +232,7 @@ async fn perform(
         started = desk.pool.spawn(&prepared.policy) => started,
     };
     let (mut outcome, changed): (Outcome, _) = match started {
-        Ok(running) => {
-            let reaches = prepared.policy.job.proxy.is_some();
-            let withdrawn = async {
-                match reaches {
-                    true => current.withdrawn(placed).await,
-                    false => std::future::pending().await,
-                }
-            };
-            follow(desk, running, withdrawn).await
-        }
+        Ok(running) => follow(desk, running, leave.withdrawn()).await,
         Err(refusal) => (refusal.into(), None),
     };
     outcome.compile = compiled;

@@ -17,6 +17,7 @@
 //! | `current` | the configuration in force |
 //! | [`command`] | a program or a source as work |
 //! | [`asking`] | hosts that a run asks for |
+//! | `leave` | hosts that a run reaches, for as long as it may |
 //! | [`tests`] | a project's tests as work |
 //! | `suites` | tests in several folders as work |
 //! | [`paths`] | paths in a workspace, checked |
@@ -32,6 +33,7 @@ pub mod command;
 mod current;
 mod finished;
 pub mod folder;
+mod leave;
 pub mod paths;
 pub mod queue;
 pub mod registry;

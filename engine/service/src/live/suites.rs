@@ -14,8 +14,9 @@ use hotcell_testing::{Cancel, ProjectFolder, TestReport, Verdict};
 use super::asked::AskedLimits;
 use super::command::surroundings;
 use super::current::Current;
+use super::leave::Leave;
 use super::run::{Desk, never_ran};
-use super::tests::{Shown, as_settings, follow, inside};
+use super::tests::{Shown, as_settings, follow, inside, may_begin};
 use super::workspaces::Place;
 use crate::changes::Keep;
 use crate::config::Configuration;
@@ -58,6 +59,7 @@ pub(super) struct Asked {
     pub limits: AskedLimits,
     pub asker: Option<(Channel, StateChoice)>,
     pub workspace: Place,
+    pub leave: Leave,
 }
 
 /// The suites' folders, for as long as they run.
@@ -72,7 +74,10 @@ struct Opened {
 /// Runs them, under the configuration that is in force now.
 pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> TestReport {
     let began = Instant::now();
-    let Asked { request, limits, asker, workspace } = asked;
+    let Asked { request, limits, asker, workspace, leave } = asked;
+    if let Err(why) = may_begin(&leave).await {
+        return refused(why);
+    }
     let configuration = Configuration { asker, ..Configuration::clone(&current.get()) };
     let limits = match limits.of_tests(&configuration) {
         Ok(limits) => limits,
@@ -125,7 +130,7 @@ pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> Tes
         let report = match prepared {
             Ok(tests) => {
                 let running = tests.run(&desk.pool, &cancel, |_, what| shown.see(what));
-                follow(desk, &cancel, running).await
+                follow(desk, &cancel, &leave, running).await
             }
             Err(Unready::Answered(report)) => *report,
             Err(Unready::Wrong(report)) => refused(in_words_of_the_tool(&report)),
@@ -174,6 +179,6 @@ fn unrun(suite: &Found, outcome: Outcome) -> TestReport {
     TestReport::without_a_run(suite.framework.name(), Vec::new(), outcome)
 }
 
-fn refused(why: impl Into<String>) -> TestReport {
+pub(super) fn refused(why: impl Into<String>) -> TestReport {
     TestReport::without_a_run("", Vec::new(), Outcome::without_a_run(Cause::Refused, why))
 }

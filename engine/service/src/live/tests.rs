@@ -1,22 +1,25 @@
 //! A project's tests as work for the registry. The project is a workspace: nothing in it is trusted.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::profile::{LimitSettings, Span};
 use hotcell_sandbox::{Chunk, Limits};
-use hotcell_testing::{Cancel, Event, Selection, TestReport};
+use hotcell_testing::{Cancel, Event, Selection, TestReport, Verdict};
 
 use super::asked::AskedLimits;
+use super::asking::Approved;
 use super::caller::Caller;
 use super::command::{surroundings, there, without_host_paths};
+use super::leave::{Leave, WITHDRAWN};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
 use super::suites;
 use super::workspaces::Place;
 use crate::changes::Keep;
-use crate::config::{Configuration, Settings};
+use crate::config::{Configuration, Merged, Settings};
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, What};
@@ -42,6 +45,8 @@ pub struct TestsRequest {
     pub filter: Option<String>,
     /// Limits.
     pub limits: AskedLimits,
+    /// Hosts that they may reach, and what a person approved of it.
+    pub approved: Option<Arc<Approved>>,
 }
 
 impl TestsRequest {
@@ -62,27 +67,34 @@ impl TestsRequest {
         }
         let configuration = live.configuration_of(caller);
         let limits = self.limits.of_tests(&configuration)?;
-        let request = TestRequest {
-            project: self.workspace.folder(),
-            kept: self.workspace.kept().cloned(),
-            framework: self.framework,
-            selection: Selection { filter: self.filter, ..Selection::default() },
-            coverage: self.coverage,
-            repeat: 1,
-            settings: Settings {
-                limits: as_settings(&limits),
-                // Nobody who is not at the keyboard reaches a host.
-                network: Some(NetworkSetting::None),
-                image: self.image,
-                ..Settings::default()
-            },
-            keep: self.keep,
-        };
+        let request =
+            TestRequest {
+                project: self.workspace.folder(),
+                kept: self.workspace.kept().cloned(),
+                framework: self.framework,
+                selection: Selection { filter: self.filter, ..Selection::default() },
+                coverage: self.coverage,
+                repeat: 1,
+                settings: Settings {
+                    limits: as_settings(&limits),
+                    // Nobody who is not at the keyboard reaches a host, but for what somebody there approved.
+                    network: Some(self.approved.as_ref().map_or(NetworkSetting::None, |approved| {
+                        NetworkSetting::Hosts(approved.hosts.clone())
+                    })),
+                    image: self.image,
+                    ..Settings::default()
+                },
+                keep: self.keep,
+            };
         there(&configuration, request.settings.image.as_deref())?;
         let workspace = self.workspace;
+        let leave = Leave::new(self.approved, live.current().clone());
         if suites::are_apart(&request, &workspace)? {
+            // What an operator's configuration forbids is refused before a person is asked.
+            merged(&request.settings, &configuration)?;
             let current = live.current().clone();
-            let asked = suites::Asked { request, limits: self.limits, asker: configuration.asker, workspace };
+            let asker = configuration.asker;
+            let asked = suites::Asked { request, limits: self.limits, asker, workspace, leave };
             return Ok(Box::new(move |desk| {
                 Box::pin(
                     async move { Answer::Tests(Box::new(suites::perform(&desk, asked, &current).await)) },
@@ -102,10 +114,13 @@ impl TestsRequest {
             }
             Ok(prepared) => Box::new(move |desk| {
                 Box::pin(async move {
+                    if let Err(why) = may_begin(&leave).await {
+                        return Answer::Tests(Box::new(suites::refused(why)));
+                    }
                     let cancel = Cancel::default();
                     let mut shown = Shown::new(&desk);
                     let running = prepared.run(&desk.pool, &cancel, |_, what| shown.see(what));
-                    let report = follow(&desk, &cancel, running).await;
+                    let report = follow(&desk, &cancel, &leave, running).await;
                     drop(workspace);
                     Answer::Tests(Box::new(inside(report, &host)))
                 })
@@ -117,17 +132,22 @@ impl TestsRequest {
 impl AskedLimits {
     /// Those of a run of tests, where none is wider than the operator's.
     pub(super) fn of_tests(&self, configuration: &Configuration) -> Result<Limits, ErrorReport> {
-        let tests = RunRequest {
-            kept: None,
-            keep: Keep::default(),
-            what: What::Program(Vec::new()),
-            workspace: None,
-            settings: Settings::default(),
-            limits: Limits::for_tests(),
-            stdin: hotcell_sandbox::Stdin::Null,
-        };
-        self.within(&tests.merge(configuration)?.policy.job.limits)
+        self.within(&merged(&Settings::default(), configuration)?.policy.job.limits)
     }
+}
+
+/// Some tests under these settings.
+fn merged(settings: &Settings, configuration: &Configuration) -> Result<Merged, ErrorReport> {
+    let tests = RunRequest {
+        kept: None,
+        keep: Keep::default(),
+        what: What::Program(Vec::new()),
+        workspace: None,
+        settings: settings.clone(),
+        limits: Limits::for_tests(),
+        stdin: hotcell_sandbox::Stdin::Null,
+    };
+    tests.merge(configuration)
 }
 
 pub(super) fn as_settings(limits: &Limits) -> LimitSettings {
@@ -182,14 +202,39 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Lets whoever cancels the run stop its tests.
-pub(super) async fn follow<T>(desk: &Desk, cancel: &Cancel, running: impl Future<Output = T>) -> T {
+/// Whether tests that reach hosts may begin: they waited since that was approved.
+pub(super) async fn may_begin(leave: &Leave) -> Result<(), String> {
+    if leave.is_none() {
+        return Ok(());
+    }
+    leave.named()?;
+    let leave = leave.clone();
+    let looked = tokio::task::spawn_blocking(move || leave.still()).await;
+    looked.unwrap_or_else(|error| Err(format!("the tests were not prepared: {error}")))
+}
+
+/// Lets whoever cancels the run stop its tests, and an operator who withdraws what they reach.
+pub(super) async fn follow(
+    desk: &Desk,
+    cancel: &Cancel,
+    leave: &Leave,
+    running: impl Future<Output = TestReport>,
+) -> TestReport {
     let mut running = std::pin::pin!(running);
     tokio::select! {
         report = &mut running => report,
         () = desk.cancelled() => {
             cancel.cancel();
             running.await
+        }
+        () = leave.withdrawn() => {
+            cancel.cancel();
+            let mut report = running.await;
+            if report.verdict == Verdict::Interrupted {
+                report.reason = Some(WITHDRAWN.to_owned());
+                report.outcome.reason = Some(WITHDRAWN.to_owned());
+            }
+            report
         }
     }
 }

@@ -1,0 +1,59 @@
+//! Hosts that a run reaches: looked at again when it begins, since it waited, and taken away when the operator does.
+
+use std::sync::Arc;
+
+use hotcell_egress::AllowList;
+
+use super::asking::Approved;
+use super::current::Current;
+
+/// Why a run with a network ends when the operator allows none any more.
+pub(super) const WITHDRAWN: &str = "stopped: the operator withdrew the network while it ran";
+
+/// What a person and the operator let a run reach; nothing in most runs.
+#[derive(Clone, Debug)]
+pub(super) struct Leave {
+    approved: Option<Arc<Approved>>,
+    /// Rules that only the operator's own list can have.
+    placed: AllowList,
+    current: Current,
+}
+
+impl Leave {
+    pub fn new(approved: Option<Arc<Approved>>, current: Current) -> Self {
+        let placed = approved.as_ref().map(|approved| approved.hosts.placed()).unwrap_or_default();
+        Self { approved, placed, current }
+    }
+
+    /// Whether there is nothing to look at.
+    pub fn is_none(&self) -> bool {
+        self.approved.is_none()
+    }
+
+    /// Whether the operator still names its places.
+    ///
+    /// # Errors
+    /// Which is not named.
+    pub fn named(&self) -> Result<(), String> {
+        match self.current.get().hosts().widened_by(&self.placed) {
+            None => Ok(()),
+            Some(rule) => Err(format!("{rule}: the operator does not name this place any more; nothing ran")),
+        }
+    }
+
+    /// Whether what begins is what was approved. Reads its workspace. Blocks.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn still(&self) -> Result<(), String> {
+        self.approved.as_ref().map_or(Ok(()), |approved| approved.still())
+    }
+
+    /// Waits until it is taken away; for ever where there is nothing.
+    pub async fn withdrawn(&self) {
+        match self.is_none() {
+            true => std::future::pending().await,
+            false => self.current.withdrawn(&self.placed).await,
+        }
+    }
+}
