@@ -481,21 +481,32 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     if let Some(session) = session.filter(|_| in_use.is_some()) {
         request.extensions_mut().insert(Lane::of(&session));
     }
-    let mut response = next.run(request).await;
-    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
-        && let Err(error) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text)
-    {
-        response = no_message(&crate::lines::refusal(&error));
+    // Also when its caller is gone meanwhile: half of a request, such as a session whose name nobody learned or a stream without its
+    // question, would stay for as long as there are sessions.
+    let work = tokio::spawn(async move {
+        let mut response = next.run(request).await;
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+            && let Err(error) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text)
+        {
+            response = no_message(&crate::lines::refusal(&error));
+        }
+        let session = response.headers().get(SESSION_ID).and_then(|s| s.to_str().ok()).map(str::to_owned);
+        if let Some(session) = session
+            && !gate.began(&caller, session).await
+        {
+            response =
+                refuse(StatusCode::TOO_MANY_REQUESTS, "You have too many sessions; end some with DELETE.\n");
+        }
+        (response, (place, large), in_use)
+    });
+    match work.await {
+        Ok((response, places, session)) => response
+            .map(|body| Body::new(Watched { body, guard: Some(guard), _places: places, _session: session })),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "The server ends.\n"),
+        },
     }
-    let session = response.headers().get(SESSION_ID).and_then(|s| s.to_str().ok()).map(str::to_owned);
-    if let Some(session) = session
-        && !gate.began(&caller, session).await
-    {
-        return refuse(StatusCode::TOO_MANY_REQUESTS, "You have too many sessions; end some with DELETE.\n");
-    }
-    response.map(|body| {
-        Body::new(Watched { body, guard: Some(guard), _places: (place, large), _session: in_use })
-    })
 }
 
 /// A length in KiB, as semaphores count.
