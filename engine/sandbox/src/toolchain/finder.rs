@@ -17,6 +17,8 @@ use crate::policy::PROJECT;
 const DEEPEST: usize = 8;
 /// The longest name, in bytes, that a similar one is looked for.
 const LONGEST_NAME: usize = 64;
+/// So many letters differ in a name that was misspelt.
+const NEAR: usize = 2;
 /// Where `execvp` looks when there is no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -187,11 +189,13 @@ impl<'a> Finder<'a> {
         // Nothing that long was misspelt, and looking takes time with its length.
         let name = Path::new(name).file_name()?.to_str().filter(|name| name.len() <= LONGEST_NAME)?;
         let close = |other: &String| strsim::damerau_levenshtein(name, other);
+        let as_long = |other: &String| other.len().abs_diff(name.len()) <= NEAR * char::MAX.len_utf8();
         folders
             .filter_map(|f| walk::real(self.fs, &f))
             .flat_map(|f| self.fs.names(&f))
             .filter_map(|n| n.into_string().ok())
-            .filter(|n| (1..=if name.len() > 4 { 2 } else { 1 }).contains(&close(n)))
+            .filter(as_long)
+            .filter(|n| (1..=if name.len() > 4 { NEAR } else { 1 }).contains(&close(n)))
             .min_by_key(close)
     }
 
