@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::os::fd::AsFd;
 
 use hotcell_launcher::wire::setup;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::cgroup::Cgroups;
 use crate::doctor::advise;
@@ -96,6 +97,22 @@ impl Engine {
         &self.0.host
     }
 
+    /// How many jobs run at once, as [`Engine::spawn`] has it.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.0.room.jobs()
+    }
+
+    /// The most sandboxes that may wait for their jobs.
+    pub(crate) fn idle(&self) -> usize {
+        self.0.room.idle()
+    }
+
+    /// A place for a job, as [`Engine::spawn`] has it.
+    pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.0.room.take().await
+    }
+
     /// Keeps this many cgroups ready in the background: worth it for a service, not for one run.
     pub fn keep_ready(&self, cgroups: usize) {
         if let Some(all) = &self.0.cgroups {
@@ -122,18 +139,26 @@ impl Engine {
         Box::pin(async move { self.make(shape, None, false, Instant::now()).await })
     }
 
-    /// Runs a job in a fresh sandbox and follows it. A process that may have `n` descriptors (the soft `RLIMIT_NOFILE` when the
-    /// engine was made) runs at most `(n - 64) / 20` jobs at once: the next waits for its turn, at most 60 s in which none ends.
+    /// Runs a job in a fresh sandbox and follows it. Only so many run at once as the process has descriptors for (the soft
+    /// `RLIMIT_NOFILE` when the engine was made): 40 of 1,024, 7 of 256. The next waits for its turn, at most 60 s.
     ///
     /// # Errors
     /// [`Refusal`] when the policy cannot be met; nothing ran then.
     pub fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
-        Box::pin(self.spawn_asked(policy, Instant::now()))
+        Box::pin(async move {
+            let asked = Instant::now();
+            let place = self.place().await?;
+            self.spawn_asked(policy, asked, place).await
+        })
     }
 
     /// The same for somebody who asked then.
-    pub(crate) async fn spawn_asked(&self, policy: &Policy, asked: Instant) -> Result<Running, Refusal> {
-        let place = self.0.room.take().await?;
+    pub(crate) async fn spawn_asked(
+        &self,
+        policy: &Policy,
+        asked: Instant,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Running, Refusal> {
         let sources = sources::find(&policy.job)?;
         let shape = sources::shape_for(policy, &sources);
         let mut sandbox = self.make(&shape, None, false, asked).await?;

@@ -33,6 +33,9 @@ pub enum Trouble {
     /// It is gone, or does not answer; a new one is needed.
     #[error("the launcher {0}")]
     Lost(String),
+    /// Something for it could not be made, or received, on this side: it and its sandboxes go on.
+    #[error("a descriptor for the sandbox cannot be made: {0}; raise `ulimit -n` or run fewer at once")]
+    Here(io::Error),
 }
 
 /// A running launcher.
@@ -113,7 +116,10 @@ impl Launcher {
             loop {
                 let message = receive(self.socket.as_fd())
                     .await
-                    .map_err(|e| Trouble::Lost(format!("cannot be read: {e}")))?
+                    .map_err(|e| match e.raw_os_error().map(Errno::from_raw) {
+                        Some(Errno::EMFILE | Errno::ENFILE) => Trouble::Here(e),
+                        _ => Trouble::Lost(format!("cannot be read: {e}")),
+                    })?
                     .ok_or_else(|| Trouble::Lost("has ended".to_owned()))?;
                 let said = message.tell().map_err(|e| Trouble::Lost(e.to_string()))?;
                 if said.a >> 32 == u64::from(tag) {

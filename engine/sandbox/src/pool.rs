@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct PoolOptions {
     /// Of one shape. 4; with 0 none is made ahead.
     pub each: usize,
-    /// Of all shapes together. 16.
+    /// Of all shapes together. 16; at most one for each 64 descriptors that the process may have.
     pub all: usize,
     /// What they may take together: half a megabyte for a sandbox, 12 MiB with a Python, 48 MiB with a Node. 256 MiB.
     pub memory: Bytes,
@@ -134,6 +134,7 @@ impl Pool {
     /// run is spawned on.
     #[must_use]
     pub fn new(engine: Engine, options: PoolOptions) -> Self {
+        let options = PoolOptions { all: options.all.min(engine.idle()), ..options };
         Self(Arc::new(Inner {
             engine,
             options,
@@ -169,6 +170,7 @@ impl Pool {
     pub fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
         Box::pin(async move {
             let asked = Instant::now();
+            let place = self.0.engine.place().await?;
             let found = sources::find(&policy.job)?;
             let shape = sources::shape_for(policy, &found);
             let count = |which: usize| self.0.served[which].fetch_add(1, Ordering::Relaxed);
@@ -178,7 +180,8 @@ impl Pool {
                 if kind.prime.is_some() && self.0.shelves().is_failing(&kind, asked) {
                     (kind.prime, kind.direct) = (None, found.is_empty());
                 }
-                if let Some(hot) = self.take(&kind, asked) {
+                if let Some(mut hot) = self.take(&kind, asked) {
+                    hot.slot.place = Some(place);
                     // What went wrong with it meanwhile says nothing of the next.
                     let started = hot.start(&policy.job, found).await;
                     // Not before: who makes the next would take a processor from this one.
@@ -187,10 +190,12 @@ impl Pool {
                         count(usize::from(kind.prime.is_some()));
                         return Ok(running);
                     }
+                    count(2);
+                    return self.0.engine.spawn(policy).await;
                 }
             }
             count(2);
-            self.0.engine.spawn_asked(policy, asked).await
+            self.0.engine.spawn_asked(policy, asked, place).await
         })
     }
 

@@ -157,6 +157,7 @@ impl Shared {
                     }
                     break;
                 }
+                Err(Trouble::Here(_)) => break,
             }
         }
         sent
@@ -191,12 +192,12 @@ impl Shared {
         if plan.rooted {
             plan.setup.template = ready.template(&differs, &self.host)?;
         }
-        let join = group.map(Group::join).transpose().map_err(|e| Trouble::Lost(e.to_string()))?;
+        let join = group.map(Group::join).transpose().map_err(Trouble::Here)?;
         let library = if plan.setup.flags & setup::PRIME == 0 {
             None
         } else {
             let library = socket::sealed_program(c"hotcell-primer", hotcell_launcher::PRIMER);
-            Some(library.map_err(|e| Trouble::Lost(e.to_string()))?)
+            Some(library.map_err(Trouble::Here)?)
         };
         let mut fds = vec![control];
         match &join {
@@ -282,7 +283,7 @@ impl Ready {
             Some(image) => root::image_ops(image, &host.root, places, *names, crate::ids::INSIDE),
             None => root::ops(&host.root, places, *names, crate::ids::INSIDE),
         });
-        let memory = socket::sealed(c"hotcell-template", &bytes).map_err(|e| Trouble::Lost(e.to_string()))?;
+        let memory = socket::sealed(c"hotcell-template", &bytes).map_err(Trouble::Here)?;
         self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;
         self.templates.insert(differs.clone(), Template { id, _layers: layers });
         self.next += 1;
@@ -319,7 +320,7 @@ impl Drop for Slot {
 pub(crate) fn refusal_of(trouble: &Trouble) -> Refusal {
     match trouble {
         Trouble::Failed(failure) => advise(explain(*failure, "", "")),
-        Trouble::Lost(why) => Refusal::internal(format!("the launcher {why}")),
+        trouble => Refusal::internal(trouble.to_string()),
     }
 }
 

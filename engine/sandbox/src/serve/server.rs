@@ -101,11 +101,12 @@ impl Server {
         let Self { place, listener, _lock } = self;
         let listener = UnixListener::from_std(listener.into())?;
         let desk = Arc::new(Desk {
-            pool,
             ours: Arc::new(Standing::of("self")?),
             user: geteuid().as_raw(),
             bounds,
-            places: Semaphore::new(bounds.runs),
+            // One that would wait for descriptors makes its own sandbox instead.
+            places: Semaphore::new(bounds.runs.min(pool.engine().jobs())),
+            pool,
             declined: AtomicU64::new(0),
             began: Instant::now(),
             asked_to_end: Notify::new(),
@@ -269,7 +270,8 @@ impl Desk {
     async fn run(&self, channel: &Arc<Channel>, fds: Aside<Vec<OwnedFd>>) -> Result<(), Declined> {
         let mut ending = self.ending.subscribe();
         let Ok(permit) = self.places.try_acquire() else {
-            return Err(Declined(format!("the service runs {} already", self.bounds.runs)));
+            let most = self.bounds.runs.min(self.pool.engine().jobs());
+            return Err(Declined(format!("the service runs {most} already")));
         };
         // What it names may lie in a file system that does not answer.
         let read = tokio::task::spawn_blocking(move || read(fds)).await;
