@@ -17,6 +17,7 @@ use crate::project::Project;
 use crate::runner::{self, Ran};
 
 mod events;
+mod flags;
 
 const RUNNER: &str = "hotcell_cargo.sh";
 const REPORT: &str = "cargo.txt";
@@ -160,13 +161,11 @@ impl Framework for Cargo {
     }
 
     fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {
-        const FLAGS: &str = "rustflags=[\"-Cinstrument-coverage\"]";
-        // Flags of a target take the place of those of the build: ours go where the project has its own, and are added.
-        let own = [".cargo/config.toml", ".cargo/config"].map(|file| project.read(file).unwrap_or_default());
-        let of_target = |line: &[u8]| line.trim_ascii_start().starts_with(b"[target");
-        let targets = own.iter().any(|text| text.split(|b| *b == b'\n').any(of_target));
-        let table = if targets { "target.\"cfg(all())\"" } else { "build" };
-        command.argv.insert(2, format!("--config={table}.{FLAGS}").into());
+        // The first that is there, as cargo does.
+        let config = [".cargo/config", ".cargo/config.toml"].into_iter().find(|file| project.has(file));
+        let config = config.and_then(|file| project.read(file)).unwrap_or_default();
+        let adding = flags::adding("-Cinstrument-coverage", &String::from_utf8_lossy(&config));
+        command.argv.insert(2, format!("--config={adding}").into());
         command.env.push(("HOTCELL_LCOV".into(), format!("{HOME}/{COVERAGE}").into()));
         // Programs of the build and examples in documentation count too, and nobody asks them.
         command.env.push(("LLVM_PROFILE_FILE".into(), "/dev/null".into()));

@@ -16,6 +16,20 @@ const MOST_LINES: usize = 5_000_000;
 /// Ranges of missing lines in a file.
 const MOST_RANGES: usize = 1000;
 
+/// What a script of ours says where a program's lines are not known. It is a test's word like all of the report, so it chooses a
+/// sentence and does not write one.
+const MISSING: [(&str, &str); 3] = [
+    (
+        "missing",
+        "llvm-profdata and llvm-cov are not there: `rustup component add llvm-tools`, or `apt install llvm-19`",
+    ),
+    (
+        "unread",
+        "llvm-profdata here cannot read what this compiler's programs count: `rustup component add llvm-tools`",
+    ),
+    ("silent", "the test programs ended without writing their counts"),
+];
+
 /// Where a framework's coverage lies, and how it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
@@ -160,10 +174,11 @@ fn lcov(text: &str) -> Result<Lines, String> {
     let mut files = Lines::new();
     let mut room = Room(MOST_LINES);
     let mut now: Option<String> = None;
+    let mut none = None;
     for (at, row) in text.lines().enumerate() {
         let broken = |why: &str| format!("line {} {why}", at + 1);
-        if let Some(why) = row.strip_prefix("@hotcell\t") {
-            return Err(crate::text::clip(why, crate::case::MESSAGE));
+        if let Some(word) = row.strip_prefix("@hotcell\t") {
+            none = MISSING.iter().find(|(known, _)| *known == word).map_or(none, |(_, why)| Some(*why));
         } else if let Some(path) = row.strip_prefix("SF:") {
             now = of_project(path);
             if let Some(path) = &now {
@@ -181,7 +196,12 @@ fn lcov(text: &str) -> Result<Lines, String> {
             *files.entry(path.clone()).or_default().entry(line).or_default() |= hits > 0;
         }
     }
-    if now.is_some() { Err("it ends within a file".to_owned()) } else { Ok(files) }
+    match (now, none) {
+        (Some(_), _) => Err("it ends within a file".to_owned()),
+        // Of several programs those count of which something is known.
+        (None, Some(why)) if files.is_empty() => Err(why.to_owned()),
+        _ => Ok(files),
+    }
 }
 
 /// `NAME:LINE.COLUMN,LINE.COLUMN STATEMENTS COUNT`
@@ -263,6 +283,16 @@ mod tests {
         let coverage = parse(&Form::Lcov, text.as_bytes()).unwrap();
         assert_eq!(rows(&coverage), [("a.py", 2, 4, &[(3, 5)][..]), ("b.js", 1, 1, &[])]);
         assert_eq!((coverage.lines_percent, coverage.files[0].lines_percent), (Some(60.0), 50.0));
+    }
+
+    #[test]
+    fn why_nothing_is_known_is_said_in_words_of_ours() {
+        let of = |text: &str| parse(&Form::Lcov, text.as_bytes());
+        let record = "SF:a.rs\nDA:1,1\nend_of_record\n";
+        assert!(of("@hotcell\tmissing\n").unwrap_err().contains("apt install llvm-19"));
+        assert!(of("@hotcell\tsilent\n@hotcell\tunread\n").unwrap_err().contains("cannot read"));
+        assert_eq!(of(&format!("@hotcell\tsilent\n{record}")).unwrap().lines, 1);
+        assert_eq!(of("@hotcell\tall is well\n").unwrap(), Coverage::default());
     }
 
     #[test]

@@ -177,6 +177,7 @@ fn rust_by_llvm_with_a_program_that_a_test_starts() {
             ("", "", json!([[3, 3]])),
             // Flags of its own stay, for all programs and for a target's.
             ("[build]\nrustflags = [\"--cfg\", \"own\"]\n", ".arg(\"x\")", json!([])),
+            ("[build]\nrustflags = \"--cfg own\"\n", ".arg(\"x\")", json!([])),
             ("[target.'cfg(unix)']\nrustflags = [\"--cfg\", \"own\"]\n", ".arg(\"x\")", json!([])),
         ] {
             user.write("crate/.cargo/config.toml", config);
@@ -189,6 +190,11 @@ fn rust_by_llvm_with_a_program_that_a_test_starts() {
             let all = report["coverage"]["files"].as_array().map(Vec::len);
             assert_eq!((all, &report["totals"]["passed"]), (Some(2), &json!(2)), "{report:#}");
         }
+        // One that ends before it has written its counts takes nobody else's away.
+        user.write("crate/tests/aborts.rs", "#[test]\nfn aborts() {\n    std::process::abort();\n}\n");
+        let call = user.hotcell(["test", "--json", "--coverage"]).env("PATH", &path);
+        let report = call.words(&[user.path("crate").to_str().unwrap()]).end().code(2).json();
+        assert_eq!(file(&report, "src/lib.rs")["missing"], json!([]), "{report:#}");
     });
 }
 
