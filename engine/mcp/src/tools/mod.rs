@@ -411,7 +411,10 @@ pub(crate) fn understood(name: &str, arguments: JsonObject) -> Result<(), ErrorR
             hotcell_service::live::asking::hosts(&asked.network, &hotcell_egress::AllowList::default())
                 .map(drop)
         }),
-        "run_tests" => parse::<input::RunTests>(arguments).map(drop),
+        "run_tests" => parse::<input::RunTests>(arguments).and_then(|asked| {
+            hotcell_service::live::asking::hosts(&asked.network, &hotcell_egress::AllowList::default())
+                .map(drop)
+        }),
         "run_output" => parse::<input::RunOutput>(arguments).map(drop),
         "workspace_create" => {
             parse::<input::WorkspaceCreate>(arguments).and_then(|asked| input::files(asked.files).map(drop))

@@ -111,7 +111,8 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             limits: asked.limits,
             approved: approved.clone(),
         };
-        request.into_work(&held, &owner).map(|work| (work, approved))
+        let prepared = request.into_work(&held, &owner)?;
+        Ok((prepared.work, approved.filter(|_| !prepared.is_answered)))
     });
     let (work, approved) = work.await?;
     if let Some(standing) = pending(live, caller, approved, key.as_deref(), &content).await? {

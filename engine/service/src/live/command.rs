@@ -134,9 +134,11 @@ impl CommandRequest {
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep) = (self.workspace, self.keep);
         let leave = Leave::new(self.approved, current.clone());
+        // Folders of the host may lie in a file system that does not answer.
         let quick = language.is_none()
             && workspace.is_none()
             && leave.is_none()
+            && merged.policy.job.binds.is_empty()
             && request.settings.image.is_none()
             && merged.image.is_none();
         Ok(Box::new(move |desk| {
@@ -144,11 +146,12 @@ impl CommandRequest {
                 let around = surroundings(workspace.as_ref());
                 let now = current.get();
                 let held = leave.clone();
+                let is_same = Arc::ptr_eq(&now, &asked_under);
                 let prepare = move || {
                     let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
                     held.named().map_err(refused)?;
                     // It waited, and the operator's configuration became another: it begins under that.
-                    let merged = if Arc::ptr_eq(&now, &asked_under) {
+                    let merged = if is_same {
                         merged
                     } else {
                         let asker = configuration.asker;
@@ -159,7 +162,8 @@ impl CommandRequest {
                     held.still().map_err(refused).map(|()| prepared)
                 };
                 // A program of the host is found in a few dozen microseconds, which another thread and back takes too.
-                let prepared = if quick { Ok(prepare()) } else { tokio::task::spawn_blocking(prepare).await };
+                let prepared =
+                    if quick && is_same { Ok(prepare()) } else { tokio::task::spawn_blocking(prepare).await };
                 let mut outcome = match prepared {
                     Err(e) => {
                         Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))

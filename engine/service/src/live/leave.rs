@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hotcell_egress::AllowList;
 
 use super::asking::Approved;
-use super::current::Current;
+use super::current::{Current, is_off};
 
 /// Why a run with a network ends when the operator allows none any more.
 pub(super) const WITHDRAWN: &str = "stopped: the operator withdrew the network while it ran";
@@ -30,12 +30,16 @@ impl Leave {
         self.approved.is_none()
     }
 
-    /// Whether the operator still names its places.
+    /// Whether the operator still lets it reach something, and names its places.
     ///
     /// # Errors
-    /// Which is not named.
+    /// What is not so.
     pub fn named(&self) -> Result<(), String> {
-        match self.current.get().hosts().widened_by(&self.placed) {
+        let now = self.current.get();
+        if !self.is_none() && is_off(&now) {
+            return Err("the operator withdrew the network; nothing ran".to_owned());
+        }
+        match now.hosts().widened_by(&self.placed) {
             None => Ok(()),
             Some(rule) => Err(format!("{rule}: the operator does not name this place any more; nothing ran")),
         }

@@ -94,6 +94,10 @@ pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> Tes
         Ok((Err(why), _)) => return refused(why),
         Err(error) => return refused(format!("the tests were not prepared: {error}")),
     };
+    // What was copied meanwhile is what was approved.
+    if let Err(why) = may_begin(&leave).await {
+        return refused(why);
+    }
     let (cancel, mut shown) = (Cancel::default(), Shown::new(desk));
     let (mut reports, mut cpu) = (Vec::new(), Duration::ZERO);
     for (suite, filter) in &opened.found {

@@ -54,7 +54,7 @@ impl TestsRequest {
     ///
     /// # Errors
     /// A report that names the field.
-    pub fn into_work(self, live: &Live, caller: &Caller) -> Result<Work, ErrorReport> {
+    pub fn into_work(self, live: &Live, caller: &Caller) -> Result<Prepared, ErrorReport> {
         if let Some(filter) = self.filter.as_ref().filter(|f| f.len() > LONGEST_FILTER || f.contains('\0')) {
             return Err(ErrorReport::new(
                 Code::InvalidValue,
@@ -95,15 +95,17 @@ impl TestsRequest {
             let current = live.current().clone();
             let asker = configuration.asker;
             let asked = suites::Asked { request, limits: self.limits, asker, workspace, leave };
-            return Ok(Box::new(move |desk| {
+            let work: Work = Box::new(move |desk| {
                 Box::pin(
                     async move { Answer::Tests(Box::new(suites::perform(&desk, asked, &current).await)) },
                 )
-            }));
+            });
+            return Ok(Prepared { work, is_answered: false });
         }
         let host = workspace.folder();
         let prepared = request.prepare(&configuration, surroundings(Some(&workspace)));
-        Ok(match prepared {
+        let is_answered = prepared.is_err();
+        let work: Work = match prepared {
             Err(Unready::Wrong(report)) => {
                 let field = report.field.as_deref().map(|f| f.trim_start_matches('-').to_owned());
                 return Err(ErrorReport { field, ..report });
@@ -125,7 +127,22 @@ impl TestsRequest {
                     Answer::Tests(Box::new(inside(report, &host)))
                 })
             }),
-        })
+        };
+        Ok(Prepared { work, is_answered })
+    }
+}
+
+/// Tests that can be asked to run.
+pub struct Prepared {
+    /// What the registry is given.
+    pub work: Work,
+    /// Nothing will run: there are no tests, or they were refused.
+    pub is_answered: bool,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("is_answered", &self.is_answered).finish_non_exhaustive()
     }
 }
 
@@ -222,11 +239,12 @@ pub(super) async fn follow(
 ) -> TestReport {
     let mut running = std::pin::pin!(running);
     tokio::select! {
-        report = &mut running => report,
+        biased;
         () = desk.cancelled() => {
             cancel.cancel();
             running.await
         }
+        report = &mut running => report,
         () = leave.withdrawn() => {
             cancel.cancel();
             let mut report = running.await;
