@@ -61,3 +61,37 @@ impl Leave {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::OnceLock;
+
+    use super::*;
+    use crate::config::{Configuration, Settings};
+
+    #[test]
+    fn what_waited_begins_only_where_the_operator_still_lets_it() {
+        let place = "mcp.hosts = [\"db.test=10.0.0.5:5432\"]\n";
+        for (hosts, configuration, word) in [
+            (None, "network = \"off\"", None),
+            (Some("pypi.org:443"), "", None),
+            (Some("pypi.org:443"), "network = \"off\"", Some("withdrew the network")),
+            (Some("db.test=10.0.0.5:5432"), place, None),
+            (Some("db.test=10.0.0.5:5432"), "", Some("db.test")),
+            (Some("db.test=10.0.0.5:5432"), "network = \"off\"", Some("withdrew the network")),
+        ] {
+            let user = Settings::parse(configuration, Path::new("/etc/hotcell/config.toml")).unwrap();
+            let current = Current::new(Configuration { user, ..Configuration::default() });
+            let approved = hosts.map(|hosts| {
+                let (hosts, call, ask) = (hosts.parse().unwrap(), serde_json::Value::Null, OnceLock::new());
+                Arc::new(Approved { tool: "run_tests", hosts, call, place: None, ask })
+            });
+            let said = Leave::new(approved, current).named();
+            match word {
+                None => assert_eq!(said, Ok(()), "{hosts:?} {configuration}"),
+                Some(word) => assert!(said.is_err_and(|s| s.contains(word)), "{hosts:?} {configuration}"),
+            }
+        }
+    }
+}
