@@ -170,7 +170,7 @@ impl Pool {
     pub fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
         Box::pin(async move {
             let asked = Instant::now();
-            let place = self.0.engine.place().await?;
+            let mut place = Some(self.0.engine.place().await?);
             let found = sources::find(&policy.job)?;
             let shape = sources::shape_for(policy, &found);
             let count = |which: usize| self.0.served[which].fetch_add(1, Ordering::Relaxed);
@@ -181,7 +181,7 @@ impl Pool {
                     (kind.prime, kind.direct) = (None, found.is_empty());
                 }
                 if let Some(mut hot) = self.take(&kind, asked) {
-                    hot.slot.place = Some(place);
+                    hot.slot.place = place.take();
                     // What went wrong with it meanwhile says nothing of the next.
                     let started = hot.start(&policy.job, found).await;
                     // Not before: who makes the next would take a processor from this one.
@@ -190,11 +190,13 @@ impl Pool {
                         count(usize::from(kind.prime.is_some()));
                         return Ok(running);
                     }
-                    count(2);
-                    return self.0.engine.spawn(policy).await;
                 }
             }
             count(2);
+            let place = match place {
+                Some(place) => place,
+                None => self.0.engine.place().await?,
+            };
             self.0.engine.spawn_asked(policy, asked, place).await
         })
     }

@@ -27,7 +27,10 @@ const MISSING: [(&str, &str); 3] = [
         "unread",
         "llvm-profdata here cannot read what this compiler's programs count: `rustup component add llvm-tools`",
     ),
-    ("silent", "the test programs ended without writing their counts"),
+    (
+        "silent",
+        "the test programs were killed or aborted, and wrote no counts: mend what the report says of them first",
+    ),
 ];
 
 /// Where a framework's coverage lies, and how it is written.

@@ -75,7 +75,7 @@ struct Opened {
 pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> TestReport {
     let began = Instant::now();
     let Asked { request, limits, asker, workspace, leave } = asked;
-    if let Err(why) = may_begin(&leave).await {
+    if let Err(why) = leave.named() {
         return refused(why);
     }
     let configuration = Configuration { asker, ..Configuration::clone(&current.get()) };

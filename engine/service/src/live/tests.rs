@@ -54,7 +54,7 @@ impl TestsRequest {
     ///
     /// # Errors
     /// A report that names the field.
-    pub fn into_work(self, live: &Live, caller: &Caller) -> Result<Prepared, ErrorReport> {
+    pub fn into_work(self, live: &Live, caller: &Caller) -> Result<TestsWork, ErrorReport> {
         if let Some(filter) = self.filter.as_ref().filter(|f| f.len() > LONGEST_FILTER || f.contains('\0')) {
             return Err(ErrorReport::new(
                 Code::InvalidValue,
@@ -67,25 +67,24 @@ impl TestsRequest {
         }
         let configuration = live.configuration_of(caller);
         let limits = self.limits.of_tests(&configuration)?;
-        let request =
-            TestRequest {
-                project: self.workspace.folder(),
-                kept: self.workspace.kept().cloned(),
-                framework: self.framework,
-                selection: Selection { filter: self.filter, ..Selection::default() },
-                coverage: self.coverage,
-                repeat: 1,
-                settings: Settings {
-                    limits: as_settings(&limits),
-                    // Nobody who is not at the keyboard reaches a host, but for what somebody there approved.
-                    network: Some(self.approved.as_ref().map_or(NetworkSetting::None, |approved| {
-                        NetworkSetting::Hosts(approved.hosts.clone())
-                    })),
-                    image: self.image,
-                    ..Settings::default()
-                },
-                keep: self.keep,
-            };
+        // Nobody who is not at the keyboard reaches a host, but for what somebody there approved.
+        let hosts = self.approved.as_ref().map(|approved| approved.hosts.clone());
+        let network = hosts.map_or(NetworkSetting::None, NetworkSetting::Hosts);
+        let request = TestRequest {
+            project: self.workspace.folder(),
+            kept: self.workspace.kept().cloned(),
+            framework: self.framework,
+            selection: Selection { filter: self.filter, ..Selection::default() },
+            coverage: self.coverage,
+            repeat: 1,
+            settings: Settings {
+                limits: as_settings(&limits),
+                network: Some(network),
+                image: self.image,
+                ..Settings::default()
+            },
+            keep: self.keep,
+        };
         there(&configuration, request.settings.image.as_deref())?;
         let workspace = self.workspace;
         let leave = Leave::new(self.approved, live.current().clone());
@@ -100,7 +99,7 @@ impl TestsRequest {
                     async move { Answer::Tests(Box::new(suites::perform(&desk, asked, &current).await)) },
                 )
             });
-            return Ok(Prepared { work, is_answered: false });
+            return Ok(TestsWork { work, is_answered: false });
         }
         let host = workspace.folder();
         let prepared = request.prepare(&configuration, surroundings(Some(&workspace)));
@@ -128,21 +127,21 @@ impl TestsRequest {
                 })
             }),
         };
-        Ok(Prepared { work, is_answered })
+        Ok(TestsWork { work, is_answered })
     }
 }
 
 /// Tests that can be asked to run.
-pub struct Prepared {
+pub struct TestsWork {
     /// What the registry is given.
     pub work: Work,
     /// Nothing will run: there are no tests, or they were refused.
     pub is_answered: bool,
 }
 
-impl std::fmt::Debug for Prepared {
+impl std::fmt::Debug for TestsWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prepared").field("is_answered", &self.is_answered).finish_non_exhaustive()
+        f.debug_struct("TestsWork").field("is_answered", &self.is_answered).finish_non_exhaustive()
     }
 }
 
