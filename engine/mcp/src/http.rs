@@ -583,6 +583,35 @@ mod tests {
         assert_eq!(forgotten(&sessions, &mine, now + FORGOTTEN).as_deref(), Some("busy"));
     }
 
+    #[tokio::test]
+    async fn a_request_whose_caller_hangs_up_is_brought_to_its_end() {
+        use hyper::service::Service as _;
+        let gate = Arc::new(Gate { tokens: None, sessions: Arc::default(), open: Mutex::default() });
+        let (end, mut ended) = tokio::sync::mpsc::unbounded_channel();
+        let answer = async move |request: Request| {
+            let Closed(closed) = request.extensions().get::<Closed>().unwrap().clone();
+            closed.cancelled().await;
+            // Whoever is dropped here leaves half of what it did.
+            tokio::task::yield_now().await;
+            end.send(()).unwrap();
+            StatusCode::OK
+        };
+        let layer = axum::middleware::from_fn_with_state(Arc::clone(&gate), admit);
+        let service = TowerToHyperService::new(Router::new().fallback(answer).layer(layer));
+        let request = Request::post(PATH).body(Body::from("{}")).unwrap();
+        let patience = Duration::from_millis(50);
+        assert!(tokio::time::timeout(patience, service.call(request)).await.is_err(), "nobody hung up yet");
+        tokio::time::timeout(Duration::from_secs(10), ended.recv()).await.unwrap().unwrap();
+        // Its place among its caller's is free again.
+        let places = gate.places(&Caller::new(NOT_TOKENS[1])).all;
+        let all = tokio::time::timeout(
+            Duration::from_secs(10),
+            places.acquire_many(u32::try_from(REQUESTS).unwrap()),
+        )
+        .await;
+        drop(all.unwrap().unwrap());
+    }
+
     #[test]
     fn strangers_leave_descriptors_for_runs() {
         for (descriptors, want) in

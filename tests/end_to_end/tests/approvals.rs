@@ -6,7 +6,7 @@ use hotcell_end_to_end::mcp::{Local, SESSIONS, STATELESS, two_callers};
 use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::{Value, json};
 
-use super::network::server;
+use super::network::{Server, server};
 use super::tools::{ASKS, configure, write};
 
 /// Dangerous on the face of it, and harmless in a sandbox.
@@ -33,6 +33,13 @@ fn states(user: &User) -> Vec<(String, String)> {
 pub fn id_in(said: &str) -> String {
     let id = said.split("hotcell approvals approve ").nth(1).and_then(|rest| rest.get(..8));
     id.unwrap_or_else(|| panic!("no id is named: {said}")).to_owned()
+}
+
+/// A client of a server whose operator names this site: the rule, and the client.
+fn with_site(user: &User, site: &Server) -> (String, Local) {
+    let rule = format!("site.test={}:{}", site.at, site.port);
+    configure(user, &format!("[mcp]\nhosts = [\"{rule}\"]\n"));
+    (rule, Local::start(user, SESSIONS))
 }
 
 pub fn audit_is_good(user: &User) {
@@ -125,9 +132,7 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
     everyone(|user| {
         let before = server.asked.load(Ordering::Acquire);
         let reached = || server.asked.load(Ordering::Acquire) - before;
-        let host = format!("site.test={}:{}", server.at, server.port);
-        configure(user, &format!("[mcp]\nhosts = [\"{host}\"]\n"));
-        let mut client = Local::start(user, SESSIONS);
+        let (host, mut client) = with_site(user, &server);
         let code = format!(
             "import urllib.request\nprint(urllib.request.urlopen('http://site.test:{}/', timeout=20).read().decode())\n",
             server.port
@@ -196,9 +201,7 @@ fn tests_reach_hosts_once_a_person_approved_exactly_those() {
     everyone(|user| {
         let before = server.asked.load(Ordering::Acquire);
         let reached = || server.asked.load(Ordering::Acquire) - before;
-        let host = format!("site.test={}:{}", server.at, server.port);
-        configure(user, &format!("[mcp]\nhosts = [\"{host}\"]\n"));
-        let mut client = Local::start(user, SESSIONS);
+        let (host, mut client) = with_site(user, &server);
         let test = format!(
             "import unittest\nimport urllib.request\nclass T(unittest.TestCase):\n    def test_it(self):\n        \
              self.assertEqual(urllib.request.urlopen('http://site.test:{}/', timeout=20).read(), b'reached')\n",
@@ -228,6 +231,8 @@ fn tests_reach_hosts_once_a_person_approved_exactly_those() {
             assert_eq!((&ran["verdict"], reached() - start), (&json!("passed"), many), "{ran:#}");
             assert_ne!(id_in(&client.bad("run_tests", &call)), id, "once");
         }
+        let wrong = json!({ "files": [file("test_a.py", &test)], "network": ["192.168.0.1:80"] });
+        assert!(client.bad("run_tests", &wrong).contains("network"));
         // What the workspace has belongs to it.
         let made = client.good("workspace_create", &json!({ "files": [file("test_a.py", &test)] }));
         let call = json!({ "workspace_id": made["workspace_id"], "network": [host] });
