@@ -16,13 +16,14 @@ use crate::live::LiveLog;
 use crate::project::Project;
 use crate::runner::{self, Ran};
 
+pub(crate) mod build;
 mod events;
 mod flags;
 
 const RUNNER: &str = "hotcell_cargo.sh";
 const REPORT: &str = "cargo.txt";
 /// Where cargo builds, below the home folder: the project's own `target` would be copied with every run.
-const TARGET: &str = ".hotcell-target";
+pub(crate) const TARGET: &str = ".hotcell-target";
 /// Where its script writes coverage, below the home folder.
 const COVERAGE: &str = ".hotcell-cargo.lcov";
 /// The most source files that are looked into.
@@ -76,6 +77,50 @@ fn chosen(file: &str) -> Option<(Vec<OsString>, String)> {
     Some((options, format!("{package}Cargo.toml")))
 }
 
+/// Files of integration tests that have some.
+pub(crate) fn files(project: &dyn Project) -> Vec<String> {
+    programs(project).take(MOST_READ).filter(|file| has_tests(project, file)).cloned().collect()
+}
+
+/// Whether a filter is an id of the report, or the file of a program.
+pub(crate) fn is_id(filter: &str, project: &dyn Project) -> bool {
+    filter.split("::").next().is_some_and(|file| file.ends_with(".rs") && project.has(file))
+}
+
+/// The words with which cargo builds only the program of this source file.
+pub(crate) fn only(file: &str) -> Vec<OsString> {
+    let Some((options, manifest)) = chosen(file) else { return Vec::new() };
+    std::iter::once(format!("--manifest-path={manifest}").into()).chain(options).collect()
+}
+
+/// The words with which cargo starts test programs through this one: before whatever the project or the environment say, and
+/// for whichever of these the host is.
+pub(crate) fn through(runner: &[String]) -> impl Iterator<Item = OsString> {
+    let arch = std::env::consts::ARCH;
+    ["gnu", "musl"]
+        .map(|libc| format!("--config=target.{arch}-unknown-linux-{libc}.runner={runner:?}").into())
+        .into_iter()
+}
+
+/// Variables for cargo.
+pub(crate) fn environment() -> Vec<(OsString, OsString)> {
+    let env = [
+        ("CARGO_TARGET_DIR", format!("{HOME}/{TARGET}")),
+        ("CARGO_HOME", format!("{HOME}/.cargo")),
+        ("CARGO_TERM_COLOR", "never".to_owned()),
+        ("CARGO_INCREMENTAL", "0".to_owned()),
+        // Places in backtraces, at a third of the size.
+        ("CARGO_PROFILE_DEV_DEBUG", "line-tables-only".to_owned()),
+    ];
+    env.map(|(name, value)| (name.into(), value.into())).into()
+}
+
+/// Where cargo keeps what is a user's.
+pub(crate) fn home(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let home = variable("CARGO_HOME").map(PathBuf::from);
+    home.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cargo")))
+}
+
 impl Framework for Cargo {
     fn name(&self) -> &'static str {
         "cargo"
@@ -102,28 +147,18 @@ impl Framework for Cargo {
         argv.extend(project.has("Cargo.lock").then(|| "--locked".into()));
         argv.extend((!selection.fail_fast).then(|| "--no-fail-fast".into()));
         argv.push("--message-format=json".into());
-        // Before whatever the project or the environment say, and for whichever of these the host is.
-        for libc in ["gnu", "musl"] {
-            let arch = std::env::consts::ARCH;
-            let runner = [
-                "/bin/sh".to_owned(),
-                format!("{REPORTERS}/{RUNNER}"),
-                format!("{HOME}/{REPORTS}/{REPORT}"),
-                format!("{HOME}/{TARGET}"),
-            ];
-            argv.push(format!("--config=target.{arch}-unknown-linux-{libc}.runner={runner:?}").into());
-        }
+        let runner = [
+            "/bin/sh",
+            &format!("{REPORTERS}/{RUNNER}"),
+            &format!("{HOME}/{REPORTS}/{REPORT}"),
+            &format!("{HOME}/{TARGET}"),
+        ];
+        argv.extend(through(&runner.map(str::to_owned)));
         argv.extend(selection.jobs.map(|n| format!("--jobs={n}").into()));
         match selection.filter.as_deref() {
-            // An id of the report, or the file of a program.
-            Some(id)
-                if id.split("::").next().is_some_and(|file| file.ends_with(".rs") && project.has(file)) =>
-            {
+            Some(id) if is_id(id, project) => {
                 let (file, name) = id.split_once("::").unwrap_or((id, ""));
-                if let Some((options, manifest)) = chosen(file) {
-                    argv.push(format!("--manifest-path={manifest}").into());
-                    argv.extend(options);
-                }
+                argv.extend(only(file));
                 argv.extend(
                     (!name.is_empty())
                         .then(|| ["--", "--exact", name].map(OsString::from))
@@ -137,26 +172,13 @@ impl Framework for Cargo {
             }
             None => argv.push("--workspace".into()),
         }
-        let env = [
-            ("CARGO_TARGET_DIR", format!("{HOME}/{TARGET}")),
-            ("CARGO_HOME", format!("{HOME}/.cargo")),
-            ("CARGO_TERM_COLOR", "never".to_owned()),
-            ("CARGO_INCREMENTAL", "0".to_owned()),
-            // Places in backtraces, at a third of the size.
-            ("CARGO_PROFILE_DEV_DEBUG", "line-tables-only".to_owned()),
-        ];
-        let files = if selection.filter.is_none() {
-            programs(project).take(MOST_READ)
-        } else {
-            programs(project).take(0)
-        };
         Ok(Command {
             argv,
-            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            env: environment(),
             reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/cargo.sh") }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Stdout,
-            files: files.filter(|file| has_tests(project, file)).cloned().collect(),
+            files: if selection.filter.is_none() { files(project) } else { Vec::new() },
         })
     }
 
@@ -230,10 +252,9 @@ impl Framework for Cargo {
         if !lock.windows(19).any(|w| w == b"source = \"registry+") {
             return Vec::new();
         }
-        let home = variable("CARGO_HOME").map(PathBuf::from);
-        let home = home.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cargo")));
         // Not the folder above: credentials lie there.
-        let registry = home.map(|home| home.join("registry")).filter(|r| r.is_absolute() && r.is_dir());
+        let registry =
+            home(variable).map(|home| home.join("registry")).filter(|r| r.is_absolute() && r.is_dir());
         registry.map(|host| (host, PathBuf::from(".cargo/registry"))).into_iter().collect()
     }
 

@@ -10,7 +10,7 @@ use crate::event::EventReader;
 use crate::jest;
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::{cargo, golang, gtest, java, node, pgtap};
+use crate::{cargo, golang, gtest, java, nextest, node, pgtap};
 use crate::{pytest, unittest};
 
 /// The folder inside that holds our reporters, below the home folder.
@@ -226,6 +226,7 @@ pub fn frameworks() -> &'static [&'static dyn Framework] {
         &node::JASMINE,
         &node::NODE,
         &cargo::Cargo,
+        &nextest::Nextest,
         &golang::Go,
         &gtest::GoogleTest,
         &java::Junit,

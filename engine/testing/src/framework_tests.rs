@@ -95,6 +95,11 @@ fn a_project_is_taken_for() {
         (&[("Cargo.toml", "[package]")], Some(("cargo", Shaped))),
         (&[("Cargo.toml", ""), ("src/lib.rs", "  #[tokio::test]\nasync fn a() {}")], Some(("cargo", Used))),
         (&[("src/lib.rs", "#[test]\nfn a() {}")], None),
+        (
+            &[("Cargo.toml", ""), (".config/nextest.toml", ""), ("src/lib.rs", "#[test]")],
+            Some(("nextest", Configured)),
+        ),
+        (&[(".config/nextest.toml", "")], None),
         (&[("Cargo.toml", ""), ("src/lib.rs", ""), ("pytest.ini", "")], Some(("pytest", Configured))),
         (&[("CMakeLists.txt", "find_package(GTest)")], Some(("gtest", Configured))),
         (
@@ -243,6 +248,15 @@ fn compiled() {
             Some("crates/a/tests/b.rs::m::c"),
             &["--manifest-path=crates/a/Cargo.toml", "--test", "b", "--", "--exact", "m::c"],
         ),
+        ("nextest", None, &["--workspace"]),
+        ("nextest", Some("-part"), &["--workspace", "--", "part"]),
+        ("nextest", Some("crates/a/tests/b.rs"), &["--manifest-path=crates/a/Cargo.toml", "--test", "b"]),
+        (
+            "nextest",
+            Some("crates/a/tests/b.rs::m::c"),
+            &["--manifest-path=crates/a/Cargo.toml", "--test", "b", "--", "--exact", "m::c"],
+        ),
+        ("nextest", Some("not test(slow)"), &["--workspace", "--filterset=not test(slow)"]),
         ("go", None, &["./..."]),
         ("go", Some("Add|Sub"), &["-run=Add|Sub", "./..."]),
         ("go", Some("sub/a_test.go"), &["./sub"]),
@@ -252,9 +266,9 @@ fn compiled() {
         let command = framework(name).unwrap().command(&selection, &project).unwrap();
         let words: Vec<_> = command.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
         assert_eq!(&words[words.len() - want.len()..], want, "{name} {filter:?}: {words:?}");
-        assert_eq!(words[1], "test");
+        assert_eq!(words[1], if name == "nextest" { "nextest" } else { "test" });
         let locked =
             words.iter().filter(|w| ["--offline", "--locked", "--no-fail-fast"].contains(&w.as_str()));
-        assert_eq!(locked.count(), if name == "cargo" { 3 } else { 0 });
+        assert_eq!(locked.count(), if name == "go" { 0 } else { 3 });
     }
 }

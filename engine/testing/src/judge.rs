@@ -91,7 +91,13 @@ pub fn judge(
     outcome: &Outcome,
 ) -> Judgement {
     let exit = match outcome.cause {
-        Cause::Exited => outcome.exit_code.map(|code| framework.exit(code)),
+        Cause::Exited => outcome.exit_code.map(|code| match framework.exit(code) {
+            // cargo has one code for this and for much else.
+            ExitMeaning::SomeFailed if live.missing.is_some() && live.seen().is_empty() => {
+                ExitMeaning::NotInstalled
+            }
+            meaning => meaning,
+        }),
         _ => None,
     };
     let mut doubts = Doubts::default();

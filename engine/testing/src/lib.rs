@@ -21,7 +21,7 @@
 //! | module | idea |
 //! | --- | --- |
 //! | [`mod@framework`] | what is known about one framework: [`pytest`], [`unittest`] |
-//! | [`mod@cargo`], [`libtest`], [`golang`], [`runner`] | Rust and Go: compiled, each test program started through a script of ours |
+//! | [`mod@cargo`], [`nextest`], [`libtest`], [`golang`], [`runner`] | Rust and Go: compiled, each test program started through a script of ours |
 //! | [`gtest`], [`native`], [`programs`] | Google Test; following programs that a script starts |
 //! | [`node`] | node's own runner, mocha, jasmine, karma, vitest |
 //! | [`pgtap`], [`tap`] | tests in SQL; the Test Anything Protocol |
@@ -57,6 +57,7 @@ pub mod libtest;
 pub mod lines;
 pub mod live;
 pub mod native;
+pub mod nextest;
 pub mod node;
 pub mod pgtap;
 pub mod programs;

@@ -226,7 +226,7 @@ pub struct RunTests {
     /// Show what it changed, as changes and diff. Needs workspace_id.
     #[serde(default)]
     pub diff: bool,
-    /// pytest, unittest, jest, vitest, mocha, jasmine, karma, node, cargo, go, gtest, junit or pgtap; else what the project looks like: of
+    /// pytest, unittest, jest, vitest, mocha, jasmine, karma, node, cargo, nextest, go, gtest, junit or pgtap; else what the project looks like: of
     /// several folders with tests, each.
     #[serde(default)]
     pub framework: Option<String>,

@@ -4,8 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use serde::Deserialize;
-
+use super::build::Build;
 use crate::case::{DETAILS, MESSAGE, MOST_CASES, NAME, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
 use crate::libtest::{self, Sum};
@@ -17,48 +16,6 @@ use crate::text::clip;
 const LONGEST_LINE: usize = 1 << 20;
 /// After this many events nothing more is read.
 const MOST_EVENTS: usize = 1_000_000;
-
-/// A line of cargo's.
-#[derive(Debug, Deserialize)]
-struct Message {
-    reason: String,
-    success: Option<bool>,
-    executable: Option<String>,
-    target: Option<Target>,
-    profile: Option<Profile>,
-    message: Option<Diagnostic>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Target {
-    src_path: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Profile {
-    test: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Diagnostic {
-    level: String,
-    message: String,
-    rendered: Option<String>,
-    code: Option<ErrorCode>,
-    spans: Vec<Span>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ErrorCode {
-    code: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Span {
-    file_name: String,
-    line_start: u32,
-    is_primary: bool,
-}
 
 /// One program, or what rustdoc runs of one crate.
 #[derive(Debug, Default)]
@@ -110,29 +67,25 @@ pub struct CargoEvents {
 
 #[derive(Debug)]
 struct State {
-    project: String,
     stage: Stage,
-    /// Test programs that were built, and the files that they are made of.
-    built: HashMap<String, String>,
+    build: Build,
+    /// Test programs that were built and did not start yet.
     waiting: HashSet<String>,
     listed: u64,
     failed: bool,
     events: usize,
-    errors: HashMap<String, String>,
 }
 
 impl CargoEvents {
     /// For a project in this folder inside.
     pub fn new(project: &str) -> Self {
         let state = State {
-            project: format!("{project}/"),
             stage: Stage::Building,
-            built: HashMap::new(),
+            build: Build::of(project),
             waiting: HashSet::new(),
             listed: 0,
             failed: false,
             events: 0,
-            errors: HashMap::new(),
         };
         Self { lines: Lines::new(LONGEST_LINE), state }
     }
@@ -177,67 +130,23 @@ impl State {
     }
 
     fn building(&mut self, line: &str, out: &mut Vec<Event>) -> Stage {
-        let Ok(message) = serde_json::from_str::<Message>(line) else { return Stage::Building };
-        let file = message
-            .target
-            .map(|t| t.src_path.strip_prefix(&self.project).map(str::to_owned).unwrap_or(t.src_path));
-        match (message.reason.as_str(), file) {
-            ("compiler-artifact", Some(file)) if message.profile.is_some_and(|p| p.test) => {
-                if let Some(program) = message.executable.filter(|_| self.built.len() < MOST_CASES) {
-                    out.push(Event::Named(program.clone(), clip(&file, NAME)));
-                    self.waiting.insert(program.clone());
-                    self.built.insert(program, file);
-                }
-            }
-            ("compiler-message", Some(file)) => {
-                let Some(said) = message.message.filter(|m| m.level == "error" && !m.spans.is_empty()) else {
-                    return Stage::Building;
-                };
-                let span = said.spans.iter().find(|s| s.is_primary).or(said.spans.first());
-                let code = said.code.map_or(String::new(), |code| format!("[{}]", code.code));
-                let known = self.errors.contains_key(&file);
-                let text = self.errors.entry(file.clone()).or_default();
-                if text.len() < DETAILS {
-                    text.push_str(said.rendered.as_deref().unwrap_or_default());
-                }
-                if !known {
-                    out.push(Event::Group(
-                        Ended {
-                            id: file.clone(),
-                            status: Status::Errored,
-                            duration_ms: 0.0,
-                            message: Some(clip(&format!("error{code}: {}", said.message), MESSAGE)),
-                            at: span.map(|s| (clip(&s.file_name, NAME), s.line_start)),
-                            file: Some(file),
-                        },
-                        0,
-                    ));
-                }
-            }
-            ("build-finished", _) => {
-                self.failed = message.success != Some(true);
-                for (file, text) in self.errors.drain() {
-                    out.push(Event::Said(file, text));
-                }
-                if self.failed {
-                    self.waiting.clear();
-                }
-                return Stage::Between;
-            }
-            _ => {}
+        let Some(built) = self.build.line(line, out) else { return Stage::Building };
+        self.failed = !built;
+        if built {
+            self.waiting = self.build.programs().cloned().collect();
         }
-        Stage::Building
+        Stage::Between
     }
 
     fn between(&mut self, line: &str, out: &mut Vec<Event>) -> Stage {
         if let Some(mark) = runner::mark(line) {
-            let file = (mark.kind == "program").then(|| self.built.get(mark.program)).flatten();
+            let file = (mark.kind == "program").then(|| self.build.file_of(mark.program)).flatten();
             let (Some(file), true) = (file, self.waiting.remove(mark.program)) else {
                 out.push(Event::Fault);
                 return Stage::Between;
             };
             let program = Some(mark.program.to_owned());
-            return Stage::Inside(Box::new(Suite { file: file.clone(), program, ..Suite::default() }));
+            return Stage::Inside(Box::new(Suite { file: file.to_owned(), program, ..Suite::default() }));
         }
         match libtest::running(line) {
             Some(count) => Stage::Examples(Box::new(Suite { announced: Some(count), ..Suite::default() })),

@@ -2,10 +2,11 @@
 
 use super::*;
 
-const MANIFEST: &str = "[package]\nname = \"tally\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+pub(super) const MANIFEST: &str =
+    "[package]\nname = \"tally\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
 
 /// A Rust toolchain that this user may read: `HOTCELL_TEST_RUST`, or the one that `rustc` belongs to.
-fn with_rust() -> Option<PathBuf> {
+pub(super) fn with_rust() -> Option<PathBuf> {
     let named = std::env::var_os("HOTCELL_TEST_RUST").map(PathBuf::from);
     let folder = named.or_else(|| {
         let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
@@ -19,7 +20,7 @@ fn with_rust() -> Option<PathBuf> {
     found
 }
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits {
         memory: Bytes::mib(1536),
         wall: Duration::from_secs(240),
@@ -38,7 +39,7 @@ async fn plain(rust: &Path, files: &[(&str, &str)]) -> Ran {
     cargo(rust, files, Selection::default(), limits()).await
 }
 
-const LIB: &str = r#"//! Adds.
+pub(super) const LIB: &str = r#"//! Adds.
 
 /// Adds.
 ///
@@ -75,7 +76,7 @@ mod tests {
     fn slow() {}
 }
 "#;
-const API: &str =
+pub(super) const API: &str =
     "#[test]\nfn whole() {}\n\n#[test]\nfn err() -> Result<(), String> {\n    Err(\"bad\".into())\n}\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,6 +9,7 @@ mod gtest;
 mod hostile;
 mod java;
 mod jest;
+mod nextest;
 mod node;
 mod pgtap;
 mod plain;
@@ -192,7 +193,10 @@ async fn run_with(
     limits: Limits,
 ) -> Ran {
     let folder = project(files);
-    let session = session(name, prefix, folder.path(), &selection, limits);
+    follow(session(name, prefix, folder.path(), &selection, limits)).await
+}
+
+async fn follow(session: Session) -> Ran {
     let mut events = Vec::new();
     let report = session
         .run(&Engine::new(), &mut |progress| {
