@@ -471,7 +471,7 @@ pub struct TestArgs {
     /// Stop at the first failure
     #[arg(long)]
     pub fail_fast: bool,
-    /// Measure which lines the tests run: pytest, unittest, jest, go
+    /// Measure which lines the tests run (not of every framework)
     #[arg(long)]
     pub coverage: bool,
     /// Run this many at once [default: what the framework does, or one]
