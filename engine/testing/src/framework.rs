@@ -179,6 +179,11 @@ pub trait Framework: Debug + Sync {
     /// [`ReportError::Broken`]; a report that is not whole never passes.
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError>;
 
+    /// Whether its report may find a test worse than it was seen: nextest looks at time, leaks and other attempts too. Never better.
+    fn overrules(&self) -> bool {
+        false
+    }
+
     /// What its exit code says.
     fn exit(&self, code: i32) -> ExitMeaning;
 

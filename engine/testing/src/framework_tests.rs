@@ -97,8 +97,9 @@ fn a_project_is_taken_for() {
         (&[("src/lib.rs", "#[test]\nfn a() {}")], None),
         (
             &[("Cargo.toml", ""), (".config/nextest.toml", ""), ("src/lib.rs", "#[test]")],
-            Some(("nextest", Configured)),
+            Some(("cargo", Used)),
         ),
+        (&[("Cargo.toml", ""), (".config/nextest.toml", "")], Some(("cargo", Shaped))),
         (&[(".config/nextest.toml", "")], None),
         (&[("Cargo.toml", ""), ("src/lib.rs", ""), ("pytest.ini", "")], Some(("pytest", Configured))),
         (&[("CMakeLists.txt", "find_package(GTest)")], Some(("gtest", Configured))),

@@ -2,13 +2,14 @@
 //! with `cargo test`.
 //! <https://nexte.st/docs/>
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use hotcell_sandbox::policy::{HOME, PROJECT};
 
 use crate::cargo::{self, TARGET};
-use crate::case::{Entry, FinalReport, ReportError};
+use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::event::EventReader;
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
@@ -55,8 +56,9 @@ impl Framework for Nextest {
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        // cargo goes first: it needs nothing else, and runs examples in documentation too.
         (project.has("Cargo.toml") && project.has(CONFIGURATION))
-            .then(|| Evidence { strength: Strength::Configured, reason: format!("there is {CONFIGURATION}") })
+            .then(|| Evidence { strength: Strength::Shaped, reason: format!("there is {CONFIGURATION}") })
     }
 
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
@@ -64,7 +66,7 @@ impl Framework for Nextest {
         let mut selected = Vec::new();
         // Which of the ignored tests are meant: those it names to nobody.
         let (which, word) = match selection.filter.as_deref() {
-            None => ("all", ""),
+            None => ("whole", ""),
             Some(id) if cargo::is_id(id, project) => {
                 let (file, name) = id.split_once("::").unwrap_or((id, ""));
                 words = cargo::only(file);
@@ -126,9 +128,16 @@ impl Framework for Nextest {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         // Ignored tests, and files that do not compile.
         let mut entries: Vec<Entry> = programs::never_started(live).collect();
+        let mut told = HashSet::new();
         for case in files.first().map_or(Ok(Vec::new()), |bytes| junit::parse(bytes))? {
             let file = live.names.get(&case.classname).unwrap_or(&case.classname);
             let id = format!("{file}::{}", case.name);
+            let unseen = live.position(&id).is_none();
+            // Of a set-up script the exit code speaks too; tests that settings leave out may be listed.
+            if unseen && (case.classname.starts_with("@setup-script:") || case.status == Status::Skipped) {
+                continue;
+            }
+            told.insert(id.clone());
             let (why, at) = case.stderr.as_deref().map_or((None, None), libtest::why);
             let stdout = case.stdout.map(|text| without_harness(&text, &case.name));
             entries.push(Entry {
@@ -143,7 +152,16 @@ impl Framework for Nextest {
                 stderr: case.stderr,
             });
         }
+        // One that would have been tried again, had not another failed for good, is in no report.
+        let failed =
+            live.seen().iter().filter(|s| s.started && s.open == 0 && s.status == Some(Status::Failed));
+        let untold = failed.filter(|s| !told.contains(&*s.id));
+        entries.extend(untold.map(|s| Entry::bare(&s.id, Status::Failed, s.duration_ms)));
         Ok(FinalReport { entries })
+    }
+
+    fn overrules(&self) -> bool {
+        true
     }
 
     fn exit(&self, code: i32) -> ExitMeaning {
@@ -153,9 +171,8 @@ impl Framework for Nextest {
             // Of the tests, and of the build.
             100 | 101 => ExitMeaning::SomeFailed,
             4 => ExitMeaning::NoTests,
-            2 => ExitMeaning::Broken(
-                "nextest does not know an option: it is too old, or an expression is wrong",
-            ),
+            2 => ExitMeaning::Broken("nextest does not know an option of those that it was given"),
+            92 => ExitMeaning::Broken("cargo-nextest is too old for hotcell (0.9.118) or for the project"),
             94 => ExitMeaning::Broken("the expression of the filter is none of nextest's"),
             96 => ExitMeaning::Broken("nextest could not begin: its configuration, or Cargo.toml, is wrong"),
             104 => ExitMeaning::Broken("a test program could not say which tests it has"),

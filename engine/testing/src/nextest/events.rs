@@ -30,15 +30,29 @@ struct State {
     build: Build,
     /// Whether everything was built, once that is known.
     built: Option<bool>,
-    /// How many tests nextest said that it starts.
+    /// Programs with libtest, of which it is known what they say last.
+    libtest: HashSet<String>,
+    /// Whether all tests were asked for.
+    whole: bool,
+    /// How many tests nextest said that it starts, and how many it leaves out.
     announced: Option<u64>,
-    /// Those that run, and since when.
-    open: HashMap<String, Instant>,
+    left_out: u64,
+    open: HashMap<String, Open>,
     begun: HashSet<String>,
     ignored: HashSet<String>,
+    /// nextest said that it has come to its end, and that not all is well.
+    summed: bool,
     failed: bool,
     session: bool,
     events: usize,
+}
+
+/// A test that runs, or waits for its next attempt.
+#[derive(Debug)]
+struct Open {
+    since: Instant,
+    /// With which code its last attempt ended.
+    last: Option<i32>,
 }
 
 impl NextestEvents {
@@ -47,10 +61,14 @@ impl NextestEvents {
         let state = State {
             build: Build::of(project),
             built: None,
+            libtest: HashSet::new(),
+            whole: false,
             announced: None,
+            left_out: 0,
             open: HashMap::new(),
             begun: HashSet::new(),
             ignored: HashSet::new(),
+            summed: false,
             failed: false,
             session: false,
             events: 0,
@@ -79,7 +97,11 @@ impl EventReader for NextestEvents {
         let state = &mut self.state;
         self.lines.end(|line, _| state.line(line, &mut out));
         self.errors.end(|line, _| state.said(line, &mut out));
-        out.extend(state.finished().map(|code| Event::Finished(code, None)));
+        state.close(&mut out);
+        let left_out = state.left_out.saturating_sub(state.ignored.len() as u64);
+        let why = (state.whole && left_out > 0)
+            .then(|| format!("the project's settings of nextest leave {left_out} tests out"));
+        out.extend(state.finished().map(|code| Event::Finished(code, why)));
         out
     }
 }
@@ -115,45 +137,98 @@ impl State {
                     out.push(Event::Group(Ended { file: Some(file), ..ended(id, Status::Skipped) }, 0));
                 }
             }
-            // VERSION BINARY-ID NAME
-            "begin" => {
-                let mut words = mark.rest.splitn(3, ' ');
-                let (version, binary) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-                let id = id(words.next().unwrap_or_default());
-                if !std::mem::replace(&mut self.session, true) {
-                    let version = Some(clip(version, 100)).filter(|version| version != "-");
-                    out.push(Event::Session(Runtime { version, interpreter: None }));
+            // WHICH, and whether it is libtest
+            "listed" if self.begun.is_empty() => {
+                let mut words = mark.rest.split(' ');
+                self.whole |= words.next() == Some("whole");
+                if words.next() == Some("libtest") {
+                    self.libtest.insert(mark.program.to_owned());
                 }
-                out.push(Event::Named(clip(binary, NAME), file.clone()));
-                if !self.begun.insert(id.clone()) {
-                    out.push(Event::Fault);
-                }
-                self.open.insert(id.clone(), Instant::now());
-                out.push(Event::Started(id, Some(file), None));
             }
-            // CODE NAME, where the code may be `early`
-            "end" => {
-                let (code, name) = mark.rest.split_once(' ').unwrap_or(("", mark.rest));
-                let id = id(name);
-                let Some(since) = self.open.remove(&id) else {
-                    out.push(Event::Fault);
-                    return;
-                };
-                let (status, message) = match (code, code.parse::<i32>()) {
-                    ("early", _) => {
-                        (Status::Errored, Some("it ended the test program with exit code 0".to_owned()))
-                    }
-                    (_, Ok(0)) => (Status::Passed, None),
-                    // One that panics ends so, and says why.
-                    (_, Ok(101)) => (Status::Failed, None),
-                    (_, code) => (Status::Failed, Some(runner::ending(code.unwrap_or(-1)))),
-                };
-                // What nextest counts.
-                self.failed |= status == Status::Failed;
-                let duration_ms = since.elapsed().as_secs_f64() * 1000.0;
-                out.push(Event::Ended(Ended { duration_ms, message, ..ended(id, status) }));
-            }
+            "begin" => self.begin(mark.rest, &file, out),
+            "end" => self.ended(mark.program, mark.rest, &file, out),
             _ => out.push(Event::Fault),
+        }
+    }
+
+    /// `VERSION BINARY-ID ATTEMPT NAME`
+    fn begin(&mut self, rest: &str, file: &str, out: &mut Vec<Event>) {
+        let mut words = rest.splitn(4, ' ');
+        let mut word = || words.next().unwrap_or_default();
+        let (version, binary, attempt, name) = (word(), word(), word(), word());
+        let id = clip(&format!("{file}::{name}"), NAME);
+        if !std::mem::replace(&mut self.session, true) {
+            let version = Some(clip(version, 100)).filter(|version| version != "-");
+            out.push(Event::Session(Runtime { version, interpreter: None }));
+        }
+        out.push(Event::Named(clip(binary, NAME), file.to_owned()));
+        let again = !self.begun.insert(id.clone());
+        if again != (attempt != "1") {
+            out.push(Event::Fault);
+        }
+        match self.open.get_mut(&id) {
+            Some(open) => {
+                // The next attempt of one whose last has ended.
+                if open.last.take().is_none() {
+                    out.push(Event::Fault);
+                }
+            }
+            None => {
+                self.open.insert(id.clone(), Open { since: Instant::now(), last: None });
+                out.push(Event::Started(id, Some(file.to_owned()), None));
+            }
+        }
+    }
+
+    /// `CODE ATTEMPT OF-SO-MANY SAID NAME`
+    fn ended(&mut self, program: &str, rest: &str, file: &str, out: &mut Vec<Event>) {
+        let mut words = rest.splitn(5, ' ');
+        let mut word = || words.next().unwrap_or_default();
+        let code: i32 = word().parse().unwrap_or(-1);
+        let attempts: [u32; 2] = [(); 2].map(|()| word().parse().unwrap_or(0));
+        let (said, name) = (word(), word());
+        let id = clip(&format!("{file}::{name}"), NAME);
+        let Some(open) = self.open.get_mut(&id).filter(|open| open.last.is_none()) else {
+            out.push(Event::Fault);
+            return;
+        };
+        if code != 0 && attempts[0] < attempts[1] {
+            open.last = Some(code);
+            return;
+        }
+        let since = open.since;
+        self.open.remove(&id);
+        let (status, message) = match (code, said) {
+            (0, "none") => (Status::Errored, Some("its program ran no test of this name".to_owned())),
+            (0, "one") => (Status::Passed, None),
+            (0, _) if self.libtest.contains(program) => {
+                (Status::Errored, Some("it ended the test program with exit code 0".to_owned()))
+            }
+            (0, _) => (Status::Passed, None),
+            // One that panics ends so, and says why.
+            (101, _) => (Status::Failed, None),
+            _ => (Status::Failed, Some(runner::ending(code))),
+        };
+        // What nextest counts.
+        self.failed |= status == Status::Failed;
+        let duration_ms = since.elapsed().as_secs_f64() * 1000.0;
+        out.push(Event::Ended(Ended { duration_ms, message, ..ended(id, status) }));
+    }
+
+    /// When nextest has come to its end, nothing runs any more: what has no end was killed, or would have been tried again.
+    fn close(&mut self, out: &mut Vec<Event>) {
+        if !self.summed {
+            return;
+        }
+        for (id, open) in self.open.drain() {
+            self.failed = true;
+            let message = open.last.map_or_else(|| "nextest ended it".to_owned(), runner::ending);
+            let duration_ms = open.since.elapsed().as_secs_f64() * 1000.0;
+            out.push(Event::Ended(Ended {
+                duration_ms,
+                message: Some(message),
+                ..ended(id, Status::Failed)
+            }));
         }
     }
 
@@ -162,11 +237,16 @@ impl State {
         let line = line.trim();
         // `Starting 6 tests across 2 binaries (1 test skipped)`
         let count = line.strip_prefix("Starting ").and_then(|rest| rest.split_once(" test"));
-        if let Some(count) =
-            count.filter(|(_, rest)| rest.contains(" across ")).and_then(|(n, _)| n.parse().ok())
-        {
+        if let Some((count, rest)) = count.filter(|(_, rest)| rest.contains(" across ")) {
+            let Ok(count) = count.parse() else { return };
             self.announced = self.announced.max(Some(count));
+            let skipped = rest.split_once('(').and_then(|(_, rest)| rest.split_once(" test"));
+            self.left_out = skipped.and_then(|(count, _)| count.parse().ok()).unwrap_or(0);
             out.push(Event::Collected(count, 0));
+        } else if line.starts_with("Summary [") {
+            self.summed = true;
+        } else if line == "error: test run failed" {
+            self.failed = true;
         } else if self.built.is_none() && line.starts_with("error: no such command: `nextest`") {
             out.push(Event::Missing("cargo-nextest".to_owned(), Runtime::default()));
         }

@@ -13,14 +13,20 @@ fn built(file: &str, program: &str) -> String {
     )
 }
 
+const LIBTEST: &str = "\n@hotcell\tlisted\tp\twhole libtest\n";
 const BUILT: &str = "{\"reason\":\"build-finished\",\"success\":true}\n";
 
 fn begin(name: &str) -> String {
-    format!("@hotcell\tbegin\tp\t0.9.143 tally {name}\n")
+    attempt(1, name)
 }
 
+fn attempt(number: u32, name: &str) -> String {
+    format!("set-up\n@hotcell\tbegin\tp\t0.9.143 tally {number} {name}\n")
+}
+
+/// `CODE ATTEMPT OF-SO-MANY SAID`
 fn end(name: &str, code: &str) -> String {
-    format!("@hotcell\tend\tp\t{code} {name}\n")
+    format!("\n@hotcell\tend\tp\t{code} {name}\n")
 }
 
 /// What is seen of two streams.
@@ -47,9 +53,9 @@ fn a_run_is_followed() {
         "@hotcell\tignored\tp\tslow\n@hotcell\tignored\tp\tslow\n",
         &begin("a"),
         &begin("b c"),
-        &end("a", "0"),
+        &end("a", "0 1 1 one"),
         &begin("d"),
-        &end("b c", "134"),
+        &end("b c", "134 1 1 nothing"),
     ]
     .concat();
     let live = followed(&text, &starting(3));
@@ -63,7 +69,7 @@ fn a_run_is_followed() {
     assert_eq!(seen, want.into());
     // One that runs is the end of nothing.
     assert_eq!((live.finished.as_ref(), live.faults, live.collected), (None, 0, Some(3)));
-    let live = followed(&format!("{text}{}", end("d", "0")), &starting(3));
+    let live = followed(&format!("{text}{}", end("d", "0 1 1 one")), &starting(3));
     assert_eq!(live.finished, Some((100, None)));
     assert_eq!(live.runtime.as_ref().unwrap().version.as_deref(), Some("0.9.143"));
     let aborted = &live.seen()[live.position("src/lib.rs::b c").unwrap()];
@@ -90,26 +96,38 @@ fn a_run_is_followed() {
 
 #[test]
 fn what_does_not_hold_together_has_not_passed() {
-    let good = [begin("a"), begin("b"), end("b", "0"), end("a", "0")].concat();
+    const ONE: &str = "0 1 1 one";
+    let good = [begin("a"), begin("b"), end("b", ONE), end("a", ONE)].concat();
+    let a = |code: &str| [begin("a"), begin("b"), end("b", ONE), end("a", code)].concat();
+    let tried =
+        |last: &str| [begin("a"), end("a", "101 1 2 other"), attempt(2, "a"), end("a", last)].concat();
     for (what, text, count, passes) in [
         ("good", good.clone(), 2, true),
         ("one more was announced", good.clone(), 3, false),
         ("one less was announced", good.clone(), 1, false),
-        ("one does not end", [begin("a"), begin("b"), end("b", "0")].concat(), 2, false),
-        ("one ends twice", format!("{good}{}", end("a", "0")), 2, false),
+        ("one does not end", [begin("a"), begin("b"), end("b", ONE)].concat(), 2, false),
+        ("one ends twice", format!("{good}{}", end("a", ONE)), 2, false),
         ("one begins twice", format!("{}{good}", begin("a")), 2, false),
-        ("one that did not begin ends", format!("{}{good}", end("c", "0")), 2, false),
-        ("one ends its process", good.replace("0 a", "early a"), 2, false),
-        ("one fails", good.replace("0 a", "101 a"), 2, false),
-        ("an exit code is none", good.replace("0 a", "x a"), 2, false),
-        ("another program", format!("{good}@hotcell\tend\tq\t0 a\n"), 2, false),
+        ("one that did not begin ends", format!("{}{good}", end("c", ONE)), 2, false),
+        ("one ends its process", a("0 1 1 nothing"), 2, false),
+        ("nothing ran", a("0 1 1 none"), 2, false),
+        ("one says that another failed", a("0 1 1 other"), 2, false),
+        ("one fails", a("101 1 1 other"), 2, false),
+        ("one fails and says that it did not", a("101 1 1 one"), 2, false),
+        ("an exit code is none", a("x 1 1 one"), 2, false),
+        ("good at the second attempt", tried("0 2 2 one"), 1, true),
+        ("bad at the second attempt", tried("101 2 2 other"), 1, false),
+        ("no second attempt", [begin("a"), end("a", "101 1 2 other")].concat(), 1, false),
+        ("a second attempt before the first", [attempt(2, "a"), end("a", ONE)].concat(), 1, false),
+        ("another program", format!("{good}@hotcell\tend\tq\t0 1 1 one a\n"), 2, false),
         ("a line of no kind", format!("{good}@hotcell\tpraise\tp\t0 a\n"), 2, false),
         ("ignored when it has run", format!("{good}@hotcell\tignored\tp\ta\n"), 2, false),
+        ("listed when it has run", format!("{good}@hotcell\tlisted\tp\tall \n"), 2, false),
     ] {
-        let text = [&built("src/lib.rs", "p"), BUILT, &text].concat();
+        let text = [&built("src/lib.rs", "p"), BUILT, LIBTEST, &text].concat();
         let live = followed(&text, &starting(count));
         let all = live.seen().iter().all(|s| s.open == 0 && s.status.is_some_and(Status::is_good));
-        let got = all && live.faults == 0 && live.finished == Some((0, None));
+        let got = all && live.faults == 0 && live.finished.as_ref().is_some_and(|(code, _)| *code == 0);
         assert_eq!(got, passes, "{what}: {live:#?}");
     }
     // Nobody said how many there are.
@@ -117,6 +135,46 @@ fn what_does_not_hold_together_has_not_passed() {
     assert_eq!(followed(&text, "").finished, None);
     // Before cargo's last word nobody speaks.
     assert_eq!(followed(&[&built("src/lib.rs", "p"), good.as_str()].concat(), &starting(2)).started(), 0);
+}
+
+#[test]
+fn what_nextest_decides_itself() {
+    let all = |text: &str, said: &str| {
+        let text = [&built("src/lib.rs", "p"), BUILT, LIBTEST, text].concat();
+        followed(&text, &format!("{}{said}", starting(1)))
+    };
+    const SUM: &str =
+        "     Summary [   0.191s] 1 test run: 0 passed, 1 failed, 1 skipped\nerror: test run failed\n";
+    // Killed with the script that follows it, and not tried again.
+    for text in [begin("a"), [begin("a"), end("a", "101 1 2 other")].concat()] {
+        let live = all(&text, SUM);
+        assert_eq!((live.seen()[0].open, live.seen()[0].status), (0, Some(Status::Failed)), "{text}");
+        assert_eq!(live.finished.as_ref().unwrap().0, 100);
+        let report = Nextest.report(&[b"<testsuites/>".to_vec()], &live).unwrap();
+        assert_eq!(report.entries[0].status, Status::Failed);
+    }
+    // Good, and failed all the same.
+    let live = all(&[begin("a"), end("a", "0 1 1 one")].concat(), SUM);
+    assert_eq!((live.seen()[0].status, live.finished.as_ref().unwrap().0), (Some(Status::Passed), 100));
+    // Left out by settings.
+    assert_eq!(
+        live.finished.unwrap().1.as_deref(),
+        Some("the project's settings of nextest leave 1 tests out")
+    );
+    let ignored = "@hotcell\tignored\tp\tslow\n";
+    let live = all(&format!("{ignored}{}{}", begin("a"), end("a", "0 1 1 one")), "");
+    assert_eq!(live.finished, Some((0, None)));
+    // Of a program without libtest only the exit code is known, and that nothing ran.
+    let other = |said: &str| {
+        let text =
+            [&built("src/lib.rs", "p"), BUILT, &begin("a"), &end("a", &format!("0 1 1 {said}"))].concat();
+        followed(&text, &starting(1)).seen()[0].status
+    };
+    assert_eq!((other("nothing"), other("none")), (Some(Status::Passed), Some(Status::Errored)));
+    // Set-up scripts, and what is left out, are in the report.
+    let xml = b"<testsuites><testsuite name='s'><testcase name='db' classname='@setup-script:db'/>\
+        <testcase name='x' classname='tally'><skipped/></testcase></testsuite></testsuites>";
+    assert_eq!(Nextest.report(&[xml.to_vec()], &LiveLog::default()).unwrap().entries, []);
 }
 
 #[test]

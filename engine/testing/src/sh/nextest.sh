@@ -1,56 +1,68 @@
 # hotcell's. cargo-nextest lists and starts every test through this. It keeps for itself what is printed here: what is said of
-# tests goes to its own output.
+# tests goes to its own output, a line at a time, since others write too. Nothing is kept in files that tests could change.
 target=$1 which=$2 word=$3
 shift 3
 case $1 in "$target"/*) ;; *) exec "$@" ;; esac
-exec 9>"/proc/$PPID/fd/1" || exit 70
-program=$1 printed=$target/.hotcell-printed
+exec 9>"/proc/$PPID/fd/1"
+program=$1
+# Before it, what a set-up script printed without an end of line.
+say() { printf '\n@hotcell\t%s\t%s\t%s\n' "$1" "$program" "$2" >&9; }
 chosen() {
     case $which in
-    all) true ;;
+    whole | all) true ;;
     exact) [ "$1" = "$word" ] ;;
     part) case $1 in *"$word"*) true ;; *) false ;; esac ;;
     *) false ;;
     esac
 }
-case " $* " in *' --list '*)
+if [ "$2" = --list ]; then
     case " $* " in *' --ignored '*) ;; *) exec "$@" 9>&- ;; esac
-    # Of which it is known what they print last.
-    mkdir -p "$printed"
-    ! "$program" --help 2>/dev/null </dev/null 9>&- | grep -q -e '--logfile PATH' || : >"$printed/${program##*/}"
+    libtest=
+    # With --list, so that what does not know --help lists.
+    ! "$@" --help 2>/dev/null </dev/null 9>&- | grep -q -e RUST_TEST_ || libtest=libtest
+    say listed "$which $libtest"
     list=$("$@" 9>&-)
     code=$?
     [ -n "$list" ] || exit "$code"
     printf '%s\n' "$list"
-    # A line at a time: others write too.
     printf '%s\n' "$list" | while IFS= read -r line; do
         name=${line%: test}
         [ "$name" != "$line" ] || name=${line%: benchmark}
-        [ "$name" = "$line" ] || ! chosen "$name" || printf '@hotcell\tignored\t%s\t%s\n' "$program" "$name" >&9
+        [ "$name" = "$line" ] || ! chosen "$name" || say ignored "$name"
     done
     exit "$code"
-    ;;
-esac
+fi
 [ "$2" = --exact ] || exec "$@" 9>&-
-name=$3 attempt=${NEXTEST_ATTEMPT:-1}
-[ "$attempt" != 1 ] || printf '@hotcell\tbegin\t%s\t%s %s %s\n' "$program" "${NEXTEST_VERSION:--}" "${NEXTEST_BINARY_ID:--}" "$name" >&9
+name=$3 text=$target/.hotcell-printed-$$
+say begin "${NEXTEST_VERSION:--} ${NEXTEST_BINARY_ID:--} ${NEXTEST_ATTEMPT:-1} $name"
+# In a file without a name: what libtest says last tells whether the test came to its end.
+exec 8>>"$text" 7<"$text"
+rm -f "$text"
 # One that takes too long is asked to end, and this with it.
 trap : HUP INT QUIT TERM
-if [ -e "$printed/${program##*/}" ]; then
-    text=$printed/$$
-    "$@" >"$text" 9>&-
-    code=$? end=$code
-    # A test that ends its process says with that nothing of itself.
-    [ "$code" != 0 ] || grep -q '^test result: ok\.' "$text" || end=early
-    cat "$text"
-    rm -f "$text"
+"$@" >&8 7<&- 8>&- 9>&-
+code=$?
+said=$(grep '^test result: ' <&7 | tail -n 1)
+case $said in
+'test result: ok. 1 passed; 0 failed; 0 ignored;'* | 'test result: ok. 0 passed; 0 failed; 0 ignored; 1 measured;'*) said=one ;;
+'test result: ok. 0 passed; '*) said=none ;;
+'') said=nothing ;;
+*) said=other ;;
+esac
+# Much of it is cut out of the middle: nextest keeps all that it gets.
+if [ "$(wc -c </proc/self/fd/8)" -le 131072 ]; then
+    cat /proc/self/fd/8
 else
-    "$@" 9>&-
-    code=$? end=$code
+    head -c 65536 /proc/self/fd/8
+    printf '\n...\n'
+    tail -c 65536 /proc/self/fd/8
 fi
-[ "$code" != 0 ] && [ "$attempt" -lt "${NEXTEST_TOTAL_ATTEMPTS:-1}" ] || printf '@hotcell\tend\t%s\t%s %s\n' "$program" "$end" "$name" >&9
-if [ "$code" -gt 128 ] && [ "$code" -le 192 ]; then
+say end "$code ${NEXTEST_ATTEMPT:-1} ${NEXTEST_TOTAL_ATTEMPTS:-1} $said $name"
+case $code in
+# As the test ended, but for signals that stop.
+13[0-9] | 14[0-6] | 15[1-9])
     trap - HUP INT QUIT TERM
     kill -"$((code - 128))" $$
-fi
+    ;;
+esac
 exit "$code"

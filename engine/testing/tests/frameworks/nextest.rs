@@ -75,12 +75,36 @@ async fn what_a_project_configures_holds() {
     let Some(ran) = plain(&files).await else { return };
     ran.assert(Verdict::Passed, true, true);
     assert_eq!(ran.counts(), [2, 0, 0, 0, 0], "{}", ran.told());
-
     let slow = "#[test]\nfn a() { loop { std::thread::park(); } }\n#[test]\nfn b() {}\n";
-    let once = settings.replace("retries = 2\n", "");
-    let ran = plain(&[(".config/nextest.toml", &once), ("src/lib.rs", slow)]).await.unwrap();
+    // Good at the second attempt is not good enough.
+    let strict = settings.replace("retries = 2", "retries = 2\nflaky-result = \"fail\"");
+    let ran = plain(&[(".config/nextest.toml", &strict), ("src/lib.rs", lib)]).await.unwrap();
     ran.assert(Verdict::Failed, true, true);
-    assert_eq!(ran.case("::a").status, Status::Failed, "{}", ran.told());
+    assert_eq!(ran.counts(), [1, 1, 0, 0, 0], "{}", ran.told());
+
+    // Asked to end, and killed with what follows it.
+    let once = settings.replace("retries = 2\n", "");
+    let at_once = once.replace("terminate-after = 2", "terminate-after = 2, grace-period = \"0s\"");
+    for settings in [&once, &at_once] {
+        let ran = plain(&[(".config/nextest.toml", settings), ("src/lib.rs", slow)]).await.unwrap();
+        ran.assert(Verdict::Failed, true, true);
+        assert_eq!(ran.case("::a").status, Status::Failed, "{settings}: {}", ran.told());
+    }
+
+    let set_up = "experimental = [\"setup-scripts\"]\n[scripts.setup.db]\ncommand = [\"printf\", \"ready\"]\n\
+         [[profile.default.scripts]]\nfilter = \"all()\"\nsetup = \"db\"\n[profile.default]\ndefault-filter = \"not test(=c)\"\n";
+    let good = "#[test]\nfn b() {}\n#[test]\nfn c() {}\n";
+    let ran = plain(&[(".config/nextest.toml", set_up), ("src/lib.rs", good)]).await.unwrap();
+    ran.assert(Verdict::Passed, true, true);
+    assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{}", ran.told());
+    let why = ran.report.reason.as_deref().unwrap();
+    assert!(why.contains("leave 1 tests out"), "{why}");
+
+    // Arguments with which a program runs nothing, and says that all is well.
+    let skips = "[profile.default]\nrun-extra-args = [\"--ignored\"]\n";
+    let bad = "#[test]\nfn b() { panic!(\"it does not work\"); }\n";
+    let ran = plain(&[(".config/nextest.toml", skips), ("src/lib.rs", bad)]).await.unwrap();
+    ran.assert_not_passed();
 
     let broken = "[profile.default]\nno-such-key = \n";
     let ran = plain(&[(".config/nextest.toml", broken), ("src/lib.rs", slow)]).await.unwrap();
@@ -152,10 +176,10 @@ async fn tests_that_forge_what_is_said_of_others() {
         )
     };
     for (what, text) in [
-        ("another's end", "@hotcell\\tend\\t{own}\\t0 b\\n"),
+        ("another's end", "@hotcell\\tend\\t{own}\\t0 1 1 one b\\n"),
         (
             "another's beginning and end",
-            "@hotcell\\tbegin\\t{own}\\t- tally::t b\\n@hotcell\\tend\\t{own}\\t0 b\\n",
+            "@hotcell\\tbegin\\t{own}\\t- tally::t 1 b\\n@hotcell\\tend\\t{own}\\t0 1 1 one b\\n",
         ),
         ("that another is left out", "@hotcell\\tignored\\t{own}\\tb\\n"),
     ] {
