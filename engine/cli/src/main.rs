@@ -143,10 +143,19 @@ fn printed(result: std::io::Result<()>, code: u8) -> u8 {
     }
 }
 
+/// As many threads for work on files as tokio has by itself.
+const FILE_THREADS: usize = 512;
+
 /// One thread: nothing here waits for a processor, and threads cost time at the start.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    runtime_with(FILE_THREADS)
+}
+
+/// The same, with at most so many threads for work on files.
+fn runtime_with(file_threads: usize) -> anyhow::Result<tokio::runtime::Runtime> {
     enough_descriptors()?;
     tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(file_threads)
         .enable_all()
         .build()
         .context("the event loop cannot be made")

@@ -13,7 +13,11 @@ use crate::args::{Common, HttpAddress, McpArgs, McpCommand};
 use crate::clients::{check, install};
 use crate::reload::{Hup, Watched};
 use crate::systemd::{self, Word};
-use crate::{configuration, exit, interrupted, notes, printed, runtime, state, usage};
+use crate::{configuration, exit, interrupted, notes, printed, runtime_with, state, usage};
+
+/// Threads for work on files, in folders of ours. A thread keeps its stack and what its allocator has, a quarter of a MiB in all, for as
+/// long as there are many callers; more of them wait for the same disk.
+const FILE_THREADS: usize = 48;
 
 /// Serves until nobody needs it; its exit status.
 pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
@@ -28,7 +32,7 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
         };
         return Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)));
     }
-    let runtime = runtime()?;
+    let runtime = runtime_with(FILE_THREADS)?;
     let served = runtime.block_on(serve(common, args));
     // A thread may still wait for standard input.
     runtime.shutdown_background();
