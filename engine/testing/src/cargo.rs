@@ -106,8 +106,6 @@ pub(crate) fn through(runner: &[String]) -> impl Iterator<Item = OsString> {
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     let env = [
         ("CARGO_TARGET_DIR", format!("{HOME}/{TARGET}")),
-        // Test programs are known by their folder, whatever the project's settings say.
-        ("CARGO_BUILD_BUILD_DIR", format!("{HOME}/{TARGET}")),
         ("CARGO_HOME", format!("{HOME}/.cargo")),
         ("CARGO_TERM_COLOR", "never".to_owned()),
         ("CARGO_INCREMENTAL", "0".to_owned()),

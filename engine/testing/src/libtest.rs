@@ -60,7 +60,7 @@ pub fn sum(line: &str) -> Option<Sum> {
         let count = count.parse().ok();
         match what {
             // A benchmark that was measured is one that passed.
-            "passed" | "measured" => sum.passed += count?,
+            "passed" | "measured" => sum.passed = sum.passed.saturating_add(count?),
             "failed" => sum.failed = count?,
             "ignored" => sum.ignored = count?,
             _ => {}
@@ -142,6 +142,7 @@ mod tests {
             "test result: ok. 1 passed; 1 failed",
             "test result: FAILED. 1 passed",
             "test result: ok. x passed",
+            "test result: FAILED. 18446744073709551615 passed; 1 measured",
             "ok",
         ] {
             assert_eq!(sum(bad), None, "{bad}");

@@ -30,8 +30,8 @@ struct State {
     build: Build,
     /// Whether everything was built, once that is known.
     built: Option<bool>,
-    /// Programs with libtest, of which it is known what they say last.
-    libtest: HashSet<String>,
+    /// Programs without libtest, of which it is not known what they say last.
+    others: HashSet<String>,
     /// Whether all tests were asked for.
     whole: bool,
     /// How many tests nextest said that it starts, and how many it leaves out.
@@ -51,6 +51,7 @@ struct State {
 #[derive(Debug)]
 struct Open {
     since: Instant,
+    attempt: u32,
     /// With which code its last attempt ended.
     last: Option<i32>,
 }
@@ -61,7 +62,7 @@ impl NextestEvents {
         let state = State {
             build: Build::of(project),
             built: None,
-            libtest: HashSet::new(),
+            others: HashSet::new(),
             whole: false,
             announced: None,
             left_out: 0,
@@ -141,8 +142,8 @@ impl State {
             "listed" if self.begun.is_empty() => {
                 let mut words = mark.rest.split(' ');
                 self.whole |= words.next() == Some("whole");
-                if words.next() == Some("libtest") {
-                    self.libtest.insert(mark.program.to_owned());
+                if words.next() == Some("other") {
+                    self.others.insert(mark.program.to_owned());
                 }
             }
             "begin" => self.begin(mark.rest, &file, out),
@@ -162,19 +163,19 @@ impl State {
             out.push(Event::Session(Runtime { version, interpreter: None }));
         }
         out.push(Event::Named(clip(binary, NAME), file.to_owned()));
+        let attempt: u32 = attempt.parse().unwrap_or(0);
         let again = !self.begun.insert(id.clone());
-        if again != (attempt != "1") {
+        if again != (attempt != 1) {
             out.push(Event::Fault);
         }
         match self.open.get_mut(&id) {
-            Some(open) => {
-                // The next attempt of one whose last has ended.
-                if open.last.take().is_none() {
-                    out.push(Event::Fault);
-                }
+            // The next attempt. Where the last has not ended, it was killed, and what follows it too.
+            Some(open) if attempt == open.attempt.saturating_add(1) => {
+                *open = Open { attempt, last: None, ..*open }
             }
+            Some(_) => out.push(Event::Fault),
             None => {
-                self.open.insert(id.clone(), Open { since: Instant::now(), last: None });
+                self.open.insert(id.clone(), Open { since: Instant::now(), attempt, last: None });
                 out.push(Event::Started(id, Some(file.to_owned()), None));
             }
         }
@@ -188,7 +189,8 @@ impl State {
         let attempts: [u32; 2] = [(); 2].map(|()| word().parse().unwrap_or(0));
         let (said, name) = (word(), word());
         let id = clip(&format!("{file}::{name}"), NAME);
-        let Some(open) = self.open.get_mut(&id).filter(|open| open.last.is_none()) else {
+        let current = |open: &&mut Open| open.last.is_none() && open.attempt == attempts[0];
+        let Some(open) = self.open.get_mut(&id).filter(current) else {
             out.push(Event::Fault);
             return;
         };
@@ -201,7 +203,8 @@ impl State {
         let (status, message) = match (code, said) {
             (0, "none") => (Status::Errored, Some("its program ran no test of this name".to_owned())),
             (0, "one") => (Status::Passed, None),
-            (0, _) if self.libtest.contains(program) => {
+            (0, "ignored") => (Status::Skipped, None),
+            (0, _) if !self.others.contains(program) => {
                 (Status::Errored, Some("it ended the test program with exit code 0".to_owned()))
             }
             (0, _) => (Status::Passed, None),
@@ -241,7 +244,7 @@ impl State {
             let Ok(count) = count.parse() else { return };
             self.announced = self.announced.max(Some(count));
             let skipped = rest.split_once('(').and_then(|(_, rest)| rest.split_once(" test"));
-            self.left_out = skipped.and_then(|(count, _)| count.parse().ok()).unwrap_or(0);
+            self.left_out = self.left_out.max(skipped.and_then(|(n, _)| n.parse().ok()).unwrap_or(0));
             out.push(Event::Collected(count, 0));
         } else if line.starts_with("Summary [") {
             self.summed = true;

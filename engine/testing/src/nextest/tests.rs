@@ -117,6 +117,20 @@ fn what_does_not_hold_together_has_not_passed() {
         ("an exit code is none", a("x 1 1 one"), 2, false),
         ("good at the second attempt", tried("0 2 2 one"), 1, true),
         ("bad at the second attempt", tried("101 2 2 other"), 1, false),
+        (
+            "good after an attempt that was killed",
+            [begin("a"), attempt(2, "a"), end("a", "0 2 2 one")].concat(),
+            1,
+            true,
+        ),
+        ("an attempt is left out", [begin("a"), attempt(3, "a"), end("a", "0 3 3 one")].concat(), 1, false),
+        (
+            "an attempt ends that is over",
+            [begin("a"), attempt(2, "a"), end("a", "0 1 2 one"), end("a", "0 2 2 one")].concat(),
+            1,
+            false,
+        ),
+        ("left out when it ran", a("0 1 1 ignored"), 2, true),
         ("no second attempt", [begin("a"), end("a", "101 1 2 other")].concat(), 1, false),
         ("a second attempt before the first", [attempt(2, "a"), end("a", ONE)].concat(), 1, false),
         ("another program", format!("{good}@hotcell\tend\tq\t0 1 1 one a\n"), 2, false),
@@ -166,11 +180,17 @@ fn what_nextest_decides_itself() {
     assert_eq!(live.finished, Some((0, None)));
     // Of a program without libtest only the exit code is known, and that nothing ran.
     let other = |said: &str| {
-        let text =
-            [&built("src/lib.rs", "p"), BUILT, &begin("a"), &end("a", &format!("0 1 1 {said}"))].concat();
+        let listed = "@hotcell\tlisted\tp\tall other\n";
+        let end = end("a", &format!("0 1 1 {said}"));
+        let text = [&built("src/lib.rs", "p"), BUILT, listed, &begin("a"), &end].concat();
         followed(&text, &starting(1)).seen()[0].status
     };
     assert_eq!((other("nothing"), other("none")), (Some(Status::Passed), Some(Status::Errored)));
+    // One that could not run here is good for nextest.
+    let live = all(&[begin("a"), end("a", "0 1 1 ignored")].concat(), "");
+    let passed =
+        b"<testsuites><testsuite name='s'><testcase name='a' classname='tally'/></testsuite></testsuites>";
+    assert_eq!(Nextest.report(&[passed.to_vec()], &live).unwrap().entries[0].status, Status::Skipped);
     // Set-up scripts, and what is left out, are in the report.
     let xml = b"<testsuites><testsuite name='s'><testcase name='db' classname='@setup-script:db'/>\
         <testcase name='x' classname='tally'><skipped/></testcase></testsuite></testsuites>";

@@ -76,6 +76,11 @@ async fn what_a_project_configures_holds() {
     ran.assert(Verdict::Passed, true, true);
     assert_eq!(ran.counts(), [2, 0, 0, 0, 0], "{}", ran.told());
     let slow = "#[test]\nfn a() { loop { std::thread::park(); } }\n#[test]\nfn b() {}\n";
+    // Bytes that are no text, in what a test prints.
+    let odd = "#[test]\nfn a() {\n    use std::io::Write;\n    std::io::stdout().write_all(&[0, 255, 10]).unwrap();\n}\n";
+    let ran = plain(&[("src/lib.rs", odd)]).await.unwrap();
+    ran.assert(Verdict::Passed, true, true);
+
     // Good at the second attempt is not good enough.
     let strict = settings.replace("retries = 2", "retries = 2\nflaky-result = \"fail\"");
     let ran = plain(&[(".config/nextest.toml", &strict), ("src/lib.rs", lib)]).await.unwrap();
@@ -85,7 +90,9 @@ async fn what_a_project_configures_holds() {
     // Asked to end, and killed with what follows it.
     let once = settings.replace("retries = 2\n", "");
     let at_once = once.replace("terminate-after = 2", "terminate-after = 2, grace-period = \"0s\"");
-    for settings in [&once, &at_once] {
+    // Killed three times.
+    let again = settings.replace("terminate-after = 2", "terminate-after = 1, grace-period = \"0s\"");
+    for settings in [&once, &at_once, &again] {
         let ran = plain(&[(".config/nextest.toml", settings), ("src/lib.rs", slow)]).await.unwrap();
         ran.assert(Verdict::Failed, true, true);
         assert_eq!(ran.case("::a").status, Status::Failed, "{settings}: {}", ran.told());
