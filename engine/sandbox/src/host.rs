@@ -50,13 +50,18 @@ fn tasks_of(user: u32, status: &str) -> Option<u64> {
     (number("Uid:")? == u64::from(user)).then(|| number("Threads:")).flatten()
 }
 
+/// All the memory of this machine; `None` without `/proc/meminfo`.
+#[must_use]
+pub fn memory() -> Option<Bytes> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok().map(Bytes::kib)
+}
+
 impl Host {
     /// Looks at this host.
     pub(crate) fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
-        let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-            let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-            line.split_ascii_whitespace().nth(1)?.parse().ok().map(Bytes::kib)
-        });
+        let memory = memory();
         Self {
             mapping: Mapping::of_this_process(),
             landlock: sys::landlock_abi().map_err(|e| format!("this kernel does not offer it ({e})")),

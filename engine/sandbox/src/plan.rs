@@ -566,4 +566,15 @@ mod tests {
             assert!(refusal.message.contains(name), "{name}: {refusal}");
         }
     }
+
+    #[test]
+    fn limits_that_nobody_chose_fit_every_machine() {
+        for (memory, fits) in [(Bytes::mib(900), false), (Bytes::mib(3800), false), (Bytes::gib(8), true)] {
+            let host = Host { memory, ..full_host() };
+            assert_eq!(check_limits(&Limits::for_tests(), &host).is_ok(), fits, "{memory}");
+            let lowered = Limits::for_tests().at_most(memory);
+            assert!(check_limits(&lowered, &host).is_ok(), "{memory}");
+            assert!(lowered.memory <= Limits::for_tests().memory && lowered.disk <= Limits::for_tests().disk);
+        }
+    }
 }

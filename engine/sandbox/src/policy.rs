@@ -161,6 +161,13 @@ impl Limits {
             cpus: None,
         }
     }
+
+    /// Memory and disk lowered to a machine with so much memory: for limits that nobody chose, since more than there is
+    /// is refused.
+    #[must_use]
+    pub fn at_most(self, memory: Bytes) -> Self {
+        Self { memory: self.memory.min(memory), disk: self.disk.min(memory), ..self }
+    }
 }
 
 /// What is never different between runs of a kind; the key under which sandboxes are made ahead of time.

@@ -72,6 +72,12 @@ pub struct RunRequest {
     pub keep: Keep,
 }
 
+/// Limits of test suites and compilers where nobody says any, on this machine.
+pub(crate) fn limits_for_tests() -> Limits {
+    let limits = Limits::for_tests();
+    hotcell_sandbox::host::memory().map_or(limits.clone(), |memory| limits.at_most(memory))
+}
+
 /// A request that is ready to run.
 #[derive(Debug)]
 pub struct Prepared {
@@ -187,7 +193,7 @@ impl RunRequest {
             // The same choices over what compilers may take where nobody says anything.
             let over = config::merge(
                 &base,
-                &Limits::for_tests(),
+                &limits_for_tests(),
                 user,
                 environment,
                 project_settings,

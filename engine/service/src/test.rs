@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::policy::{Confinement, HOME, Limits, Policy, Stdin};
+use hotcell_sandbox::policy::{Confinement, HOME, Policy, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Spawn, layer};
 use hotcell_testing::coverage::Measured;
@@ -114,7 +114,7 @@ impl TestRequest {
             what: What::Program(command.argv.clone()),
             workspace: Some(self.project.clone()),
             settings: self.settings.clone(),
-            limits: Limits::for_tests(),
+            limits: crate::request::limits_for_tests(),
             stdin: Stdin::Null,
         };
         let merged = request.merge(configuration).map_err(Unready::Wrong)?;

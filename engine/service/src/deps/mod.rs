@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use hotcell_egress::{AllowList, Host, Place};
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Stdin};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, PROJECT, Stdin};
 use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Changed, Engine, Finished, temporary};
 use hotcell_testing::ProjectFolder;
@@ -171,7 +171,7 @@ async fn install(
             env: plan.env.iter().map(|(n, v)| EnvSetting::Set(n.clone(), v.clone())).chain(trust()).collect(),
             ..Settings::default()
         },
-        limits: Limits::for_tests(),
+        limits: crate::request::limits_for_tests(),
         stdin: Stdin::Null,
         keep: Keep::default(),
     };

@@ -160,7 +160,7 @@ fn merged(settings: &Settings, configuration: &Configuration) -> Result<Merged, 
         what: What::Program(Vec::new()),
         workspace: None,
         settings: settings.clone(),
-        limits: Limits::for_tests(),
+        limits: crate::request::limits_for_tests(),
         stdin: hotcell_sandbox::Stdin::Null,
     };
     tests.merge(configuration)
