@@ -164,7 +164,8 @@ impl Report {
         let (bare, floor) = (rate("bare"), rate("floor"));
         let peers: Vec<_> = Peer::ALL.map(Peer::name).into_iter().map(|name| (name, rate(name))).collect();
         for row in &mut rows {
-            let ratio = |to: Option<f64>| Some(to? / row.per_second?);
+            // Where nothing was done in the time there is nothing to compare.
+            let ratio = |to: Option<f64>| Some(to? / row.per_second?).filter(|ratio| ratio.is_finite());
             let to_peers = peers.iter().filter_map(|(name, rate)| Some(((*name).to_owned(), ratio(*rate)?)));
             row.ratio_to_peers = to_peers.collect();
             row.ratio_to_bare = ratio(bare);
@@ -275,6 +276,12 @@ mod tests {
         assert!(about(cold.ratio_to_peers.get("bubblewrap").copied(), 0.25), "{cold:?}");
         assert!(about(peer.ratio_to_bare, 12.0) && peer.ratio_to_floor.is_none());
         assert_eq!((hot.p50_us, hot.ratio_to_bare, hot.failed.as_deref()), (None, None, Some("lost")));
+        // Nothing was done in the time.
+        let mut none = row("floor", 1.0);
+        none.per_second = Some(0.0);
+        report.table(vec![none, row("bubblewrap", 6000.0)]);
+        let none = &report.rows[4];
+        assert!(none.ratio_to_floor.is_none() && none.ratio_to_peers.is_empty(), "{none:?}");
         assert!(report.markdown().contains("| w | cold | 1500 | 1500 | 1500 | 667 | 3.00 | 0.25 | - | - |"));
     }
 }
