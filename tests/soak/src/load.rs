@@ -60,6 +60,8 @@ const FOR_MIDDLE: usize = 20;
 const END: Duration = Duration::from_secs(120);
 /// A leak of one page for each call would be 4,000 KiB for each 1,000 calls.
 const STEEPEST_KIB: f64 = 600.0;
+/// The server's threads: 48 for work on files, and a few. Without a bound there were 220.
+const MOST_THREADS: u64 = 64;
 /// How often what is new in the history is taken.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -468,6 +470,9 @@ impl Load {
             "the server at rest: {before:?} before, {after:?} after the storm; in its second half {first} to {last} KiB, \
              {steep:.0} KiB per 1,000 calls"
         );
+        if after.threads > MOST_THREADS {
+            self.wrong(format!("the server has {} threads, and {MOST_THREADS} are allowed", after.threads));
+        }
         if length < FOR_GROWTH {
             return;
         }

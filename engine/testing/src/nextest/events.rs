@@ -241,8 +241,10 @@ impl State {
         // `Starting 6 tests across 2 binaries (1 test skipped)`
         let count = line.strip_prefix("Starting ").and_then(|rest| rest.split_once(" test"));
         if let Some((count, rest)) = count.filter(|(_, rest)| rest.contains(" across ")) {
-            let Ok(count) = count.parse() else { return };
-            self.announced = self.announced.max(Some(count));
+            let Some(count) = count.parse().ok().filter(|count| Some(*count) > self.announced) else {
+                return;
+            };
+            self.announced = Some(count);
             let skipped = rest.split_once('(').and_then(|(_, rest)| rest.split_once(" test"));
             self.left_out = self.left_out.max(skipped.and_then(|(n, _)| n.parse().ok()).unwrap_or(0));
             out.push(Event::Collected(count, 0));
@@ -250,7 +252,11 @@ impl State {
             self.summed = true;
         } else if line == "error: test run failed" {
             self.failed = true;
-        } else if self.built.is_none() && line.starts_with("error: no such command: `nextest`") {
+        } else if self.built.is_none()
+            && !self.session
+            && line.starts_with("error: no such command: `nextest`")
+        {
+            self.session = true;
             out.push(Event::Missing("cargo-nextest".to_owned(), Runtime::default()));
         }
     }
