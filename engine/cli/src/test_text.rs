@@ -127,7 +127,7 @@ fn whole(out: &mut String, case: &Case, style: Style) {
 fn lines(out: &mut String, text: &str, mark: &str, most: usize, style: Style) {
     let count = text.lines().count();
     for line in text.lines().take(most) {
-        let _ = writeln!(out, "    {mark} {}", style.theirs(line));
+        let _ = writeln!(out, "    {mark} {}", style.theirs(&line.replace('\t', "    ")));
     }
     if count > most {
         let _ = writeln!(out, "    {mark} … {} more lines", count - most);

@@ -21,8 +21,8 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// none. Password prompts and terminal tests open it by this name.
 pub const TERMINAL: &str = "tty";
 /// Files of `/etc` that are shown when present: libraries, time zone, names of services and locales, which system
-/// this is, TLS defaults, where manual pages are. Nothing here names users, hosts or secrets of the host.
-const ETC_FILES: [&str; 13] = [
+/// this is, TLS defaults, where manual pages are, what Maven consists of. Nothing here names users, hosts or secrets of the host.
+const ETC_FILES: [&str; 14] = [
     "ld.so.cache",
     "os-release",
     "host.conf",
@@ -36,9 +36,10 @@ const ETC_FILES: [&str; 13] = [
     "magic",
     "debian_version",
     "ssl/openssl.cnf",
+    "maven/m2.conf",
 ];
 /// Folders of `/etc` that programs in `/usr` link into.
-const ETC_FOLDERS: [&str; 5] = ["alternatives", "ssl/certs", "fonts", "perl", "terminfo"];
+const ETC_FOLDERS: [&str; 6] = ["alternatives", "ssl/certs", "fonts", "maven/logging", "perl", "terminfo"];
 /// Folders of `/etc` by prefix: run-time configuration of language runtimes.
 const ETC_PREFIXES: [&str; 2] = ["java-", "python3"];
 /// The largest file of `/etc` that is copied.

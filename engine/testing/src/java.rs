@@ -1,7 +1,9 @@
-//! JUnit 5, and JUnit 4 through its vintage engine: compiled and run inside by a driver of ours, with JUnit's XML report.
+//! JUnit 5, and JUnit 4 through its vintage engine: compiled and run inside by a driver of ours, or built and run by the project's
+//! Maven or Gradle with what they have fetched before, with JUnit's XML report.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hotcell_sandbox::policy::HOME;
 
@@ -18,7 +20,8 @@ use crate::{junit, programs, runner};
 
 const REPORT: &str = "junit.txt";
 /// Files in which a project says what it is built of.
-const BUILDS: [&str; 3] = ["pom.xml", "build.gradle", "build.gradle.kts"];
+const BUILDS: [&str; 5] =
+    ["pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"];
 
 /// The framework.
 #[derive(Debug)]
@@ -70,6 +73,9 @@ impl Framework for Junit {
             reporters: vec![
                 Reporter { name: "HotcellJunit.java", text: include_str!("java/HotcellJunit.java") },
                 Reporter { name: "HotcellRun.java", text: include_str!("java/HotcellRun.java") },
+                Reporter { name: "HotcellListener.java", text: include_str!("java/HotcellListener.java") },
+                Reporter { name: "HotcellBuild.java", text: include_str!("java/HotcellBuild.java") },
+                Reporter { name: "hotcell.gradle", text: include_str!("java/hotcell.gradle") },
             ],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
@@ -85,10 +91,18 @@ impl Framework for Junit {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         // What does not compile, and what fails before its tests, is in no report of JUnit's.
         let mut entries: Vec<Entry> = programs::never_started(live).collect();
+        let names = Names::of(live);
+        let mut classes = Vec::new();
         for ran in files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))? {
             for case in junit::parse(ran.file.as_deref().unwrap_or_default())? {
+                let id = format!("{}::{}", case.classname, case.name);
+                // What surefire says of a class is meant for its tests.
+                if (case.name.is_empty() || case.name == case.classname) && live.position(&id).is_none() {
+                    classes.push((format!("{}::", case.classname), case.status));
+                    continue;
+                }
                 entries.push(Entry {
-                    id: format!("{}::{}", case.classname, case.name),
+                    id: names.seen(id),
                     status: case.status,
                     duration_ms: case.duration_ms,
                     file: None,
@@ -101,6 +115,16 @@ impl Framework for Junit {
                     stderr: case.stderr,
                 });
             }
+        }
+        for (head, status) in classes {
+            let below = live.seen().iter().filter(|s| s.id.starts_with(&head) && s.status == Some(status));
+            let below: Vec<_> = below.collect();
+            if below.is_empty() {
+                entries.push(Entry::bare(head.trim_end_matches("::"), status, 0.0));
+            }
+            let ids: HashSet<&str> = below.iter().map(|s| &*s.id).collect();
+            entries.retain(|e| !ids.contains(e.id.as_str()));
+            entries.extend(below.into_iter().map(|s| Entry::bare(&s.id, status, s.duration_ms)));
         }
         Ok(FinalReport { entries })
     }
@@ -131,15 +155,90 @@ impl Framework for Junit {
         })
     }
 
+    fn stores(
+        &self,
+        project: &dyn Project,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Vec<(PathBuf, PathBuf)> {
+        let Some(home) = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute()) else {
+            return Vec::new();
+        };
+        let mut stores = Vec::new();
+        // Not the folders above: credentials lie there.
+        let mut show = |host: &Path, inside: &str| {
+            if host.is_dir() {
+                stores.push((host.to_owned(), PathBuf::from(inside)));
+            }
+        };
+        if project.has("pom.xml") {
+            show(&home.join(".m2/repository"), ".m2/repository");
+            show(&home.join(".m2/wrapper/dists"), ".m2/wrapper/dists");
+            // One that is not the system's.
+            let path = variable("PATH").unwrap_or_default();
+            let program = std::env::split_paths(&path).map(|folder| folder.join("mvn")).find(|p| p.is_file());
+            let program = program.and_then(|p| p.canonicalize().ok()).filter(|p| !p.starts_with("/usr"));
+            if let Some(maven) = program.as_deref().and_then(Path::parent).and_then(Path::parent)
+                && maven.join("boot").is_dir()
+            {
+                show(maven, ".maven");
+            }
+        }
+        if BUILDS[1..].iter().any(|file| project.has(file)) {
+            show(&home.join(".gradle/caches/modules-2"), ".gradle-caches/modules-2");
+            show(&home.join(".gradle/wrapper/dists"), ".gradle/wrapper/dists");
+        }
+        stores
+    }
+
     fn install(&self, what: &str, _: &str) -> Option<String> {
+        if let Some(artifact) = what.strip_prefix("artifact ") {
+            return Some(format!(
+                "{artifact} is not among what Maven or Gradle fetched before, and nothing is fetched: build the project once outside, \
+                 or run `mvn dependency:go-offline` there"
+            ));
+        }
         let how = "on Debian, apt-get install junit5; or put its jars into the project, in `lib`";
         (what == "junit").then(|| format!("JUnit is not installed: {how}"))
     }
 }
 
+/// How tests are called that were seen, by how surefire may call them: without `()`, and with other brackets before its version 3.
+struct Names<'a>(&'a LiveLog, HashMap<String, Option<&'a str>>);
+
+impl<'a> Names<'a> {
+    fn of(live: &'a LiveLog) -> Self {
+        let mut names: HashMap<String, Option<&str>> = HashMap::new();
+        for seen in live.seen() {
+            // What two could be called is neither's.
+            names.entry(plain(&seen.id)).and_modify(|known| *known = None).or_insert(Some(&seen.id));
+        }
+        Self(live, names)
+    }
+
+    fn seen(&self, id: String) -> String {
+        if self.0.position(&id).is_some() {
+            return id;
+        }
+        self.1.get(&plain(&id)).copied().flatten().map_or(id, str::to_owned)
+    }
+}
+
+fn plain(id: &str) -> String {
+    id.replace('{', "(").replace('}', ")").replace("()", "").replace(", ", ",")
+}
+
 /// A stack without the frames of what runs the tests.
 fn own_frames(stack: &str) -> String {
-    let foreign = ["org.junit.", "java.base/", "HotcellRun", "HotcellJunit", "jdk.compiler/"];
+    let foreign = [
+        "org.junit.",
+        "java.base/",
+        "jdk.proxy",
+        "HotcellRun",
+        "HotcellJunit",
+        "jdk.compiler/",
+        "org.gradle.",
+        "org.apache.maven.",
+    ];
     let own = |line: &&str| {
         !line
             .trim_start()
@@ -154,6 +253,64 @@ mod tests {
     use super::*;
     use crate::case::Status;
     use crate::event::Event;
+
+    #[test]
+    fn surefires_names_are_those_that_were_seen() {
+        let mut live = LiveLog::default();
+        let group = |id: &str, status| Event::Group(programs::ended(id.to_owned(), status), 0);
+        for (id, status) in [
+            ("A::adds()", Status::Passed),
+            ("A::two(int, String)[1]", Status::Passed),
+            ("A$In::deep()", Status::Passed),
+            ("B::never()", Status::Errored),
+            ("C::off()", Status::Skipped),
+        ] {
+            live.apply(&group(id, status));
+        }
+        let case = |class: &str, name: &str, more: &str| {
+            format!("<testcase classname='{class}' name='{name}'>{more}</testcase>")
+        };
+        // Before version 3, and since; of classes; two that nobody saw.
+        for (adds, two) in [
+            ("adds", "two{int, String}[1]"),
+            ("adds", "two(int,String)[1]"),
+            ("adds()", "two(int, String)[1]"),
+        ] {
+            let xml = [
+                case("A", adds, ""),
+                case("A", two, ""),
+                case("A$In", "deep", ""),
+                case("B", "B", "<error/>"),
+                case("C", "", "<skipped/>"),
+                case("D", "D", "<error/>"),
+                case("A", "gone", ""),
+            ];
+            let xml = format!("<testsuite>{}</testsuite>", xml.concat());
+            let text = format!(
+                "@hotcell\tprogram\ta\n@hotcell\tfile\ta\t{}\n{xml}\n@hotcell\tend\ta\t0\n@hotcell\tdone\t-\t0\n",
+                xml.len()
+            );
+            let entries = Junit.report(&[text.into_bytes()], &live).unwrap().entries;
+            let mut got: Vec<_> = entries.iter().map(|e| (e.id.as_str(), e.status)).collect();
+            got.sort_by_key(|(id, _)| *id);
+            got.dedup();
+            let want = [
+                ("A$In::deep()", Status::Passed),
+                ("A::adds()", Status::Passed),
+                ("A::gone", Status::Passed),
+                ("A::two(int, String)[1]", Status::Passed),
+                ("B::never()", Status::Errored),
+                ("C::off()", Status::Skipped),
+                ("D", Status::Errored),
+            ];
+            assert_eq!(got, want);
+        }
+        // What two tests could be called is neither's.
+        let mut two = LiveLog::default();
+        two.apply(&group("A::x()", Status::Passed));
+        two.apply(&group("A::x", Status::Passed));
+        assert_eq!(Names::of(&two).seen("A::x{}".to_owned()), "A::x{}");
+    }
 
     #[test]
     fn a_report_of_several_engines() {

@@ -1,5 +1,5 @@
-// hotcell's. Compiles a project's Java, then has JUnit run what is compiled (HotcellRun), and tells what happens on a pipe:
-// one JSON object a line. Without JUnit this file compiles too, and says so.
+// hotcell's. Has a project's Java built by Maven or Gradle (HotcellBuild), or compiles it and has JUnit run what is compiled
+// (HotcellRun), and tells what happens on a pipe: one JSON object a line. Without JUnit this file compiles too, and says so.
 
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.jar.JarFile;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import javax.tools.Diagnostic;
 import javax.tools.DiagnosticCollector;
 import javax.tools.JavaCompiler;
@@ -29,7 +30,9 @@ import javax.tools.StandardJavaFileManager;
 import javax.tools.ToolProvider;
 
 public class HotcellJunit {
-    static final int MISSING = 86;
+    public static final int MISSING = 86;
+    private static final String EVENTS = "/proc/self/fd/3";
+    private static final List<String> BUILDS = List.of("pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts");
     /** What belongs to no project of its own. */
     private static final Set<String> FOREIGN = Set.of("target", "build", "out", "bin", "node_modules");
     /** Debian's names, without versions; the first that is there of several that hold the same. */
@@ -41,6 +44,22 @@ public class HotcellJunit {
         "byte-buddy", "byte-buddy-agent", "objenesis",
     };
     private static OutputStream pipe;
+    /** Whether others write to it too: then a line has to go in one piece, 4096 bytes at most (pipe(7)). */
+    private static boolean shared;
+
+    public static void open(String path) {
+        try {
+            shared = !path.equals(EVENTS);
+            pipe = new FileOutputStream(path);
+        } catch (IOException e) {
+            // Nothing is reported, and that is not taken for passed.
+        }
+    }
+
+    /** The longest id. */
+    public static int most() {
+        return shared ? 1200 : 6000;
+    }
 
     public static synchronized void emit(String kind, Object... fields) {
         if (pipe == null) {
@@ -55,7 +74,7 @@ public class HotcellJunit {
             if (fields[i + 1] instanceof Number) {
                 line.append(fields[i + 1]);
             } else {
-                quote(clip(fields[i + 1].toString(), 7000), line);
+                quote(clip(fields[i + 1].toString(), shared ? 1200 : 7000), line);
             }
         }
         try {
@@ -120,7 +139,7 @@ public class HotcellJunit {
     }
 
     /** Compiles; the first error of each file that has one. */
-    private static Map<Path, Diagnostic<? extends JavaFileObject>> compile(List<Path> sources, String path, Path to) throws IOException {
+    public static Map<Path, Diagnostic<? extends JavaFileObject>> compile(List<Path> sources, String path, Path to) throws IOException {
         JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
         DiagnosticCollector<JavaFileObject> said = new DiagnosticCollector<>();
         List<String> options = new ArrayList<>(List.of("-g", "-parameters", "-nowarn", "-implicit:none", "-encoding", "UTF-8"));
@@ -139,6 +158,26 @@ public class HotcellJunit {
         return done ? Map.of() : errors;
     }
 
+    /** What a class of ours that was compiled just now does. */
+    private static Object call(ClassLoader loader, String name, Object... with) throws Exception {
+        var run = Arrays.stream(loader.loadClass(name).getMethods()).filter(method -> method.getName().equals("run")).findFirst().get();
+        try {
+            return run.invoke(null, with);
+        } catch (InvocationTargetException e) {
+            e.getCause().printStackTrace();
+            return 3;
+        }
+    }
+
+    /** Puts a report into the final one. */
+    public static void keep(OutputStream out, String name, Path file) throws IOException {
+        byte[] bytes = Files.readAllBytes(file);
+        String head = String.format("@hotcell\tprogram\t%s\n@hotcell\tfile\t%s\t%d\n", name, name, bytes.length);
+        out.write(head.getBytes(StandardCharsets.UTF_8));
+        out.write(bytes);
+        out.write(String.format("\n@hotcell\tend\t%s\t0\n", name).getBytes(StandardCharsets.UTF_8));
+    }
+
     static void end(int code) {
         emit("finish", "exit", code);
         System.out.flush();
@@ -148,26 +187,36 @@ public class HotcellJunit {
     }
 
     public static void main(String[] args) throws Exception {
-        try {
-            pipe = new FileOutputStream("/proc/self/fd/3");
-        } catch (IOException e) {
-            // Nothing is reported, and that is not taken for passed.
-        }
+        open(EVENTS);
         Path own = Path.of(args[0]), report = Path.of(args[1]), build = Path.of(args[2]), top = Path.of("").toAbsolutePath();
         String version = System.getProperty("java.version");
+        Path runner = Files.createDirectories(build.resolve("runner"));
+        List<Path> sources = files(top, ".java");
+        List<String> names = sources.stream().map(file -> top.relativize(file).toString()).collect(Collectors.toList());
+        if (BUILDS.stream().anyMatch(name -> Files.exists(top.resolve(name)))) {
+            var wrong = compile(List.of(own.resolve("HotcellBuild.java"), own.resolve("HotcellJunit.java")), "", runner);
+            if (wrong.isEmpty()) {
+                URLClassLoader loader = new URLClassLoader(new URL[] {runner.toUri().toURL()}, HotcellJunit.class.getClassLoader());
+                int code = (int) call(loader, "HotcellBuild", own, report, build, top, names, args[3]);
+                if (code >= 0) {
+                    end(code);
+                }
+            }
+            System.err.println("What builds this project, or what it fetched before, is not here: compiled without it.");
+        }
         List<Path> jars = files(top, ".jar");
         if (jars.stream().noneMatch(jar -> holds(jar, "org/junit/platform/launcher/Launcher.class"))) {
             Arrays.stream(SYSTEM).map(name -> Path.of("/usr/share/java", name + ".jar")).filter(Files::exists).forEach(jars::add);
         }
         String path = jars.stream().map(Path::toString).collect(Collectors.joining(":"));
-        Path classes = Files.createDirectories(build.resolve("classes")), runner = Files.createDirectories(build.resolve("runner"));
-        var broken = compile(List.of(own.resolve("HotcellRun.java"), own.resolve("HotcellJunit.java")), path, runner);
+        Path classes = Files.createDirectories(build.resolve("classes"));
+        List<Path> ours = Stream.of("HotcellRun", "HotcellListener", "HotcellJunit").map(name -> own.resolve(name + ".java")).collect(Collectors.toList());
+        var broken = compile(ours, path, runner);
         if (!broken.isEmpty()) {
             emit("missing", "what", "junit", "interpreter", version);
             System.err.println("JUnit is not there: " + broken.values().iterator().next().getMessage(null));
             Runtime.getRuntime().halt(MISSING);
         }
-        List<Path> sources = files(top, ".java");
         boolean bad = false;
         // Without what does not compile, the rest may.
         while (!sources.isEmpty()) {
@@ -200,15 +249,8 @@ public class HotcellJunit {
         }
         URLClassLoader loader = new URLClassLoader(urls.toArray(new URL[0]), HotcellJunit.class.getClassLoader());
         Thread.currentThread().setContextClassLoader(loader);
-        List<String> names = sources.stream().map(file -> top.relativize(file).toString()).collect(Collectors.toList());
-        int code;
-        try {
-            var run = loader.loadClass("HotcellRun").getMethod("run", Path.class, Path.class, List.class, String.class, String.class);
-            code = (int) run.invoke(null, classes, report, names, args[3], version);
-        } catch (InvocationTargetException e) {
-            e.getCause().printStackTrace();
-            code = 3;
-        }
+        names = sources.stream().map(file -> top.relativize(file).toString()).collect(Collectors.toList());
+        int code = (int) call(loader, "HotcellRun", classes, report, names, args[3], version);
         end(bad ? Math.max(1, code % 2) : code);
     }
 }

@@ -3,6 +3,7 @@
 //! pytest comes from the package registry into a virtual environment; where that cannot be, its tests are skipped by
 //! name. No test here may end with a wrong "passed".
 
+mod builds;
 mod cargo;
 mod golang;
 mod gtest;
