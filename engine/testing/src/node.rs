@@ -180,6 +180,26 @@ fn karma_settings(package: &Package) -> Option<&str> {
         .filter(|file| !file.starts_with(['-', '&', ';', '|']))
 }
 
+/// What the script `test` has Angular test: the words after `ng test`, without those that are ours to say.
+fn angular(package: &Package) -> Option<Vec<&str>> {
+    let mut words = package.words().skip_while(|w| w.rsplit('/').next() != Some("ng")).skip(1).peekable();
+    words.next_if(|w| matches!(*w, "test" | "t"))?;
+    let ours =
+        ["watch", "progress", "karma-config", "browsers", "reporters", "code-coverage", "coverage", "poll"];
+    let mut left = Vec::new();
+    while let Some(word) = words.next_if(|w| !w.contains(['&', ';', '|', '>'])) {
+        let name = word.trim_start_matches('-').split('=').next().unwrap_or_default();
+        let own = word.starts_with('-') && ours.contains(&name.strip_prefix("no-").unwrap_or(name));
+        if !own {
+            left.push(word);
+        } else if !word.contains('=') {
+            let named = matches!(name, "karma-config" | "browsers" | "reporters" | "poll");
+            let _ = words.next_if(|w| named && !w.starts_with('-') || matches!(*w, "true" | "false"));
+        }
+    }
+    Some(left)
+}
+
 /// Whether node takes a file for tests.
 fn for_node(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
@@ -253,6 +273,8 @@ impl Framework for Runner {
         let mut files = Vec::new();
         if self.is_karma() {
             argv.push(karma_settings(&package).unwrap_or_default().into());
+            let words = project.has("angular.json").then(|| angular(&package)).flatten();
+            argv.push(words.map_or_else(String::new, |words| serde_json::json!(words).to_string()).into());
         } else if self.is_node() {
             files = node_files(selection.filter.as_deref(), &named, project);
             argv.extend(files.iter().map(OsString::from));
@@ -376,6 +398,20 @@ mod tests {
         ] {
             let package = Package { script: script.to_owned(), ..Package::default() };
             assert_eq!(karma_settings(&package), want, "{script}");
+        }
+        for (script, want) in [
+            ("ng test", Some(&[][..])),
+            ("npx ng test shop --no-watch --browsers ChromeHeadless -c ci", Some(&["shop", "-c", "ci"])),
+            (
+                "ng t --watch=false --code-coverage true --include src/a && ng lint",
+                Some(&["--include", "src/a"]),
+            ),
+            ("ng test --watch shop", Some(&["shop"])),
+            ("ng build", None),
+            ("karma start", None),
+        ] {
+            let package = Package { script: script.to_owned(), ..Package::default() };
+            assert_eq!(angular(&package).as_deref(), want, "{script}");
         }
         for (file, want) in [
             ("a.test.js", true),

@@ -2,10 +2,11 @@
 // Has the project's own karma run its tests once, and is one of its plugins: a framework that adds our page's file, and a reporter.
 
 const { output, filter, stop } = words();
-const [settings, measure] = process.argv.splice(2, 2);
+const [settings, angular, measure] = process.argv.splice(2, 3);
 const LONGEST = 2 ** 30; // milliseconds, and some may be added; how long anything may take is the sandbox's to say
 const FLAGS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--no-first-run'];
 const HEADLESS = 'launcher:ChromeHeadless';
+const DEBIANS = '/usr/lib/chromium/chromium';
 const CHROMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
 const cases = new Cases(output);
 const { folder } = installed('karma');
@@ -23,6 +24,8 @@ let focused; // why jasmine left some out
 function fileOf(place) {
   const [, kind, rest] = /\/(base|absolute)\/(.*)$/.exec(place ?? '') ?? [];
   if (rest === undefined) return 'karma';
+  // What Angular has compiled says by its maps what it was.
+  if (angular && kind === 'base') return fs.existsSync(decodeURIComponent(rest)) ? decodeURIComponent(rest) : 'karma';
   return named(kind === 'base' ? path.resolve(base, decodeURIComponent(rest)) : `/${decodeURIComponent(rest)}`);
 }
 const key = (titles) => titles.join('\u0000');
@@ -131,6 +134,8 @@ function browser(config) {
   const other = wanted.find((name) => !chrome(name));
   if (other) return other;
   process.env.CHROME_BIN ??= CHROMES.find((file) => fs.existsSync(file)) ?? '';
+  // Debian's script reads settings that no sandbox shows.
+  if (process.env.CHROME_BIN === '/usr/bin/chromium' && fs.existsSync(DEBIANS) && !fs.existsSync('/etc/chromium.d')) process.env.CHROME_BIN = DEBIANS;
   if (process.env.CHROME_BIN !== '' && fs.existsSync(process.env.CHROME_BIN) && has('karma-chrome-launcher')) {
     const flags = config.customLaunchers?.[wanted[0]]?.flags ?? [];
     // As karma does with customLaunchers, which it has read by now.
@@ -158,7 +163,8 @@ function adjust(config) {
   const below = path.relative(base, path.resolve(file));
   const asked = {
     // As the page has it.
-    file: isFile ? (below.startsWith('..') ? `/absolute${path.resolve(file)}` : `/base/${below}`) : undefined,
+    // Angular is asked to compile no other.
+    file: isFile && !angular ? (below.startsWith('..') ? `/absolute${path.resolve(file)}` : `/base/${below}`) : undefined,
     titles: titles.length > 0 ? [...first, ...titles].join('::') : undefined,
     pattern: titles.length === 0 && filter !== '' && !isFile ? filter : undefined,
   };
@@ -178,7 +184,7 @@ function adjust(config) {
       process.stderr.write('karma-coverage is not installed in the project\n');
       process.exit(MISSING);
     }
-    if (!Object.values(config.preprocessors ?? {}).flat().includes('coverage')) {
+    if (!angular && !Object.values(config.preprocessors ?? {}).flat().includes('coverage')) {
       process.stderr.write('hotcell: no file is to be counted: `preprocessors` of the settings has no `coverage` (karma-coverage)\n');
     }
     config.reporters.push('coverage');
@@ -226,17 +232,96 @@ function over(code) {
   leave(code === 0 && whole && !bad ? 0 : 1, bad ? undefined : focused);
 }
 
+/** A function of settings. */
+async function settingsOf(file) {
+  const set = (await import(require('node:url').pathToFileURL(file))).default;
+  const call = set?.default ?? set;
+  if (typeof call !== 'function') throw new Error(`${named(file)} exports no function`);
+  return call;
+}
+
+/** What went wrong in a build, by what its builder printed: esbuild's form, and webpack's. */
+function complaints(text) {
+  for (const pattern of [
+    /\[ERROR\] (?<what>[^\n]*?)(?: \[plugin [^\]\n]*\])?\n\s*\n\s+(?<file>[^\s:]+):(?<line>\d+):\d+:/g,
+    /(?:^|\n)(?:Error: )?(?<file>[^\s:]+):(?<line>\d+):\d+ - error (?<what>[^\n]*)/g,
+  ]) {
+    for (const { groups: { what, file, line } } of text.matchAll(pattern)) {
+      if (inside(file) !== null && !broken.includes(file)) {
+        broken.push(file);
+        group(named(file), named(file), `${what}\n    at ${named(file)}:${line}`);
+      }
+    }
+  }
+  if (broken.length === 0) group('angular.json', 'angular.json', text.trim().split('\n').slice(-20).join('\n') || 'ng test ended before any test');
+}
+
+/** Angular's own builder compiles its projects, and starts karma with these settings. */
+async function byAngular(karma) {
+  let words = JSON.parse(angular);
+  const [file] = filter.split('::');
+  if (filter !== '' && fs.existsSync(file)) {
+    words = words.filter((word, at) => !word.startsWith('--include') && words[at - 1] !== '--include');
+    words.push(`--include=${file}`);
+  }
+  const workspace = JSON.parse(fs.readFileSync('angular.json', 'utf8').replace(/^\s*\/\/.*$/gm, ''));
+  const name = words.find((word) => !word.startsWith('-') && word in (workspace.projects ?? {})) ?? Object.keys(workspace.projects ?? {})[0];
+  const project = workspace.projects?.[name] ?? {};
+  const configured = (project.architect ?? project.targets)?.test?.options?.karmaConfig ?? 'karma.conf.js';
+  const theirs = fs.existsSync(configured) ? await settingsOf(path.resolve(configured)) : undefined;
+  module.exports = async (config) => {
+    if (theirs) await theirs(config);
+    else {
+      const webpack = '@angular-devkit/build-angular';
+      const plugins = ['karma-jasmine', 'karma-coverage', `${webpack}/plugins/karma`].filter(has).map((one) => own(one));
+      config.set({ plugins, frameworks: ['jasmine', ...(has(`${webpack}/plugins/karma`) ? [webpack] : [])], browsers: ['Chrome'] });
+    }
+    config.set({ basePath: theirs ? path.resolve(path.dirname(configured), config.basePath ?? '') : TOP });
+    adjust(config);
+  };
+  const { Server } = karma;
+  karma.Server = class extends Server {
+    constructor(config) {
+      super(config, (code) => {
+        started = true;
+        // Webpack's builder starts karma all the same.
+        if (!whole) complaints(printed);
+        process.emit('exit', code);
+        over(code);
+      });
+    }
+  };
+  let started = false;
+  let printed = '';
+  for (const stream of [process.stdout, process.stderr]) {
+    const write = stream.write.bind(stream);
+    stream.write = (text, ...rest) => {
+      printed = (printed + plain(text)).slice(-1_000_000);
+      return write(text, ...rest);
+    };
+  }
+  process.once('exit', () => {
+    if (started) return;
+    complaints(printed);
+    cases.end();
+    leave(1);
+  });
+  const program = own.resolve('@angular/cli/bin/ng.js');
+  process.env.NG_CLI_ANALYTICS = 'false';
+  process.argv = [process.argv[0], program, 'test', ...words, '--watch=false', '--progress=false', `--karma-config=${__filename}`, ...(measure ? ['--code-coverage'] : [])];
+  own(program);
+}
+
 (async () => {
   const karma = own(folder);
+  if (angular) return void (await byAngular(karma));
   const found = settings ? [settings] : ['karma.conf.js', 'karma.conf.cjs', 'karma.conf.mjs', 'karma.conf.ts', '.config/karma.conf.js'];
   const file = found.map((one) => path.resolve(one)).find((one) => fs.existsSync(one));
   if (file === undefined) throw new Error(`there are no settings of karma: ${found[0]} is not there`);
   let read = file;
   if (!file.endsWith('.ts')) {
     // karma reads no modules: it is given this one in the place of the project's settings.
-    const set = (await import(require('node:url').pathToFileURL(file))).default;
-    const call = set?.default ?? set;
-    if (typeof call !== 'function') throw new Error(`${named(file)} exports no function`);
+    const call = await settingsOf(file);
     module.exports = async (config) => {
       await call(config);
       config.set({ basePath: path.resolve(path.dirname(file), config.basePath ?? '') });

@@ -3,6 +3,7 @@
 //! pytest comes from the package registry into a virtual environment; where that cannot be, its tests are skipped by
 //! name. No test here may end with a wrong "passed".
 
+mod browser;
 mod builds;
 mod cargo;
 mod golang;
@@ -223,7 +224,7 @@ fn installed_by_npm(from: &Path) -> Result<PathBuf, String> {
         std::fs::copy(from.join(file), folder.join(file)).map_err(|e| e.to_string())?;
     }
     let output = Command::new("npm")
-        .args(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .args(["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"])
         .current_dir(&folder)
         .env("HOME", &folder)
         .output()

@@ -4,7 +4,7 @@
 use super::*;
 
 /// A folder with `node_modules`, made once and removed when this process has ended.
-fn with_runners() -> Option<&'static Path> {
+pub(crate) fn with_runners() -> Option<&'static Path> {
     static MODULES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = MODULES.get_or_init(|| {
         // What a script has made for every suite.
