@@ -62,10 +62,15 @@ pub(crate) fn part(mut from: impl BufRead, size: u64, first_line: u32, lines: u3
 
 /// Where the `most`-th end of a line is, or all ends, and how many ends that is.
 fn ends(bytes: &[u8], most: u32) -> (usize, u32) {
-    let mut found = 0;
     if most == 0 {
         return (0, 0);
     }
+    // Seldom are so many there: counting without looking where takes a tenth of the time.
+    let all = count(bytes);
+    if all < most {
+        return (bytes.len(), all);
+    }
+    let mut found = 0;
     for (at, byte) in bytes.iter().enumerate() {
         found += u32::from(*byte == b'\n');
         if found == most {
@@ -73,6 +78,23 @@ fn ends(bytes: &[u8], most: u32) -> (usize, u32) {
         }
     }
     (bytes.len(), found)
+}
+
+/// How many ends of lines there are, eight bytes at a time.
+fn count(bytes: &[u8]) -> u32 {
+    const ENDS: u64 = u64::from_ne_bytes([b'\n'; 8]);
+    const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
+    let eights = bytes.chunks_exact(8);
+    let rest = eights.remainder();
+    let whole: u32 = eights
+        .map(|eight| {
+            let other = eight.try_into().map_or(0, u64::from_ne_bytes) ^ ENDS;
+            // The highest bit of each byte that is something else.
+            let other = (((other & LOW) + LOW) | other) & !LOW;
+            8 - other.count_ones()
+        })
+        .sum();
+    whole + rest.iter().map(|byte| u32::from(*byte == b'\n')).sum::<u32>()
 }
 
 #[cfg(test)]
@@ -98,6 +120,17 @@ mod tests {
                 let pieces = BufReader::with_capacity(piece, text.as_bytes());
                 assert_eq!(part(pieces, 3, first, lines).as_ref(), Ok(&want), "{first} {lines} by {piece}");
             }
+        }
+    }
+
+    #[test]
+    fn ends_of_lines_are_counted() {
+        let every: Vec<u8> = (0..=255).cycle().take(4096).collect();
+        assert_eq!(count(&every), 16);
+        let text = b"\n\n\x0b\x8a\nabcdefg\n\x00\n\n\n\n\n\n\n\n\n";
+        for from in 0..text.len() {
+            let want = text[from..].iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(count(&text[from..]) as usize, want, "{from}");
         }
     }
 
