@@ -117,7 +117,8 @@ public class HotcellBuild {
         }
         Files.write(build.resolve("sources"), sources);
         List<String> words = new ArrayList<>(List.of(mvn.toString(), "--offline", "--batch-mode", "--fail-at-end", "-Dstyle.color=never",
-            "-Dmaven.repo.local=" + store, "-DfailIfNoTests=false", "-Dsurefire.failIfNoSpecifiedTests=false",
+            // Always the same, where the project says nothing else: files come in no order.
+            "-Dsurefire.runOrder=alphabetical", "-Dmaven.repo.local=" + store, "-DfailIfNoTests=false", "-Dsurefire.failIfNoSpecifiedTests=false",
             // Where an artifact came from does not matter: nothing is fetched.
             "-Dmaven.legacyLocalRepo=true", "-Daether.enhancedLocalRepository.trackingFilename=none"));
         Path listener = listener(own, store);
