@@ -186,7 +186,7 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
         ("junit", Some("a.B::c(int)[1]"), &["a.B::c(int)[1]"]),
         ("mocha", Some("test/a.js::b"), &["/home/sandbox/.hotcell-reports/mocha.jsonl", "test/a.js::b", ""]),
         ("node", Some("test_a.py"), &["test_a.py", "", "test_a.py"]),
-        ("karma", Some("a"), &["/home/sandbox/.hotcell-reports/karma.jsonl", "a", "", ""]),
+        ("karma", Some("a"), &["/home/sandbox/.hotcell-reports/karma.jsonl", "a", "", "", ""]),
         ("pgtap", Some("./test_a.py::b"), &["", "test_a.py"]),
     ] {
         let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };

@@ -51,7 +51,10 @@ impl Framework for Junit {
     fn command(&self, selection: &Selection, _: &dyn Project) -> Result<Command, CommandError> {
         let unsupported = |option, hint| Err(CommandError::Unsupported { framework: "junit", option, hint });
         if selection.jobs.is_some() {
-            return unsupported("--jobs", "leave it out: tests run one after the other");
+            return unsupported(
+                "--jobs",
+                "leave it out: how many run at once is for the project's build to say",
+            );
         }
         if selection.fail_fast {
             return unsupported("--fail-fast", "leave it out: JUnit runs all tests");
@@ -91,7 +94,7 @@ impl Framework for Junit {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         // What does not compile, and what fails before its tests, is in no report of JUnit's.
         let mut entries: Vec<Entry> = programs::never_started(live).collect();
-        let names = Names::of(live);
+        let mut names = Names::of(live);
         let mut classes = Vec::new();
         for ran in files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))? {
             for case in junit::parse(ran.file.as_deref().unwrap_or_default())? {
@@ -180,7 +183,10 @@ impl Framework for Junit {
             if let Some(maven) = program.as_deref().and_then(Path::parent).and_then(Path::parent)
                 && maven.join("boot").is_dir()
             {
-                show(maven, ".maven");
+                // Not its settings.
+                for part in ["bin", "boot", "lib", "conf/logging"] {
+                    show(&maven.join(part), &format!(".maven/{part}"));
+                }
             }
         }
         if BUILDS[1..].iter().any(|file| project.has(file)) {
@@ -197,30 +203,58 @@ impl Framework for Junit {
                  or run `mvn dependency:go-offline` there"
             ));
         }
+        if what == "builder" {
+            return Some(
+                "what builds this project is not here (Maven with its surefire, or Gradle), and its tests are not all Java"
+                    .to_owned(),
+            );
+        }
         let how = "on Debian, apt-get install junit5; or put its jars into the project, in `lib`";
         (what == "junit").then(|| format!("JUnit is not installed: {how}"))
     }
 }
 
 /// How tests are called that were seen, by how surefire may call them: without `()`, and with other brackets before its version 3.
-struct Names<'a>(&'a LiveLog, HashMap<String, Option<&'a str>>);
+struct Names<'a> {
+    live: &'a LiveLog,
+    plain: HashMap<String, Option<&'a str>>,
+    /// All that one method came to, in the order in which they began: since its version 3 surefire calls every repetition of a test
+    /// by the method's name, and types otherwise than JUnit does.
+    of_method: HashMap<&'a str, Vec<&'a str>>,
+    given: HashMap<String, usize>,
+}
 
 impl<'a> Names<'a> {
     fn of(live: &'a LiveLog) -> Self {
         let mut names: HashMap<String, Option<&str>> = HashMap::new();
+        let mut of_method: HashMap<&str, Vec<&str>> = HashMap::new();
         for seen in live.seen() {
             // What two could be called is neither's.
             names.entry(plain(&seen.id)).and_modify(|known| *known = None).or_insert(Some(&seen.id));
+            of_method.entry(method(&seen.id)).or_default().push(&seen.id);
         }
-        Self(live, names)
+        Self { live, plain: names, of_method, given: HashMap::new() }
     }
 
-    fn seen(&self, id: String) -> String {
-        if self.0.position(&id).is_some() {
+    /// What a test of the report was seen as.
+    fn seen(&mut self, id: String) -> String {
+        if self.live.position(&id).is_some() {
             return id;
         }
-        self.1.get(&plain(&id)).copied().flatten().map_or(id, str::to_owned)
+        if let Some(known) = self.plain.get(&plain(&id)).copied().flatten() {
+            return known.to_owned();
+        }
+        let Some(all) = self.of_method.get(method(&id)) else { return id };
+        let given = self.given.entry(method(&id).to_owned()).or_default();
+        *given += 1;
+        all.get(*given - 1).map_or(id, |known| (*known).to_owned())
     }
+}
+
+/// A test's id without types and numbers.
+fn method(id: &str) -> &str {
+    let name = id.find("::").map_or(0, |at| at + 2);
+    id[name..].find(['(', '[', '{']).map_or(id, |at| &id[..name + at])
 }
 
 fn plain(id: &str) -> String {
@@ -305,11 +339,25 @@ mod tests {
             ];
             assert_eq!(got, want);
         }
-        // What two tests could be called is neither's.
         let mut two = LiveLog::default();
         two.apply(&group("A::x()", Status::Passed));
         two.apply(&group("A::x", Status::Passed));
-        assert_eq!(Names::of(&two).seen("A::x{}".to_owned()), "A::x{}");
+        // What two tests could be called is the first's first.
+        assert_eq!(Names::of(&two).seen("A::x{}".to_owned()), "A::x()");
+        let mut many = LiveLog::default();
+        for id in ["A::again()[1]", "A::again()[2]", "A::takes(In)"] {
+            many.apply(&group(id, Status::Passed));
+        }
+        let mut names = Names::of(&many);
+        for (name, want) in [
+            ("A::again", "A::again()[1]"),
+            ("A::takes(Outer$In)", "A::takes(In)"),
+            ("A::again", "A::again()[2]"),
+            ("A::again", "A::again"),
+            ("A::other", "A::other"),
+        ] {
+            assert_eq!(names.seen(name.to_owned()), want);
+        }
     }
 
     #[test]

@@ -197,7 +197,9 @@ fn angular(package: &Package) -> Option<Vec<&str>> {
             let _ = words.next_if(|w| named && !w.starts_with('-') || matches!(*w, "true" | "false"));
         }
     }
-    Some(left)
+    // What a second one would test is not followed.
+    let another = words.any(|w| w.rsplit('/').next() == Some("ng"));
+    (!another).then_some(left)
 }
 
 /// Whether node takes a file for tests.
@@ -403,10 +405,11 @@ mod tests {
             ("ng test", Some(&[][..])),
             ("npx ng test shop --no-watch --browsers ChromeHeadless -c ci", Some(&["shop", "-c", "ci"])),
             (
-                "ng t --watch=false --code-coverage true --include src/a && ng lint",
+                "ng t --watch=false --code-coverage true --include src/a && lint",
                 Some(&["--include", "src/a"]),
             ),
             ("ng test --watch shop", Some(&["shop"])),
+            ("ng test app && ng test lib", None),
             ("ng build", None),
             ("karma start", None),
         ] {

@@ -9,8 +9,11 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileVisitOption;
+import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
@@ -37,18 +40,27 @@ public class HotcellBuild {
     private static final Pattern[] MISSING = {
         Pattern.compile("the artifact (\\S+) has not been downloaded"),
         Pattern.compile("Could not find artifact (\\S+)"),
-        Pattern.compile("could not be resolved: (\\S+)"),
+        Pattern.compile("could not be resolved: (\\S+:\\S+)"),
         Pattern.compile("No cached version of (\\S+) available"),
         Pattern.compile("> Could not find (\\S+:\\S+?)\\.$"),
         Pattern.compile("Plugin \\[id: '([^']+)'"),
     };
 
+    /** Of Maven's last words those of a build that went wrong otherwise than by tests and compilers. */
+    private static final Pattern FAILED = Pattern.compile("\\[ERROR\\] Failed to execute goal (.*)");
+    /** Said where the project's settings let a build go on without its tests. */
+    private static final Pattern GONE = Pattern.compile("\\[(?:ERROR|WARNING)\\].*(?:The forked VM terminated|There was a timeout|ExecutionException|There are test failures).*");
+    /** Where reports are, below a module. */
+    private static final Pattern REPORT = Pattern.compile("(?:.*/)?(?:target/surefire-reports|build/test-results/[^/]+)/TEST-[^/]*\\.xml");
+    /** Folders with what tests read, and with other builds. */
+    private static final Pattern OTHERS = Pattern.compile("(?:.*/)?(?:src/[^/]+/resources|(?:target|build)/(?:test-classes|classes|resources|it|tmp)|\\.git|node_modules)");
+
     private final Path top, build, report;
     private final List<String> sources;
     private final String filter;
     /** What does not compile: the first error of each file. */
-    private final Map<String, String> broken = new LinkedHashMap<>();
-    private String missing, complaint;
+    private final Map<String, String[]> broken = new LinkedHashMap<>();
+    private String missing, complaint, failed, gone;
     private int tests, bad;
 
     private HotcellBuild(Path top, Path build, Path report, List<String> sources, String filter) {
@@ -63,6 +75,7 @@ public class HotcellBuild {
     public static int run(Path own, Path report, Path build, Path top, List<String> sources, String filter) throws Exception {
         HotcellBuild it = new HotcellBuild(top, build, report, sources, filter);
         List<String> words = null;
+        // A project that has both is Maven's, where that is here.
         if (Files.exists(top.resolve("pom.xml"))) {
             words = it.maven(own);
         }
@@ -126,7 +139,7 @@ public class HotcellBuild {
             words.add("-Dmaven.test.additionalClasspath=" + listener);
         }
         if (!filter.isEmpty()) {
-            words.add("-Dtest=" + (filter.contains("::") ? exact("#") : filter.endsWith(".java") ? named(filter) : "*" + filter + "*,*#*" + filter + "*"));
+            words.add("-Dtest=" + (filter.contains("::") ? exact("#") : isFile() ? named(filter) : "*" + filter + "*,*#*" + filter + "*"));
         }
         words.add("test");
         return words;
@@ -159,7 +172,9 @@ public class HotcellBuild {
         if (gradle == null) {
             return null;
         }
-        return new ArrayList<>(List.of(gradle.toString(), "--offline", "--no-daemon", "--console=plain", "--continue", "--init-script", own.resolve("hotcell.gradle").toString(), "test"));
+        return new ArrayList<>(List.of(gradle.toString(), "--offline", "--no-daemon", "--console=plain", "--continue",
+            // What follows its tests cannot be kept in it.
+            "-Dorg.gradle.configuration-cache=false", "-Dorg.gradle.unsafe.configuration-cache=false", "--init-script", own.resolve("hotcell.gradle").toString(), "test"));
     }
 
     /** The class and method of an id, for these tools. */
@@ -169,9 +184,13 @@ public class HotcellBuild {
         return method.isEmpty() ? parts[0] : parts[0] + between + method;
     }
 
+    private boolean isFile() {
+        return filter.matches(".*\\.(java|kt|groovy|scala)");
+    }
+
     /** The class that a file is named for. */
     private String named(String file) throws IOException {
-        String name = Path.of(file).getFileName().toString().replaceFirst("\\.java$", "");
+        String name = Path.of(file).getFileName().toString().replaceFirst("\\.[a-z]+$", "");
         if (Files.isRegularFile(top.resolve(file))) {
             Matcher at = Pattern.compile("(?m)^\\s*package\\s+([\\w.]+)").matcher(Files.readString(top.resolve(file), StandardCharsets.ISO_8859_1));
             return at.find() ? at.group(1) + "." + name : name;
@@ -185,7 +204,7 @@ public class HotcellBuild {
         Map<String, String> env = process.environment();
         env.put("HOTCELL_EVENTS", "/proc/" + ProcessHandle.current().pid() + "/fd/3");
         env.put("HOTCELL_BUILD", build.toString());
-        env.put("HOTCELL_FILTER", filter.isEmpty() ? "" : filter.contains("::") ? exact(".") : filter.endsWith(".java") ? named(filter) : "*" + filter + "*");
+        env.put("HOTCELL_FILTER", filter.isEmpty() ? "" : filter.contains("::") ? exact(".") : isFile() ? named(filter) : "*" + filter + "*");
         env.put("JAVA_HOME", System.getProperty("java.home"));
         // Programs that live for seconds.
         env.merge("MAVEN_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", (theirs, ours) -> ours + " " + theirs);
@@ -197,13 +216,12 @@ public class HotcellBuild {
         Process running = process.start();
         boolean wrong = false;
         try (BufferedReader said = new BufferedReader(new InputStreamReader(running.getInputStream(), StandardCharsets.UTF_8))) {
-            for (String line = said.readLine(); line != null; line = said.readLine()) {
+            for (String line = next(said); line != null; line = next(said)) {
                 System.out.println(line);
-                line = HotcellJunit.clip(line, 4000);
                 for (Pattern pattern : BROKEN) {
                     Matcher at = pattern.matcher(line);
                     if (at.matches() && Path.of(at.group(1)).startsWith(top)) {
-                        broken(top.relativize(Path.of(at.group(1))).toString(), at.group(2), at.group(3));
+                        broken.putIfAbsent(top.relativize(Path.of(at.group(1))).toString(), new String[] {at.group(2), at.group(3)});
                         break;
                     }
                 }
@@ -212,6 +230,13 @@ public class HotcellBuild {
                     if (missing == null && at.find()) {
                         missing = at.group(1).replaceFirst("[:,;.]+$", "");
                     }
+                }
+                Matcher goal = FAILED.matcher(line);
+                if (failed == null && goal.matches() && !goal.group(1).contains("There are test failures") && !goal.group(1).contains("ompilation failure")) {
+                    failed = goal.group(1);
+                }
+                if (gone == null && GONE.matcher(line).matches()) {
+                    gone = line;
                 }
                 boolean error = line.startsWith("[ERROR] ") && line.length() > 8 && !line.startsWith("[ERROR] Tests run:");
                 if (complaint == null && (error || wrong && !line.isBlank())) {
@@ -223,19 +248,46 @@ public class HotcellBuild {
         return running.waitFor();
     }
 
-    private void broken(String file, String line, String message) {
-        if (broken.putIfAbsent(file, message) == null) {
-            HotcellJunit.emit("group", "id", file, "status", "errored", "message", message, "file", file, "at_file", file,
-                "at_line", line.length() < 9 ? Long.valueOf(line) : null);
+    /** The next line, or its beginning. */
+    private static String next(BufferedReader from) throws IOException {
+        StringBuilder line = new StringBuilder();
+        int c = from.read();
+        if (c < 0) {
+            return null;
         }
+        for (; c >= 0 && c != '\n'; c = from.read()) {
+            if (line.length() < 4000) {
+                line.append((char) c);
+            }
+        }
+        return line.toString();
     }
 
     /** JUnit's XML wherever these tools leave it. */
     private List<Path> reports() throws IOException {
-        try (Stream<Path> found = Files.find(top, 12, (at, about) -> about.isRegularFile() && at.getFileName().toString().matches("TEST-.*\\.xml")
-            && (at.toString().contains("/surefire-reports/") || at.toString().contains("/build/test-results/")))) {
-            return found.sorted().collect(Collectors.toList());
-        }
+        List<Path> found = new ArrayList<>();
+        Files.walkFileTree(top, new SimpleFileVisitor<>() {
+            @Override
+            public FileVisitResult preVisitDirectory(Path folder, BasicFileAttributes about) {
+                boolean other = !folder.equals(top) && OTHERS.matcher(top.relativize(folder).toString()).matches();
+                return other ? FileVisitResult.SKIP_SUBTREE : FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes about) {
+                if (about.isRegularFile() && REPORT.matcher(top.relativize(file).toString()).matches()) {
+                    found.add(file);
+                }
+                return FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult visitFileFailed(Path file, IOException why) {
+                return FileVisitResult.CONTINUE;
+            }
+        });
+        found.sort(null);
+        return found;
     }
 
     private int judge(int code) throws IOException {
@@ -252,14 +304,22 @@ public class HotcellBuild {
             }
             out.write("@hotcell\tdone\t-\t0\n".getBytes(StandardCharsets.UTF_8));
         }
+        // A linter may say the like of a build that is well.
+        if (code == 0) {
+            broken.clear();
+        }
+        broken.forEach((file, what) -> HotcellJunit.emit("group", "id", file, "status", "errored", "message", what[1], "file", file,
+            "at_file", file, "at_line", what[0].length() < 9 ? Long.valueOf(what[0]) : null));
         if (tests == 0 && broken.isEmpty() && missing != null) {
             HotcellJunit.emit("missing", "what", "artifact " + missing, "interpreter", System.getProperty("java.version"));
             return HotcellJunit.MISSING;
         }
-        if (code != 0 && bad == 0 && broken.isEmpty()) {
+        // Where settings have failed tests ignored, so are processes that ended before their tests.
+        boolean ended = code == 0 && gone != null && bad == 0;
+        if (failed != null || ended || code != 0 && bad == 0 && broken.isEmpty()) {
             String file = Files.exists(top.resolve("pom.xml")) ? "pom.xml" : "build.gradle";
             HotcellJunit.emit("group", "id", file, "status", "errored", "file", file,
-                "message", complaint == null ? "the build ended with " + code : complaint);
+                "message", failed != null ? failed : ended ? gone : complaint == null ? "the build ended with " + code : complaint);
             bad++;
         }
         return bad > 0 || !broken.isEmpty() ? 1 : tests == 0 ? 2 : 0;

@@ -65,6 +65,19 @@ public class HotcellJunit {
         if (pipe == null) {
             return;
         }
+        byte[] line = line(kind, shared ? 1200 : 7000, fields);
+        if (shared && line.length > 4096) {
+            line = line(kind, 150, fields);
+        }
+        try {
+            pipe.write(line);
+        } catch (IOException e) {
+            // Half a line may be out. The run counts as not reported.
+            pipe = null;
+        }
+    }
+
+    private static byte[] line(String kind, int most, Object... fields) {
         StringBuilder line = new StringBuilder("{\"e\":\"").append(kind).append('"');
         for (int i = 0; i < fields.length; i += 2) {
             if (fields[i + 1] == null) {
@@ -74,26 +87,22 @@ public class HotcellJunit {
             if (fields[i + 1] instanceof Number) {
                 line.append(fields[i + 1]);
             } else {
-                quote(clip(fields[i + 1].toString(), shared ? 1200 : 7000), line);
+                quote(clip(fields[i + 1].toString(), most), line);
             }
         }
-        try {
-            pipe.write(line.append("}\n").toString().getBytes(StandardCharsets.UTF_8));
-        } catch (IOException e) {
-            // Half a line may be out. The run counts as not reported.
-            pipe = null;
-        }
+        return line.append("}\n").toString().getBytes(StandardCharsets.UTF_8);
     }
 
     private static void quote(String text, StringBuilder out) {
         out.append('"');
-        for (char c : text.toCharArray()) {
+        for (int c : text.codePoints().toArray()) {
             if (c == '"' || c == '\\') {
-                out.append('\\').append(c);
-            } else if (c < ' ' || Character.isSurrogate(c)) {
-                out.append(String.format("\\u%04x", (int) (Character.isSurrogate(c) ? '\ufffd' : c)));
+                out.append('\\').append((char) c);
+            } else if (c < ' ' || c >= Character.MIN_SURROGATE && c <= Character.MAX_SURROGATE) {
+                // Half of a character is none.
+                out.append(String.format("\\u%04x", c < ' ' ? c : 0xfffd));
             } else {
-                out.append(c);
+                out.appendCodePoint(c);
             }
         }
         out.append('"');
@@ -128,6 +137,14 @@ public class HotcellJunit {
         });
         found.sort(null);
         return found;
+    }
+
+    private static boolean holdsTests(Path top, String ending) {
+        try {
+            return files(top, ending).stream().anyMatch(file -> file.toString().contains("/src/test/"));
+        } catch (IOException e) {
+            return false;
+        }
     }
 
     private static boolean holds(Path jar, String entry) {
@@ -169,17 +186,26 @@ public class HotcellJunit {
         }
     }
 
+    /** Without the properties of the process, of which each of surefire's reports has all. */
+    private static byte[] withoutProperties(byte[] bytes) {
+        String text = new String(bytes, StandardCharsets.ISO_8859_1);
+        int begin = text.indexOf("<properties>"), end = text.indexOf("</properties>"), first = text.indexOf("<testcase");
+        boolean before = begin >= 0 && end > begin && (first < 0 || end < first);
+        return before ? (text.substring(0, begin) + text.substring(end + 13)).getBytes(StandardCharsets.ISO_8859_1) : bytes;
+    }
+
     /** Puts a report into the final one. */
     public static void keep(OutputStream out, String name, Path file) throws IOException {
-        byte[] bytes = Files.readAllBytes(file);
+        // Larger than all that is read of it: the report says then that it lacks this.
+        byte[] bytes = Files.size(file) > 64 << 20 ? new byte[0] : withoutProperties(Files.readAllBytes(file));
         String head = String.format("@hotcell\tprogram\t%s\n@hotcell\tfile\t%s\t%d\n", name, name, bytes.length);
         out.write(head.getBytes(StandardCharsets.UTF_8));
         out.write(bytes);
         out.write(String.format("\n@hotcell\tend\t%s\t0\n", name).getBytes(StandardCharsets.UTF_8));
     }
 
-    static void end(int code) {
-        emit("finish", "exit", code);
+    static void end(int code, String why) {
+        emit("finish", "exit", code, "stopped", why);
         System.out.flush();
         System.err.flush();
         // Threads that tests leave behind do not keep it.
@@ -193,16 +219,22 @@ public class HotcellJunit {
         Path runner = Files.createDirectories(build.resolve("runner"));
         List<Path> sources = files(top, ".java");
         List<String> names = sources.stream().map(file -> top.relativize(file).toString()).collect(Collectors.toList());
+        String without = null;
         if (BUILDS.stream().anyMatch(name -> Files.exists(top.resolve(name)))) {
             var wrong = compile(List.of(own.resolve("HotcellBuild.java"), own.resolve("HotcellJunit.java")), "", runner);
             if (wrong.isEmpty()) {
                 URLClassLoader loader = new URLClassLoader(new URL[] {runner.toUri().toURL()}, HotcellJunit.class.getClassLoader());
                 int code = (int) call(loader, "HotcellBuild", own, report, build, top, names, args[3]);
                 if (code >= 0) {
-                    end(code);
+                    end(code, null);
                 }
             }
-            System.err.println("What builds this project, or what it fetched before, is not here: compiled without it.");
+            without = "what builds this project, or what it fetched before, is not here: its Java was compiled without it";
+            System.err.println("hotcell: " + without);
+            if (List.of(".kt", ".groovy", ".scala").stream().anyMatch(ending -> holdsTests(top, ending))) {
+                emit("missing", "what", "builder", "interpreter", version);
+                Runtime.getRuntime().halt(MISSING);
+            }
         }
         List<Path> jars = files(top, ".jar");
         if (jars.stream().noneMatch(jar -> holds(jar, "org/junit/platform/launcher/Launcher.class"))) {
@@ -251,6 +283,6 @@ public class HotcellJunit {
         Thread.currentThread().setContextClassLoader(loader);
         names = sources.stream().map(file -> top.relativize(file).toString()).collect(Collectors.toList());
         int code = (int) call(loader, "HotcellRun", classes, report, names, args[3], version);
-        end(bad ? Math.max(1, code % 2) : code);
+        end(bad ? Math.max(1, code % 2) : code, without);
     }
 }

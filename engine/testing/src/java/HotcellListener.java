@@ -5,11 +5,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.engine.support.descriptor.ClassSource;
 import org.junit.platform.engine.support.descriptor.MethodSource;
@@ -21,8 +21,12 @@ public class HotcellListener implements TestExecutionListener {
     private final List<String> sources;
     /** Where classes leave a trace that they were followed. */
     private final Path seen;
-    private final Map<String, Long> since = new HashMap<>();
-    final Set<String> ended = new HashSet<>();
+    // Tests may run beside each other.
+    private final Map<String, Long> since = new ConcurrentHashMap<>();
+    final Set<String> ended = ConcurrentHashMap.newKeySet();
+    /** Plans that are being executed: those within another are what a test tests. */
+    private static final AtomicInteger PLANS = new AtomicInteger();
+    private boolean inner;
     TestPlan plan;
     boolean bad;
 
@@ -36,12 +40,21 @@ public class HotcellListener implements TestExecutionListener {
         String folder = System.getenv("HOTCELL_BUILD");
         sources = folder == null ? List.of() : Files.readAllLines(Path.of(folder, "sources"));
         seen = folder == null ? null : Path.of(folder, "seen");
-        HotcellJunit.open(System.getenv("HOTCELL_EVENTS"));
+        String events = System.getenv("HOTCELL_EVENTS");
+        if (events != null) {
+            HotcellJunit.open(events);
+        }
     }
 
     @Override
     public void testPlanExecutionStarted(TestPlan plan) {
         this.plan = plan;
+        inner = PLANS.getAndIncrement() > 0;
+    }
+
+    @Override
+    public void testPlanExecutionFinished(TestPlan plan) {
+        PLANS.decrementAndGet();
     }
 
     /** The source of a class. */
@@ -104,7 +117,8 @@ public class HotcellListener implements TestExecutionListener {
     }
 
     private StackTraceElement place(Throwable error) {
-        for (Throwable one = error; one != null; one = one.getCause()) {
+        int depth = 0;
+        for (Throwable one = error; one != null && depth < 50; one = one.getCause(), depth++) {
             for (StackTraceElement frame : one.getStackTrace()) {
                 if (file(frame) != null) {
                     return frame;
@@ -116,6 +130,9 @@ public class HotcellListener implements TestExecutionListener {
 
     @Override
     public void executionSkipped(TestIdentifier test, String reason) {
+        if (inner) {
+            return;
+        }
         followed(test);
         if (test.isTest()) {
             group(test, "skipped", reason, null);
@@ -125,6 +142,9 @@ public class HotcellListener implements TestExecutionListener {
 
     @Override
     public void executionStarted(TestIdentifier test) {
+        if (inner) {
+            return;
+        }
         followed(test);
         if (test.isTest()) {
             since.put(test.getUniqueId(), System.nanoTime());
@@ -134,6 +154,9 @@ public class HotcellListener implements TestExecutionListener {
 
     @Override
     public void executionFinished(TestIdentifier test, TestExecutionResult result) {
+        if (inner) {
+            return;
+        }
         Throwable error = result.getThrowable().orElse(null);
         String status = result.getStatus() == TestExecutionResult.Status.SUCCESSFUL ? "passed"
             : result.getStatus() == TestExecutionResult.Status.ABORTED ? "skipped" : error instanceof AssertionError ? "failed" : "errored";

@@ -133,7 +133,8 @@ function browser(config) {
   if (jsdom) return jsdom;
   const other = wanted.find((name) => !chrome(name));
   if (other) return other;
-  process.env.CHROME_BIN ??= CHROMES.find((file) => fs.existsSync(file)) ?? '';
+  // One that the settings name may be of a machine outside.
+  if (!fs.existsSync(process.env.CHROME_BIN ?? '')) process.env.CHROME_BIN = CHROMES.find((file) => fs.existsSync(file)) ?? '';
   // Debian's script reads settings that no sandbox shows.
   if (process.env.CHROME_BIN === '/usr/bin/chromium' && fs.existsSync(DEBIANS) && !fs.existsSync('/etc/chromium.d')) process.env.CHROME_BIN = DEBIANS;
   if (process.env.CHROME_BIN !== '' && fs.existsSync(process.env.CHROME_BIN) && has('karma-chrome-launcher')) {
@@ -265,7 +266,11 @@ async function byAngular(karma) {
     words.push(`--include=${file}`);
   }
   const workspace = JSON.parse(fs.readFileSync('angular.json', 'utf8').replace(/^\s*\/\/.*$/gm, ''));
-  const name = words.find((word) => !word.startsWith('-') && word in (workspace.projects ?? {})) ?? Object.keys(workspace.projects ?? {})[0];
+  const tested = Object.entries(workspace.projects ?? {}).filter(([, one]) => (one.architect ?? one.targets)?.test).map(([of]) => of);
+  const chosen = words.find((word) => !word.startsWith('-') && word in (workspace.projects ?? {}));
+  // Angular would test one after the other, and this follows one.
+  if (chosen === undefined && tested.length > 1) throw new Error(`angular.json has tests of several projects: name one in the script, as \`ng test ${tested[0]}\` (${tested.join(', ')})`);
+  const name = chosen ?? tested[0];
   const project = workspace.projects?.[name] ?? {};
   const configured = (project.architect ?? project.targets)?.test?.options?.karmaConfig ?? 'karma.conf.js';
   const theirs = fs.existsSync(configured) ? await settingsOf(path.resolve(configured)) : undefined;
@@ -308,7 +313,7 @@ async function byAngular(karma) {
   });
   const program = own.resolve('@angular/cli/bin/ng.js');
   process.env.NG_CLI_ANALYTICS = 'false';
-  process.argv = [process.argv[0], program, 'test', ...words, '--watch=false', '--progress=false', `--karma-config=${__filename}`, ...(measure ? ['--code-coverage'] : [])];
+  process.argv = [process.argv[0], program, 'test', ...words, '--watch=false', '--progress=false', `--karma-config=${__filename}`, '--browsers=HotcellChrome', '--reporters=hotcell', ...(measure ? ['--code-coverage'] : [])];
   own(program);
 }
 

@@ -139,6 +139,12 @@ async fn angulars_projects_are_tested_by_their_builder() {
     ran.assert(Verdict::Failed, true, true);
     let case = ran.case("src/app/add.spec.ts");
     assert_eq!((case.status, case.line), (Status::Errored, Some(2)), "{}", ran.told());
+    // Angular would test one project after the other.
+    let two = WORKSPACE.replace("\"projects\":{", "\"projects\":{\"lib\":{\"architect\":{\"test\":{}}},");
+    broken[1].1 = &two;
+    let ran = in_browser(&modules, &broken, Selection::default(), 180).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert!(ran.told().contains("name one in the script"), "{}", ran.told());
     broken[1].1 = "{\"version\":1,\"projects\":{}}";
     let ran = in_browser(&modules, &broken, Selection::default(), 180).await;
     assert_ne!(ran.report.verdict, Verdict::Passed, "{}", ran.told());

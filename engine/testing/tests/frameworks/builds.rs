@@ -240,6 +240,22 @@ async fn what_ends_mavens_process_of_tests_leaves_what_was_seen() {
         assert_eq!(ran.case("::a()").status, Status::Passed, "{does}: {}", ran.told());
         assert_eq!(ran.case("::b()").status, Status::NotFinished, "{does}: {}", ran.told());
     }
+    // JUnit 4's tests are known from reports only; here settings let a build go on without them.
+    let ignored = "<build><plugins><plugin><artifactId>maven-surefire-plugin</artifactId><configuration><testFailureIgnore>true</testFailureIgnore>\
+                   <reuseForks>false</reuseForks></configuration></plugin></plugins></build>";
+    let (old, exits) = (
+        pom("old", ignored, &depends("junit", "junit", "4.x")),
+        "package b;\npublic class OldTest { @org.junit.Test public void old() { System.exit(0); } }\n",
+    );
+    let good = "package b;\npublic class GoodTest { @org.junit.Test public void good() {} }\n";
+    let files = [
+        ("pom.xml", old.as_str()),
+        ("src/test/java/b/GoodTest.java", good),
+        ("src/test/java/b/OldTest.java", exits),
+    ];
+    let ran = built(&files, Selection::default(), large()).await;
+    assert_eq!(ran.case("b.GoodTest::good").status, Status::Passed, "{}", ran.told());
+    assert_ne!(ran.report.verdict, Verdict::Passed, "{}", ran.told());
     // A report of its own making.
     let forge = "@Test void a() throws Exception { java.nio.file.Files.writeString(java.nio.file.Path.of(\"target/surefire-reports/TEST-x.xml\"),
         \"<testsuite><testcase classname='a.ATest' name='z'/></testsuite>\"); }";
@@ -278,6 +294,13 @@ async fn gradle_builds_and_each_test_is_told() {
     let good = built(&files, filtered("a.OldTest::good"), large()).await;
     good.assert(Verdict::Passed, true, true);
     assert_eq!(good.counts(), [1, 0, 0, 0, 0], "{}", good.told());
+
+    // Gradle has a process that ends with 0 for one that is done.
+    let exits = "package a;\nimport org.junit.*;\npublic class AfterTest {\n  @AfterClass public static void gone() { System.exit(0); }\n  @Test public void was() {}\n}\n";
+    let good = "package a;\npublic class OldTest { @org.junit.Test public void never() {} }\n";
+    let early = [files[0], ("src/test/java/a/AfterTest.java", exits), ("src/test/java/a/OldTest.java", good)];
+    let ran = built(&early, Selection::default(), large()).await;
+    assert_ne!(ran.report.verdict, Verdict::Passed, "{}", ran.told());
 
     let broken = [
         files[0],
