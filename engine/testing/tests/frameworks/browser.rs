@@ -5,7 +5,7 @@ use super::*;
 fn with_chromium() -> bool {
     let there = Path::new("/usr/lib/chromium/chromium").exists();
     if !there {
-        println!("skipped: no Chromium (on Debian: apt-get install chromium)");
+        println!("skipped: Chromium is not installed; scripts/full installs it");
     }
     there
 }
@@ -14,7 +14,7 @@ fn with_chromium() -> bool {
 fn with_angular() -> Option<PathBuf> {
     let folder = std::env::var_os("HOTCELL_TEST_ANGULAR").map(PathBuf::from);
     if folder.is_none() {
-        println!("skipped: no Angular (HOTCELL_TEST_ANGULAR; scripts/full has it)");
+        println!("skipped: Angular is not there (HOTCELL_TEST_ANGULAR); scripts/full installs it");
     }
     folder
 }

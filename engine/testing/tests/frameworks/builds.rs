@@ -33,8 +33,10 @@ fn with_gradle() -> bool {
         let version = Command::new("/usr/bin/gradle").arg("--version").stdin(Stdio::null()).output();
         version.is_ok_and(|done| done.status.success())
     });
-    if !starts {
-        println!("skipped: no Gradle that starts (on Debian: apt-get install gradle)");
+    if !Path::new("/usr/bin/gradle").exists() {
+        println!("skipped: no Gradle (on Debian: apt-get install gradle)");
+    } else if !starts {
+        println!("skipped: Debian's Gradle does not start with this Java");
     }
     starts
 }
