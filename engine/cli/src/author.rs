@@ -17,7 +17,9 @@ fn report(error: &AuthorError) -> ErrorReport {
     let report = |code| ErrorReport::new(code, error.to_string());
     match error {
         AuthorError::Name { .. } | AuthorError::Exists { .. } => report(Code::InvalidValue).field("NAME"),
-        AuthorError::Missing { remedy, .. } => report(Code::InvalidValue).hint(remedy.clone()),
+        AuthorError::Missing { what, remedy } => {
+            ErrorReport::new(Code::InvalidValue, format!("{what} is missing")).hint(remedy.clone())
+        }
         AuthorError::Folder { .. } => report(Code::InvalidValue)
             .field("DIR")
             .hint("hotcell tool new NAME makes a folder that has all of it"),
