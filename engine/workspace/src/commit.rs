@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::at_once::{Done, at_once, in_order};
 use crate::changes::{Change, What};
 use crate::folder::{Folder, Kind, Node, ancestors};
 use crate::protected::protected;
@@ -304,21 +305,27 @@ pub fn commit(
             return Err(stopped(change, error, done));
         }
     }
-    let goes = |c: &&(usize, &Change)| c.1.what == What::Deleted || c.1.what == What::TypeChanged;
     let numbered: Vec<_> = kept.iter().copied().enumerate().collect();
-    for (_, change) in numbered.iter().rev().filter(goes) {
-        match remove(original, change, &committed.left, terms.since) {
-            Ok(()) if change.what == What::Deleted => done.push(change.path.clone()),
-            Ok(()) => {}
-            Err(error) => return Err(stopped(change, error, done)),
+    let gone = numbered.iter().filter(|(_, c)| matches!(c.what, What::Deleted | What::TypeChanged));
+    let (mut gone, gone_files): (Vec<_>, Vec<_>) = gone.partition(|(_, c)| is_folder(c.before));
+    gone.reverse();
+    let come = numbered.iter().filter(|(_, c)| c.what != What::Deleted);
+    let (come, come_files): (Vec<_>, Vec<_>) = come.partition(|(_, c)| is_folder(c.after));
+    let remove = |(_, change): &&(usize, &Change)| remove(original, change, &committed.left, terms.since);
+    let put = |(number, change): &&(usize, &Change)| waiting.put(*number, change, original, terms);
+    let mut note = |these: &[&(usize, &Change)], ended: Done, counts: bool| {
+        let taken = ended.done.iter().map(|place| these[*place].1);
+        // What makes room for something of another kind is taken over when that is there.
+        done.extend(taken.filter(|c| counts || c.what == What::Deleted).map(|c| c.path.clone()));
+        match ended.failed {
+            Some((place, error)) => Err(stopped(these[place].1, error, std::mem::take(&mut done))),
+            None => Ok(()),
         }
-    }
-    for (number, change) in numbered.iter().filter(|(_, c)| c.what != What::Deleted) {
-        match waiting.put(*number, change, original, terms) {
-            Ok(()) => done.push(change.path.clone()),
-            Err(error) => return Err(stopped(change, error, done)),
-        }
-    }
+    };
+    note(&gone_files, at_once(&gone_files, remove), false)?;
+    note(&gone, in_order(&gone, remove), false)?;
+    note(&come, in_order(&come, put), true)?;
+    note(&come_files, at_once(&come_files, put), true)?;
     for change in modes.iter().rev() {
         if let Err(error) = original.set_mode(&change.path, mode(change)) {
             return Err(stopped(change, error, done));

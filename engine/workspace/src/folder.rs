@@ -12,12 +12,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use crate::at_once::at_once;
+
 /// The attribute that makes a folder of an overlay's layer hide what is below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
 /// Files and folders that are written to the disk one by one. Measured beside a busy writer: five take 9 ms so and 50 ms by
 /// `syncfs(2)`, a thousand 850 ms so and 420 ms by it (medians of 8).
 const FEW: usize = 64;
+
+/// Files whose names are kept until they are removed together.
+const MOST_AT_ONCE: usize = 4096;
 
 /// What something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -362,14 +367,28 @@ impl Folder {
         if node.kind != Kind::Folder {
             return self.remove_file(path);
         }
-        let folder = self.folder(path)?;
-        if node.mode & 0o700 != 0o700 {
-            fs::fchmod(&folder.fd, Mode::RWXU)?;
+        let (mut folders, mut files, mut waiting) = (Vec::new(), Vec::new(), vec![(path.to_owned(), node)]);
+        while let Some((path, node)) = waiting.pop() {
+            let folder = self.folder(&path)?;
+            if node.mode & 0o700 != 0o700 {
+                fs::fchmod(&folder.fd, Mode::RWXU)?;
+            }
+            for name in self.names(&path)? {
+                let inner = path.join(name);
+                match self.node(&inner)? {
+                    Some(node) if node.kind == Kind::Folder => waiting.push((inner, node)),
+                    Some(_) => files.push(inner),
+                    None => {}
+                }
+            }
+            folders.push(path);
+            if files.len() >= MOST_AT_ONCE {
+                at_once(&std::mem::take(&mut files), |file| self.remove_file(file)).whole()?;
+            }
         }
-        for name in self.names(path)? {
-            self.remove_all(&path.join(name))?;
-        }
-        self.remove_folder(path)
+        at_once(&files, |file| self.remove_file(file)).whole()?;
+        // Each after those that are in it.
+        folders.iter().rev().try_for_each(|folder| self.remove_folder(folder))
     }
 
     /// Writes to the disk what is in it: few things one by one, so that nobody waits for what others have written to the same

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod at_once;
 pub mod changes;
 pub mod commit;
 pub mod diff;

@@ -246,6 +246,42 @@ fn folders_that_nobody_may_write_to_are_taken_over() {
     assert_eq!(modes, [Some(0o555); 3]);
 }
 
+/// More than are done one after another.
+#[test]
+fn many_changes_are_taken_over_whole() {
+    let names: Vec<String> = (0..300).map(|n| format!("d{}/f{n}", n % 7)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let case = case(&names, |path, upper| {
+        for (number, name) in names.iter().enumerate() {
+            upper.make_all(Path::new(name).parent().unwrap()).unwrap();
+            match number % 3 {
+                0 => std::fs::write(path.join(name), format!("new {number}")).unwrap(),
+                1 => upper.whiteout(Path::new(name)).unwrap(),
+                _ => {
+                    upper.make_all(&Path::new("new").join(name)).unwrap();
+                    std::fs::write(path.join("new").join(name).join("file"), "added").unwrap();
+                }
+            }
+        }
+    });
+    let committed = case.commit(&later()).unwrap();
+    assert!(committed.left.is_empty(), "{:?}", committed.left);
+    let read = |name: &str| case.original.file(Path::new(name)).and_then(std::io::read_to_string).ok();
+    for (number, name) in names.iter().enumerate() {
+        let (here, added) = (read(name), read(&format!("new/{name}/file")));
+        match number % 3 {
+            0 => assert_eq!((here.unwrap(), added), (format!("new {number}"), None)),
+            1 => assert_eq!((here, added), (None, None)),
+            _ => assert!(here.is_some() && added.is_some_and(|text| text == "added")),
+        }
+    }
+    case.original.remove_all(Path::new("new")).unwrap();
+    assert!(case.original.node(Path::new("new")).unwrap().is_none());
+    assert!(
+        case.original.names(Path::new("")).unwrap().iter().all(|n| !n.to_string_lossy().starts_with('.'))
+    );
+}
+
 #[test]
 fn a_conflict_takes_nothing_over() {
     let case = case(&["a", "b"], |path, _| {
