@@ -212,6 +212,10 @@ fn execution(errno: Errno, program: &str) -> Refusal {
         Errno::E2BIG => {
             (Cause::Refused, format!("{program}: arguments and environment are longer than Linux takes"))
         }
+        Errno::ETXTBSY => (
+            Cause::NotExecutable,
+            format!("{program}: it is open for writing; wait until whoever writes it has closed it"),
+        ),
         Errno::EAGAIN | Errno::ENOMEM => (
             Cause::Refused,
             format!(
@@ -261,6 +265,7 @@ mod tests {
             (Errno::ENOENT, Cause::NotFound),
             (Errno::EACCES, Cause::NotExecutable),
             (Errno::ENOEXEC, Cause::NotExecutable),
+            (Errno::ETXTBSY, Cause::NotExecutable),
             (Errno::E2BIG, Cause::Refused),
         ] {
             let failure = Failure { step: Step::Exec, errno, detail: 0 };

@@ -24,6 +24,8 @@ const ROOTED: u32 = 2;
 const CHECKED: u32 = 3;
 const RELEASED: u32 = 4;
 const GO: u32 = 5;
+/// How long a program that is open for writing is asked for again.
+const BUSY_MS: u32 = 100;
 const TIMED: [Step; 6] =
     [Step::Network, Step::Ceiling, Step::Masks, Step::Capabilities, Step::Seccomp, Step::Landlock];
 
@@ -418,13 +420,26 @@ fn try_to_become(
     let mut which = 0;
     for (number, path) in job.programs.enumerate() {
         shared.tried.store(number as u64, Ordering::Release);
-        // SAFETY: init built both arrays from the job's checked strings, each ended by a null.
-        let errno = unsafe { sys::execve(path, vectors.argv, vectors.env) };
-        match errno {
+        match execute(path, vectors) {
             Errno::NOENT | Errno::NOTDIR => {}
-            Errno::ACCES => (answer, which) = (errno, number),
-            _ => return Err(Failure { step: Step::Exec, errno, detail: number as u64 }),
+            Errno::ACCES => (answer, which) = (Errno::ACCES, number),
+            errno => return Err(Failure { step: Step::Exec, errno, detail: number as u64 }),
         }
     }
     Err(Failure { step: Step::Exec, errno: answer, detail: which as u64 })
+}
+
+/// Executes. A program that was written a moment ago may be open for writing still, in a process that another thread of its writer
+/// is just starting: those go within milliseconds, and are waited for. `execve(2)`, ETXTBSY
+fn execute(path: &CStr, vectors: &Vectors) -> Errno {
+    let mut errno = Errno::TXTBSY;
+    for _ in 0..BUSY_MS {
+        // SAFETY: init built both arrays from the job's checked strings, each ended by a null.
+        errno = unsafe { sys::execve(path, vectors.argv, vectors.env) };
+        if errno != Errno::TXTBSY {
+            break;
+        }
+        let _ = sys::poll(&mut [], 1);
+    }
+    errno
 }

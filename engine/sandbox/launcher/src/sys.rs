@@ -22,6 +22,7 @@ impl Errno {
     pub const EXIST: Self = Self(17);
     pub const NOTDIR: Self = Self(20);
     pub const INVAL: Self = Self(22);
+    pub const TXTBSY: Self = Self(26);
     pub const NOSYS: Self = Self(38);
     pub const PROTO: Self = Self(71);
     pub const STALE: Self = Self(116);

@@ -33,6 +33,37 @@ async fn missing_and_broken_programs_have_their_own_causes() {
     }
 }
 
+/// As a build's threads leave it, which start processes while others write programs.
+#[tokio::test]
+async fn a_program_that_was_just_written_may_be_open_for_a_moment_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("true");
+    std::fs::copy("/bin/true", &path).unwrap();
+    let policy = Policy::new("/opt/true").read_only(&path, "/opt/true");
+    let write = move || std::fs::OpenOptions::new().write(true).open(&path);
+    let held = write().unwrap();
+    let outcome = run(&policy).await;
+    assert_eq!(outcome.cause, Cause::NotExecutable, "{}", told(&outcome));
+    assert!(outcome.reason.as_deref().is_some_and(|r| r.contains("open for writing")), "{}", told(&outcome));
+    drop(held);
+    let (ends, ended) = std::sync::mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        while ended.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            // While it runs nobody can write to it.
+            let held = write();
+            std::thread::sleep(Duration::from_millis(3));
+            drop(held);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    for _ in 0..20 {
+        let outcome = run(&policy).await;
+        assert!(outcome.success(), "{}", told(&outcome));
+    }
+    drop(ends);
+    writer.join().unwrap();
+}
+
 #[tokio::test]
 async fn the_world_inside_is_small_and_its_own() {
     let script =
