@@ -80,8 +80,7 @@ static KINDS: [Kind; 10] = [
     }),
     kind("signal", 4, |asked| {
         let answer = asked.run("run_command", &json!({ "argv": ["sh", "-c", "kill -SEGV $$"] }))?;
-        ended(&answer, &["signaled"])?;
-        same("signal", &answer["signal"], &json!("SIGSEGV"))
+        signaled(&answer, "SIGSEGV")
     }),
     kind("wall clock", 4, |asked| {
         let arguments = json!({ "argv": ["sleep", "600"], "limits": { "timeout_seconds": 0.3 } });
@@ -268,6 +267,15 @@ pub fn exited(answer: &Value, code: i64, printed: &str) -> Result<(), Judged> {
     if right { Ok(()) } else { Err(Judged::Wrong(format!("not {code} and {printed:?}: {answer}"))) }
 }
 
+/// A program that a signal ended: its own, or what was sent to any process of ours.
+fn signaled(answer: &Value, signal: &str) -> Result<(), Judged> {
+    ended(answer, &["signaled"])?;
+    if answer["signal"] == "SIGKILL" && signal != "SIGKILL" {
+        return Err(Judged::Killed);
+    }
+    same("signal", &answer["signal"], &json!(signal))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +300,11 @@ mod tests {
             of("signaled", json!({ "signal": "SIGSEGV", "reason": "by it" })),
             Judged::Wrong(_)
         ));
+        let ended_by =
+            |signal: &str| signaled(&json!({ "cause": "signaled", "signal": signal }), "SIGSEGV").err();
+        assert_eq!(ended_by("SIGSEGV"), None);
+        assert_eq!(ended_by("SIGKILL"), Some(Judged::Killed));
+        assert!(matches!(ended_by("SIGTERM"), Some(Judged::Wrong(_))));
         assert!(matches!(of("memory_limit", json!({ "reason": "32 MiB" })), Judged::Wrong(_)));
     }
 
