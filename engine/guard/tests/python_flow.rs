@@ -37,6 +37,12 @@ fn values_are_followed_through_loops_and_calls() -> Result<(), PackError> {
             "import io\nfor n, line in enumerate(io.TextIOWrapper(io.open_code(f))):\n    exec(line)",
         ),
         (Verdict::Review, "for n, line in enumerate(sys.argv[1:]):\n    exec(line)"),
+        // As IPython takes it, at the beginning of a line and behind an equals sign.
+        (Verdict::Quarantine, "!rm -rf /home"),
+        (Verdict::Quarantine, "out = !rm -rf /home"),
+        (Verdict::Allow, "out = !ls\n%cd /tmp"),
+        // A step of nothing is an error, whatever it is spelled like.
+        (Verdict::Allow, "k = 'abc'[::0] or 'nepop'[::-0]"),
     ] {
         let report = scan(&pack, &Limits::default(), &Artifact::new("a.py", source));
         assert_eq!(report.verdict, verdict, "{source}\n{:?}", report.findings);

@@ -89,7 +89,14 @@ impl<'a> Python<'_, '_, 'a> {
                 self.compared(compare, &left, &rights)
             }
             Expr::FString(fstring) => self.fstring(fstring),
-            Expr::TString(_) | Expr::EllipsisLiteral(_) | Expr::IpyEscapeCommand(_) => Value::default(),
+            Expr::TString(_) | Expr::EllipsisLiteral(_) => Value::default(),
+            // `listing = !ls`
+            Expr::IpyEscapeCommand(command) => {
+                if self.emit {
+                    self.notebook_line(command.kind, &command.value, span(command.range()));
+                }
+                Value::default()
+            }
             Expr::List(list) => self.listing(&list.elts),
             Expr::Tuple(tuple) => self.listing(&tuple.elts),
             Expr::Set(set) => self.listing(&set.elts),

@@ -327,19 +327,17 @@ fn position(at: i64, length: usize) -> Option<usize> {
 
 /// `value[lower:upper:step]`, each bound known or left out.
 pub(super) fn slice(value: &Value, lower: Option<i64>, upper: Option<i64>, step: i64) -> Option<Value> {
+    // Python refuses a step of nothing.
+    let stride = usize::try_from(step.unsigned_abs()).ok().filter(|stride| *stride > 0)?;
     let items = value.elements()?;
     let length = i64::try_from(items.len()).ok()?;
     let clamp = |at: i64, low: i64, high: i64| (if at < 0 { at + length } else { at }).clamp(low, high);
     let picked: Vec<Value> = if step > 0 {
         let (from, to) = (clamp(lower.unwrap_or(0), 0, length), clamp(upper.unwrap_or(length), 0, length));
-        (from..to)
-            .step_by(usize::try_from(step).ok()?)
-            .filter_map(|at| items.get(usize::try_from(at).ok()?).cloned())
-            .collect()
+        (from..to).step_by(stride).filter_map(|at| items.get(usize::try_from(at).ok()?).cloned()).collect()
     } else {
         let from = lower.map_or(length - 1, |at| clamp(at, -1, length - 1));
         let to = upper.map_or(-1, |at| clamp(at, -1, length - 1));
-        let stride = usize::try_from(-step).ok()?;
         (to + 1..=from)
             .rev()
             .step_by(stride)

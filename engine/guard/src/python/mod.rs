@@ -19,7 +19,7 @@ use crate::rules::{Language, TextKind};
 use crate::scan::Cx;
 use crate::value::{Origin, Value};
 use ruff_python_ast::{Expr, Mod, Parameters, Stmt};
-use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
+use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
@@ -34,7 +34,11 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         cx.not_read(why);
         return PartState::Skipped(why.to_owned());
     }
-    let parsed = parse_unchecked(source, ParseOptions::from(Mode::Ipython));
+    let Some(parsed) = parse(source) else {
+        let why = "commands of IPython in a source with errors that its parser is lost over";
+        cx.not_read(why);
+        return PartState::Skipped(why.to_owned());
+    };
     let clean = parsed.has_valid_syntax();
     let body: &[Stmt] = match parsed.syntax() {
         Mod::Module(module) => &module.body,
@@ -66,6 +70,32 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         cx.fact(Language::Python, "parse.partial", (0, 0));
     }
     if clean { PartState::Parsed } else { PartState::Recovered }
+}
+
+/// The tree of a source, with commands of IPython (`!ls`, `%cd`) where it has some and is no Python without.
+///
+/// On its way out of an error the parser goes back to the beginning of a line, and panics where that begins with what only a prompt
+/// of IPython takes for a command (ruff 0.0.10, `import{\n,`): such a source is not read with commands.
+fn parse(source: &str) -> Option<Parsed<Mod>> {
+    let plain = parse_unchecked(source, ParseOptions::from(Mode::Module));
+    if plain.has_valid_syntax() || !has_commands(source) {
+        return Some(plain);
+    }
+    let only_at_a_prompt = |line: &str| line.starts_with([',', ';', '/', '?']);
+    let read = !lines(source).any(only_at_a_prompt);
+    read.then(|| parse_unchecked(source, ParseOptions::from(Mode::Ipython)))
+}
+
+/// Whether IPython may find commands: at the beginning of a line, or behind an `=`.
+fn has_commands(source: &str) -> bool {
+    let behind =
+        |text: &str| text.trim_start_matches([' ', '\t', '\x0c', '\\', '\n', '\r']).starts_with(['!', '%']);
+    lines(source).any(|line| line.starts_with(['!', '%'])) || source.split('=').skip(1).any(behind)
+}
+
+/// Its lines without what they begin with that cannot be seen.
+fn lines(source: &str) -> impl Iterator<Item = &str> {
+    source.split(['\n', '\r']).map(|line| line.trim_start_matches([' ', '\t', '\x0c']))
 }
 
 /// A range as a pair.
@@ -259,6 +289,41 @@ fn lookalikes(cx: &mut Cx<'_>, source: &str, tokens: &[ruff_python_ast::token::T
             if folded.is_ascii() && folded.len() > 2 {
                 cx.fact(Language::Python, "hidden.lookalike", span(token.range()));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_looked_for_where_there_may_be_some() {
+        for (source, commands) in [
+            ("x = 1\n", false),
+            ("if a != b:\n    c = d % e\n", false),
+            ("!ls\n", true),
+            ("if x:\n\t%cd /\n", true),
+            ("a = !ls\n", true),
+            ("a = \\\n  %env\n", true),
+        ] {
+            assert_eq!(has_commands(source), commands, "{source}");
+        }
+    }
+
+    /// What the parser panics on is never given to it.
+    #[test]
+    fn a_source_that_is_no_python_is_read_as_far_as_it_can_be() {
+        for (source, valid) in [
+            ("x = (a\n % b\n , c)\n", Some(true)),
+            ("'''\n% of\n/usr/bin\n'''\n", Some(true)),
+            ("!ls\nx = %env\n", Some(true)),
+            ("import{\n,", Some(false)),
+            ("f(a\n, b\nx = 1\n", Some(false)),
+            ("!ls\nimport{\n,", None),
+            ("import{\n;\nx = !ls", None),
+        ] {
+            assert_eq!(parse(source).map(|parsed| parsed.has_valid_syntax()), valid, "{source}");
         }
     }
 }

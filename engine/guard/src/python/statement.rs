@@ -437,7 +437,12 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    fn notebook_line(&mut self, kind: ruff_python_ast::IpyEscapeKind, text: &str, at: (usize, usize)) {
+    pub(super) fn notebook_line(
+        &mut self,
+        kind: ruff_python_ast::IpyEscapeKind,
+        text: &str,
+        at: (usize, usize),
+    ) {
         use ruff_python_ast::IpyEscapeKind as Kind;
         match kind {
             Kind::Shell | Kind::ShCap => self.cx.child(Language::Bash, text, at, &["shell"]),
