@@ -77,6 +77,66 @@ fn wheels_of_the_index_are_installed_once() {
     });
 }
 
+/// From PyPI: the wheel of idna 3.10.
+const IDNA: &str = "946d195a0d259cbba61165e88e65941f16e9b36ea6ddb97f00452bae8b1287d3";
+
+#[test]
+fn what_uv_poetry_and_pipenv_have_locked_is_installed_by_its_digest() {
+    let Some(venv) = venv() else { return };
+    let Some(places) = places(&["pypi.org", "files.pythonhosted.org"]) else { return };
+    let path = format!("{}/bin:{PATH}", venv.display());
+    let uv = r#"version = 1
+[[package]]
+name = "own"
+version = "0"
+source = { virtual = "." }
+dependencies = [{ name = "idna" }, { name = "not-there", marker = "sys_platform == 'win32'" }]
+[[package]]
+name = "idna"
+version = "3.10"
+source = { registry = "https://pypi.org/simple" }
+wheels = [{ url = "https://files.pythonhosted.org/packages/idna-3.10-py3-none-any.whl", hash = "sha256:IDNA" }]
+[[package]]
+name = "not-there"
+version = "1"
+source = { registry = "https://pypi.org/simple" }
+wheels = [{ url = "https://files.pythonhosted.org/packages/not_there-1.whl", hash = "sha256:00" }]
+"#;
+    let poetry = r#"[[package]]
+name = "idna"
+version = "3.10"
+optional = false
+groups = ["main"]
+files = [{file = "idna-3.10-py3-none-any.whl", hash = "sha256:IDNA"}]
+[metadata]
+lock-version = "2.1"
+"#;
+    let pipenv = r#"{"_meta": {"sources": [{"name": "pypi", "url": "https://pypi.org/simple"}]},
+        "default": {"idna": {"version": "==3.10", "hashes": ["sha256:IDNA"], "index": "pypi"}}, "develop": {}}"#;
+    everyone(|user| {
+        user.make_folder("state");
+        for (file, lock) in [("uv.lock", uv), ("poetry.lock", poetry), ("Pipfile.lock", pipenv)] {
+            user.make_folder("work/project");
+            // What somebody exported, and the lock does not say, counts for nothing.
+            user.write("work/project/requirements.txt", "idna>=2\n");
+            user.make_folder("work/project/src");
+            user.write("work/project/src/own.py", "import idna\nprint(idna.__version__)\n");
+            let command = ["python3", "-c", "import own"];
+            let before = kept(user);
+            user.write(format!("work/project/{file}"), lock.replace("IDNA", IDNA));
+            let outcome = run(user, &path, &places, &command, 0);
+            assert_eq!(outcome["stdout"]["text"], "3.10\n", "{file}: {outcome:#}");
+
+            // Other bytes than the lock says.
+            user.write(format!("work/project/{file}"), lock.replace("IDNA", &IDNA.replacen('9', "8", 1)));
+            let outcome = run(user, &path, &places, &command, 125);
+            assert!(outcome["reason"].as_str().unwrap().contains("DO NOT MATCH"), "{file}: {outcome:#}");
+            assert!(kept(user) <= before + 1);
+            std::fs::remove_dir_all(user.path("work/project")).unwrap();
+        }
+    });
+}
+
 #[test]
 fn packages_of_npm_without_their_scripts() {
     if !["/usr/bin/npm", "/usr/local/bin/npm"].iter().any(|npm| std::path::Path::new(npm).exists()) {

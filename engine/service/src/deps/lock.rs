@@ -55,6 +55,8 @@ pub struct Plan {
     pub files: BTreeMap<String, Vec<u8>>,
     /// What it makes, in the same folder.
     pub made: PathBuf,
+    /// Folders of the project's own packages, below it; the project itself is the empty path.
+    pub own: Vec<PathBuf>,
 }
 
 /// Why a lock file is not installed.
@@ -79,7 +81,10 @@ pub fn plans(project: &dyn Project) -> Result<Vec<Plan>, LockError> {
         plans.push(npm(project, file)?);
     }
     let requirements: Vec<&str> = REQUIREMENTS.into_iter().filter(|file| project.has(file)).collect();
-    if !requirements.is_empty() {
+    // What a project's own tool has locked is more than what somebody may have exported from it.
+    if let Some(plan) = super::python::locked(project) {
+        plans.push(plan?);
+    } else if !requirements.is_empty() {
         plans.push(pip(project, &requirements)?);
     }
     if project.has("Cargo.lock") {
@@ -124,18 +129,23 @@ impl Installer {
             env: Vec::new(),
             files,
             made: made.into(),
+            own: vec![PathBuf::new()],
         }
     }
 }
 
-fn bad(file: &str, why: impl Into<String>) -> LockError {
+pub(super) fn bad(file: &str, why: impl Into<String>) -> LockError {
     LockError { file: file.to_owned(), why: why.into() }
+}
+
+/// Whether a path leads nowhere but below where it begins.
+pub(super) fn is_below(path: &str) -> bool {
+    Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Adds a file of the project to those that an installer sees.
 fn add(files: &mut BTreeMap<String, Vec<u8>>, project: &dyn Project, file: String) -> Result<(), LockError> {
-    let plain = Path::new(&file).components().all(|part| matches!(part, Component::Normal(_)));
-    if !plain {
+    if !is_below(&file) {
         return Err(bad(&file, "is no path below the project"));
     }
     let bytes = text(project, &file)?;
@@ -153,12 +163,12 @@ fn add(files: &mut BTreeMap<String, Vec<u8>>, project: &dyn Project, file: Strin
     Ok(())
 }
 
-fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
+pub(super) fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
     project.read(file).ok_or_else(|| bad(file, "cannot be read; it must be a file of the project's"))
 }
 
 /// The host of an https address, as a rule for the way out.
-fn host(file: &str, address: &str) -> Result<String, LockError> {
+pub(super) fn host(file: &str, address: &str) -> Result<String, LockError> {
     let rest = address.strip_prefix("https://").ok_or_else(|| {
         bad(file, format!("{address:.200} is not of a registry that is reached by https; only those are"))
     })?;
@@ -246,20 +256,6 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
 fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
     let mut hosts = BTreeSet::new();
     let mut seen = BTreeMap::new();
-    let mut words = vec![
-        "python3".to_owned(),
-        "-m".to_owned(),
-        "pip".to_owned(),
-        "install".to_owned(),
-        "--disable-pip-version-check".to_owned(),
-        "--no-input".to_owned(),
-        "--no-cache-dir".to_owned(),
-        "--retries=1".to_owned(),
-        "--quiet".to_owned(),
-        // Whatever is not built already would run its own code.
-        "--only-binary=:all:".to_owned(),
-        format!("--target={MADE}/python"),
-    ];
     for file in files {
         let bytes = text(project, file)?;
         let whole = String::from_utf8(bytes).unwrap_or_default().replace("\r\n", "\n").replace("\\\n", " ");
@@ -278,15 +274,41 @@ fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
             kept.push('\n');
         }
         let bytes = kept.into_bytes();
-        words.push(format!("-r{file}"));
         seen.insert((*file).to_owned(), bytes);
     }
     // Without one of their own, or beside further ones.
     if !seen.values().any(|text| names_an_index(text)) {
         hosts.extend(["pypi.org:443", "files.pythonhosted.org:443"].map(str::to_owned));
     }
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    Ok(Installer::Pip.plan(files, seen, hosts, &words, &format!("{MADE}/python")))
+    Ok(pip_install(files, seen, hosts, &[]))
+}
+
+/// pip with files of requirements, which are all that it sees.
+pub(super) fn pip_install(
+    locks: &[&str],
+    files: BTreeMap<String, Vec<u8>>,
+    hosts: BTreeSet<String>,
+    more: &[&str],
+) -> Plan {
+    let (target, named) = (format!("{MADE}/python"), files.keys().map(|file| format!("-r{file}")));
+    let (into, named) = (format!("--target={target}"), named.collect::<Vec<_>>());
+    let mut words = vec![
+        "python3",
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--no-cache-dir",
+        "--retries=1",
+        "--quiet",
+        // Whatever is not built already would run its own code.
+        "--only-binary=:all:",
+        &into,
+    ];
+    words.extend(more);
+    words.extend(named.iter().map(String::as_str));
+    Installer::Pip.plan(locks, files, hosts, &words, &target)
 }
 
 fn names_an_index(text: &[u8]) -> bool {
@@ -337,10 +359,7 @@ fn requirement(
     let package = package.split(';').next().unwrap_or_default().trim();
     let (name, version) = package.split_once("==").unwrap_or((package, ""));
     let name = name.split('[').next().unwrap_or_default().trim();
-    let plain = |word: &str| {
-        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+!".contains(&b))
-    };
-    match plain(name) && plain(version.trim()) && !version.contains('*') {
+    match is_plain(name) && is_plain(version.trim()) {
         true => Ok(()),
         false => Err(bad(
             file,
@@ -349,6 +368,12 @@ fn requirement(
             ),
         )),
     }
+}
+
+/// Whether something can be the name of a package, or its version.
+pub(super) fn is_plain(word: &str) -> bool {
+    let starts = word.starts_with(|c: char| c.is_ascii_alphanumeric());
+    starts && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+!".contains(&b))
 }
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@
 //! kept under the digest of what it saw: another project with the same lock gets the same, and cannot have changed it.
 
 pub mod lock;
+mod python;
 
 use std::fs;
 use std::io;
@@ -78,7 +79,7 @@ pub async fn provide(
             say(&plan);
             install(engine, configuration, around, settings, &plan, &place).await?;
         }
-        show(plan.installer, &place, settings);
+        show(&plan, &path, &place, settings);
     }
     Ok(count)
 }
@@ -87,7 +88,8 @@ pub async fn provide(
 #[must_use]
 pub fn no_lock_file(project: &Path) -> Outcome {
     let why = format!(
-        "--deps: there is no lock file in {}: package-lock.json, requirements.txt with NAME==VERSION, or Cargo.lock",
+        "--deps: there is no lock file in {}: package-lock.json, uv.lock, poetry.lock, Pipfile.lock, \
+         requirements.txt with NAME==VERSION, or Cargo.lock",
         project.display()
     );
     Outcome::without_a_run(Cause::Refused, why)
@@ -114,11 +116,11 @@ fn with(plan: &Plan, settings: &Settings, configuration: &Configuration, around:
 }
 
 /// What a run gets to see of what is kept. What the caller says goes before it.
-fn show(installer: Installer, place: &Path, settings: &mut Settings) {
+fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
     let mut bind = |host: PathBuf, inside: PathBuf| {
         settings.binds.insert(0, Bind { host, inside, writable: false, identity: None });
     };
-    match installer {
+    match plan.installer {
         Installer::Npm => bind(place.to_owned(), Path::new(PROJECT).join("node_modules")),
         // In what was installed, where the host follows no link.
         Installer::Cargo => {
@@ -129,7 +131,14 @@ fn show(installer: Installer, place: &Path, settings: &mut Settings) {
         Installer::Pip => {
             let inside = Path::new(HOME).join(PYTHON);
             bind(place.to_owned(), inside.clone());
-            settings.env.insert(0, EnvSetting::Set("PYTHONPATH".into(), inside.into()));
+            let mut all = inside.into_os_string();
+            // As if the project itself were installed to be edited.
+            for own in plan.own.iter().map(|own| own.join("src")).filter(|src| is_folder(&project.join(src)))
+            {
+                all.push(":");
+                all.push(Path::new(PROJECT).join(own));
+            }
+            settings.env.insert(0, EnvSetting::Set("PYTHONPATH".into(), all));
         }
     }
 }
