@@ -93,6 +93,17 @@ pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Lent, i64)>, 
     }
 }
 
+/// What a connection sees that is open to read already, without waiting for anybody; `None` where that takes longer.
+pub(crate) fn seen_at_once(folder: &StateFolder) -> Option<Seen> {
+    let lent = Lent::again(&of(folder, false)?)?;
+    let seen = lent.busy_timeout(Duration::ZERO).ok().and_then(|()| lent.seen().ok());
+    if lent.busy_timeout(PATIENCE).is_err() {
+        // Nobody else gets one that has no patience.
+        drop(lent.for_once());
+    }
+    seen
+}
+
 /// One that is open already, with the form of the database. One that fails meanwhile is no obstacle to another.
 fn again(folder: &StateFolder, writes: bool) -> Option<(Lent, i64)> {
     let lent = Lent::again(&of(folder, writes)?)?;

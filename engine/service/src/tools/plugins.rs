@@ -8,7 +8,7 @@ use hotcell_sandbox::FileId;
 use hotcell_sandbox::layer::nearest;
 use hotcell_tools::grant::{Missing, Policy, intersect};
 use hotcell_tools::mapping::names::tool_names;
-use hotcell_tools::{Capability, Held, Request};
+use hotcell_tools::{Capability, Export, Held, Request};
 use rusqlite::Connection;
 
 use super::report::{Inspection, NotInForce, SCHEMA, State, Tool, ToolList};
@@ -17,7 +17,7 @@ use super::values::Values;
 use super::{AddOptions, Describe, ToolSettings};
 use crate::actor::Actor;
 use crate::config::Configuration;
-use crate::database::{Lent, Seen};
+use crate::database::{Lent, Seen, seen_at_once};
 use crate::quarantine::office::of_quarantine;
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::report::{Code, ErrorReport};
@@ -62,6 +62,26 @@ impl Shelved {
         let granted = plugin.granted(database)?;
         let names = tool_names(&plugin.name, &plugin.version.description.exports);
         Ok(Self { granted, request: plugin.version.request(), names, plugin })
+    }
+
+    /// One of its tools.
+    fn export(&self, tool: &str) -> Option<&Export> {
+        let exports = &self.plugin.version.description.exports;
+        self.names.iter().zip(exports).find_map(|(name, export)| (name == tool).then_some(export))
+    }
+
+    /// One of its tools, with what is in force of what is granted to it.
+    fn ready(&self, export: &Export, granted: &[Granted], held: Held, components: &Components) -> Ready {
+        let Version { digest, .. } = &self.plugin.version;
+        Ready {
+            identities: rows::identities(granted),
+            keeps: self.plugin.version.keeps(),
+            wasm: components.file(digest),
+            digest: digest.clone(),
+            path: export.path.clone(),
+            plugin: self.plugin.name.clone(),
+            held,
+        }
     }
 }
 
@@ -307,28 +327,33 @@ impl Plugins {
         self.ready_with(tool, &[])
     }
 
-    /// The same, with capabilities that are for one call only.
+    /// The same for a tool of a plugin that asks for nothing, to which so nothing can be granted, without waiting for another
+    /// process or for a folder but the state's; `None` where there is more to look at.
+    pub(super) fn ready_at_once(&self, tool: &str) -> Option<Ready> {
+        let folder = StateFolder::open_existing(self.state.path().ok()?).ok()??;
+        let seen = seen_at_once(&folder)?;
+        let stock = match &*self.stock.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((at, stock)) if *at == seen => Arc::clone(stock),
+            _ => return None,
+        };
+        let (shelved, export) = stock.iter().find_map(|shelved| Some((shelved, shelved.export(tool)?)))?;
+        self.check_signer(&shelved.plugin.version).ok()?;
+        let components = Components(folder.path().join(FOLDER).join("components"));
+        let nothing = shelved.request.words().is_empty();
+        nothing.then(|| shelved.ready(export, &[], Held::default(), &components))
+    }
+
+    /// The same as [`Plugins::ready`], with capabilities that are for one call only.
     pub(super) fn ready_with(&self, tool: &str, once: &[String]) -> Done<Ready> {
         let (found, known) = self.read(|database, components| {
             let stock = self.stock(database)?;
-            for Shelved { plugin, granted, request, names } in stock.iter() {
-                let exports = &plugin.version.description.exports;
-                if let Some((_, export)) = names.iter().zip(exports).find(|(name, _)| *name == tool) {
-                    self.check_signer(&plugin.version)?;
-                    let mut granted = granted.clone();
-                    granted.extend(self.permitted(plugin, once, Path::new("/"))?);
-                    let (held, _) = self.in_force(request, &granted);
-                    let ready = Ready {
-                        identities: rows::identities(&granted),
-                        keeps: plugin.version.keeps(),
-                        wasm: components.file(&plugin.version.digest),
-                        digest: plugin.version.digest.clone(),
-                        path: export.path.clone(),
-                        plugin: plugin.name.clone(),
-                        held,
-                    };
-                    return Ok((Some(ready), Vec::new()));
-                }
+            for shelved in stock.iter() {
+                let Some(export) = shelved.export(tool) else { continue };
+                self.check_signer(&shelved.plugin.version)?;
+                let mut granted = shelved.granted.clone();
+                granted.extend(self.permitted(&shelved.plugin, once, Path::new("/"))?);
+                let (held, _) = self.in_force(&shelved.request, &granted);
+                return Ok((Some(shelved.ready(export, &granted, held, components)), Vec::new()));
             }
             Ok((None, stock.iter().flat_map(|shelved| shelved.names.iter().cloned()).collect()))
         })?;
