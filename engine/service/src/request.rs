@@ -114,7 +114,12 @@ impl Prepared {
         (self.policy, self.unset, self.scan, self.stay)
     }
 
-    /// Leaves the guard's report in an outcome.
+    /// Whether [`Prepared::sign`] reads what was printed as errors, so that it has to be captured.
+    pub(crate) const fn reads_errors(&self) -> bool {
+        self.psql.is_some()
+    }
+
+    /// Leaves the guard's report in an outcome, and what PostgreSQL said of a source.
     pub fn sign(&self, outcome: &mut Outcome) {
         sign(self.scan.as_ref(), outcome);
         // Node's exit code for an option that it does not know.

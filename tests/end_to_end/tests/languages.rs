@@ -172,11 +172,38 @@ fn sql_by_sqlite() {
     });
 }
 
+fn has_postgresql() -> bool {
+    let bins = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let has = bins.map(|e| e.path()).any(|version| version.join("bin/initdb").exists());
+    if !has {
+        println!("skipped: no PostgreSQL (on Debian: apt-get install postgresql)");
+    }
+    has
+}
+
+/// What it says of a source is data for a model too, to whom the output itself is kept.
+#[test]
+fn sql_by_postgresql_over_mcp() {
+    if !has_postgresql() {
+        return;
+    }
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let code = "select 1;\nselect\n    frm\nfrom t;\n";
+        let answer = client.call("run_code", &json!({ "language": "postgresql", "code": code }));
+        let content = &answer["structuredContent"];
+        assert_eq!(content["exit_code"], 3, "{content:#}");
+        assert_eq!(content["stdout"]["text"], "1\n", "{content:#}");
+        let said = &content["compile"]["diagnostics"][0];
+        assert_eq!((&said["line"], &said["message"]), (&json!(4), &json!("relation \"t\" does not exist")));
+        assert!(content["stderr"]["text"].as_str().unwrap().contains("does not exist"), "{content:#}");
+        client.end();
+    });
+}
+
 #[test]
 fn sql_by_postgresql() {
-    let bins = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    if !bins.map(|e| e.path()).any(|version| version.join("bin/initdb").exists()) {
-        println!("skipped: no PostgreSQL (on Debian: apt-get install postgresql)");
+    if !has_postgresql() {
         return;
     }
     everyone(|user| {

@@ -47,6 +47,9 @@ pub enum Language {
     Java,
     /// SQL, by SQLite
     Sql,
+    /// SQL, by a PostgreSQL of its own
+    #[serde(rename = "postgresql")]
+    PostgreSql,
 }
 
 impl From<Language> for Known {
@@ -62,6 +65,7 @@ impl From<Language> for Known {
             Language::Cpp => Self::Cpp,
             Language::Java => Self::Java,
             Language::Sql => Self::Sql,
+            Language::PostgreSql => Self::PostgreSql,
         }
     }
 }

@@ -28,6 +28,8 @@ use crate::request::{Language, Prepared, RunRequest, Source, What};
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
 /// The longest standard input, in bytes: it is held in memory while the run waits.
 const LONGEST_STDIN: usize = 1 << 20;
+/// What is read of the errors of a program that reports them as text.
+const READ: Bytes = Bytes(64 << 10);
 /// The most arguments, and bytes of them.
 const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
 
@@ -173,8 +175,13 @@ impl CommandRequest {
                         None => without_host_paths(*outcome, &self.argv),
                     },
                     Ok(Ok(mut prepared)) => {
+                        if prepared.reads_errors() {
+                            prepared.policy.job.limits.capture = READ;
+                        }
                         let (mut outcome, changed) = perform(&desk, &prepared, &leave).await;
                         prepared.sign(&mut outcome);
+                        // The registry has them.
+                        (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
                         if let Some(before) = prepared.before.take().filter(|_| keep != Keep::default()) {
                             let success = outcome.success();
                             if let Err(error) = before.collect(changed, &mut outcome, success).await {
@@ -223,9 +230,8 @@ async fn perform(desk: &Desk, prepared: &Prepared, leave: &Leave) -> (Outcome, O
                 desk.wrote(Stream::Stderr, printed.as_bytes());
                 compiled = Some(compile);
             }
-            Built::Failed(mut outcome) => {
+            Built::Failed(outcome) => {
                 desk.wrote(Stream::Stderr, &outcome.stderr.to_bytes());
-                (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
                 return (*outcome, None);
             }
         }
@@ -278,8 +284,7 @@ async fn follow(
             }
         }
     };
-    let ((), Finished { mut outcome, changed, .. }) = tokio::join!(reading, ending);
-    (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
+    let ((), Finished { outcome, changed, .. }) = tokio::join!(reading, ending);
     (outcome, changed)
 }
 
