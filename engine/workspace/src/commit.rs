@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -391,10 +392,10 @@ impl<'a> Waiting<'a> {
         let mut source = after.file(&change.path)?;
         let mut target: File = self.folder.create(&name)?;
         io::copy(&mut source, &mut target)?;
-        if let Some(owner) = terms.owner.filter(|_| is_root()) {
-            self.folder.own(&name, owner)?;
+        if let Some((uid, gid)) = terms.owner.filter(|_| is_root()) {
+            std::os::unix::fs::fchown(&target, Some(uid), Some(gid))?;
         }
-        self.folder.set_mode(&name, mode(change))
+        target.set_permissions(PermissionsExt::from_mode(mode(change)))
     }
 
     fn put(&self, number: usize, change: &Change, original: &Folder, terms: &Terms) -> io::Result<()> {

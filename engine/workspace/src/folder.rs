@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -84,6 +84,23 @@ pub struct Folder {
     ours: bool,
 }
 
+/// The folder that holds a path.
+enum Parent<'f> {
+    /// The path is a name alone.
+    Itself(&'f OwnedFd),
+    /// It is further down.
+    Below(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Itself(fd) => fd.as_fd(),
+            Self::Below(fd) => fd.as_fd(),
+        }
+    }
+}
+
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 impl Folder {
@@ -155,7 +172,7 @@ impl Folder {
         let (parent, name) = self.parent(path)?;
         // Without following a link. `fchmodat2(2)`, `proc_pid_fd(5)`
         let held =
-            fs::openat(&parent.fd, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            fs::openat(&parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let stat = fs::fstat(&held)?;
         if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Directory) {
             return Err(error);
@@ -185,7 +202,7 @@ impl Folder {
 
     fn node_of_link(&self, path: &Path) -> io::Result<Option<Node>> {
         let Ok((parent, name)) = self.parent(path) else { return Ok(None) };
-        match fs::statat(&parent.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(Node::of(&stat))),
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
@@ -193,12 +210,14 @@ impl Folder {
     }
 
     /// The folder that holds a path, and the path's name in it.
-    fn parent<'p>(&self, path: &'p Path) -> io::Result<(Self, &'p OsStr)> {
+    fn parent<'p>(&self, path: &'p Path) -> io::Result<(Parent<'_>, &'p OsStr)> {
         let name = path
             .file_name()
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no name below the folder"))?;
-        let fd = self.at(path.parent().unwrap_or(Path::new("")), FOLDER)?;
-        Ok((Self { fd, ours: self.ours }, name))
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let fd =
+            folder.map_or(Ok(Parent::Itself(&self.fd)), |folder| self.at(folder, FOLDER).map(Parent::Below));
+        Ok((fd?, name))
     }
 
     /// What a link says.
@@ -207,7 +226,7 @@ impl Folder {
     /// When it is none.
     pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
         let (parent, name) = self.parent(path)?;
-        let says = fs::readlinkat(&parent.fd, name, Vec::new())?;
+        let says = fs::readlinkat(&parent, name, Vec::new())?;
         Ok(OsString::from_vec(says.into_bytes()).into())
     }
 
@@ -254,7 +273,7 @@ impl Folder {
     /// When it is there already, or its parent is not.
     pub fn make(&self, path: &Path, mode: u32) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        fs::mkdirat(&parent.fd, name, Mode::from_raw_mode(0o700))?;
+        fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700))?;
         self.set_mode(path, mode)
     }
 
@@ -278,7 +297,7 @@ impl Folder {
     /// When something is there already.
     pub fn whiteout(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::mknodat(&parent.fd, name, FileType::CharacterDevice, Mode::empty(), 0)?)
+        Ok(fs::mknodat(&parent, name, FileType::CharacterDevice, Mode::empty(), 0)?)
     }
 
     /// Makes a link.
@@ -287,7 +306,7 @@ impl Folder {
     /// When something is there already.
     pub fn make_link(&self, path: &Path, says: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::symlinkat(says, &parent.fd, name)?)
+        Ok(fs::symlinkat(says, &parent, name)?)
     }
 
     /// Makes another name for a file of another folder on the same file system.
@@ -296,7 +315,7 @@ impl Folder {
     /// When something is there already.
     pub fn hard_link(&self, path: &Path, other: &Self, of: &Path) -> io::Result<()> {
         let ((theirs, their_name), (ours, our_name)) = (other.parent(of)?, self.parent(path)?);
-        Ok(fs::linkat(&theirs.fd, their_name, &ours.fd, our_name, AtFlags::empty())?)
+        Ok(fs::linkat(&theirs, their_name, &ours, our_name, AtFlags::empty())?)
     }
 
     /// A new file with mode 0600, for writing.
@@ -306,7 +325,7 @@ impl Folder {
     pub fn create(&self, path: &Path) -> io::Result<File> {
         let (parent, name) = self.parent(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(fs::openat(&parent.fd, name, flags, Mode::from_raw_mode(0o600))?.into())
+        Ok(fs::openat(&parent, name, flags, Mode::from_raw_mode(0o600))?.into())
     }
 
     /// Sets the nine permission bits.
@@ -328,7 +347,7 @@ impl Folder {
             return Ok(fs::fchown(&self.fd, Some(uid), Some(gid))?);
         }
         let (parent, name) = self.parent(path)?;
-        Ok(fs::chownat(&parent.fd, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(fs::chownat(&parent, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Moves something of a folder on the same file system here; what was there is replaced at once.
@@ -337,7 +356,7 @@ impl Folder {
     /// What the system says.
     pub fn take(&self, path: &Path, other: &Self, from: &Path) -> io::Result<()> {
         let ((theirs, their_name), (ours, our_name)) = (other.parent(from)?, self.parent(path)?);
-        Ok(fs::renameat(&theirs.fd, their_name, &ours.fd, our_name)?)
+        Ok(fs::renameat(&theirs, their_name, &ours, our_name)?)
     }
 
     /// Removes a file, a link or whatever is no folder.
@@ -346,7 +365,7 @@ impl Folder {
     /// When it is a folder, or not there.
     pub fn remove_file(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::unlinkat(&parent.fd, name, AtFlags::empty())?)
+        Ok(fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
     /// Removes an empty folder.
@@ -355,7 +374,7 @@ impl Folder {
     /// When it is not empty, or not there.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
-        Ok(fs::unlinkat(&parent.fd, name, AtFlags::REMOVEDIR)?)
+        Ok(fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Removes something with all that is in it, for what is ours.
@@ -433,7 +452,7 @@ impl Folder {
 }
 
 impl AsFd for Folder {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }

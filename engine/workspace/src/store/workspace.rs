@@ -293,7 +293,10 @@ impl Workspace<'_> {
         let committed = commit(&open.view(), &open.base, &found, &terms)?;
         // What was left out is a change still; the rest is the source's, and whoever changes it there now is right.
         let left: BTreeSet<&Path> = committed.left.iter().map(|(path, _)| path.as_path()).collect();
-        let mut rest = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
+        let mut rest = match left.is_empty() {
+            true => Vec::new(),
+            false => changes(&open.base(), &open.layers(), &[], MOST_PATHS)?,
+        };
         rest.retain(|change| left.contains(change.path.as_path()));
         let since = oldest(&self.record.layers);
         self.record.since = moment();
