@@ -31,7 +31,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
         let path = format!("{name}!cell-{number}");
         let source = lines(cell.get("source").or_else(|| cell.get("input")));
         if cell.get("cell_type").and_then(Value::as_str) == Some("code") {
-            code(cx, &path, own, &source);
+            code(cx, &path, own, &source, MOST_WRAPPERS);
         } else {
             cx.read_part(&path, Language::Text, &source, false);
             page(cx, &path, &source);
@@ -57,10 +57,16 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
     true
 }
 
-fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str) {
-    let first = source.lines().next().unwrap_or("").trim();
+/// Magics whose cells are cells again.
+const WRAPPERS: [&str; 5] = ["capture", "time", "timeit", "prun", "debug"];
+/// How many of those one in the other are looked through.
+const MOST_WRAPPERS: u32 = 8;
+
+fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str, wrappers: u32) {
+    let source = &cleaned(source);
+    let (first, rest) = source.split_once(is_break).unwrap_or((source, ""));
+    let first = first.trim();
     let magic = first.strip_prefix("%%").map(|m| m.split_whitespace().next().unwrap_or(""));
-    let rest = source.split_once('\n').map_or("", |(_, rest)| rest);
     match magic.map(str::to_ascii_lowercase).as_deref() {
         Some("bash" | "sh" | "script" | "!" | "shell" | "sx" | "system") => {
             cx.read_part(path, Language::Bash, rest, false);
@@ -74,12 +80,98 @@ fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str) {
             let name = first.split_whitespace().next_back().unwrap_or("");
             super::read(cx, &format!("{path}!{name}"), rest.as_bytes(), 1);
         }
+        Some(magic) if WRAPPERS.contains(&magic) && wrappers > 0 => {
+            code(cx, path, own, rest, wrappers - 1);
+        }
         Some(_) => cx.read_part(path, Language::Python, rest, false),
         None => match own {
+            Some(Language::Python) => {
+                cx.read_part(path, Language::Python, source, false);
+                if let Some(called) = called(source) {
+                    cx.read_part(&format!("{path}!called"), Language::Python, &called, false);
+                }
+                // A magic without its sign, which it needs not where it is alone.
+                if let Some(command) = ["sx ", "system "].iter().find_map(|word| first.strip_prefix(word))
+                    && rest.trim().is_empty()
+                {
+                    cx.read_part(&format!("{path}!called"), Language::Bash, command, false);
+                }
+            }
             Some(language) => cx.read_part(path, language, source, false),
             None => cx.note_part(path, "unknown", PartState::BytesOnly),
         },
     }
+}
+
+/// Where IPython begins a new line. <https://docs.python.org/3/library/stdtypes.html#str.splitlines>
+fn is_break(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// A cell as IPython has it before it looks for magics: without leading empty lines, without the prompts of a session that was
+/// copied, and with a line of its own for whatever begins one with a sign. (`IPython.core.inputtransformer2`)
+fn cleaned(source: &str) -> String {
+    let source = source.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '\x1c'..='\x1f'));
+    let mut out = String::with_capacity(source.len());
+    for (at, c) in source.char_indices() {
+        let rest = source[at + c.len_utf8()..].trim_start_matches([' ', '\t']);
+        match c != '\n' && is_break(c) && rest.starts_with(['!', '%', ',', ';', '/', '?', '>']) {
+            // Behind a backslash only an end of line itself goes on.
+            true => out.push_str(if out.ends_with('\\') { " \n" } else { "\n" }),
+            false => out.push(c),
+        }
+    }
+    if without_prompt(&out).is_none() {
+        return out;
+    }
+    out.split_inclusive('\n').map(|line| without_prompt(line).unwrap_or(line)).collect()
+}
+
+/// A line without the prompt of Python's, or of IPython's.
+fn without_prompt(line: &str) -> Option<&str> {
+    let plain = [">>> ", "... ", ">>>", "..."].iter().find_map(|prompt| line.strip_prefix(prompt));
+    plain.or_else(|| {
+        let (prompt, rest) = line.split_once(": ").or_else(|| line.split_once(':'))?;
+        let number = prompt.strip_prefix("In [").and_then(|number| number.strip_suffix(']'));
+        let numbered = number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+        let dots =
+            prompt.trim_start().strip_prefix("...").is_some_and(|more| more.bytes().all(|b| b == b'.'));
+        (numbered || dots).then_some(rest)
+    })
+}
+
+/// A cell with the lines that IPython takes for calls as such: `,f a b` is `f("a", "b")`, `;f a b` is `f("a b")`, `/f a, b` is
+/// `f(a, b)`; `None` where it has none.
+fn called(source: &str) -> Option<String> {
+    let mut out = String::with_capacity(source.len());
+    let mut any = false;
+    for line in source.split_inclusive('\n') {
+        match call(line.trim()) {
+            Some(call) => {
+                any = true;
+                out.push_str(&line[..line.len() - line.trim_start().len()]);
+                out.push_str(&call);
+                out.push('\n');
+            }
+            None => out.push_str(line),
+        }
+    }
+    any.then_some(out)
+}
+
+fn call(line: &str) -> Option<String> {
+    let sign = line.chars().next().filter(|sign| matches!(sign, ',' | ';' | '/'))?;
+    let (name, given) = line[1..].split_once([' ', '\t'])?;
+    let begins = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    if !begins || !name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.')) {
+        return None;
+    }
+    let given = match sign {
+        ',' => given.split_whitespace().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", "),
+        ';' => format!("{:?}", given.trim()),
+        _ => given.to_owned(),
+    };
+    Some(format!("{name}({given})"))
 }
 
 /// Scripts in a page.

@@ -77,25 +77,59 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
 /// On its way out of an error the parser goes back to the beginning of a line, and panics where that begins with what only a prompt
 /// of IPython takes for a command (ruff 0.0.10, `import{\n,`): such a source is not read with commands.
 fn parse(source: &str) -> Option<Parsed<Mod>> {
-    let plain = parse_unchecked(source, ParseOptions::from(Mode::Module));
+    let parse_as = |source: &str, mode: Mode| parse_unchecked(source, ParseOptions::from(mode));
+    let plain = parse_as(source, Mode::Module);
     if plain.has_valid_syntax() || !has_commands(source) {
         return Some(plain);
     }
     let only_at_a_prompt = |line: &str| line.starts_with([',', ';', '/', '?']);
-    let read = !lines(source).any(only_at_a_prompt);
-    read.then(|| parse_unchecked(source, ParseOptions::from(Mode::Ipython)))
+    let is_safe = !lines(source).any(only_at_a_prompt)
+        || parse_as(&without_commands(source), Mode::Module).has_valid_syntax();
+    is_safe.then(|| parse_as(source, Mode::Ipython))
 }
 
-/// Whether IPython may find commands: at the beginning of a line, or behind an `=`.
+/// Whether IPython, or the parser, may find commands: at the beginning of a line, or behind an `=`.
 fn has_commands(source: &str) -> bool {
-    let behind =
-        |text: &str| text.trim_start_matches([' ', '\t', '\x0c', '\\', '\n', '\r']).starts_with(['!', '%']);
-    lines(source).any(|line| line.starts_with(['!', '%'])) || source.split('=').skip(1).any(behind)
+    lines(source).any(|line| line.starts_with(['!', '%'])) || source.split('=').skip(1).any(is_command)
+}
+
+fn is_command(text: &str) -> bool {
+    text.trim_start_matches(is_blank).starts_with(['!', '%'])
+}
+
+/// What may stand before a command: more than either of them skips.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\\' | '\x1c'..='\x1f' | '\u{feff}')
 }
 
 /// Its lines without what they begin with that cannot be seen.
 fn lines(source: &str) -> impl Iterator<Item = &str> {
-    source.split(['\n', '\r']).map(|line| line.trim_start_matches([' ', '\t', '\x0c']))
+    source.split(['\n', '\r']).map(|line| line.trim_start_matches(is_blank))
+}
+
+/// The same with statements of Python's own in place of commands: such as can stand in no bracket, where a command cannot either.
+fn without_commands(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut continues = false;
+    for line in source.split_inclusive(['\n', '\r']) {
+        let text = line.trim_end_matches(['\n', '\r']);
+        let blank = text.len() - text.trim_start_matches(is_blank).len();
+        let behind = text.match_indices('=').map(|(at, _)| at + 1).find(|at| is_command(&text[*at..]));
+        let kept = match (continues, is_command(text), behind) {
+            (true, ..) => None,
+            (_, true, _) => Some((blank, "pass")),
+            (_, _, Some(at)) => Some((at, "0;pass")),
+            _ => Some((text.len(), "")),
+        };
+        if let Some((kept, statement)) = kept {
+            out.push_str(&text[..kept]);
+            out.push_str(statement);
+        }
+        let is_whole = kept.is_some_and(|(kept, _)| kept == text.len());
+        continues = !is_whole && text.ends_with('\\');
+        out.push_str(&line[text.len()..]);
+    }
+    out
 }
 
 /// A range as a pair.
@@ -306,9 +340,18 @@ mod tests {
             ("if x:\n\t%cd /\n", true),
             ("a = !ls\n", true),
             ("a = \\\n  %env\n", true),
+            ("\u{2028}!ls", true),
+            ("\u{feff}!ls", true),
+            ("a = \u{a0}!ls", true),
         ] {
             assert_eq!(has_commands(source), commands, "{source}");
         }
+    }
+
+    #[test]
+    fn commands_become_statements() {
+        let source = "%a\nif x:\n    !ls \\\n  -l\n    y = !ls\nz = a != b % c\n";
+        assert_eq!(without_commands(source), "pass\nif x:\n    pass\n\n    y =0;pass\nz = a != b % c\n");
     }
 
     /// What the parser panics on is never given to it.
@@ -320,8 +363,12 @@ mod tests {
             ("!ls\nx = %env\n", Some(true)),
             ("import{\n,", Some(false)),
             ("f(a\n, b\nx = 1\n", Some(false)),
+            ("%load_ext sql\nq = '''\nselect a\n , b\n'''\nx = f(a\n  , b)\n", Some(true)),
+            ("if x:\n    !ls \\\n  -l\n    y = !ls\nf(a\n, b)", Some(true)),
             ("!ls\nimport{\n,", None),
             ("import{\n;\nx = !ls", None),
+            ("{\n!x\n,1}", None),
+            ("f(x = !x\n,1)", None),
         ] {
             assert_eq!(parse(source).map(|parsed| parsed.has_valid_syntax()), valid, "{source}");
         }
