@@ -8,10 +8,33 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use rustix::process::{Resource, getrlimit};
+
 /// So many are done one after another: to start threads for them takes as long.
 const FEW: usize = 64;
-/// Threads, of which most wait for the disk.
-const THREADS: usize = 16;
+/// Threads of the whole process that help, of which most wait for the disk.
+const HELPERS: usize = 15;
+/// Files that may be open before somebody helps: each helper has up to four of them open.
+const OPEN: u64 = 256;
+
+/// Helpers that are at work.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+/// A helper's place, until it is dropped.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        let free = |taken| (taken < HELPERS).then_some(taken + 1);
+        AT_WORK.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok().map(|_| Self)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// What became of many.
 #[derive(Debug, Default)]
@@ -32,15 +55,17 @@ impl Done {
 
 /// Does the same to each, in no order.
 pub(crate) fn at_once<T: Sync>(items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
-    by(if items.len() > FEW { THREADS } else { 1 }, items, act)
+    let open = getrlimit(Resource::Nofile).current;
+    let helps = items.len() > FEW && open.is_none_or(|open| open >= OPEN);
+    by(if helps { HELPERS } else { 0 }, items, act)
 }
 
 /// Does the same to one after the other.
 pub(crate) fn in_order<T: Sync>(items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
-    by(1, items, act)
+    by(0, items, act)
 }
 
-fn by<T: Sync>(threads: usize, items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
+fn by<T: Sync>(helpers: usize, items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
     let all = Mutex::new(Done::default());
     let next = AtomicUsize::new(0);
     let work = || {
@@ -68,9 +93,14 @@ fn by<T: Sync>(threads: usize, items: &[T], act: impl Fn(&T) -> io::Result<()> +
         }
     };
     thread::scope(|scope| {
-        for _ in 1..threads {
+        for _ in 0..helpers {
+            let Some(place) = Place::take() else { break };
+            let help = || {
+                let _place = place;
+                work();
+            };
             // Where no more threads may be, those that are there do it.
-            if thread::Builder::new().name("files".to_owned()).spawn_scoped(scope, work).is_err() {
+            if thread::Builder::new().name("files".to_owned()).spawn_scoped(scope, help).is_err() {
                 break;
             }
         }

@@ -399,15 +399,15 @@ impl Folder {
                     Some(_) => files.push(inner),
                     None => {}
                 }
+                if files.len() >= MOST_AT_ONCE {
+                    at_once(&std::mem::take(&mut files), |file| gone(self.remove_file(file))).whole()?;
+                }
             }
             folders.push(path);
-            if files.len() >= MOST_AT_ONCE {
-                at_once(&std::mem::take(&mut files), |file| self.remove_file(file)).whole()?;
-            }
         }
-        at_once(&files, |file| self.remove_file(file)).whole()?;
+        at_once(&files, |file| gone(self.remove_file(file))).whole()?;
         // Each after those that are in it.
-        folders.iter().rev().try_for_each(|folder| self.remove_folder(folder))
+        folders.iter().rev().try_for_each(|folder| gone(self.remove_folder(folder)))
     }
 
     /// Writes to the disk what is in it: few things one by one, so that nobody waits for what others have written to the same
@@ -449,6 +449,11 @@ impl Folder {
         files.extend(folders);
         Ok(Some(files))
     }
+}
+
+/// What somebody else removed meanwhile is removed.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
 impl AsFd for Folder {
