@@ -31,6 +31,11 @@ pub trait Project: std::fmt::Debug {
     fn files(&self) -> &[String];
     /// The beginning of a file; `None` for what is not a file or cannot be read.
     fn read(&self, path: &str) -> Option<Vec<u8>>;
+    /// At most so many bytes of a file, which may be more than [`Project::read`] reads; otherwise the same.
+    fn read_more(&self, path: &str, most: u64) -> Option<Vec<u8>> {
+        let _ = most;
+        self.read(path)
+    }
     /// Whether a file or folder of this name is there.
     fn has(&self, path: &str) -> bool;
 
@@ -144,12 +149,16 @@ impl Project for ProjectFolder {
     }
 
     fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.read_more(path, LONGEST)
+    }
+
+    fn read_more(&self, path: &str, most: u64) -> Option<Vec<u8>> {
         let file = open_below(&self.folder, Path::new(path), OFlag::empty())?;
         if !file.metadata().ok()?.is_file() {
             return None;
         }
         let mut bytes = Vec::new();
-        file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+        file.take(most).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
 

@@ -89,7 +89,7 @@ fn what_uv_poetry_and_pipenv_have_locked_is_installed_by_its_digest() {
 [[package]]
 name = "own"
 version = "0"
-source = { virtual = "." }
+source = { editable = "." }
 dependencies = [{ name = "idna" }, { name = "not-there", marker = "sys_platform == 'win32'" }]
 [[package]]
 name = "idna"
@@ -121,7 +121,10 @@ lock-version = "2.1"
             user.write("work/project/requirements.txt", "idna>=2\n");
             user.make_folder("work/project/src");
             user.write("work/project/src/own.py", "import idna\nprint(idna.__version__)\n");
-            let command = ["python3", "-c", "import own"];
+            // Pipenv knows of no project of its own.
+            let import =
+                if file == "Pipfile.lock" { "import idna; print(idna.__version__)" } else { "import own" };
+            let command = ["python3", "-c", import];
             let before = kept(user);
             user.write(format!("work/project/{file}"), lock.replace("IDNA", IDNA));
             let outcome = run(user, &path, &places, &command, 0);

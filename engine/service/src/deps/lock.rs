@@ -19,9 +19,11 @@ const REQUIREMENTS: [&str; 6] = [
     "requirements-test.txt",
     "test-requirements.txt",
 ];
+/// The longest lock file, in bytes.
+const LONGEST: u64 = 16 << 20;
 /// Manifests that an installer sees, and bytes of them.
 const MOST_FILES: usize = 4000;
-const MOST_BYTES: usize = 32 << 20;
+pub(super) const MOST_BYTES: usize = 32 << 20;
 /// The form of what is kept; another one is installed anew.
 const FORM: &str = "2";
 
@@ -55,7 +57,7 @@ pub struct Plan {
     pub files: BTreeMap<String, Vec<u8>>,
     /// What it makes, in the same folder.
     pub made: PathBuf,
-    /// Folders of the project's own packages, below it; the project itself is the empty path.
+    /// Folders of the project's packages that its tool would install to be edited; the project itself is the empty path.
     pub own: Vec<PathBuf>,
 }
 
@@ -82,10 +84,19 @@ pub fn plans(project: &dyn Project) -> Result<Vec<Plan>, LockError> {
     }
     let requirements: Vec<&str> = REQUIREMENTS.into_iter().filter(|file| project.has(file)).collect();
     // What a project's own tool has locked is more than what somebody may have exported from it.
-    if let Some(plan) = super::python::locked(project) {
-        plans.push(plan?);
-    } else if !requirements.is_empty() {
-        plans.push(pip(project, &requirements)?);
+    match super::python::locked(project) {
+        Some(Ok(plan)) => plans.push(plan),
+        // Where that cannot be done, what was exported is what there is.
+        Some(Err(error)) if requirements.is_empty() => return Err(error),
+        Some(Err(error)) => match pip(project, &requirements) {
+            Ok(plan) => {
+                tracing::warn!("requirements are installed in place of what is locked: {error}");
+                plans.push(plan);
+            }
+            Err(_) => return Err(error),
+        },
+        None if requirements.is_empty() => {}
+        None => plans.push(pip(project, &requirements)?),
     }
     if project.has("Cargo.lock") {
         plans.push(cargo(project)?);
@@ -129,7 +140,7 @@ impl Installer {
             env: Vec::new(),
             files,
             made: made.into(),
-            own: vec![PathBuf::new()],
+            own: Vec::new(),
         }
     }
 }
@@ -164,7 +175,13 @@ fn add(files: &mut BTreeMap<String, Vec<u8>>, project: &dyn Project, file: Strin
 }
 
 pub(super) fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
-    project.read(file).ok_or_else(|| bad(file, "cannot be read; it must be a file of the project's"))
+    let bytes = project
+        .read_more(file, LONGEST + 1)
+        .ok_or_else(|| bad(file, "cannot be read; it must be a file of the project's"))?;
+    match bytes.len() as u64 > LONGEST {
+        true => Err(bad(file, format!("is longer than {} MiB, of which nothing is read", LONGEST >> 20))),
+        false => Ok(bytes),
+    }
 }
 
 /// The host of an https address, as a rule for the way out.
@@ -280,18 +297,21 @@ fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
     if !seen.values().any(|text| names_an_index(text)) {
         hosts.extend(["pypi.org:443", "files.pythonhosted.org:443"].map(str::to_owned));
     }
-    Ok(pip_install(files, seen, hosts, &[]))
+    Ok(pip_install(files, files, seen, hosts, &[]))
 }
 
-/// pip with files of requirements, which are all that it sees.
+/// pip with files of requirements, of which it reads some, and which are all that it sees.
 pub(super) fn pip_install(
     locks: &[&str],
+    read: &[&str],
     files: BTreeMap<String, Vec<u8>>,
     hosts: BTreeSet<String>,
     more: &[&str],
 ) -> Plan {
-    let (target, named) = (format!("{MADE}/python"), files.keys().map(|file| format!("-r{file}")));
-    let (into, named) = (format!("--target={target}"), named.collect::<Vec<_>>());
+    let target = format!("{MADE}/python");
+    let (into, named) = (format!("--target={target}"), read.iter().map(|file| format!("-r{file}")));
+    // In their order: an index that one of them names may end what the one before has named.
+    let named: Vec<String> = named.collect();
     let mut words = vec![
         "python3",
         "-m",
@@ -552,6 +572,24 @@ mod tests {
             let error = of(&files).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn where_a_lock_cannot_be_installed_requirements_are() {
+        let broken = ("uv.lock", "version = 7\n");
+        let plans = of(&[broken, ("requirements.txt", "a==1\n")]).unwrap();
+        assert_eq!((plans.len(), plans[0].locks.as_slice()), (1, &["requirements.txt".to_owned()][..]));
+        assert!(plans[0].own.is_empty());
+        let error = of(&[broken, ("requirements.txt", "a>1\n")]).unwrap_err();
+        assert_eq!(error.file, "uv.lock", "{error}");
+    }
+
+    #[test]
+    fn requirements_are_read_in_their_order() {
+        let plans = of(&[("dev-requirements.txt", "b==1\n"), ("requirements.txt", "a==1\n")]).unwrap();
+        let words: Vec<_> =
+            plans[0].argv.iter().filter_map(|word| word.to_str()?.strip_prefix("-r")).collect();
+        assert_eq!(words, ["requirements.txt", "dev-requirements.txt"]);
     }
 
     #[test]

@@ -133,10 +133,13 @@ fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
             bind(place.to_owned(), inside.clone());
             let mut all = inside.into_os_string();
             // As if the project itself were installed to be edited.
-            for own in plan.own.iter().map(|own| own.join("src")).filter(|src| is_folder(&project.join(src)))
-            {
-                all.push(":");
-                all.push(Path::new(PROJECT).join(own));
+            for own in plan.own.iter().map(|own| own.join("src")) {
+                let src = project.join(&own);
+                // One that is a package itself has no packages at its top.
+                if is_folder(&src) && fs::symlink_metadata(src.join("__init__.py")).is_err() {
+                    all.push(":");
+                    all.push(Path::new(PROJECT).join(own));
+                }
             }
             settings.env.insert(0, EnvSetting::Set("PYTHONPATH".into(), all));
         }

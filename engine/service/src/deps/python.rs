@@ -3,14 +3,14 @@
 //!
 //! pip takes nothing whose digest is not named, and asks nobody what a package needs. Pure; the project is hostile.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use hotcell_testing::Project;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::lock::{LockError, Plan, bad, host, is_below, is_plain, pip_install, text};
+use super::lock::{LockError, MOST_BYTES, Plan, bad, host, is_below, is_plain, pip_install, text};
 
 /// Groups and extras that are installed beside those that are installed anyway.
 const FOR_TESTS: [&str; 3] = ["test", "tests", "testing"];
@@ -50,7 +50,7 @@ fn plan(file: &str, all: &[Pinned]) -> Result<Plan, LockError> {
     let indexes: BTreeSet<&str> = all.iter().map(|one| one.index.trim_end_matches('/')).collect();
     let mut option = "--index-url";
     for index in indexes.iter().filter(|_| indexes.iter().any(|index| *index != PYPI)) {
-        if index.contains(|c: char| !c.is_ascii_graphic() || c == '$') {
+        if index.contains(|c: char| !c.is_ascii_graphic() || matches!(c, '$' | '\\' | '\'' | '"')) {
             return Err(bad(file, format!("{index:.200} is no plain address")));
         }
         lines.push_str(&format!("{option} {index}\n"));
@@ -67,8 +67,7 @@ fn plan(file: &str, all: &[Pinned]) -> Result<Plan, LockError> {
         if !is_plain(name) || !is_plain(version) {
             return Err(bad(file, format!("{name:.100} {version:.100} is no name with a version")));
         }
-        let strange = |hash: &&String| !hash.bytes().all(|b| b.is_ascii_alphanumeric() || b == b':');
-        if one.hashes.is_empty() || one.hashes.iter().any(|hash| strange(&hash)) {
+        if one.hashes.is_empty() || !one.hashes.iter().all(|hash| is_digest(hash)) {
             return Err(bad(
                 file,
                 format!("{name:.100} has no digest; only packages of registries are installed"),
@@ -83,15 +82,26 @@ fn plan(file: &str, all: &[Pinned]) -> Result<Plan, LockError> {
         }
         one.hashes.iter().for_each(|hash| lines.push_str(&format!(" --hash={hash}")));
         lines.push('\n');
+        if lines.len() > MOST_BYTES {
+            return Err(bad(file, format!("comes to more than {} MiB of requirements", MOST_BYTES >> 20)));
+        }
     }
     let files = BTreeMap::from([(LOCKED.to_owned(), lines.into_bytes())]);
-    Ok(pip_install(&[file], files, hosts, &["--no-deps", "--require-hashes"]))
+    Ok(pip_install(&[file], &[LOCKED], files, hosts, &["--no-deps", "--require-hashes"]))
+}
+
+/// One that pip takes for a digest.
+fn is_digest(text: &str) -> bool {
+    let (kind, hex) = text.split_once(':').unwrap_or_default();
+    matches!(kind, "sha256" | "sha384" | "sha512")
+        && !hex.is_empty()
+        && hex.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 /// A condition, in the words of PEP 508, in brackets.
 fn marker(file: &str, text: &str) -> Result<String, LockError> {
     let known = |b: u8| b.is_ascii_alphanumeric() || b" _.-+*'\"<>=!~()".contains(&b);
-    if text.trim().is_empty() || !text.bytes().all(known) || text.contains(" --") {
+    if text.trim().is_empty() || !text.bytes().all(known) || text.contains(" -") {
         return Err(bad(file, format!("{text:.200} is no marker")));
     }
     // uv's conflicts, which it alone can judge.
@@ -121,7 +131,16 @@ fn says(project: &dyn Project, keys: &[&str]) -> Option<toml::Value> {
 struct UvLock {
     version: u32,
     #[serde(default)]
+    manifest: UvManifest,
+    #[serde(default)]
     package: Vec<UvPackage>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct UvManifest {
+    #[serde(default)]
+    dependency_groups: BTreeMap<String, Vec<UvEdge>>,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +181,13 @@ struct UvEdge {
     marker: Option<String>,
 }
 
+impl UvEdge {
+    fn means(&self, package: &UvPackage) -> bool {
+        self.version.as_ref().is_none_or(|version| *version == package.version)
+            && self.source.as_ref().is_none_or(|source| *source == package.source)
+    }
+}
+
 #[derive(Deserialize)]
 struct UvFile {
     url: Option<String>,
@@ -175,13 +201,9 @@ impl UvPackage {
         r#virtual.as_deref().or(editable.as_deref()).or(directory.as_deref())
     }
 
-    fn is_local(&self) -> bool {
-        self.local().is_some()
-    }
-
-    /// The folder, where it is one below the project.
+    /// The folder, where it is one below the project, of one that is installed to be edited.
     fn folder(&self) -> Option<PathBuf> {
-        match self.local()? {
+        match self.source.editable.as_deref()? {
             "." => Some(PathBuf::new()),
             path => is_below(path).then(|| path.into()),
         }
@@ -206,14 +228,26 @@ impl UvPackage {
 /// Which markers have to hold for one way to a package.
 type Way<'a> = BTreeSet<&'a str>;
 
-/// Adds a way to others, unless one of them asks for less; whether it was added.
-fn add<'a>(ways: &mut Vec<Way<'a>>, way: &Way<'a>) -> bool {
-    if ways.iter().any(|other| other.is_subset(way)) {
-        return false;
+/// Ways that are to be followed, by how many markers are on them: none is found after one that asks for more, so that what was
+/// followed once stands.
+#[derive(Default)]
+struct Ahead<'a>(BTreeMap<usize, Vec<(&'a UvEdge, Way<'a>)>>);
+
+impl<'a> Ahead<'a> {
+    fn push(&mut self, edge: &'a UvEdge, before: &Way<'a>) {
+        let mut way = before.clone();
+        way.extend(edge.marker.as_deref());
+        self.0.entry(way.len()).or_default().push((edge, way));
     }
-    ways.retain(|other| !way.is_subset(other));
-    ways.push(way.clone());
-    true
+
+    fn pop(&mut self) -> Option<(&'a UvEdge, Way<'a>)> {
+        let mut least = self.0.first_entry()?;
+        let next = least.get_mut().pop();
+        if least.get().is_empty() {
+            least.remove();
+        }
+        next
+    }
 }
 
 /// What the project's own packages need, with their default groups. <https://docs.astral.sh/uv/concepts/projects/layout/#the-lockfile>
@@ -222,72 +256,93 @@ fn uv(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), 
     if lock.version != 1 {
         return Err(bad(file, format!("is of version {}, and 1 is known here", lock.version)));
     }
-    let groups = says(project, &["tool", "uv", "default-groups"]);
-    let is_default = |group: &str| match &groups {
-        None => group == "dev",
-        Some(toml::Value::Array(these)) => these.iter().any(|one| one.as_str() == Some(group)),
-        Some(all) => all.as_str() == Some("all"),
-    };
-    let is_wanted = |group: &str| FOR_TESTS.contains(&group);
     let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (place, package) in lock.package.iter().enumerate() {
-        by_name.entry(&package.name).or_default().push(place);
+        let named = by_name.entry(&package.name).or_default();
+        named.push(place);
+        if named.len() > MOST_WAYS {
+            return Err(bad(file, format!("has more than {MOST_WAYS} versions of {:.100}", package.name)));
+        }
+    }
+    let mut ahead = Ahead::default();
+    for edge in wanted(project, &lock) {
+        ahead.push(edge, &Way::new());
+    }
+    let has_root = lock.package.iter().any(|package| package.local().is_some());
+    if !has_root && lock.manifest.dependency_groups.is_empty() && !lock.package.is_empty() {
+        return Err(bad(file, "does not say which of its packages the project needs"));
     }
     // A package, and what it needs more for one of its extras.
-    let mut ways: BTreeMap<(usize, Option<&str>), Vec<Way<'_>>> = BTreeMap::new();
-    let mut waiting: VecDeque<(&UvEdge, Way<'_>)> = VecDeque::new();
-    for package in lock.package.iter().filter(|package| package.is_local()) {
-        let groups = package.dev_dependencies.iter().filter(|(name, _)| is_default(name) || is_wanted(name));
-        let extras = package.optional_dependencies.iter().filter(|(name, _)| is_wanted(name));
-        let edges = groups.chain(extras).flat_map(|(_, edges)| edges).chain(&package.dependencies);
-        waiting.extend(edges.map(|edge| (edge, Way::new())));
-    }
-    while let Some((edge, mut way)) = waiting.pop_front() {
-        way.extend(edge.marker.as_deref());
+    let mut found: BTreeMap<(usize, Option<&str>), Vec<Way<'_>>> = BTreeMap::new();
+    while let Some((edge, way)) = ahead.pop() {
         let named = by_name.get(edge.name.as_str()).map_or(&[][..], Vec::as_slice);
-        let is_meant = |place: &&usize| {
-            let package = &lock.package[**place];
-            edge.version.as_ref().is_none_or(|version| *version == package.version)
-                && edge.source.as_ref().is_none_or(|source| *source == package.source)
-        };
-        let mut meant = named.iter().filter(is_meant);
+        let mut meant = named.iter().filter(|place| edge.means(&lock.package[**place]));
         let (Some(&place), None) = (meant.next(), meant.next()) else {
             return Err(bad(file, format!("names no one package that {:.100} is", edge.name)));
         };
-        let package = &lock.package[place];
         for extra in edge.extra.iter().map(|extra| Some(extra.as_str())).chain([None]) {
-            let known = ways.entry((place, extra)).or_default();
-            if !add(known, &way) {
+            let ways = found.entry((place, extra)).or_default();
+            // Wanted already, by one that asks for less.
+            if ways.iter().any(|other| other.is_subset(&way)) {
                 continue;
             }
-            if known.len() > MOST_WAYS {
-                return Err(bad(
-                    file,
-                    format!("{:.100} is wanted under more than {MOST_WAYS} conditions", edge.name),
-                ));
+            ways.push(way.clone());
+            if ways.len() > MOST_WAYS || way.len() > MOST_WAYS {
+                let why = format!("wants {:.100} under more than {MOST_WAYS} conditions", edge.name);
+                return Err(bad(file, why));
             }
+            let package = &lock.package[place];
             let edges = match extra {
                 None => package.dependencies.as_slice(),
                 Some(extra) => package.optional_dependencies.get(extra).map_or(&[][..], Vec::as_slice),
             };
-            waiting.extend(edges.iter().map(|edge| (edge, way.clone())));
+            edges.iter().for_each(|edge| ahead.push(edge, &way));
         }
     }
     let mut all = Vec::new();
-    for ((place, extra), ways) in &ways {
+    for ((place, extra), ways) in &found {
         let package = &lock.package[*place];
-        if extra.is_some() || package.is_local() {
+        if extra.is_some() || package.local().is_some() {
             continue;
         }
-        let always = ways.iter().any(BTreeSet::is_empty);
         let mut markers = Vec::new();
-        for way in ways.iter().filter(|_| !always) {
+        for way in ways.iter().take_while(|way| !way.is_empty()) {
             let each = way.iter().map(|text| marker(file, text)).collect::<Result<Vec<_>, _>>()?;
             markers.push(each.join(" and "));
         }
         all.push(package.pinned(file, markers)?);
     }
     Ok((all, lock.package.iter().filter_map(UvPackage::folder).collect()))
+}
+
+/// What the project's own packages name, and what a workspace does whose root is no package.
+fn wanted<'a>(project: &dyn Project, lock: &'a UvLock) -> Vec<&'a UvEdge> {
+    let default = match says(project, &["tool", "uv", "default-groups"]) {
+        None => Some(BTreeSet::from(["dev".to_owned()])),
+        Some(toml::Value::Array(these)) => {
+            Some(these.iter().filter_map(|one| one.as_str().map(normal)).collect())
+        }
+        // All.
+        Some(_) => None,
+    };
+    let is_for_tests = |name: &str| FOR_TESTS.contains(&name);
+    let is_group =
+        |name: &str| is_for_tests(name) || default.as_ref().is_none_or(|these| these.contains(name));
+    let mut edges: Vec<&UvEdge> = Vec::new();
+    let groups = |of: &'a BTreeMap<String, Vec<UvEdge>>| of.iter().filter(|(name, _)| is_group(name));
+    edges.extend(groups(&lock.manifest.dependency_groups).flat_map(|(_, edges)| edges));
+    for package in lock.package.iter().filter(|package| package.local().is_some()) {
+        let extras = package.optional_dependencies.iter().filter(|(name, _)| is_for_tests(name));
+        edges.extend(groups(&package.dev_dependencies).chain(extras).flat_map(|(_, edges)| edges));
+        edges.extend(&package.dependencies);
+    }
+    edges
+}
+
+/// A name as locks have it. <https://packaging.python.org/en/latest/specifications/name-normalization/>
+fn normal(name: &str) -> String {
+    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
 #[derive(Deserialize)]
@@ -341,13 +396,20 @@ fn poetry(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf
             format!("is of version {version:.20}; make it anew with Poetry 2 (poetry lock)"),
         ));
     }
-    let optional = |group: &str| {
-        says(project, &["tool", "poetry", "group", group, "optional"]).and_then(|o| o.as_bool()) == Some(true)
-    };
-    let is_wanted = |group: &&String| FOR_TESTS.contains(&group.as_str()) || !optional(group);
+    let groups = says(project, &["tool", "poetry", "group"]);
+    let groups = groups.as_ref().and_then(toml::Value::as_table);
+    let is_optional =
+        |about: &toml::Value| about.get("optional").and_then(toml::Value::as_bool) == Some(true);
+    let optional: BTreeSet<String> = groups
+        .into_iter()
+        .flatten()
+        .filter(|(name, about)| is_optional(about) && !FOR_TESTS.contains(&name.as_str()))
+        .map(|(name, _)| normal(name))
+        .collect();
     let mut all = Vec::new();
     for package in lock.package.iter().filter(|package| !package.optional) {
-        let groups: Vec<&String> = package.groups.iter().filter(is_wanted).collect();
+        let groups: BTreeSet<&str> =
+            package.groups.iter().map(String::as_str).filter(|group| !optional.contains(*group)).collect();
         if groups.is_empty() {
             continue;
         }
@@ -356,12 +418,8 @@ fn poetry(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf
             Some(PoetryMarkers::All(text)) => vec![Some(text)],
             Some(PoetryMarkers::OfGroups(each)) => groups.iter().map(|group| each.get(*group)).collect(),
         };
-        let mut markers = Vec::new();
-        if texts.iter().all(Option::is_some) {
-            for text in texts.into_iter().flatten() {
-                markers.push(marker(file, text)?);
-            }
-        }
+        // Of the groups one may want it always.
+        let texts = texts.into_iter().collect::<Option<BTreeSet<_>>>().unwrap_or_default();
         let index = match &package.source {
             None => PYPI.to_owned(),
             Some(source) if source.r#type == "legacy" => source.url.clone(),
@@ -374,13 +432,15 @@ fn poetry(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf
         all.push(Pinned {
             name: package.name.clone(),
             version: package.version.clone(),
-            markers,
+            markers: texts.into_iter().map(|text| marker(file, text)).collect::<Result<_, _>>()?,
             hashes: package.files.iter().filter_map(|f| f.hash.clone()).collect(),
             index,
             files: BTreeSet::new(),
         });
     }
-    Ok((all, vec![PathBuf::new()]))
+    let is_package = says(project, &["tool", "poetry", "package-mode"]).and_then(|mode| mode.as_bool());
+    let own = if is_package == Some(false) { Vec::new() } else { vec![PathBuf::new()] };
+    Ok((all, own))
 }
 
 #[derive(Deserialize)]
@@ -419,9 +479,8 @@ fn pipenv(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf
     let lock: PipenvLock = serde_json::from_slice(&text(project, file)?)
         .map_err(|e| bad(file, format!("is no lock file: {e}")))?;
     let first = lock.meta.sources.first().map_or(PYPI, |source| source.url.as_str());
-    let mut all = Vec::new();
-    let more = lock.develop.iter().filter(|(name, _)| !lock.default.contains_key(*name));
-    for (name, package) in lock.default.iter().chain(more) {
+    let mut all: BTreeMap<&str, Pinned> = BTreeMap::new();
+    for (name, package) in lock.default.iter().chain(&lock.develop) {
         let version = package.version.as_deref().and_then(|version| version.strip_prefix("=="));
         let Some(version) = version else {
             return Err(bad(
@@ -430,16 +489,29 @@ fn pipenv(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf
             ));
         };
         let named = package.index.as_ref().and_then(|n| lock.meta.sources.iter().find(|s| s.name == *n));
-        all.push(Pinned {
+        let one = Pinned {
             name: name.clone(),
             version: version.to_owned(),
             markers: package.markers.iter().map(|text| marker(file, text)).collect::<Result<_, _>>()?,
             hashes: package.hashes.clone(),
             index: named.map_or(first, |source| &source.url).to_owned(),
             files: BTreeSet::new(),
-        });
+        };
+        match all.get_mut(name.as_str()) {
+            None => drop(all.insert(name, one)),
+            Some(both) if both.version != one.version => {
+                return Err(bad(file, format!("has two versions of {name:.100}")));
+            }
+            // Wanted by either.
+            Some(both) => {
+                let always = both.markers.is_empty() || one.markers.is_empty();
+                both.markers = if always { Vec::new() } else { [both.markers.clone(), one.markers].concat() };
+                both.markers.dedup();
+                both.hashes.extend(one.hashes);
+            }
+        }
     }
-    Ok((all, vec![PathBuf::new()]))
+    Ok((all.into_values().collect(), Vec::new()))
 }
 
 #[cfg(test)]
@@ -490,7 +562,7 @@ mod tests {
 
     #[test]
     fn what_a_project_needs_by_uv() {
-        let own = r#"source = { virtual = "." }
+        let own = r#"source = { editable = "." }
             dependencies = [{ name = "a", extra = ["x"] }, { name = "w", marker = "sys_platform == 'win32'" }]
             [package.optional-dependencies]
             test = [{ name = "t" }]
@@ -528,7 +600,7 @@ mod tests {
                 "t==1.0.post1 --hash=sha256:t",
                 "v==1 ; (python_version < '3.12') --hash=sha256:v",
                 "v==2 ; (python_version >= '3.12') --hash=sha256:v",
-                "w==1 ; (sys_platform == 'win32') or (os_name == 'nt') --hash=sha256:w",
+                "w==1 ; (os_name == 'nt') or (sys_platform == 'win32') --hash=sha256:w",
             ]
         );
         assert_eq!(hosts(&plan), ["files.pythonhosted.org:443", "pypi.org:443"]);
@@ -545,17 +617,47 @@ mod tests {
         }
     }
 
+    /// Each package is wanted with a marker and without, in the order that would follow each way anew.
     #[test]
-    fn ways_that_ask_for_more_add_nothing() {
-        let way = |all: &[&'static str]| all.iter().copied().collect::<Way<'_>>();
-        let mut ways = Vec::new();
-        assert!(add(&mut ways, &way(&["a", "b"])));
-        assert!(!add(&mut ways, &way(&["a", "b", "c"])) && !add(&mut ways, &way(&["a", "b"])));
-        assert!(add(&mut ways, &way(&["c"])));
-        assert!(add(&mut ways, &way(&["a"])));
-        assert_eq!(ways, [way(&["c"]), way(&["a"])]);
-        assert!(add(&mut ways, &way(&[])));
-        assert_eq!(ways, [way(&[])]);
+    fn a_lock_with_many_ways_is_read_at_once() {
+        let names: Vec<String> = (0..60).map(|n| format!("v{n:02}")).collect();
+        let needs = |name: &str, n: usize| {
+            format!(
+                "dependencies = [{{ name = \"{name}\", marker = \"os_name == '{n}'\" }}, {{ name = \"{name}\" }}]"
+            )
+        };
+        let root = format!("source = {{ virtual = \".\" }}\n{}", needs("v00", 99));
+        let rest: Vec<String> = (1..60).map(|n| needs(&names[n], n)).chain([String::new()]).collect();
+        let mut packages = vec![("own", "0", root.as_str())];
+        packages.extend(names.iter().zip(&rest).map(|(name, rest)| (name.as_str(), "1", rest.as_str())));
+        let plan = of(&[("uv.lock", &uv_lock(&packages))]).unwrap();
+        assert_eq!(lines(&plan).len(), 60);
+        assert!(lines(&plan).iter().all(|line| !line.contains(';')), "{:?}", lines(&plan));
+        // A chain of markers, which no project has.
+        let names: Vec<String> = (0..90).map(|n| format!("v{n:02}")).collect();
+        let chain = |n: usize| {
+            format!("dependencies = [{{ name = \"{}\", marker = \"os_name == '{n}'\" }}]", names[n])
+        };
+        let root = format!("source = {{ virtual = \".\" }}\n{}", chain(0));
+        let rest: Vec<String> = (1..90).map(chain).chain([String::new()]).collect();
+        let mut packages = vec![("own", "0", root.as_str())];
+        packages.extend(names.iter().zip(&rest).map(|(name, rest)| (name.as_str(), "1", rest.as_str())));
+        let error = of(&[("uv.lock", &uv_lock(&packages))]).unwrap_err();
+        assert!(error.to_string().contains("more than 64 conditions"), "{error}");
+    }
+
+    #[test]
+    fn a_workspace_whose_root_is_no_package_has_groups_too() {
+        let lock = format!(
+            "{}[manifest]\nmembers = []\n[manifest.dependency-groups]\ndev-tools = [{{ name = \"a\" }}]\n",
+            uv_lock(&[("a", "1", ""), ("b", "1", "")])
+        );
+        let project = "[tool.uv]\ndefault-groups = [\"Dev_Tools\"]\n";
+        let plan = of(&[("uv.lock", &lock), ("pyproject.toml", project)]).unwrap();
+        assert_eq!(lines(&plan), ["a==1 --hash=sha256:a"]);
+        assert!(lines(&of(&[("uv.lock", &lock)]).unwrap()).is_empty());
+        let error = of(&[("uv.lock", &uv_lock(&[("a", "1", "")]))]).unwrap_err();
+        assert!(error.to_string().contains("does not say which"), "{error}");
     }
 
     fn poetry_lock(version: &str, packages: &[(&str, &str)]) -> String {
@@ -614,6 +716,9 @@ mod tests {
             ]
         );
         assert_eq!(hosts(&plan), ["files.pythonhosted.org:443", "pip.example.org:443", "pypi.org:443"]);
+        assert_eq!(plan.own, [PathBuf::new()]);
+        let project = "[tool.poetry]\npackage-mode = false\n";
+        assert!(of(&[("poetry.lock", &lock), ("pyproject.toml", project)]).unwrap().own.is_empty());
     }
 
     #[test]
@@ -621,11 +726,16 @@ mod tests {
         let lock = r#"{"_meta": {"pipfile-spec": 6, "sources": [{"name": "pypi", "url": "https://pypi.org/simple", "verify_ssl": true},
                 {"name": "own", "url": "https://pip.example.org/simple"}]},
             "default": {"a": {"version": "==1.2", "hashes": ["sha256:1", "sha256:0"], "index": "pypi", "markers": "python_version >= '3.8'"}},
-            "develop": {"a": {"version": "==1.2", "hashes": ["sha256:1"]}, "b": {"version": "==2", "hashes": ["sha256:b"], "index": "own"}}}"#;
+            "develop": {"a": {"version": "==1.2", "hashes": ["sha256:1"], "markers": "os_name == 'posix'"}, "b": {"version": "==2", "hashes": ["sha256:b"], "index": "own"},
+                "c": {"version": "==3", "hashes": ["sha256:c"]}}}"#;
         let plan = of(&[("Pipfile.lock", lock)]).unwrap();
         assert_eq!(
             lines(&plan)[2..],
-            ["a==1.2 ; (python_version >= '3.8') --hash=sha256:0 --hash=sha256:1", "b==2 --hash=sha256:b"]
+            [
+                "a==1.2 ; (python_version >= '3.8') or (os_name == 'posix') --hash=sha256:0 --hash=sha256:1",
+                "b==2 --hash=sha256:b",
+                "c==3 --hash=sha256:c"
+            ]
         );
     }
 
@@ -683,6 +793,8 @@ mod tests {
             ("poetry.lock", poetry_lock("1.1", &[]), "with Poetry 2"),
             ("poetry.lock", poetry("groups = [\"main\"]\n[package.source]\ntype = \"git\"\nurl = \"https://x.org/a\""), "comes from git"),
             ("Pipfile.lock", "{".to_owned(), "is no lock file"),
+            ("Pipfile.lock", r#"{"_meta": {}, "default": {"a": {"version": "==1", "hashes": ["md5:1"]}}}"#.to_owned(), "no digest"),
+            ("Pipfile.lock", r#"{"_meta": {}, "default": {"a": {"version": "==1", "hashes": ["sha256:1"]}}, "develop": {"a": {"version": "==2", "hashes": ["sha256:1"]}}}"#.to_owned(), "two versions"),
             ("Pipfile.lock", r#"{"_meta": {}, "default": {"a": {"git": "https://x.org/a", "ref": "1"}}}"#.to_owned(), "no registry"),
             ("Pipfile.lock", r#"{"_meta": {"sources": [{"name": "x", "url": "https://x.org/$TOKEN/simple"}]}, "default": {"a": {"version": "==1", "hashes": ["sha256:1"]}}}"#.to_owned(), "no plain address"),
         ] {

@@ -337,9 +337,9 @@ impl Plugins {
             _ => return None,
         };
         let (shelved, export) = stock.iter().find_map(|shelved| Some((shelved, shelved.export(tool)?)))?;
-        self.check_signer(&shelved.plugin.version).ok()?;
+        // A key that is required stands in a file.
+        let nothing = shelved.request.words().is_empty() && self.settings().signed_by.is_none();
         let components = Components(folder.path().join(FOLDER).join("components"));
-        let nothing = shelved.request.words().is_empty();
         nothing.then(|| shelved.ready(export, &[], Held::default(), &components))
     }
 
