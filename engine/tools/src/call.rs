@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::SemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::{ResourceAny, Val};
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::asker::Asker;
-use crate::component::Tool;
+use crate::component::{Place, Tool};
 use crate::failure::{Failure, reached};
 use crate::imports::Blob;
 use crate::limiter::Reached;
 use crate::mapping::{Blobs, Lifted, lift, lower};
 use crate::state::State;
+use crate::ticker::Running;
 use crate::{Answer, Broker, CallError, Folder, Limit, Limits, Prepared, Runtime};
 
 /// How long a guest may go on after its call was cancelled, to leave its files whole.
@@ -57,21 +59,33 @@ impl CallRequest {
     }
 }
 
-pub(crate) async fn call(
-    runtime: &Runtime,
+/// What is left of a call that has its answer: its memory and its places, given back when this is dropped, for which nobody who wants
+/// the answer has to wait.
+pub(crate) struct Spent<'a> {
+    _store: Store<State>,
+    _places: (Place, SemaphorePermit<'a>),
+    _running: Running,
+}
+
+pub(crate) async fn call<'a>(
+    runtime: &'a Runtime,
     prepared: &Prepared,
     request: CallRequest,
-) -> Result<Answer<String>, CallError> {
+) -> Result<(Answer<String>, Spent<'a>), CallError> {
     let tool =
         prepared.tool(&request.path).ok_or_else(|| CallError::Unknown { name: request.path.clone() })?;
     let limits = &request.limits;
-    let wait = async { (prepared.place(limits.concurrent).await, runtime.calls.acquire().await) };
-    let _places = tokio::select! {
+    let closed = |_| CallError::Host { message: "no more calls are taken".to_owned() };
+    let wait = async {
+        let own = prepared.place(limits.concurrent).await;
+        runtime.calls.acquire().await.map(|all| (own, all)).map_err(closed)
+    };
+    let places = tokio::select! {
         biased;
         () = request.cancel.cancelled() => return Err(CallError::Cancelled),
-        places = wait => places,
+        places = wait => places?,
     };
-    let _running = runtime.ticker.run();
+    let running = runtime.ticker.run();
     let started = Instant::now();
     let deadline = started + limits.wall;
     let asker = Asker::new(Arc::clone(&request.broker), request.call, deadline, request.cancel.clone());
@@ -93,7 +107,7 @@ pub(crate) async fn call(
         Ok(lifted) => lifted,
         Err(failure) => return Err(failure.explain(state, &printed, limits)),
     };
-    Ok(Answer {
+    let answer = Answer {
         is_error: lifted.is_error,
         value: lifted.json,
         stdout: String::from_utf8_lossy(&printed.stdout).into_owned(),
@@ -101,7 +115,8 @@ pub(crate) async fn call(
         denied: state.asker.denied(),
         wall_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
         peak_memory: state.limiter.peak(),
-    })
+    };
+    Ok((answer, Spent { _store: store, _places: places, _running: running }))
 }
 
 fn store(runtime: &Runtime, state: State, limits: &Limits, deadline: Instant) -> Store<State> {

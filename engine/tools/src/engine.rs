@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 
+use crate::call::Spent;
 use crate::state::State;
 use crate::ticker::Ticker;
 use crate::{
@@ -137,15 +138,20 @@ impl Runtime {
         request: CallRequest,
     ) -> BoxFuture<'a, Result<Answer, CallError>> {
         let host = |error: serde_json::Error| CallError::Host { message: error.to_string() };
-        Box::pin(async move { call::call(self, prepared, request).await?.read().map_err(host) })
+        Box::pin(async move {
+            let (answer, spent) = call::call(self, prepared, request).await?;
+            drop(spent);
+            answer.read().map_err(host)
+        })
     }
 
-    /// The same, with the value as the text that was written, for whoever passes it on to somebody who reads it in any case.
+    /// The same, with the value as the text that was written, for whoever passes it on to somebody who reads it in any case, and
+    /// with the instance, to be dropped when that is done.
     pub(crate) fn call_for_text<'a>(
         &'a self,
         prepared: &'a Prepared,
         request: CallRequest,
-    ) -> BoxFuture<'a, Result<Answer<String>, CallError>> {
+    ) -> BoxFuture<'a, Result<(Answer<String>, Spent<'a>), CallError>> {
         Box::pin(call::call(self, prepared, request))
     }
 }

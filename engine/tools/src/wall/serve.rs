@@ -180,13 +180,9 @@ impl Server {
                 let cancel = CancellationToken::new();
                 lock(&self.calls).insert(call, cancel.clone());
                 tokio::spawn(async move {
-                    let result = server.call(call, plugin, path, arguments, cancel).await;
-                    lock(&server.calls).remove(&call);
-                    match result {
-                        Ok(answer) => server.say(FromHost::answered(call, &answer)).await,
-                        Err(error) => {
-                            server.send(FromHost::Done { call, result: Box::new(Err(error)) }).await;
-                        }
+                    if let Err(error) = server.call(call, plugin, path, arguments, cancel).await {
+                        lock(&server.calls).remove(&call);
+                        server.send(FromHost::Done { call, result: Box::new(Err(error)) }).await;
                     }
                 });
             }
@@ -223,6 +219,7 @@ impl Server {
         Ok(())
     }
 
+    /// Calls, and sends the answer.
     async fn call(
         self: &Arc<Self>,
         call: u64,
@@ -230,7 +227,7 @@ impl Server {
         path: String,
         arguments: String,
         cancel: CancellationToken,
-    ) -> Result<crate::Answer<String>, CallError> {
+    ) -> Result<(), CallError> {
         let loaded = lock(&self.plugins).get(&plugin).cloned();
         let Some(loaded) = loaded else {
             return Err(CallError::Host { message: format!("plugin {plugin} is not loaded") });
@@ -238,7 +235,11 @@ impl Server {
         let Setting { folders, env, limits } = loaded.setting.clone();
         let broker: Arc<dyn Broker> = Arc::new(Parent(Arc::clone(self)));
         let request = CallRequest { call, path, arguments, folders, env, limits, broker, cancel };
-        self.runtime.call_for_text(&loaded.prepared, request).await
+        let (answer, spent) = self.runtime.call_for_text(&loaded.prepared, request).await?;
+        lock(&self.calls).remove(&call);
+        self.say(FromHost::answered(call, &answer)).await;
+        drop(spent);
+        Ok(())
     }
 
     async fn send(self: &Arc<Self>, message: FromHost) {
