@@ -1,0 +1,108 @@
+//! `poetry.lock`: a list, in which each package says for which groups and under which markers it is wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use hotcell_testing::Project;
+use serde::Deserialize;
+
+use super::super::lock::{LockError, bad};
+use super::{FOR_TESTS, File, PYPI, Pinned, marker, normal, parsed, says};
+
+#[derive(Deserialize)]
+struct PoetryLock {
+    #[serde(default)]
+    package: Vec<PoetryPackage>,
+    metadata: PoetryMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct PoetryMetadata {
+    lock_version: String,
+}
+
+#[derive(Deserialize)]
+struct PoetryPackage {
+    name: String,
+    version: String,
+    #[serde(default)]
+    optional: bool,
+    #[serde(default)]
+    groups: Vec<String>,
+    markers: Option<PoetryMarkers>,
+    #[serde(default)]
+    files: Vec<File>,
+    source: Option<PoetrySource>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PoetryMarkers {
+    All(String),
+    OfGroups(BTreeMap<String, String>),
+}
+
+#[derive(Deserialize)]
+struct PoetrySource {
+    r#type: String,
+    url: String,
+}
+
+/// All groups that are not optional. The form from Poetry 2.0 on, which says under which markers a package is wanted.
+/// <https://python-poetry.org/docs/basic-usage/>
+pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
+    let lock: PoetryLock = parsed(project, file)?;
+    let version = &lock.metadata.lock_version;
+    if !version.starts_with("2.") || version == "2.0" {
+        return Err(bad(
+            file,
+            format!("is of version {version:.20}; make it anew with Poetry 2 (poetry lock)"),
+        ));
+    }
+    let groups = says(project, &["tool", "poetry", "group"]);
+    let groups = groups.as_ref().and_then(toml::Value::as_table);
+    let is_optional =
+        |about: &toml::Value| about.get("optional").and_then(toml::Value::as_bool) == Some(true);
+    let optional: BTreeSet<String> = groups
+        .into_iter()
+        .flatten()
+        .filter(|(name, about)| is_optional(about) && !FOR_TESTS.contains(&name.as_str()))
+        .map(|(name, _)| normal(name))
+        .collect();
+    let mut all = Vec::new();
+    for package in lock.package.iter().filter(|package| !package.optional) {
+        let groups: BTreeSet<&str> =
+            package.groups.iter().map(String::as_str).filter(|group| !optional.contains(*group)).collect();
+        if groups.is_empty() {
+            continue;
+        }
+        let texts: Vec<Option<&String>> = match &package.markers {
+            None => vec![None],
+            Some(PoetryMarkers::All(text)) => vec![Some(text)],
+            Some(PoetryMarkers::OfGroups(each)) => groups.iter().map(|group| each.get(*group)).collect(),
+        };
+        // Of the groups one may want it always.
+        let texts = texts.into_iter().collect::<Option<BTreeSet<_>>>().unwrap_or_default();
+        let index = match &package.source {
+            None => PYPI.to_owned(),
+            Some(source) if source.r#type == "legacy" => source.url.clone(),
+            Some(PoetrySource { r#type, .. }) => {
+                let why =
+                    format!("{:.100} comes from {type:.20}; only registries are fetched from", package.name);
+                return Err(bad(file, why));
+            }
+        };
+        all.push(Pinned {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            markers: texts.into_iter().map(|text| marker(file, text)).collect::<Result<_, _>>()?,
+            hashes: package.files.iter().filter_map(|f| f.hash.clone()).collect(),
+            index,
+            files: BTreeSet::new(),
+        });
+    }
+    let is_package = says(project, &["tool", "poetry", "package-mode"]).and_then(|mode| mode.as_bool());
+    let own = if is_package == Some(false) { Vec::new() } else { vec![PathBuf::new()] };
+    Ok((all, own))
+}
