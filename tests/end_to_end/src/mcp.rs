@@ -212,7 +212,14 @@ impl Local {
     }
 
     /// Sends a request; its id.
-    pub fn ask(&mut self, method: &str, mut params: Value) -> u64 {
+    pub fn ask(&mut self, method: &str, params: Value) -> u64 {
+        let message = self.next_request(method, params);
+        self.send(&message);
+        self.id
+    }
+
+    /// The next request, as this revision wants it.
+    fn next_request(&mut self, method: &str, mut params: Value) -> Value {
         self.id += 1;
         if self.revision == STATELESS {
             let mut all = meta();
@@ -222,8 +229,7 @@ impl Local {
             }
             params["_meta"] = all;
         }
-        self.send(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
-        self.id
+        json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params })
     }
 
     /// The next message; `None` at the end of the server's output.
@@ -271,6 +277,22 @@ impl Local {
         let result = answer["result"].take();
         assert!(result.is_object(), "{answer:#}");
         result
+    }
+
+    /// A tool's result, or how the server ended instead.
+    #[track_caller]
+    pub fn call_or_end(&mut self, tool: &str, arguments: &Value) -> Result<Value, String> {
+        let message = self.next_request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let stdin = self.stdin.as_mut().expect("still open");
+        if writeln!(stdin, "{message}").is_err() {
+            return Err(self.gone());
+        }
+        while let Some(mut answer) = self.message() {
+            if answer["id"] == self.id && answer["method"].is_null() {
+                return Ok(answer["result"].take());
+            }
+        }
+        Err(self.gone())
     }
 
     /// The structured content of a good result; it is what the tool's output schema says.
