@@ -27,6 +27,7 @@ struct Line {
     output: Option<String>,
     elapsed: Option<f64>,
     import_path: Option<String>,
+    failed_build: Option<String>,
 }
 
 /// One package's tests.
@@ -60,6 +61,8 @@ struct State {
     packages: BTreeMap<String, Package>,
     /// Packages that do not build.
     broken: Vec<String>,
+    /// Why not, by another package's name: what they need may be what does not build, from Go 1.24 on.
+    because: HashMap<String, String>,
     /// What compilers say of a package; the last of these is being told.
     compiler: HashMap<String, String>,
     telling: String,
@@ -161,6 +164,10 @@ impl State {
         if package.done {
             out.push(Event::Fault);
             return;
+        }
+        if let Some(because) = line.failed_build.filter(|_| line.test.is_none()) {
+            let because = because.split(' ').next().unwrap_or_default();
+            self.because.insert(clip(&name, NAME), clip(because, NAME));
         }
         let duration_ms = line.elapsed.filter(|s| (0.0..1e9).contains(s)).unwrap_or(0.0) * 1000.0;
         let status = match line.action.as_str() {
@@ -278,7 +285,9 @@ impl State {
         for package in std::mem::take(&mut self.broken) {
             // Tests of the package `a_test` are told of under another name.
             let names = [package.clone(), format!("{package}_test"), String::new()];
-            let said = names.iter().find_map(|name| self.compiler.get(name)).cloned().unwrap_or_default();
+            let because = self.because.get(&package);
+            let said = because.into_iter().chain(&names).find_map(|name| self.compiler.get(name));
+            let said = said.cloned().unwrap_or_default();
             let first = said.lines().find(|l| place(l).is_some()).or(said.lines().next());
             let at = first.and_then(place).map(|(file, line, _)| {
                 let file = file.strip_prefix("./").unwrap_or(file);
@@ -326,7 +335,9 @@ fn why(said: &str, project: &str, folder: &str) -> (Option<String>, Option<(Stri
             let (file, rest) = l.split_once(".go:")?;
             Some((format!("{file}.go"), rest.split(' ').next()?.parse().ok()?))
         });
-        return (Some(clip(panic.trim_end_matches(" [recovered]"), MESSAGE)), place);
+        // The second from Go 1.24 on.
+        let message = panic.trim_end_matches(" [recovered]").trim_end_matches(" [recovered, repanicked]");
+        return (Some(clip(message, MESSAGE)), place);
     }
     let mut lines = said.lines().skip_while(|l| place(l).is_none());
     let Some((file, line, text)) = lines.next().and_then(place) else { return (None, None) };

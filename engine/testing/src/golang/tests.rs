@@ -111,6 +111,25 @@ fn a_run_is_followed() {
     assert_eq!(report(""), want(&[]));
 }
 
+/// From Go 1.24 on: builds are told of in JSON, by the name of whatever does not build.
+#[test]
+fn newer_ones_say_what_does_not_build() {
+    let far = "{\"ImportPath\":\"example.org/far\",\"Action\":\"build-output\",\"Output\":\"# example.com/tally/sub\\n\"}\n\
+               {\"ImportPath\":\"example.org/far\",\"Action\":\"build-output\",\"Output\":\"sub/a_test.go:5:1: cannot find module providing package example.org/far: module lookup disabled by GOPROXY=off\\n\"}\n\
+               {\"ImportPath\":\"example.org/far\",\"Action\":\"build-fail\"}\n";
+    let failed = said("", &format!("FAIL\t{PACKAGE} [setup failed]\n"));
+    let end = line("fail", ",\"Elapsed\":0,\"FailedBuild\":\"example.org/far\"");
+    let text = [far, &line("start", ""), &failed, &end].concat();
+    let live = followed(&text, "go: finding module for package example.org/far\n");
+    let case = &live.seen()[live.position(PACKAGE).unwrap()];
+    let message = case.message.as_deref().unwrap();
+    assert!(
+        message.contains("a dependency is not there") && message.contains("example.org/far"),
+        "{message}"
+    );
+    assert_eq!(case.at, Some(("sub/a_test.go".to_owned(), 5)));
+}
+
 #[test]
 fn what_does_not_hold_together_has_not_passed() {
     let good = [begun(&["TestA"]), of("run", "TestA"), of("pass", "TestA")].concat();
@@ -173,21 +192,23 @@ fn what_a_compiler_says_has_a_place() {
 
 #[test]
 fn a_panic_has_a_place() {
-    let text = [
-        begun(&["TestA"]),
-        of("run", "TestA"),
-        said("TestA", "panic: oh no [recovered]\n"),
-        said("TestA", "\t/usr/lib/go/src/testing/testing.go:1399 +0x39f\n"),
-        said("TestA", &format!("\t{PROJECT}/sub/deep/x_test.go:11 +0x47\n")),
-        of("fail", "TestA"),
-        line("fail", ""),
-    ];
-    let live = followed(&text.concat(), "");
-    let seen = &live.seen()[0];
-    assert_eq!(
-        (seen.message.as_deref(), &seen.at),
-        (Some("panic: oh no"), &Some(("sub/deep/x_test.go".to_owned(), 11)))
-    );
+    for panic in ["panic: oh no [recovered]\n", "panic: oh no [recovered, repanicked]\n", "panic: oh no\n"] {
+        let text = [
+            begun(&["TestA"]),
+            of("run", "TestA"),
+            said("TestA", panic),
+            said("TestA", "\t/usr/lib/go/src/testing/testing.go:1399 +0x39f\n"),
+            said("TestA", &format!("\t{PROJECT}/sub/deep/x_test.go:11 +0x47\n")),
+            of("fail", "TestA"),
+            line("fail", ""),
+        ];
+        let live = followed(&text.concat(), "");
+        let seen = &live.seen()[0];
+        assert_eq!(
+            (seen.message.as_deref(), &seen.at),
+            (Some("panic: oh no"), &Some(("sub/deep/x_test.go".to_owned(), 11)))
+        );
+    }
 }
 
 #[test]
