@@ -44,7 +44,7 @@ has() {
     nodejs) [[ -x /usr/bin/node ]] ;;
     golang-go) command -v go >/dev/null ;;
     libgtest-dev) [[ -f /usr/include/gtest/gtest.h ]] ;;
-    cmake | make) command -v "$1" >/dev/null ;;
+    cmake | make | openssl) command -v "$1" >/dev/null ;;
     g++) command -v c++ >/dev/null ;;
     default-jdk-headless) command -v javac >/dev/null ;;
     postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;

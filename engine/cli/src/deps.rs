@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_service::deps::{self, DepsError, lock::Plan};
+use hotcell_service::deps::{self, DepsError, Purpose, Step};
 use hotcell_service::state::{StateChoice, StateFolder};
 use hotcell_service::{Configuration, ErrorReport, Settings};
 use tokio::runtime::Runtime;
@@ -24,24 +24,40 @@ pub struct Provider<'a> {
 
 impl Provider<'_> {
     /// Adds what the lock files of a project name to the settings of a run; how many there are.
-    pub fn provide(&self, project: &Path, settings: &mut Settings) -> Result<usize, DepsError> {
+    pub fn provide(
+        &self,
+        project: &Path,
+        settings: &mut Settings,
+        purpose: Purpose<'_>,
+    ) -> Result<usize, DepsError> {
         let opened = self.choice.path().map_err(|e| e.to_string());
         let state = opened.and_then(|path| StateFolder::open(path).map_err(|e| e.to_string()));
         let state = state
             .map_err(|why| DepsError::Wrong(ErrorReport::new(hotcell_service::report::Code::State, why)))?;
         let around = Surroundings::of_this_process();
-        let say = &mut |plan: &Plan| {
+        let say = &mut |step: Step<'_>| {
             if !self.common.json && !self.common.quiet {
-                let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.trim_end_matches(":443")).collect();
-                notes::say(format!(
-                    "{} installs what {} names, from {}",
-                    plan.installer.name(),
-                    plan.locks.join(" and "),
-                    hosts.join(", ")
-                ));
+                notes::say(words(step));
             }
         };
-        let work = deps::provide(self.engine, &state, self.configuration, (project, &around), settings, say);
+        let (project, settings) = ((project, &around), (settings, purpose));
+        let work = deps::provide(self.engine, &state, self.configuration, project, settings, say);
         self.runtime.block_on(work)
+    }
+}
+
+fn words(step: Step<'_>) -> String {
+    match step {
+        Step::Installs(plan) => {
+            let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.trim_end_matches(":443")).collect();
+            let (name, locks) = (plan.installer.name(), plan.locks.join(" and "));
+            format!("{name} installs what {locks} names, from {}", hosts.join(", "))
+        }
+        Step::Compiles(plan) => {
+            format!("{} compiles it; that is kept for other runs", plan.installer.name())
+        }
+        Step::NotCompiled(plan, why) => {
+            format!("{} has not compiled it, and each run will: {why}", plan.installer.name())
+        }
     }
 }

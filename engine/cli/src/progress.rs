@@ -67,6 +67,7 @@ impl Show {
             Progress::Output(chunk) if self.raw => self.print(chunk),
             Progress::Output(_) => {}
             Progress::Event(event) => self.count(event),
+            Progress::Ahead(what) => self.line(what),
         }
     }
 

@@ -16,7 +16,7 @@ use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running, Spawn};
 use hotcell_service::changes::Keep;
 use hotcell_service::compile::Built;
 use hotcell_service::config::{Configuration, Merged};
-use hotcell_service::deps::{self, DepsError};
+use hotcell_service::deps::{self, DepsError, Purpose};
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport, printable};
@@ -111,13 +111,14 @@ fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Resul
         configuration: &begun.configuration,
         choice: &begun.choice,
     };
-    let provided = provider.provide(&workspace, &mut begun.request.settings).and_then(|locks| {
-        if locks == 0 {
-            return Err(DepsError::Refused(Box::new(deps::no_lock_file(&workspace))));
-        }
-        begun.merged = begun.request.merge(&begun.configuration).map_err(DepsError::Wrong)?;
-        Ok(())
-    });
+    let provided =
+        provider.provide(&workspace, &mut begun.request.settings, Purpose::Run).and_then(|locks| {
+            if locks == 0 {
+                return Err(DepsError::Refused(Box::new(deps::no_lock_file(&workspace))));
+            }
+            begun.merged = begun.request.merge(&begun.configuration).map_err(DepsError::Wrong)?;
+            Ok(())
+        });
     Ok(provided.map_err(|error| match error {
         DepsError::Refused(outcome) => outcome,
         DepsError::Wrong(report) => refused(report.message),

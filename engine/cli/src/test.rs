@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Engine, Outcome, Spawn};
 use hotcell_service::changes::Keep;
-use hotcell_service::deps::{self, DepsError};
+use hotcell_service::deps::{self, DepsError, Purpose};
 use hotcell_service::history::Stored;
 use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport};
@@ -101,7 +101,11 @@ fn begin(common: &Common, args: &TestArgs, way: &Way) -> Result<(PreparedSuites,
         let answered = |outcome: Box<Outcome>| {
             Unready::Answered(Box::new(TestReport::without_a_run("", Vec::new(), *outcome)))
         };
-        match provider.provide(&request.project, &mut request.settings) {
+        match provider.provide(
+            &request.project,
+            &mut request.settings,
+            Purpose::Tests(request.framework.as_deref()),
+        ) {
             Ok(count) => locks += count,
             Err(DepsError::Wrong(report)) => return Err(Unready::Wrong(report)),
             Err(DepsError::Refused(outcome)) => return Err(answered(outcome)),

@@ -167,6 +167,15 @@ impl Home {
         Ok(files)
     }
 
+    /// Opens a folder, for whoever reads hostile folders. `path` is relative to the home folder. What lies there may change until
+    /// the run's [`Changed`](crate::Changed) has settled.
+    ///
+    /// # Errors
+    /// [`CollectError`] when it is no folder, or lies behind a link.
+    pub fn open_folder(&self, path: &Path) -> Result<OwnedFd, CollectError> {
+        self.open(path, OFlag::O_DIRECTORY)
+    }
+
     pub(crate) fn open(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, CollectError> {
         open(&self.folder, path, flags).map_err(|errno| match errno {
             Errno::ENOENT => CollectError::Missing(path.to_owned()),

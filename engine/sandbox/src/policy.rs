@@ -238,6 +238,10 @@ pub struct Bind {
     pub inside: PathBuf,
     /// Whether the program may change it, for real.
     pub writable: bool,
+    /// Of a folder that is not writable: the program may change what it sees of it, and the changes go away with the
+    /// sandbox. They count as scratch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub copy_on_write: bool,
     /// Which file or folder it has to be; without, whichever has the name. No part of a policy that is written down.
     #[serde(skip)]
     pub identity: Option<FileId>,
@@ -384,6 +388,20 @@ impl Policy {
             host: host.into(),
             inside: inside.into(),
             writable: false,
+            copy_on_write: false,
+            identity: None,
+        });
+        self
+    }
+
+    /// Lets the program read a host folder and change what it sees of it; the host's stays as it is.
+    #[must_use]
+    pub fn copy_on_write(mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
+        self.job.binds.push(Bind {
+            host: host.into(),
+            inside: inside.into(),
+            writable: false,
+            copy_on_write: true,
             identity: None,
         });
         self
@@ -396,6 +414,7 @@ impl Policy {
             host: host.into(),
             inside: inside.into(),
             writable: true,
+            copy_on_write: false,
             identity: None,
         });
         self

@@ -527,7 +527,7 @@ pub fn parse_bind(text: &Path, base: &Path, writable: bool) -> Result<Bind, Bind
     }
     let host = base.join(host);
     let inside = inside.unwrap_or_else(|| without_dots(&host));
-    Ok(Bind { host, inside, writable, identity: None })
+    Ok(Bind { host, inside, writable, copy_on_write: false, identity: None })
 }
 
 /// An absolute path without `.` and `..`, by its text.
@@ -639,6 +639,7 @@ mod tests {
             host: host.into(),
             inside: inside.into(),
             writable,
+            copy_on_write: false,
             identity: None,
         };
         assert_eq!(
@@ -661,8 +662,13 @@ mod tests {
             (":/x", None),
         ] {
             let got = parse_bind(Path::new(text), Path::new("/w"), false).ok();
-            let want =
-                want.map(|(h, i)| Bind { host: h.into(), inside: i.into(), writable: false, identity: None });
+            let want = want.map(|(h, i)| Bind {
+                host: h.into(),
+                inside: i.into(),
+                writable: false,
+                copy_on_write: false,
+                identity: None,
+            });
             assert_eq!(got, want, "{text}");
         }
     }

@@ -20,7 +20,11 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
     let workspace = job.workspace.iter().map(|w| (w.clone(), PathBuf::from(PROJECT), SourceKind::Workspace));
     let toolchains = job.toolchains.iter().map(|t| (t.clone(), t.clone(), SourceKind::Toolchain));
     let binds = job.binds.iter().map(|b| {
-        let kind = if b.writable { SourceKind::ReadWrite } else { SourceKind::ReadOnly };
+        let kind = match (b.writable, b.copy_on_write) {
+            (true, _) => SourceKind::ReadWrite,
+            (false, true) => SourceKind::CopyOnWrite,
+            (false, false) => SourceKind::ReadOnly,
+        };
         (b.host.clone(), b.inside.clone(), kind, b.identity)
     });
     let layers = job.layers.iter().map(|l| (l.clone(), PathBuf::from(PROJECT), SourceKind::Layer));
@@ -31,6 +35,12 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
         if matches!(kind, SourceKind::Workspace | SourceKind::Layer) && !folder {
             return Err(Refusal::new(format!(
                 "{} is not a folder, so it cannot be a workspace",
+                host.display()
+            )));
+        }
+        if kind == SourceKind::CopyOnWrite && !folder {
+            return Err(Refusal::new(format!(
+                "{} is not a folder, and only folders are shown copy-on-write",
                 host.display()
             )));
         }

@@ -12,7 +12,9 @@ use hotcell_sandbox::policy::{Bind, Policy};
 use hotcell_sandbox::{Bytes, Finished, Spawn, temporary};
 use tempfile::TempDir;
 
+use crate::builds;
 use crate::language::{self, COMPILED, Compiler};
+use crate::state::StateChoice;
 
 /// The most files that a compiler may leave, and how deep.
 const MOST_FILES: (usize, usize) = (10_000, 32);
@@ -26,6 +28,8 @@ pub struct Build {
     folder: bool,
     /// Where that is kept on the host, until the run has ended.
     kept: TempDir,
+    /// Where what compilers need again is kept.
+    state: Option<StateChoice>,
 }
 
 /// How that ended.
@@ -38,18 +42,28 @@ pub enum Built {
 }
 
 impl Build {
-    pub(crate) fn new(policy: Policy, step: &language::Compile) -> io::Result<Self> {
+    pub(crate) fn new(
+        policy: Policy,
+        step: &language::Compile,
+        state: Option<StateChoice>,
+    ) -> io::Result<Self> {
         let kept = temporary::folder()?;
         // Something to mount; what is there is written before it is.
         if step.folder {
             fs::create_dir(kept.path().join(COMPILED))?;
         }
-        Ok(Self { policy, compiler: step.compiler, folder: step.folder, kept })
+        Ok(Self { policy, compiler: step.compiler, folder: step.folder, kept, state })
     }
 
     /// What the program's sandbox gets to see.
     pub(crate) fn bind(&self, home: &Path) -> Bind {
-        Bind { host: self.host(), inside: home.join(COMPILED), writable: false, identity: None }
+        Bind {
+            host: self.host(),
+            inside: home.join(COMPILED),
+            writable: false,
+            copy_on_write: false,
+            identity: None,
+        }
     }
 
     fn host(&self) -> PathBuf {
@@ -122,12 +136,17 @@ impl Build {
     async fn compile(&self, engine: &dyn Spawn, stop: impl Future<Output = ()>) -> Finished {
         let nothing = |outcome| Finished { outcome, home: None, changed: None };
         let mut stop = std::pin::pin!(stop);
+        let mut policy = self.policy.clone();
+        let start = async {
+            builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut || ()).await;
+            engine.spawn(&policy).await
+        };
         let started = tokio::select! {
             biased;
             () = &mut stop => {
                 return nothing(Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled before it began"));
             }
-            started = engine.spawn(&self.policy) => started,
+            started = start => started,
         };
         match started {
             Ok(running) => {

@@ -13,6 +13,7 @@
 pub mod actor;
 pub mod approvals;
 pub mod audit;
+mod builds;
 pub mod changes;
 pub mod compile;
 pub mod config;

@@ -211,6 +211,7 @@ impl RunRequest {
         if let (Some(image), Some((_, state))) = (&mut merged.image, &configuration.asker) {
             image.state = state.clone();
         }
+        merged.state = configuration.asker.as_ref().map(|(_, state)| state.clone());
         Ok(merged)
     }
 
@@ -219,7 +220,7 @@ impl RunRequest {
     /// # Errors
     /// An outcome in which nothing ran: not found, not executable, or refused.
     pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<Outcome>> {
-        let Merged { mut policy, env, guard, compile: most, image } = merged;
+        let Merged { mut policy, env, guard, compile: most, image, state } = merged;
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
         policy.shape.image = image.as_ref().map(images::root);
@@ -279,7 +280,7 @@ impl RunRequest {
                     compiling.job.limits = most.unwrap_or_else(Limits::for_tests);
                     let with_its = step.env.iter().chain(&env).cloned().collect::<Vec<_>>();
                     start(&mut compiling, step.argv.clone(), programs, &with_its)?;
-                    let made = Build::new(compiling, &step).map_err(|e| {
+                    let made = Build::new(compiling, &step, state.clone()).map_err(|e| {
                         refused(format!("there is no place for the program: {e}; make room in TMPDIR"))
                     })?;
                     policy.job.binds.push(made.bind(Path::new(HOME)));
@@ -449,6 +450,7 @@ impl RunRequest {
             host,
             inside: Path::new(HOME).join(&name),
             writable: false,
+            copy_on_write: false,
             identity: None,
         });
         Ok((home.join(name), text))

@@ -12,12 +12,14 @@ use hotcell_testing::framework::{self, Command, Evidence, Framework};
 use hotcell_testing::repeat::Repeats;
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, Session, TestReport, Verdict};
 
+use crate::builds;
 use crate::changes::{Before, Keep};
 use crate::config::{Configuration, Settings};
 use crate::guard::Passed;
 use crate::kept::{Kept, View};
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, Stay, What};
+use crate::state::StateChoice;
 
 /// A request to run a project's tests.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ pub struct PreparedTest {
     /// The project, where it is not a plain folder.
     view: Option<Arc<View>>,
     _stay: Stay,
+    /// Where what compilers need again is kept.
+    state: Option<StateChoice>,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<std::ffi::OsString>,
     /// What the guard says of the project; `None` when it was not asked.
@@ -137,6 +141,7 @@ impl TestRequest {
             before,
             view,
             _stay: stay,
+            state: configuration.asker.as_ref().map(|(_, state)| state.clone()),
             unset,
             scan,
         })
@@ -159,9 +164,18 @@ impl PreparedTest {
         mut progress: impl FnMut(u32, Progress<'_>) + Send,
     ) -> TestReport {
         let mut repeats = Repeats::default();
+        let mut policy = self.policy.clone();
+        let mut say =
+            || progress(1, Progress::Ahead("go compiles its standard library; that is kept for other runs"));
+        tokio::select! {
+            biased;
+            // Then nothing of it begins, and the report says so.
+            () = cancel.wait() => {}
+            () = builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => {}
+        }
         for number in 1..=self.repeat {
             let project = self.view.clone().map(|view| view as Arc<dyn Project + Send + Sync>);
-            let session = Session::over(self.framework, self.command.clone(), self.policy.clone(), project);
+            let session = Session::over(self.framework, self.command.clone(), policy.clone(), project);
             let (mut report, changed) = match session {
                 Ok(session) => {
                     let progress = &mut |what: Progress<'_>| progress(number, what);

@@ -23,7 +23,7 @@ mod flags;
 const RUNNER: &str = "hotcell_cargo.sh";
 const REPORT: &str = "cargo.txt";
 /// Where cargo builds, below the home folder: the project's own `target` would be copied with every run.
-pub(crate) const TARGET: &str = ".hotcell-target";
+pub const TARGET: &str = ".hotcell-target";
 /// Where its script writes coverage, below the home folder.
 const COVERAGE: &str = ".hotcell-cargo.lcov";
 /// The most source files that are looked into.
@@ -102,8 +102,14 @@ pub(crate) fn through(runner: &[String]) -> impl Iterator<Item = OsString> {
         .into_iter()
 }
 
+/// The words with which cargo compiles what a project's tests depend on, with [`environment`]: as it does for the tests themselves,
+/// so that what came of it is taken for theirs. Each package of the project needs a library.
+pub const AHEAD: [&str; 8] =
+    ["cargo", "test", "--no-run", "--workspace", "--lib", "--locked", "--offline", "--no-fail-fast"];
+
 /// Variables for cargo.
-pub(crate) fn environment() -> Vec<(OsString, OsString)> {
+#[must_use]
+pub fn environment() -> Vec<(OsString, OsString)> {
     let env = [
         ("CARGO_TARGET_DIR", format!("{HOME}/{TARGET}")),
         ("CARGO_HOME", format!("{HOME}/.cargo")),

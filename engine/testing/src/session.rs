@@ -32,6 +32,8 @@ pub enum Progress<'a> {
     Event(&'a Event),
     /// What the tests print.
     Output(&'a Chunk),
+    /// Something of hotcell's own that takes a while, before the tests begin.
+    Ahead(&'a str),
 }
 
 /// Stops a session from elsewhere, also before it has begun.
@@ -45,7 +47,8 @@ impl Cancel {
         self.0.1.notify_one();
     }
 
-    async fn wait(&self) {
+    /// Returns when somebody has.
+    pub async fn wait(&self) {
         while !self.0.0.load(Ordering::Acquire) {
             self.0.1.notified().await;
         }
@@ -100,7 +103,11 @@ impl Session {
         };
         if let Some(shown) = shown {
             for (host, inside) in framework.stores(shown, &|name| std::env::var_os(name)) {
-                policy = policy.read_only(host, Path::new(HOME).join(inside));
+                let inside = Path::new(HOME).join(inside);
+                // What the caller shows there, or what was installed for the project, goes before what the host has.
+                if policy.job.binds.iter().all(|bind| bind.inside != inside) {
+                    policy = policy.read_only(host, inside);
+                }
             }
         }
         policy.job.env.extend(command.env.iter().cloned());

@@ -1,8 +1,9 @@
 //! `--deps`: lock files' packages from the real registries, once, read-only, and from nowhere else.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::Command;
 
-use hotcell_end_to_end::{User, everyone, venv};
+use hotcell_end_to_end::{User, Weak, everyone, find, is_root, root_and_another, rust, venv};
 use serde_json::Value;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -174,3 +175,179 @@ fn packages_of_npm_without_their_scripts() {
 /// From npm's registry.
 const PICOCOLORS: &str =
     "sha512-xceH2snhtb5M9liqDsmEw56le376mTZkEX/jEb/RxNFyegNul7eNslCXP9FDj/Lcu0X8KEyMceP2ntpaHrDEVA==";
+
+/// Tests of a project, with what was kept for it; what cargo or go printed, and what hotcell said.
+fn tested(call: hotcell_end_to_end::Call, user: &User, code: i32) -> (Value, String) {
+    let state = user.path("state");
+    let ended = call.words(&["--state", state.to_str().unwrap(), "--timeout", "300s"]).end();
+    ended.code(code);
+    let report = ended.json();
+    (report, ended.stderr.clone())
+}
+
+#[test]
+fn what_tests_in_rust_depend_on_is_compiled_once() {
+    let Some(rust) = rust() else { return };
+    let Some(places) = places(&["index.crates.io", "static.crates.io"]) else { return };
+    let path = format!("{}/bin:{PATH}", rust.display());
+    let lock = "version = 4\n[[package]]\nname = \"own\"\nversion = \"0.1.0\"\ndependencies = [\"paste\"]\n[[package]]\nname = \"paste\"\n\
+                version = \"1.0.15\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"PASTE\"\n";
+    // What one run leaves beside what was compiled is gone in the next.
+    let source = "paste::paste! { pub fn [<for ty>]() -> u32 { 40 } }\n#[test]\nfn adds() {\n    assert_eq!(forty() + NUMBER, 42);\n    \
+                  let kept = std::env::var(\"HOME\").unwrap() + \"/.hotcell-target/debug/deps/mark\";\n    \
+                  assert!(!std::path::Path::new(&kept).exists());\n    std::fs::write(kept, \"\").unwrap();\n}\n";
+    everyone(|user| {
+        user.make_folder("state");
+        user.make_folder("work/crate/src");
+        let manifest = "[package]\nname = \"own\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\npaste = \"=1.0.15\"\n";
+        user.write("work/crate/Cargo.toml", manifest);
+        user.write("work/crate/Cargo.lock", lock.replace("PASTE", PASTE));
+        let test = |number: u32, code| {
+            user.write("work/crate/src/lib.rs", source.replace("NUMBER", &number.to_string()));
+            let call = user.hotcell(["test", "crate", "--deps", "--json"]);
+            tested(call.env("PATH", &path).env("HOTCELL_DEPS_HOSTS", &places), user, code).0
+        };
+        // The project's own code is compiled from what it is now.
+        for (number, code) in [(2, 0), (3, 1), (2, 0)] {
+            let report = test(number, code);
+            let said = report["outcome"]["stderr"]["text"].as_str().unwrap_or_default();
+            assert!(said.contains("Compiling own"), "{report:#}");
+            assert!(!said.contains("Compiling paste"), "{report:#}");
+            assert_eq!(kept(user), 2);
+        }
+        assert!(!user.path("work/crate/target").exists(), "the project is as it was");
+        // Another toolchain's, or flags' of the project's own, are others'.
+        user.make_folder("work/crate/.cargo");
+        user.write("work/crate/.cargo/config.toml", "[build]\nrustflags = [\"--cfg\", \"other\"]\n");
+        let report = test(2, 0);
+        let said = report["outcome"]["stderr"]["text"].as_str().unwrap_or_default();
+        assert!(!said.contains("Compiling paste"), "{report:#}");
+        assert_eq!(kept(user), 3);
+        // Other bytes than the lock says.
+        user.write("work/crate/Cargo.lock", lock.replace("PASTE", &PASTE.replacen('5', "6", 1)));
+        assert!(test(2, 125)["reason"].as_str().unwrap().contains("checksum"));
+        assert_eq!(kept(user), 3);
+    });
+}
+
+/// From crates.io.
+const PASTE: &str = "57c0d7b74b563b49d38dae00a0c37d4d6de9b432382b2892f0574ddcae73fd0a";
+
+/// Go's module proxy, as it answers, on a network of its own: it has one module. It ends with the program beside it.
+const PROXY: &str = r#"
+import fcntl, http.server, io, os, socket, ssl, struct, sys, threading, time, zipfile
+address, cert, key = sys.argv[1:]
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    for request, name, value in [
+        (0x8916, b"lo:1", struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))),
+        (0x8914, b"lo", struct.pack("H", 1)),
+    ]:
+        fcntl.ioctl(s, request, struct.pack("16s24s", name, value))
+mod = b"module example.com/dep\n\ngo 1.16\n"
+packed = io.BytesIO()
+with zipfile.ZipFile(packed, "w") as z:
+    z.writestr("example.com/dep@v1.0.0/go.mod", mod)
+    z.writestr("example.com/dep@v1.0.0/dep.go", "package dep\n\nfunc Twice(n int) int { return 2 * n }\n")
+files = {"info": b'{"Version":"v1.0.0"}', "mod": mod, "zip": packed.getvalue()}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        bytes = files.get(self.path.removeprefix("/example.com/dep/@v/v1.0.0."))
+        self.send_response(200 if bytes else 404)
+        self.end_headers()
+        self.wfile.write(bytes or b"")
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer((address, 443), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(cert, key)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+parent = os.getppid()
+os.write(1, b"ready\n")
+os.close(1)
+while os.getppid() == parent:
+    time.sleep(0.1)
+"#;
+
+/// A host on which that proxy is, at this address, trusted for its name.
+fn with_proxy(user: &User, address: &str) -> Weak {
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=proxy.golang.org",
+        ])
+        .args(["-addext", "subjectAltName=DNS:proxy.golang.org", "-keyout"])
+        .arg(user.path("key.pem"))
+        .arg("-out")
+        .arg(user.path("cert.pem"))
+        .output()
+        .expect("openssl");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    user.write("proxy.py", PROXY);
+    let begin = "mkfifo ready && { python3 -I proxy.py ADDRESS cert.pem key.pem >ready & } && read line <ready && rm ready && cd work";
+    let begin = begin.replace("python3", "/usr/bin/python3").replace("ADDRESS", address);
+    let folder = user.path("cert.pem").parent().expect("a folder").display().to_string();
+    Weak::default().mounts(&format!(
+        "cd {folder}; mount --bind cert.pem /etc/ssl/certs/ca-certificates.crt; \
+         exec unshare -n -- sh -c '{begin} && exec \"$@\"' sh \"$@\""
+    ))
+}
+
+#[test]
+fn modules_of_go_by_their_digests() {
+    if !is_root() {
+        println!("skipped: only root can make a network with a server on port 443");
+        return;
+    }
+    if find("go").is_none() || find("openssl").is_none() {
+        println!("skipped: no go or openssl (on Debian: apt-get install golang-go openssl)");
+        return;
+    }
+    let sum = "example.com/dep v1.0.0 h1:eiK342vEOJOX8c/5D6YDY05EJvYoljd49vYB8i7+j7Y=\n\
+               example.com/dep v1.0.0/go.mod h1:5rs4KSmfUZiFzfS7NRaIBBKEzJJO/OUx6laGqkBWCL0=\n";
+    let source = "package p\n\nimport (\n\t\"testing\"\n\n\t\"example.com/dep\"\n)\n\nfunc TestTwice(t *testing.T) {\n\t\
+                  if dep.Twice(2) != 4 {\n\t\tt.Fatal()\n\t}\n}\n";
+    root_and_another(|user| {
+        user.make_folder("state");
+        user.make_folder("work/p");
+        let host = with_proxy(user, "10.8.9.7");
+        user.write("work/p/go.mod", "module example.com/p\n\ngo 1.16\n\nrequire example.com/dep v1.0.0\n");
+        user.write("work/p/p_test.go", source);
+        let places = "proxy.golang.org=10.8.9.7:443";
+        let test = |host: &Weak, code| {
+            let call = user.hotcell_on(host, ["test", "p", "--deps", "--json"]);
+            tested(call.env("PATH", PATH).env("HOTCELL_DEPS_HOSTS", places), user, code).0
+        };
+        // Neither a digest in the lock file nor anybody to ask for one.
+        user.write("work/p/go.sum", "");
+        let report = test(&host, 125);
+        assert!(report["reason"].as_str().is_some_and(|why| why.contains("sum.golang.org")), "{report:#}");
+        user.write("work/p/go.sum", sum.replacen("h1:e", "h1:f", 1));
+        let report = test(&host, 125);
+        assert!(report["reason"].as_str().unwrap().contains("SECURITY ERROR"), "{report:#}");
+        assert_eq!(kept(user), 0);
+        user.write("work/p/go.sum", sum);
+        assert_eq!(test(&host, 0)["totals"]["passed"], 1);
+        // It is there, whoever is gone.
+        let alone = Weak::default();
+        assert_eq!(test(&alone, 0)["totals"]["passed"], 1);
+        assert_eq!(kept(user), 1);
+        assert_eq!(
+            std::fs::read_to_string(user.path("work/p/go.sum")).unwrap(),
+            sum,
+            "the project is as it was"
+        );
+        let state = user.path("state");
+        let call =
+            user.hotcell_on(&host, ["run", "--deps", "--workspace", "p", "--state", state.to_str().unwrap()]);
+        let call = call.env("PATH", PATH).env("HOTCELL_DEPS_HOSTS", places);
+        call.words(&["--", "go", "vet", "./..."]).end().code(0);
+    });
+}

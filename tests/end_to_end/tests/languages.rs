@@ -132,6 +132,77 @@ fn without_a_root_of_its_own_too() {
     }
 }
 
+/// From Go 1.20 on its library comes as source: it is compiled once, and no run changes what the next one gets.
+#[test]
+fn the_library_of_go_is_compiled_once() {
+    let Some(go) = std::env::var_os("HOTCELL_TEST_GO").map(std::path::PathBuf::from) else {
+        println!(
+            "skipped: no newer Go: HOTCELL_TEST_GO names no folder (scripts/test installs one from PyPI)"
+        );
+        return;
+    };
+    let path = format!("{}/bin:{PATH}", go.display());
+    const CACHE: &str = "/home/sandbox/.cache/go-build";
+    let source = "package main\nimport (\n\t\"fmt\"\n\t\"os\"\n)\nfunc main() { fmt.Println(\"go\", os.Args[1]); os.Exit(3) }\n";
+    let test = "package p\nimport (\n\t\"os\"\n\t\"testing\"\n)\nfunc TestMark(t *testing.T) {\n\tmark := \"CACHE/mark\"\n\t\
+                if _, err := os.Stat(mark); err == nil {\n\t\tt.Fatal(\"there\")\n\t}\n\t\
+                if err := os.WriteFile(mark, nil, 0o600); err != nil {\n\t\tt.Fatal(err)\n\t}\n}\n";
+    everyone(|user| {
+        let state = user.make_folder("state").display().to_string();
+        let kept = || std::fs::read_dir(user.path("state/builds")).map_or(0, Iterator::count);
+        good(&run(user, &path, &["--state", &state], "go", source, 3), "go");
+        assert_eq!(kept(), 1);
+        user.make_folder("work/p");
+        user.write("work/p/go.mod", "module p\n\ngo 1.20\n");
+        user.write("work/p/p_test.go", test.replace("CACHE", CACHE));
+        for _ in 0..2 {
+            let call = user.hotcell(["test", "--json", "--state", &state, "p"]).env("PATH", &path);
+            let report = call.end().code(0).json();
+            let mounts = report["outcome"]["mounts"].as_array().expect("rows");
+            assert!(mounts.iter().any(|m| m["inside"] == CACHE && m["writable"] == true), "{report:#}");
+            assert_eq!(kept(), 1);
+        }
+        // As newer ones say it: what fails, what ends a program, and what does not build.
+        for folder in ["q", "q/panics", "q/broken", "q/far"] {
+            user.make_folder(&format!("work/{folder}"));
+        }
+        let file = |imports: &str, body: &str| {
+            format!(
+                "package q\n\nimport (\n\t\"testing\"\n{imports})\n\nfunc TestIt(t *testing.T) {{\n\t{body}\n}}\n"
+            )
+        };
+        user.write("work/q/go.mod", "module q\n\ngo 1.20\n");
+        user.write(
+            "work/q/a_test.go",
+            file("", "t.Run(\"sub\", func(t *testing.T) { t.Errorf(\"got %d\", 3) })"),
+        );
+        user.write("work/q/panics/a_test.go", file("", "panic(\"oh no\")"));
+        user.write("work/q/broken/a_test.go", file("", "undefined()"));
+        user.write("work/q/far/a_test.go", file("\t\"example.org/far\"\n", "far.Away()"));
+        let call = user.hotcell(["test", "--json", "--state", &state, "q"]).env("PATH", &path);
+        let report = call.end().code(1).json();
+        let cases = report["cases"].as_array().expect("rows");
+        let mut told: Vec<Value> =
+            cases.iter().map(|c| json!([c["id"], c["status"], c["line"], c["message"]])).collect();
+        told.sort_by_key(ToString::to_string);
+        let far = told.iter().find(|c| c[0] == "q/far").map(ToString::to_string).unwrap_or_default();
+        assert!(far.contains("a dependency is not there") && far.contains("errored"), "{report:#}");
+        told.retain(|c| c[0] != "q/far");
+        let want = json!([
+            ["q/broken", "errored", 8, "undefined: undefined"],
+            ["q/panics::TestIt", "failed", 8, "panic: oh no"],
+            ["q::TestIt", "failed", null, null],
+            ["q::TestIt/sub", "failed", 8, "got 3"]
+        ]);
+        assert_eq!(json!(told), want, "{report:#}");
+        // What a person says about its cache goes before that.
+        let words = ["test", "--json", "--state", &state, "--ro", "/srv:/home/sandbox/.cache", "p"];
+        let report = user.hotcell(words).env("PATH", &path).end().json();
+        let mounts = report["outcome"]["mounts"].as_array().expect("rows");
+        assert!(mounts.iter().all(|m| m["inside"] != CACHE), "{report:#}");
+    });
+}
+
 #[test]
 fn rust_with_a_toolchain_that_is_not_the_systems() {
     let Some(toolchain) = rust() else { return };

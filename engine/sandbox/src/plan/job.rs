@@ -47,7 +47,8 @@ impl Source {
     /// Where it is copied to in a sandbox without a root of its own, as a path below the home folder: what belongs
     /// there and cannot be changed for real needs no mount.
     pub fn copied_to(&self) -> Option<&Path> {
-        let copied = matches!(self.kind, SourceKind::Workspace | SourceKind::ReadOnly);
+        let copied =
+            matches!(self.kind, SourceKind::Workspace | SourceKind::ReadOnly | SourceKind::CopyOnWrite);
         self.inside.strip_prefix(HOME).ok().filter(|path| copied && !path.as_os_str().is_empty())
     }
 }
@@ -61,6 +62,8 @@ pub enum SourceKind {
     Layer,
     /// Read-only, named by the user.
     ReadOnly,
+    /// Changed for the run alone, named by the user.
+    CopyOnWrite,
     /// Writable, named by the user.
     ReadWrite,
     /// Read-only, at its own place.
@@ -71,13 +74,13 @@ impl SourceKind {
     fn name(self) -> &'static str {
         match self {
             Self::Workspace | Self::Layer => "workspace",
-            Self::ReadOnly | Self::ReadWrite => "bind",
+            Self::ReadOnly | Self::CopyOnWrite | Self::ReadWrite => "bind",
             Self::Toolchain => "toolchain",
         }
     }
     /// Whether the program may write there.
     pub const fn writable(self) -> bool {
-        matches!(self, Self::Workspace | Self::ReadWrite)
+        matches!(self, Self::Workspace | Self::CopyOnWrite | Self::ReadWrite)
     }
 }
 
@@ -213,7 +216,7 @@ pub fn job(
         if plan.rooted && !plan.has(source) {
             mounts.push(JobMount {
                 how: match (source.kind, source.folder) {
-                    (SourceKind::Workspace, _) => How::CopyOnWrite,
+                    (SourceKind::Workspace | SourceKind::CopyOnWrite, _) => How::CopyOnWrite,
                     (SourceKind::Layer, _) => How::Layer,
                     (SourceKind::ReadOnly, true) => How::Sealed,
                     _ => How::Bind,

@@ -73,6 +73,28 @@ async fn read_only_folders_are_read_only() {
 }
 
 #[tokio::test]
+async fn a_copy_on_write_folder_changes_for_the_run_alone() {
+    let dir = project(0o700);
+    let before = snapshot(dir.path());
+    let script = "cat ~/kept/sub/a.txt; echo x > ~/kept/new && echo y >> ~/kept/sub/a.txt && cat ~/kept/new ~/kept/sub/a.txt && \
+                  mkdir ~/kept/deep && mv ~/kept/sub ~/kept/deep/ && rm -r ~/kept/deep && cp /bin/true ~/kept/ && ~/kept/true && \
+                  echo ran; ls ~/project";
+    let other = project(0o700);
+    for policy in [sh(script), sh(script).workspace(other.path())] {
+        let with_project = policy.job.workspace.is_some();
+        let outcome = run(&policy.copy_on_write(dir.path(), "/home/sandbox/kept")).await;
+        let said = stdout(&outcome);
+        assert!(said.starts_with("originalx\noriginaly\nran\n"), "{}", told(&outcome));
+        assert_eq!(said.contains("run.sh"), with_project, "{}", told(&outcome));
+        assert_eq!(snapshot(dir.path()), before);
+        let mount = outcome.mounts.iter().find(|m| m.inside == "/home/sandbox/kept").expect("a row");
+        assert!(mount.writable, "{mount:?}");
+    }
+    let file = run(&sh("true").copy_on_write(dir.path().join("run.sh"), "/opt/x")).await;
+    assert!(told(&file).contains("only folders"), "{}", told(&file));
+}
+
+#[tokio::test]
 async fn what_is_written_to_a_writable_folder_belongs_to_its_owner() {
     use std::os::unix::fs::MetadataExt;
     let dir = project(0o700);

@@ -30,6 +30,8 @@ pub struct Merged {
     pub compile: Option<Limits>,
     /// The image in place of the host's `/usr`; where it is, the request says.
     pub image: Option<Wanted>,
+    /// Where what compilers need again is kept; the request says.
+    pub state: Option<StateChoice>,
 }
 
 /// A key of a project's file that would widen what the user allows, or hosts where there are no sockets at all.
@@ -90,7 +92,7 @@ pub fn merge(
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
     let image = trusted.iter().find_map(|s| s.image.clone());
     let image = image.map(|name| Wanted { name, state: StateChoice::Nowhere });
-    Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None, image })
+    Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None, image, state: None })
 }
 
 /// What a trusted source says goes.

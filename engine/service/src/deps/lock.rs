@@ -8,6 +8,8 @@ use hotcell_testing::Project;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::cargo::Ahead;
+
 /// Where installers put what they install, below the project. Nothing of it reaches the original.
 pub const MADE: &str = ".hotcell-deps";
 /// Files that `pip` reads, in the order in which they are looked for; all that are there are installed together.
@@ -36,6 +38,8 @@ pub enum Installer {
     Pip,
     /// `cargo fetch`
     Cargo,
+    /// `go mod download`
+    Go,
 }
 
 /// How a lock file's contents are installed.
@@ -59,6 +63,8 @@ pub struct Plan {
     pub made: PathBuf,
     /// Folders of the project's packages that its tool would install to be edited; the project itself is the empty path.
     pub own: Vec<PathBuf>,
+    /// How it is compiled before the tests that need it, where that takes long.
+    pub ahead: Option<Ahead>,
 }
 
 /// Why a lock file is not installed.
@@ -99,8 +105,9 @@ pub fn plans(project: &dyn Project) -> Result<Vec<Plan>, LockError> {
         None => plans.push(pip(project, &requirements)?),
     }
     if project.has("Cargo.lock") {
-        plans.push(cargo(project)?);
+        plans.push(super::cargo::plan(project)?);
     }
+    plans.extend(super::golang::plan(project)?);
     Ok(plans)
 }
 
@@ -112,10 +119,11 @@ impl Installer {
             Self::Npm => "npm",
             Self::Pip => "pip",
             Self::Cargo => "cargo",
+            Self::Go => "go",
         }
     }
 
-    fn plan(
+    pub(super) fn plan(
         self,
         locks: &[&str],
         files: BTreeMap<String, Vec<u8>>,
@@ -141,6 +149,7 @@ impl Installer {
             files,
             made: made.into(),
             own: Vec::new(),
+            ahead: None,
         }
     }
 }
@@ -155,7 +164,11 @@ pub(super) fn is_below(path: &str) -> bool {
 }
 
 /// Adds a file of the project to those that an installer sees.
-fn add(files: &mut BTreeMap<String, Vec<u8>>, project: &dyn Project, file: String) -> Result<(), LockError> {
+pub(super) fn add(
+    files: &mut BTreeMap<String, Vec<u8>>,
+    project: &dyn Project,
+    file: String,
+) -> Result<(), LockError> {
     if !is_below(&file) {
         return Err(bad(&file, "is no path below the project"));
     }
@@ -394,64 +407,6 @@ fn requirement(
 pub(super) fn is_plain(word: &str) -> bool {
     let starts = word.starts_with(|c: char| c.is_ascii_alphanumeric());
     starts && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+!".contains(&b))
-}
-
-#[derive(Deserialize)]
-struct CargoLock {
-    #[serde(default)]
-    package: Vec<CargoPackage>,
-}
-
-#[derive(Deserialize)]
-struct CargoPackage {
-    name: String,
-    #[serde(default)]
-    source: Option<String>,
-}
-
-/// <https://doc.rust-lang.org/cargo/guide/cargo-toml-vs-cargo-lock.html>
-fn cargo(project: &dyn Project) -> Result<Plan, LockError> {
-    const FILE: &str = "Cargo.lock";
-    const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
-    let bytes = text(project, FILE)?;
-    let lock: CargoLock = toml::from_str(&String::from_utf8_lossy(&bytes))
-        .map_err(|e| bad(FILE, format!("is no lock file: {}", e.message())))?;
-    let mut hosts = BTreeSet::new();
-    for package in &lock.package {
-        match package.source.as_deref() {
-            None => {}
-            Some(CRATES_IO) => {
-                hosts.extend(["index.crates.io:443", "static.crates.io:443"].map(str::to_owned));
-            }
-            Some(source) => match source.strip_prefix("sparse+") {
-                Some(address) => {
-                    hosts.insert(host(FILE, address)?);
-                }
-                None => {
-                    let why = format!(
-                        "{:.100} comes from {source:.200}; only registries are fetched from",
-                        package.name
-                    );
-                    return Err(bad(FILE, why));
-                }
-            },
-        }
-    }
-    let mut files = BTreeMap::from([(FILE.to_owned(), bytes)]);
-    for manifest in
-        project.files().iter().filter(|f| f.as_str() == "Cargo.toml" || f.ends_with("/Cargo.toml"))
-    {
-        // Something to compile, which fetching asks for and does not read.
-        let source = format!("{}src/lib.rs", manifest.trim_end_matches("Cargo.toml"));
-        files.insert(source, Vec::new());
-        add(&mut files, project, manifest.clone())?;
-    }
-    let home = format!("{MADE}/cargo");
-    let mut plan =
-        Installer::Cargo.plan(&[FILE], files, hosts, &["cargo", "fetch", "--locked", "--quiet"], &home);
-    plan.env.push(("CARGO_NET_RETRY".into(), "1".into()));
-    plan.env.push(("CARGO_HOME".into(), format!("/home/sandbox/project/{home}").into()));
-    Ok(plan)
 }
 
 #[cfg(test)]

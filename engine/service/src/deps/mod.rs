@@ -4,9 +4,13 @@
 //! The installer sees the lock files and manifests and nothing else of the project, runs no package's code, and what it made is
 //! kept under the digest of what it saw: another project with the same lock gets the same, and cannot have changed it.
 
+mod ahead;
+mod cargo;
+mod golang;
 pub mod lock;
 mod python;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -23,13 +27,15 @@ use hotcell_testing::ProjectFolder;
 use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
+use crate::builds::is_folder;
 use crate::changes::Keep;
 use crate::config::{Configuration, EnvSetting, Settings};
 use crate::guard::Mode;
 use crate::network::NetworkSetting;
 use crate::report::ErrorReport;
-use crate::request::{RunRequest, What};
+use crate::request::{Prepared, RunRequest, What};
 use crate::state::StateFolder;
+use cargo::Ahead;
 use lock::{Installer, Plan};
 use sha2::{Digest, Sha256};
 
@@ -39,6 +45,8 @@ const KEPT: &str = "deps";
 const MOST_PATHS: usize = 500_000;
 /// Where Python finds what was installed, below the home folder inside.
 const PYTHON: &str = ".deps/python";
+/// Frameworks that compile with cargo.
+const COMPILED_BY: [&str; 2] = ["cargo", "nextest"];
 /// The last lines that an installer printed, in a reason.
 const LAST: usize = 5;
 
@@ -51,8 +59,36 @@ pub enum DepsError {
     Refused(Box<Outcome>),
 }
 
-/// Installs what the lock files of a project name, unless that is kept already, and adds it to the settings of a run.
-/// `say` is called before something is fetched. How many lock files there are.
+/// What packages are installed for.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose<'a> {
+    /// A program.
+    Run,
+    /// Tests of this framework, or of the one that the project looks like.
+    Tests(Option<&'a str>),
+}
+
+/// What is about to happen, for a person who waits.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// Packages are fetched.
+    Installs(&'a Plan),
+    /// They are compiled.
+    Compiles(&'a Plan),
+    /// They could not be, or not all: each run compiles what is missing.
+    NotCompiled(&'a Plan, &'a str),
+}
+
+/// What everything that is installed for a request has in common.
+struct Scene<'a> {
+    configuration: &'a Configuration,
+    around: &'a Surroundings,
+    /// Of the run.
+    settings: &'a Settings,
+}
+
+/// Installs what the lock files of a project name, unless that is kept already, and adds it to the settings of a run. For tests, what
+/// takes long to compile is compiled too. `say` is called before either. How many lock files there are.
 ///
 /// # Errors
 /// [`DepsError`]; nothing is kept then.
@@ -61,23 +97,45 @@ pub async fn provide(
     state: &StateFolder,
     configuration: &Configuration,
     (project, around): (&Path, &Surroundings),
-    settings: &mut Settings,
-    say: &mut (dyn FnMut(&Plan) + Send),
+    (settings, purpose): (&mut Settings, Purpose<'_>),
+    say: &mut (dyn FnMut(Step<'_>) + Send),
 ) -> Result<usize, DepsError> {
     let refused = |why: String| DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why)));
     let path = around.cwd.join(project);
     let folder = ProjectFolder::open(&path)
         .map_err(|e| refused(format!("the project {} cannot be opened: {e}", project.display())))?;
     let plans = lock::plans(&folder).map_err(|e| refused(format!("--deps: {e}")))?;
+    let framework = match purpose {
+        Purpose::Run => None,
+        Purpose::Tests(Some(named)) => Some(named),
+        Purpose::Tests(None) => {
+            hotcell_testing::detect(&folder).first().map(|(framework, _)| framework.name())
+        }
+    };
+    let compiles = framework.is_some_and(|name| COMPILED_BY.contains(&name));
     let count = plans.len();
     let kept = state.path().join(KEPT);
     fs::create_dir_all(&kept).map_err(|e| refused(format!("--deps: {}: {e}", kept.display())))?;
     for plan in plans {
-        let place =
-            kept.join(format!("{}-{}", plan.installer.name(), with(&plan, settings, configuration, around)));
+        let scene = Scene { configuration, around, settings };
+        let place = kept.join(format!("{}-{}", plan.installer.name(), scene.digest(&plan, None)));
         if !is_folder(&place) {
-            say(&plan);
-            install(engine, configuration, around, settings, &plan, &place).await?;
+            say(Step::Installs(&plan));
+            install(engine, &scene, &plan, &place).await?;
+        }
+        if let Some(ahead) = plan.ahead.as_ref().filter(|_| compiles) {
+            let compiled =
+                kept.join(format!("{}-compiled-{}", plan.installer.name(), scene.digest(&plan, Some(ahead))));
+            if !is_folder(&compiled) {
+                say(Step::Compiles(&plan));
+                // What the tests need and cannot be compiled is theirs to report.
+                if let Err(why) = ahead::compile(engine, &scene, (&plan, ahead), &place, &compiled).await {
+                    say(Step::NotCompiled(&plan, &why));
+                }
+            }
+            if is_folder(&compiled) {
+                ahead::show(&compiled, settings);
+            }
         }
         show(&plan, &path, &place, settings);
     }
@@ -89,36 +147,44 @@ pub async fn provide(
 pub fn no_lock_file(project: &Path) -> Outcome {
     let why = format!(
         "--deps: there is no lock file in {}: package-lock.json, uv.lock, poetry.lock, Pipfile.lock, \
-         requirements.txt with NAME==VERSION, or Cargo.lock",
+         requirements.txt with NAME==VERSION, Cargo.lock, or go.sum",
         project.display()
     );
     Outcome::without_a_run(Cause::Refused, why)
 }
 
-/// The digest of a plan and of what carries it out: another image's or toolchain's installer makes something else.
-fn with(plan: &Plan, settings: &Settings, configuration: &Configuration, around: &Surroundings) -> String {
-    let mut hash = Sha256::new();
-    let mut field = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
-    };
-    field(plan.digest.as_bytes());
-    for settings in [settings, &configuration.environment, &configuration.user] {
-        field(settings.image.as_deref().unwrap_or_default().as_bytes());
-        settings.toolchains.iter().for_each(|t| field(t.as_os_str().as_bytes()));
+impl Scene<'_> {
+    /// The digest of a plan and of what carries it out: another image's or toolchain's installer makes something else.
+    fn digest(&self, plan: &Plan, ahead: Option<&Ahead>) -> String {
+        let mut hash = Sha256::new();
+        let mut field = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        field(plan.digest.as_bytes());
+        for settings in [self.settings, &self.configuration.environment, &self.configuration.user] {
+            field(settings.image.as_deref().unwrap_or_default().as_bytes());
+            settings.toolchains.iter().for_each(|t| field(t.as_os_str().as_bytes()));
+        }
+        if let Some(Ok(found)) = plan.argv.first().map(|program| toolchain::find(program, self.around)) {
+            field(found.program.as_os_str().as_bytes());
+            let changed = fs::metadata(&found.program).map(|m| (m.len(), m.mtime())).unwrap_or_default();
+            field(format!("{changed:?}").as_bytes());
+        }
+        for (name, text) in ahead.iter().flat_map(|ahead| &ahead.files) {
+            field(name.as_bytes());
+            field(text);
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
-    if let Some(Ok(found)) = plan.argv.first().map(|program| toolchain::find(program, around)) {
-        field(found.program.as_os_str().as_bytes());
-        let changed = fs::metadata(&found.program).map(|m| (m.len(), m.mtime())).unwrap_or_default();
-        field(format!("{changed:?}").as_bytes());
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What a run gets to see of what is kept. What the caller says goes before it.
 fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
     let mut bind = |host: PathBuf, inside: PathBuf| {
-        settings.binds.insert(0, Bind { host, inside, writable: false, identity: None });
+        settings
+            .binds
+            .insert(0, Bind { host, inside, writable: false, copy_on_write: false, identity: None });
     };
     match plan.installer {
         Installer::Npm => bind(place.to_owned(), Path::new(PROJECT).join("node_modules")),
@@ -127,6 +193,12 @@ fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
             if is_folder(&place.join("registry")) {
                 bind(place.join("registry"), Path::new(HOME).join(".cargo/registry"));
             }
+        }
+        // Where go looks for it by itself, and frameworks tell it to.
+        Installer::Go => {
+            bind(place.to_owned(), Path::new(HOME).join("go/pkg/mod"));
+            let variables = golang::offline().map(|(name, value)| EnvSetting::Set(name, value));
+            settings.env.splice(0..0, variables);
         }
         Installer::Pip => {
             let inside = Path::new(HOME).join(PYTHON);
@@ -146,62 +218,23 @@ fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
     }
 }
 
-async fn install(
-    engine: &Engine,
-    configuration: &Configuration,
-    around: &Surroundings,
-    settings: &Settings,
-    plan: &Plan,
-    place: &Path,
-) -> Result<(), DepsError> {
+async fn install(engine: &Engine, scene: &Scene<'_>, plan: &Plan, place: &Path) -> Result<(), DepsError> {
     let refused = |why: String| DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why)));
     let room =
         |e: io::Error| refused(format!("--deps: the lock files cannot be placed: {e}; make room in TMPDIR"));
-    let folder = temporary::folder().map_err(room)?;
-    for (path, text) in &plan.files {
-        let to = folder.path().join(path);
-        to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&to, text)).map_err(room)?;
-    }
-    let places = [&configuration.environment.deps_hosts, &configuration.user.deps_hosts]
+    let folder = place_files(&plan.files).map_err(room)?;
+    let places = [&scene.configuration.environment.deps_hosts, &scene.configuration.user.deps_hosts]
         .into_iter()
         .find_map(Option::as_ref);
     let hosts = plan.hosts.iter().map(|host| placed(host, places)).collect::<Vec<_>>().join(",");
     let hosts: NetworkSetting =
         hosts.parse().map_err(|e| refused(format!("--deps: {}: {e}", plan.locks.join(", "))))?;
-    let request = RunRequest {
-        what: What::Program(plan.argv.clone()),
-        workspace: Some(folder.path().to_owned()),
-        kept: None,
-        settings: Settings {
-            profile: settings.profile.clone(),
-            network: Some(hosts),
-            image: settings.image.clone(),
-            toolchains: settings.toolchains.clone(),
-            require: settings.require.clone(),
-            // Nothing of the project's runs, and of packages neither.
-            guard: Some(Mode::Off),
-            env: plan.env.iter().map(|(n, v)| EnvSetting::Set(n.clone(), v.clone())).chain(trust()).collect(),
-            ..Settings::default()
-        },
-        limits: crate::request::limits_for_tests(),
-        stdin: Stdin::Null,
-        keep: Keep::default(),
+    let settings = Settings {
+        network: Some(hosts),
+        env: plan.env.iter().map(|(n, v)| EnvSetting::Set(n.clone(), v.clone())).chain(trust()).collect(),
+        ..Settings::default()
     };
-    // What is configured for runs is nothing for an installer that a project's files steer: variables, folders, hosts.
-    let mut own = configuration.clone();
-    own.project = None;
-    for settings in [&mut own.user, &mut own.environment] {
-        settings.env.clear();
-        settings.binds.clear();
-        settings.network = None;
-    }
-    let merged = request.merge(&own).map_err(DepsError::Wrong)?;
-    if merged.policy.shape.confinement == Confinement::LandlockOnly {
-        return Err(refused(
-            "--deps needs a network of its own, and the profile has none; use another one".to_owned(),
-        ));
-    }
-    let prepared = request.prepare(merged, around.clone()).map_err(DepsError::Refused)?;
+    let prepared = policy_for(scene, plan.argv.clone(), folder.path(), settings)?;
     let finished = match engine.spawn(&prepared.policy).await {
         Ok(running) => running.finish().await,
         Err(refusal) => return Err(DepsError::Refused(Box::new(refusal.into()))),
@@ -222,6 +255,58 @@ async fn install(
     }
 }
 
+/// A folder of our own with these files, by their paths in it.
+fn place_files<'a>(
+    files: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>,
+) -> io::Result<tempfile::TempDir> {
+    let folder = temporary::folder()?;
+    for (path, text) in files {
+        let to = folder.path().join(path);
+        to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&to, text))?;
+    }
+    Ok(folder)
+}
+
+/// What runs an installer over a folder of ours, where the run itself would run: with the same profile, image and toolchains.
+fn policy_for(
+    scene: &Scene<'_>,
+    argv: Vec<OsString>,
+    folder: &Path,
+    settings: Settings,
+) -> Result<Prepared, DepsError> {
+    let request = RunRequest {
+        what: What::Program(argv),
+        workspace: Some(folder.to_owned()),
+        kept: None,
+        settings: Settings {
+            profile: scene.settings.profile.clone(),
+            image: scene.settings.image.clone(),
+            toolchains: scene.settings.toolchains.clone(),
+            require: scene.settings.require.clone(),
+            // Nothing of the project's runs.
+            guard: Some(Mode::Off),
+            ..settings
+        },
+        limits: crate::request::limits_for_tests(),
+        stdin: Stdin::Null,
+        keep: Keep::default(),
+    };
+    // What is configured for runs is nothing for an installer that a project's files steer: variables, folders, hosts.
+    let mut own = scene.configuration.clone();
+    own.project = None;
+    for settings in [&mut own.user, &mut own.environment] {
+        settings.env.clear();
+        settings.binds.clear();
+        settings.network = None;
+    }
+    let merged = request.merge(&own).map_err(DepsError::Wrong)?;
+    if merged.policy.shape.confinement == Confinement::LandlockOnly {
+        let why = "--deps needs a network of its own, and the profile has none; use another one".to_owned();
+        return Err(DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why))));
+    }
+    request.prepare(merged, scene.around.clone()).map_err(DepsError::Refused)
+}
+
 /// A registry's rule, with the address that the operator's configuration names for it.
 fn placed(host: &str, places: Option<&AllowList>) -> String {
     let name = host.trim_end_matches(":443");
@@ -233,13 +318,18 @@ fn placed(host: &str, places: Option<&AllowList>) -> String {
     }
 }
 
+/// The last lines that a program printed.
+fn printed(outcome: &Outcome) -> String {
+    let both =
+        [&outcome.stdout, &outcome.stderr].map(|s| String::from_utf8_lossy(&s.to_bytes()).into_owned());
+    let all = both.concat();
+    let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST)..].join(" / ")
+}
+
 /// The installer's outcome, as the reason why nothing else ran.
 fn failed(mut outcome: Outcome, plan: &Plan) -> DepsError {
-    let printed =
-        [&outcome.stdout, &outcome.stderr].map(|s| String::from_utf8_lossy(&s.to_bytes()).into_owned());
-    let all = printed.concat();
-    let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = lines[lines.len().saturating_sub(LAST)..].join(" / ");
+    let last = printed(&outcome);
     let denied: Vec<&str> =
         outcome.denials.iter().filter(|d| d.layer == "network").map(|d| d.target.as_str()).collect();
     let denied = match denied.as_slice() {
@@ -283,11 +373,6 @@ fn keep(changed: &Changed, base: &Path, made: &Path, place: &Path) -> io::Result
         Err(_) if is_folder(place) => Ok(()),
         renamed => renamed,
     }
-}
-
-/// A folder itself, not what a link says.
-fn is_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|about| about.is_dir())
 }
 
 /// A folder below another by folders only, made where it is not there: what the installer left is the program's, and may be links

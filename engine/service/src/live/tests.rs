@@ -212,6 +212,10 @@ impl<'a> Shown<'a> {
                 }
                 self.desk.progressed(self.progress.clone());
             }
+            hotcell_testing::Progress::Ahead(what) => {
+                self.progress.message = what.to_owned();
+                self.desk.progressed(self.progress.clone());
+            }
             hotcell_testing::Progress::Output(Chunk::Stdout(bytes)) => self.desk.wrote(Stream::Stdout, bytes),
             hotcell_testing::Progress::Output(Chunk::Stderr(bytes)) => self.desk.wrote(Stream::Stderr, bytes),
         }

@@ -187,7 +187,7 @@ fn a_run_of_a_plugin_has_nothing_that_the_operator_gives_to_his_own() {
     settings.env.push(EnvSetting::Set("TOKEN".into(), "1".into()));
     settings.toolchains.push("/opt/x".into());
     let (host, inside) = ("/srv".into(), "/srv".into());
-    settings.binds.push(Bind { host, inside, writable: true, identity: None });
+    settings.binds.push(Bind { host, inside, writable: true, copy_on_write: false, identity: None });
     let configuration =
         Configuration { user: settings.clone(), environment: settings, ..Configuration::default() };
     let left = without_grants(configuration);

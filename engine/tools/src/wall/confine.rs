@@ -48,7 +48,13 @@ pub fn policy(
             ));
         }
         let (host, inside) = (path.clone(), path.clone());
-        policy.job.binds.push(Bind { host, inside, writable: *writable, identity: *identity });
+        policy.job.binds.push(Bind {
+            host,
+            inside,
+            writable: *writable,
+            copy_on_write: false,
+            identity: *identity,
+        });
     }
     // Last, so that it is read-only in a folder that is not.
     policy = policy.read_only(program, program);
@@ -75,8 +81,13 @@ mod tests {
             policy(Path::new("/opt/hotcell"), &["tool-host".into()], folders, Bytes::gib(1), confinement)
         };
         let policy = by(&folders, Confinement::Namespaces).unwrap();
-        let bind =
-            |path: &str, writable| Bind { host: path.into(), inside: path.into(), writable, identity: None };
+        let bind = |path: &str, writable| Bind {
+            host: path.into(),
+            inside: path.into(),
+            writable,
+            copy_on_write: false,
+            identity: None,
+        };
         assert_eq!(
             policy.job.binds,
             [bind("/opt", true), bind("/srv/a", false), bind("/srv/a/b", true), bind("/opt/hotcell", false)]

@@ -55,6 +55,29 @@ fn each_lock_names_its_registries() {
 }
 
 #[test]
+fn modules_of_go_come_from_its_proxy_by_their_digests() {
+    let sum = "example.com/a v1.0.0 h1:xyz=\nexample.com/a v1.0.0/go.mod h1:abc=\n\n";
+    let plans = of(&[("go.mod", "module p\n"), ("go.sum", sum)]).unwrap();
+    assert_eq!((plans.len(), plans[0].installer), (1, Installer::Go));
+    assert_eq!(hosts(&plans[0]), ["proxy.golang.org:443"]);
+    assert_eq!(plans[0].files.keys().collect::<Vec<_>>(), ["go.mod", "go.sum"]);
+    // A workspace, with what its modules say.
+    let work =
+        &[("go.work", "use ./a\n"), ("a/go.mod", "module a\n"), ("a/go.sum", sum), ("a/a.go", "package a")];
+    let all = work.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let plans = super::plans(&Files(work.to_vec(), all)).unwrap();
+    assert_eq!(plans[0].files.keys().collect::<Vec<_>>(), ["a/go.mod", "a/go.sum", "go.work"]);
+    // Nothing is asked for, or it is there.
+    for files in [
+        &[("go.mod", "module p\n")][..],
+        &[("go.sum", sum)],
+        &[("go.mod", "module p\n"), ("go.sum", sum), ("vendor/modules.txt", "")],
+    ] {
+        assert!(of(files).unwrap().is_empty(), "{files:?}");
+    }
+}
+
+#[test]
 fn what_no_registry_has_is_named() {
     let npm = |package: &'static str| -> Vec<(&'static str, &'static str)> {
         vec![("package.json", "{}"), ("package-lock.json", package)]
@@ -109,6 +132,10 @@ fn what_no_registry_has_is_named() {
             "comes from git+",
         ),
         (vec![("Cargo.lock", "x")], "is no lock file"),
+        (
+            vec![("go.mod", "module p"), ("go.sum", "example.com/a v1\n")],
+            "line 1 is not MODULE VERSION DIGEST",
+        ),
     ] {
         let error = of(&files).unwrap_err();
         assert!(error.to_string().contains(why), "{error}");

@@ -1,0 +1,226 @@
+//! Go's standard library. From Go 1.20 on no distribution of Go has it compiled, and what compiles it first takes ten to twenty
+//! seconds; in a sandbox whose cache goes away that would be every run.
+//! <https://go.dev/doc/go1.20#go-command>
+//!
+//! It is compiled by the toolchain and the image that the run has, in a sandbox that sees nothing else: no project, no variable and no
+//! folder of anybody's. Go's cache names what it holds by the digest of all that went into it, so what was compiled otherwise than a
+//! run would compile it is never taken, only useless.
+//! <https://pkg.go.dev/cmd/go#hdr-Build_and_test_caching>
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hotcell_sandbox::outcome::Cause;
+use hotcell_sandbox::policy::{Confinement, HOME, Job, Network, Policy};
+use hotcell_sandbox::{Finished, Spawn};
+use hotcell_workspace::Folder;
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+
+use crate::state::{StateChoice, StateFolder};
+
+/// The folder in the state folder.
+const KEPT: &str = "builds";
+/// Go's cache, below the home folder: where go has it, and frameworks tell it to.
+const CACHE: &str = ".cache/go-build";
+/// How long compiling may take.
+const LONGEST: Duration = Duration::from_secs(10 * 60);
+/// The form of what is kept; another one is made anew.
+const FORM: &[u8] = b"1";
+/// A test that needs everything: then what is compiled for tests is there too, and what `go vet` knows, which goes before each.
+const SCRIPT: &str = r#"set -e
+mkdir /tmp/all && cd /tmp/all
+echo 'module everything' >go.mod
+{
+    echo 'package everything'
+    go list std | sed -nE -e '/(^|\/)(internal|vendor|cmd|builtin)(\/|$)/d' -e 's/.*/import _ "&"/p'
+} >all_test.go
+go test -count=1 -run='^$' .
+"#;
+/// Variables: as frameworks and `--lang` have them, and no others.
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOENV", "off")];
+
+/// One at a time: whoever comes second finds it there.
+static ONE: Mutex<()> = Mutex::const_new(());
+
+/// Adds Go's compiled standard library to what a job that compiles with go sees, and compiles it once before. Where that cannot be
+/// had, the job compiles it by itself, as it would have.
+pub(crate) async fn standard_library(
+    engine: &dyn Spawn,
+    state: Option<&StateChoice>,
+    policy: &mut Policy,
+    say: &mut (dyn FnMut() + Send),
+) {
+    let Some(key) = key(policy) else { return };
+    let Some(Ok(state)) = state.map(|choice| choice.path().map(StateFolder::open)) else { return };
+    let Ok(state) = state else { return };
+    let place = state.path().join(KEPT).join(format!("go-{key}"));
+    if !super::is_folder(&place) {
+        let _one = ONE.lock().await;
+        if !super::is_folder(&place) {
+            say();
+            if let Err(why) = compile(engine, policy, &place).await {
+                tracing::warn!("Go's standard library is compiled in each run: {why}");
+            }
+        }
+    }
+    let inside = Path::new(HOME).join(CACHE);
+    if super::is_folder(&place)
+        && let Some(bind) = super::bind(&place, &inside, policy.job.limits.disk)
+    {
+        policy.job.binds.push(bind);
+    }
+}
+
+/// What a job's go is, in hexadecimal: its file, and where it runs. `None` where there is nothing to keep: it is not go, has its
+/// library compiled, or looks for its cache elsewhere.
+fn key(policy: &Policy) -> Option<String> {
+    let job = &policy.job;
+    let program = Path::new(job.argv.first()?);
+    let cache = PathBuf::from(HOME).join(CACHE);
+    let elsewhere = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| match name.to_str() {
+        Some("GOCACHE") => Path::new(value) != cache,
+        Some("HOME") => Path::new(value) != Path::new(HOME),
+        Some("XDG_CACHE_HOME" | "GOROOT") => true,
+        _ => false,
+    };
+    if program.file_name() != Some(OsStr::new("go"))
+        || policy.shape.confinement == Confinement::LandlockOnly
+        || job.env.iter().any(elsewhere)
+        || job.binds.iter().any(|bind| cache.starts_with(&bind.inside) || bind.inside.starts_with(&cache))
+    {
+        return None;
+    }
+    let mut hash = Sha256::new();
+    let mut field = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    field(FORM);
+    field(std::env::consts::ARCH.as_bytes());
+    field(program.as_os_str().as_bytes());
+    match &policy.shape.image {
+        Some(image) => field(format!("{image:?}").as_bytes()),
+        None => {
+            let go = fs::canonicalize(program).ok()?;
+            let about = fs::metadata(&go).ok()?;
+            if let Some(root) = go.parent().and_then(Path::parent)
+                && has_archives(root)
+            {
+                return None;
+            }
+            field(go.as_os_str().as_bytes());
+            field(format!("{} {} {}", about.len(), about.mtime(), about.mtime_nsec()).as_bytes());
+        }
+    }
+    job.toolchains.iter().for_each(|toolchain| field(toolchain.as_os_str().as_bytes()));
+    Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Whether this Go came with its library compiled: before 1.20.
+fn has_archives(root: &Path) -> bool {
+    let folders = fs::read_dir(root.join("pkg")).into_iter().flatten().flatten();
+    folders.map(|folder| folder.path()).any(|folder| folder.join("fmt.a").is_file())
+}
+
+async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<(), String> {
+    let mut limits = crate::request::limits_for_tests();
+    limits.wall = LONGEST;
+    // Where go and a C compiler are found is how the run finds them.
+    let path = policy.job.env.iter().filter(|(name, _)| name == "PATH").cloned();
+    let own = ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
+    let mut making = Policy { shape: policy.shape.clone(), ..Policy::default() };
+    making.job = Job {
+        argv: ["/bin/sh", "-c", SCRIPT].map(Into::into).into(),
+        env: own.chain(path).collect(),
+        toolchains: policy.job.toolchains.clone(),
+        limits,
+        ..Job::default()
+    };
+    if making.shape.network == Network::Proxy {
+        making.shape.network = Network::Loopback;
+    }
+    let running = engine.spawn(&making).await.map_err(|refusal| refusal.message)?;
+    let Finished { outcome, home, .. } = running.finish().await;
+    let printed = String::from_utf8_lossy(&outcome.stderr.to_bytes()).into_owned();
+    let last = printed.lines().last().unwrap_or_default();
+    let home = match (outcome.cause, home) {
+        (Cause::Exited, Some(home)) => home,
+        _ => return Err(format!("{} {last:.300}", outcome.reason.unwrap_or_default())),
+    };
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    }
+    let cache = home.open_folder(Path::new(CACHE)).map_err(|e| format!("{e}: {last:.300}"))?;
+    // Also what is not everything: the run compiles the rest, and nothing is gained by another try.
+    super::keep(&Folder::from_fd(cache), &|_| true, place).map_err(|e| e.to_string())?;
+    match outcome.exit_code {
+        Some(0) => Ok(()),
+        _ => Err(format!("not all of it could be compiled: {last:.300}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_sandbox::policy::Bind;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_go_without_its_library_has_a_key_of_its_own() {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().join("go-1.27");
+        fs::create_dir_all(root.join("bin")).unwrap();
+        fs::create_dir_all(root.join("pkg/linux_amd64")).unwrap();
+        fs::write(root.join("bin/go"), "x").unwrap();
+        let link = top.path().join("go");
+        symlink(root.join("bin/go"), &link).unwrap();
+        let policy = Policy::new(&link).args(["test"]);
+        let first = key(&policy).unwrap();
+        assert_eq!(first.len(), 64);
+        assert_eq!(key(&policy.clone().args(["-v"]).env("A", "B")), Some(first.clone()));
+        assert_ne!(
+            key(&Policy::new(root.join("bin/go"))),
+            Some(first.clone()),
+            "it may be another to the run"
+        );
+        for (name, value, is_kept) in [
+            ("GOCACHE", "/home/sandbox/.cache/go-build", true),
+            ("GOCACHE", "/tmp/x", false),
+            ("HOME", "/tmp", false),
+            ("XDG_CACHE_HOME", "/tmp", false),
+            ("GOROOT", "/opt/go", false),
+        ] {
+            assert_eq!(key(&policy.clone().env(name, value)).is_some(), is_kept, "{name}={value}");
+        }
+        for (inside, is_kept) in [
+            ("/home/sandbox/.cache", false),
+            ("/home/sandbox/.cache/go-build/x", false),
+            ("/home/sandbox/go", true),
+        ] {
+            let mut policy = policy.clone();
+            let (host, inside) = ("/usr".into(), inside.into());
+            policy.job.binds.push(Bind {
+                host,
+                inside,
+                writable: false,
+                copy_on_write: false,
+                identity: None,
+            });
+            assert_eq!(key(&policy).is_some(), is_kept, "{:?}", policy.job.binds);
+        }
+        assert_eq!(key(&Policy::new("/usr/bin/gofmt")), None);
+        let mut weak = policy.clone();
+        weak.shape.confinement = Confinement::LandlockOnly;
+        assert_eq!(key(&weak), None);
+        fs::write(root.join("bin/go"), "another").unwrap();
+        assert_ne!(key(&policy), Some(first));
+        fs::write(root.join("pkg/linux_amd64/fmt.a"), "x").unwrap();
+        assert_eq!(key(&policy), None);
+    }
+}

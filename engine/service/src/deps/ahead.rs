@@ -1,0 +1,82 @@
+//! What a project's tests depend on, compiled once, in a sandbox without a network that sees the packages, the lock file and the
+//! manifests, and nothing of the project's own code. Runs get it copy-on-write.
+//!
+//! Build scripts and procedural macros of packages run there, as they would in each run. What they make is kept under the digest of all
+//! that they saw, so that it is only ever used where the same packages would do the same again.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hotcell_sandbox::home::CollectError;
+use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::policy::{HOME, Limits};
+use hotcell_sandbox::{Engine, Finished};
+use hotcell_testing::cargo::{AHEAD, TARGET, environment};
+use hotcell_workspace::Folder;
+
+use super::cargo::Ahead;
+use super::lock::Plan;
+use super::{DepsError, Scene, place_files, policy_for, printed};
+use crate::builds;
+use crate::config::Settings;
+
+/// How long compiling may take; whoever does not want to wait has no `--deps`, or cancels.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// Shows it to runs, where there is room for it.
+pub(super) fn show(place: &Path, settings: &mut Settings) {
+    let disk = settings.limits.disk.unwrap_or(Limits::for_tests().disk);
+    if let Some(bind) = builds::bind(place, &Path::new(HOME).join(TARGET), disk) {
+        settings.binds.insert(0, bind);
+    }
+}
+
+/// Compiles the packages of a plan and keeps what came of it, also of those that compile where others do not: the run will say why.
+///
+/// # Errors
+/// Why nothing was kept.
+pub(super) async fn compile(
+    engine: &Engine,
+    scene: &Scene<'_>,
+    (plan, ahead): (&Plan, &Ahead),
+    installed: &Path,
+    place: &Path,
+) -> Result<(), String> {
+    let folder = place_files(plan.files.iter().chain(&ahead.files)).map_err(|e| e.to_string())?;
+    let mut settings = Settings {
+        env: environment()
+            .into_iter()
+            .map(|(name, value)| crate::config::EnvSetting::Set(name, value))
+            .collect(),
+        limits: scene.settings.limits.clone(),
+        ..Settings::default()
+    };
+    settings.limits.timeout = Some(LONGEST);
+    settings.limits.cpu_time = None;
+    super::show(plan, Path::new(""), installed, &mut settings);
+    let argv = AHEAD.iter().map(std::ffi::OsString::from).collect();
+    let prepared = policy_for(scene, argv, folder.path(), settings).map_err(|e| match e {
+        DepsError::Refused(outcome) => reason(&outcome),
+        DepsError::Wrong(report) => report.message,
+    })?;
+    let running = engine.spawn(&prepared.policy).await.map_err(|refusal| refusal.message)?;
+    let Finished { outcome, home, changed } = running.finish().await;
+    if outcome.cause != Cause::Exited {
+        return Err(format!("{}: {}", reason(&outcome), printed(&outcome)));
+    }
+    let (Some(home), Some(mut changed)) = (home, changed) else {
+        return Err("what was compiled cannot be opened any more".to_owned());
+    };
+    changed.settle().await.map_err(|e| e.to_string())?;
+    let unopened = |e: CollectError| format!("{e}: {}", printed(&outcome));
+    let target = home.open_folder(Path::new(TARGET)).map_err(unopened)?;
+    builds::keep(&Folder::from_fd(target), &|path| ahead.keeps(path), place).map_err(|e| e.to_string())?;
+    match outcome.success() {
+        true => Ok(()),
+        false => Err(format!("not all of it could be: {}", printed(&outcome))),
+    }
+}
+
+fn reason(outcome: &Outcome) -> String {
+    outcome.reason.clone().unwrap_or_default()
+}

@@ -1,0 +1,218 @@
+//! `Cargo.lock`: which registries hold what it names, and which of a project's packages are its own. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path};
+
+use hotcell_testing::Project;
+use serde::Deserialize;
+
+use super::lock::{Installer, LockError, MADE, Plan, add, bad, host, is_below, text};
+
+/// The lock file.
+const FILE: &str = "Cargo.lock";
+/// What its `source` says of crates.io.
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// A program that does nothing.
+const NOTHING: &[u8] = b"fn main() {}\n";
+/// What a project says to cargo beside its manifests; the first that is there counts.
+const CONFIGURATION: [&str; 2] = [".cargo/config", ".cargo/config.toml"];
+
+/// How packages are compiled before the project's tests are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Files that cargo sees beside the plan's.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Packages of registries whose names none of the project's own has: what is kept of others could be taken for something of the
+    /// project's that was compiled from nothing.
+    pub packages: BTreeSet<String>,
+}
+
+impl Ahead {
+    /// Whether something that cargo left in its target folder is of such a package. `path` is relative to that folder.
+    #[must_use]
+    pub fn keeps(&self, path: &Path) -> bool {
+        let names: Vec<&str> =
+            path.components().map(|part| part.as_os_str().to_str().unwrap_or("")).collect();
+        // `debug/…`, or `TRIPLE/debug/…`.
+        let Some(at) = names.iter().take(3).position(|name| [".fingerprint", "build", "deps"].contains(name))
+        else {
+            return false;
+        };
+        match (names[at], names.get(at + 1)) {
+            (_, None) => false,
+            ("deps", Some(_)) => true,
+            (_, Some(unit)) => unit.rsplit_once('-').is_some_and(|(name, _)| self.packages.contains(name)),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Lock {
+    #[serde(default)]
+    package: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    #[serde(default)]
+    source: Option<String>,
+}
+
+/// `cargo fetch`, and what it takes to compile what that fetches.
+/// <https://doc.rust-lang.org/cargo/guide/cargo-toml-vs-cargo-lock.html>
+pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
+    let bytes = text(project, FILE)?;
+    let lock: Lock = toml::from_str(&String::from_utf8_lossy(&bytes))
+        .map_err(|e| bad(FILE, format!("is no lock file: {}", e.message())))?;
+    let mut hosts = BTreeSet::new();
+    let (mut packages, mut own) = (BTreeSet::new(), BTreeSet::new());
+    for package in lock.package {
+        match package.source.as_deref() {
+            None => {
+                own.insert(package.name);
+                continue;
+            }
+            Some(CRATES_IO) => {
+                hosts.extend(["index.crates.io:443", "static.crates.io:443"].map(str::to_owned));
+            }
+            Some(source) => match source.strip_prefix("sparse+") {
+                Some(address) => {
+                    hosts.insert(host(FILE, address)?);
+                }
+                None => {
+                    let why = format!(
+                        "{:.100} comes from {source:.200}; only registries are fetched from",
+                        package.name
+                    );
+                    return Err(bad(FILE, why));
+                }
+            },
+        }
+        packages.insert(package.name);
+    }
+    let mut files = BTreeMap::from([(FILE.to_owned(), bytes)]);
+    for manifest in
+        project.files().iter().filter(|f| f.as_str() == "Cargo.toml" || f.ends_with("/Cargo.toml"))
+    {
+        add(&mut files, project, manifest.clone())?;
+        let folder = manifest.trim_end_matches("Cargo.toml");
+        for (path, text) in stubs(&files[manifest], |path| project.has(&format!("{folder}{path}"))) {
+            files.insert(format!("{folder}{path}"), text.to_owned());
+        }
+    }
+    let home = format!("{MADE}/cargo");
+    let mut plan =
+        Installer::Cargo.plan(&[FILE], files, hosts, &["cargo", "fetch", "--locked", "--quiet"], &home);
+    plan.env.push(("CARGO_NET_RETRY".into(), "1".into()));
+    plan.env.push(("CARGO_HOME".into(), format!("/home/sandbox/project/{home}").into()));
+    packages.retain(|name| !own.contains(name));
+    if !packages.is_empty() {
+        let mut files = BTreeMap::new();
+        if let Some(file) = CONFIGURATION.into_iter().find(|file| project.has(file)) {
+            add(&mut files, project, file.to_owned())?;
+        }
+        plan.ahead = Some(Ahead { files, packages });
+    }
+    Ok(plan)
+}
+
+/// Something to compile in place of a package's own files, by their paths in its folder: cargo wants each target that a manifest
+/// names to have a file, and compiles what a build script needs only where there is one.
+/// <https://doc.rust-lang.org/cargo/reference/cargo-targets.html>
+fn stubs(manifest: &[u8], has: impl Fn(&str) -> bool) -> BTreeMap<String, &'static [u8]> {
+    let mut stubs: BTreeMap<String, &'static [u8]> = BTreeMap::new();
+    let table: toml::Table = toml::from_str(&String::from_utf8_lossy(manifest)).unwrap_or_default();
+    // Of a manifest that names no package, only the packages below count; a file that nobody looks for does no harm.
+    let library = table.get("lib").and_then(|lib| lib.get("path")).and_then(toml::Value::as_str);
+    stubs.insert(library.and_then(plain).unwrap_or_else(|| "src/lib.rs".to_owned()), b"");
+    for (kind, folder) in
+        [("bin", "src/bin"), ("example", "examples"), ("test", "tests"), ("bench", "benches")]
+    {
+        for target in table.get(kind).and_then(toml::Value::as_array).into_iter().flatten() {
+            let of = |key| target.get(key).and_then(toml::Value::as_str);
+            let path = match (of("path"), of("name")) {
+                (Some(path), _) => plain(path),
+                (None, Some(name)) => plain(&format!("{folder}/{name}.rs")),
+                (None, None) => None,
+            };
+            if let Some(path) = path {
+                stubs.entry(path).or_insert(NOTHING);
+            }
+        }
+    }
+    let build = table.get("package").and_then(|package| package.get("build"));
+    let build = match build {
+        Some(toml::Value::String(path)) => plain(path),
+        Some(toml::Value::Boolean(false)) => None,
+        _ => has("build.rs").then(|| "build.rs".to_owned()),
+    };
+    if let Some(path) = build {
+        stubs.insert(path, NOTHING);
+    }
+    stubs
+}
+
+/// A path as cargo means it, where it leads below its folder.
+fn plain(path: &str) -> Option<String> {
+    let path = Path::new(path.strip_prefix("./").unwrap_or(path));
+    let mut parts = path.components().peekable();
+    let good = parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
+    let text = path.to_str()?;
+    (good && is_below(text) && text.len() < 1000).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_that_a_manifest_names_have_files() {
+        for (manifest, files) in [
+            ("[package]\nname = 'a'", &["src/lib.rs"][..]),
+            (
+                "[lib]\npath = 'lib.rs'\n[[bin]]\nname = 'x'\n[[test]]\nname = 't'\npath = './deep/t.rs'",
+                &["deep/t.rs", "lib.rs", "src/bin/x.rs"],
+            ),
+            ("[package]\nbuild = 'b.rs'\n[[bin]]\npath = '../../etc/x'\nname = 'y'", &["b.rs", "src/lib.rs"]),
+            ("[package]\nbuild = false", &["src/lib.rs"]),
+            ("not a manifest", &["src/lib.rs"]),
+        ] {
+            assert_eq!(
+                stubs(manifest.as_bytes(), |_| false).into_keys().collect::<Vec<_>>(),
+                files,
+                "{manifest}"
+            );
+        }
+        let with =
+            |manifest: &str| stubs(manifest.as_bytes(), |path| path == "build.rs").contains_key("build.rs");
+        assert!(with("[package]\nname = 'a'") && with("[package]\nbuild = true"));
+        assert!(!with("[package]\nbuild = false"));
+    }
+
+    #[test]
+    fn nothing_that_was_compiled_from_stubs_is_kept() {
+        let ahead = Ahead { files: BTreeMap::new(), packages: ["serde", "a-b"].map(str::to_owned).into() };
+        for (path, kept) in [
+            ("debug", false),
+            ("debug/.fingerprint", false),
+            ("debug/own", false),
+            (".rustc_info.json", false),
+            ("debug/.fingerprint/serde-0123456789abcdef", true),
+            ("debug/.fingerprint/serde-0123456789abcdef/lib-serde", true),
+            ("debug/.fingerprint/a-b-0123456789abcdef/x", true),
+            ("debug/.fingerprint/own-0123456789abcdef/lib-own", false),
+            ("debug/.fingerprint/serde-own-0123456789abcdef", false),
+            ("debug/build/own-0123456789abcdef/out/x", false),
+            ("debug/build/serde-0123456789abcdef/out/x", true),
+            ("debug/deps/libserde-0123456789abcdef.rlib", true),
+            ("x86_64-unknown-linux-gnu/debug/.fingerprint/own-01", false),
+            ("x86_64-unknown-linux-gnu/debug/.fingerprint/serde-01/x", true),
+            ("debug/incremental", false),
+            ("debug/incremental/own/x", false),
+            ("debug/examples/x", false),
+        ] {
+            assert_eq!(ahead.keeps(Path::new(path)), kept, "{path}");
+        }
+    }
+}
