@@ -72,7 +72,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             warn_unset(&prepared.unset);
             let runtime = runtime()?;
             notes::guard(prepared.scan.as_ref(), common);
-            let mut done = runtime.block_on(execute(way, &prepared, input, common.json));
+            let mut done = runtime.block_on(execute(way, &prepared, input, common));
             prepared.sign(&mut done.outcome);
             let (changed, outcome) = (done.changed.take(), &mut done.outcome);
             if let Some(before) = prepared.before {
@@ -262,11 +262,17 @@ fn refused(reason: String) -> Box<Outcome> {
 }
 
 /// Runs it, with the program's streams going through.
-async fn execute(way: Way, prepared: &Prepared, input: Option<File>, captured: bool) -> Done {
+async fn execute(way: Way, prepared: &Prepared, input: Option<File>, common: &Common) -> Done {
+    let captured = common.json;
     let mut interrupt = std::pin::pin!(interrupted());
     let mut compiled = None;
     if let Some(build) = &prepared.build {
-        let (printed, ready) = match build.run(&way, interrupt.as_mut()).await {
+        let mut say = |what: &str| {
+            if !captured && !common.quiet {
+                notes::say(what);
+            }
+        };
+        let (printed, ready) = match build.run(&way, interrupt.as_mut(), &mut say).await {
             Built::Ready(printed, compile) => (printed, Ok(compile)),
             Built::Failed(outcome) => (outcome.stderr.text.clone().unwrap_or_default(), Err(outcome)),
         };

@@ -77,9 +77,14 @@ impl Build {
         program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    /// Compiles; `stop` cancels it.
-    pub async fn run(&self, engine: &dyn Spawn, stop: impl Future<Output = ()>) -> Built {
-        let Finished { mut outcome, home, .. } = self.compile(engine, stop).await;
+    /// Compiles; `stop` cancels it. `say` is told what takes a while before that, once and not again.
+    pub async fn run(
+        &self,
+        engine: &dyn Spawn,
+        stop: impl Future<Output = ()>,
+        say: &mut (dyn FnMut(&str) + Send),
+    ) -> Built {
+        let Finished { mut outcome, home, .. } = self.compile(engine, stop, say).await;
         let printed: String = [&outcome.stdout, &outcome.stderr]
             .map(|stream| String::from_utf8_lossy(&stream.to_bytes()).into_owned())
             .concat();
@@ -133,12 +138,17 @@ impl Build {
             && compile.diagnostics.iter().all(|d| d.severity != Severity::Error)
     }
 
-    async fn compile(&self, engine: &dyn Spawn, stop: impl Future<Output = ()>) -> Finished {
+    async fn compile(
+        &self,
+        engine: &dyn Spawn,
+        stop: impl Future<Output = ()>,
+        say: &mut (dyn FnMut(&str) + Send),
+    ) -> Finished {
         let nothing = |outcome| Finished { outcome, home: None, changed: None };
         let mut stop = std::pin::pin!(stop);
         let mut policy = self.policy.clone();
         let start = async {
-            builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut || ()).await;
+            builds::standard_library(engine, self.state.as_ref(), &mut policy, say).await;
             engine.spawn(&policy).await
         };
         let started = tokio::select! {

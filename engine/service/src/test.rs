@@ -165,8 +165,7 @@ impl PreparedTest {
     ) -> TestReport {
         let mut repeats = Repeats::default();
         let mut policy = self.policy.clone();
-        let mut say =
-            || progress(1, Progress::Ahead("go compiles its standard library; that is kept for other runs"));
+        let mut say = |what: &str| progress(1, Progress::Ahead(what));
         tokio::select! {
             biased;
             // Then nothing of it begins, and the report says so.

@@ -11,7 +11,7 @@ use crate::report::{Suite, TestReport, Totals};
 /// The most suites that are run together.
 pub const MOST: usize = 16;
 /// How deep below the project their folders lie.
-const DEPTH: usize = 4;
+const DEPTH: usize = 8;
 
 /// A suite that was found.
 #[derive(Debug)]

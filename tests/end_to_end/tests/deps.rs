@@ -223,6 +223,16 @@ fn what_tests_in_rust_depend_on_is_compiled_once() {
         let said = report["outcome"]["stderr"]["text"].as_str().unwrap_or_default();
         assert!(!said.contains("Compiling paste"), "{report:#}");
         assert_eq!(kept(user), 3);
+        // What would start the project's own programs is for the run, which is guarded, to start.
+        let wrapped = "[build]\nrustc-wrapper = \"/bin/sh\"\n";
+        user.write("work/crate/.cargo/config.toml", wrapped);
+        let state = user.path("state");
+        let words =
+            ["test", "crate", "--deps", "--guard", "off", "--json", "--state", state.to_str().unwrap()];
+        let ended = user.hotcell(words).env("PATH", &path).env("HOTCELL_DEPS_HOSTS", &places).end();
+        assert_ne!(ended.code, Some(0), "{ended:#?}");
+        assert_eq!(kept(user), 3);
+        std::fs::remove_dir_all(user.path("work/crate/.cargo")).unwrap();
         // Other bytes than the lock says.
         user.write("work/crate/Cargo.lock", lock.replace("PASTE", &PASTE.replacen('5', "6", 1)));
         assert!(test(2, 125)["reason"].as_str().unwrap().contains("checksum"));

@@ -14,7 +14,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::{Confinement, HOME, Job, Network, Policy};
 use hotcell_sandbox::{Finished, Spawn};
 use hotcell_workspace::Folder;
@@ -37,9 +36,9 @@ mkdir /tmp/all && cd /tmp/all
 echo 'module everything' >go.mod
 {
     echo 'package everything'
-    go list std | sed -nE -e '/(^|\/)(internal|vendor|cmd|builtin)(\/|$)/d' -e 's/.*/import _ "&"/p'
+    "$0" list std | sed -nE -e '/(^|\/)(internal|vendor|cmd|builtin)(\/|$)/d' -e 's/.*/import _ "&"/p'
 } >all_test.go
-go test -count=1 -run='^$' .
+"$0" test -count=1 -run='^$' .
 "#;
 /// Variables: as frameworks and `--lang` have them, and no others.
 const ENVIRONMENT: [(&str, &str); 4] =
@@ -54,18 +53,21 @@ pub(crate) async fn standard_library(
     engine: &dyn Spawn,
     state: Option<&StateChoice>,
     policy: &mut Policy,
-    say: &mut (dyn FnMut() + Send),
+    say: &mut (dyn FnMut(&str) + Send),
 ) {
     let Some(key) = key(policy) else { return };
     let Some(Ok(state)) = state.map(|choice| choice.path().map(StateFolder::open)) else { return };
     let Ok(state) = state else { return };
     let place = state.path().join(KEPT).join(format!("go-{key}"));
-    if !super::is_folder(&place) {
+    if !super::is_folder(&place) && super::in_vain(&place).is_none() {
         let _one = ONE.lock().await;
-        if !super::is_folder(&place) {
-            say();
+        if !super::is_folder(&place) && super::in_vain(&place).is_none() {
+            say("go compiles its standard library; that is kept for other runs");
             if let Err(why) = compile(engine, policy, &place).await {
-                tracing::warn!("Go's standard library is compiled in each run: {why}");
+                tracing::warn!(
+                    "Go's standard library is compiled in each run, and not tried again for an hour: {why}"
+                );
+                super::remember_in_vain(&place, &why);
             }
         }
     }
@@ -73,6 +75,7 @@ pub(crate) async fn standard_library(
     if super::is_folder(&place)
         && let Some(bind) = super::bind(&place, &inside, policy.job.limits.disk)
     {
+        super::touch(&place);
         policy.job.binds.push(bind);
     }
 }
@@ -118,6 +121,8 @@ fn key(policy: &Policy) -> Option<String> {
             field(format!("{} {} {}", about.len(), about.mtime(), about.mtime_nsec()).as_bytes());
         }
     }
+    // Where a C compiler is found.
+    job.env.iter().filter(|(name, _)| name == "PATH").for_each(|(_, path)| field(path.as_bytes()));
     job.toolchains.iter().for_each(|toolchain| field(toolchain.as_os_str().as_bytes()));
     Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -131,12 +136,12 @@ fn has_archives(root: &Path) -> bool {
 async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<(), String> {
     let mut limits = crate::request::limits_for_tests();
     limits.wall = LONGEST;
-    // Where go and a C compiler are found is how the run finds them.
+    let (most, go) = (limits.disk, policy.job.argv.first().cloned().unwrap_or_default());
     let path = policy.job.env.iter().filter(|(name, _)| name == "PATH").cloned();
     let own = ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
     let mut making = Policy { shape: policy.shape.clone(), ..Policy::default() };
     making.job = Job {
-        argv: ["/bin/sh", "-c", SCRIPT].map(Into::into).into(),
+        argv: vec!["/bin/sh".into(), "-c".into(), SCRIPT.into(), go],
         env: own.chain(path).collect(),
         toolchains: policy.job.toolchains.clone(),
         limits,
@@ -149,20 +154,15 @@ async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<()
     let Finished { outcome, home, .. } = running.finish().await;
     let printed = String::from_utf8_lossy(&outcome.stderr.to_bytes()).into_owned();
     let last = printed.lines().last().unwrap_or_default();
-    let home = match (outcome.cause, home) {
-        (Cause::Exited, Some(home)) => home,
-        _ => return Err(format!("{} {last:.300}", outcome.reason.unwrap_or_default())),
-    };
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }
+    let home = match home {
+        Some(home) if outcome.success() => home,
+        _ => return Err(format!("{} {last:.300}", outcome.reason.unwrap_or_default())),
+    };
     let cache = home.open_folder(Path::new(CACHE)).map_err(|e| format!("{e}: {last:.300}"))?;
-    // Also what is not everything: the run compiles the rest, and nothing is gained by another try.
-    super::keep(&Folder::from_fd(cache), &|_| true, place).map_err(|e| e.to_string())?;
-    match outcome.exit_code {
-        Some(0) => Ok(()),
-        _ => Err(format!("not all of it could be compiled: {last:.300}")),
-    }
+    super::keep(&Folder::from_fd(cache), &|_| true, most, place).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
@@ -184,6 +184,7 @@ mod tests {
         let first = key(&policy).unwrap();
         assert_eq!(first.len(), 64);
         assert_eq!(key(&policy.clone().args(["-v"]).env("A", "B")), Some(first.clone()));
+        assert_ne!(key(&policy.clone().env("PATH", "/bin")), Some(first.clone()), "with another C compiler");
         assert_ne!(
             key(&Policy::new(root.join("bin/go"))),
             Some(first.clone()),

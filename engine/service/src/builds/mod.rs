@@ -5,7 +5,9 @@ mod golang;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use hotcell_sandbox::policy::Bind;
 use hotcell_sandbox::{Bytes, temporary};
@@ -19,6 +21,14 @@ pub(crate) use golang::standard_library;
 
 /// Paths that a compiler may leave.
 const MOST_PATHS: usize = 500_000;
+/// The beginning of the name of what is not whole yet.
+pub(crate) const UNFINISHED: &str = ".unfinished-";
+/// After this long it never will be.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+/// What nobody has used for so long goes when something else is made.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
+/// After this long what failed is tried again.
+const AGAIN: Duration = Duration::from_secs(3600);
 /// What is shown by copying, where the kernel cannot do better, takes its place of a run's disk: at most one part in so many.
 const SHARE: u64 = 4;
 
@@ -51,7 +61,15 @@ pub(crate) fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
 }
 
 /// Copies what a compiler left and is `wanted`, by its path there, under a name that nothing has until it is whole.
-pub(crate) fn keep(target: &Folder, wanted: &dyn Fn(&Path) -> bool, place: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says; or that it is more than `most` bytes, which a compiler that had so much room can only have made of holes.
+pub(crate) fn keep(
+    target: &Folder,
+    wanted: &dyn Fn(&Path) -> bool,
+    most: Bytes,
+    place: &Path,
+) -> io::Result<()> {
     let nothing = temporary::folder()?;
     let base = Folder::ours(nothing.path())?;
     let before = Stack::new([], &base);
@@ -59,15 +77,27 @@ pub(crate) fn keep(target: &Folder, wanted: &dyn Fn(&Path) -> bool, place: &Path
     let after = before.with(on_top);
     let all = changes(&before, &[on_top], &[], MOST_PATHS)?;
     let wanted: Vec<_> = all.into_iter().filter(|change| wanted(&change.path)).collect();
+    fits(&wanted, most)?;
     let parent = place.parent().unwrap_or(Path::new("."));
-    let unfinished = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(parent)?;
-    layer::write(&before, &after, &wanted, &Folder::ours(unfinished.path())?, How::Copied, None)?;
-    // Compilers that go by times compile again what is older than what it was made of, so none is older than another.
-    let now = TimeSpec::from_duration(std::time::UNIX_EPOCH.elapsed().map_err(io::Error::other)?);
-    each(unfinished.path(), &mut |path, _| {
-        Ok(utimensat(AT_FDCWD, path, &now, &now, UtimensatFlags::NoFollowSymlink)?)
+    tidy(parent);
+    let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent)?;
+    let folder = Folder::ours(unfinished.path())?;
+    layer::write(&before, &after, &wanted, &folder, How::Copied, None)?;
+    // Older than whatever a run may have changed: compilers that go by times then compile again what was made from that.
+    let long_ago = TimeSpec::new(0, 0);
+    each(unfinished.path(), &mut |path, about| {
+        // Where root runs hotcell a sandbox is somebody else to the host, who has to read what its compiler kept for itself.
+        let mode = about.permissions().mode() & 0o777;
+        let runs = if about.is_dir() || mode & 0o111 != 0 { 0o111 } else { 0 };
+        let owner = if about.is_dir() { 0o700 } else { 0 };
+        if !about.is_symlink() {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o444 | runs | owner))?;
+        }
+        Ok(utimensat(AT_FDCWD, path, &long_ago, &long_ago, UtimensatFlags::NoFollowSymlink)?)
     })?;
-    fs::set_permissions(unfinished.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    fs::set_permissions(unfinished.path(), fs::Permissions::from_mode(0o755))?;
+    // A name that stands for half of it would never be made anew.
+    folder.sync()?;
     match fs::rename(unfinished.path(), place) {
         // Somebody else compiled the same.
         Err(_) if is_folder(place) => Ok(()),
@@ -75,15 +105,57 @@ pub(crate) fn keep(target: &Folder, wanted: &dyn Fn(&Path) -> bool, place: &Path
     }
 }
 
-/// Everything in a folder of our own, and how it is there; no link is followed.
+/// Refuses what is more than there was room for: a file can be longer than what it takes.
+pub(crate) fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Result<()> {
+    let held = layer::held(changes).bytes;
+    match held > most.0 {
+        true => Err(io::Error::other(format!("its files have {held} bytes, and {} were allowed", most.0))),
+        false => Ok(()),
+    }
+}
+
+/// Says that something is used, so that it stays.
+pub(crate) fn touch(place: &Path) {
+    // Who may not write there uses it all the same.
+    let _ = fs::File::open(place).and_then(|folder| folder.set_modified(SystemTime::now()));
+}
+
+/// Removes from a folder of ours what was never finished, since whoever made it was killed, and what nobody has used for long.
+pub(crate) fn tidy(parent: &Path) {
+    let Ok(folder) = Folder::ours(parent) else { return };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        let unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+        let most = if unfinished { ABANDONED } else { UNUSED };
+        if age().is_some_and(|age| age > most)
+            && let Err(e) = folder.remove_all(Path::new(&entry.file_name()))
+        {
+            tracing::info!("{} cannot be removed: {e}", entry.path().display());
+        }
+    }
+}
+
+/// Whether the same was tried in vain a short while ago, and why. It is tried again after that.
+pub(crate) fn in_vain(place: &Path) -> Option<String> {
+    let marker = place.with_extension("failed");
+    let age = fs::metadata(&marker).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+    (age < AGAIN).then(|| fs::read_to_string(&marker).unwrap_or_default())
+}
+
+/// Remembers that.
+pub(crate) fn remember_in_vain(place: &Path, why: &str) {
+    let _ = fs::write(place.with_extension("failed"), why);
+}
+
+/// Everything in a folder of our own, and how it is there, folders before what is in them; no link is followed.
 fn each(folder: &Path, act: &mut dyn FnMut(&Path, &fs::Metadata) -> io::Result<()>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (path, about): (PathBuf, _) = (entry.path(), entry.metadata()?);
+        act(&path, &about)?;
         if about.is_dir() {
             each(&path, act)?;
         }
-        act(&path, &about)?;
     }
     Ok(())
 }
@@ -101,7 +173,7 @@ fn size(folder: &Path) -> io::Result<u64> {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     #[test]
     fn what_is_kept_is_what_is_wanted_all_of_one_time_and_as_it_was() {
@@ -122,12 +194,14 @@ mod tests {
         }
         let script = target.join("debug/build/a-2/build-script-build");
         fs::write(&script, "x").unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+        let own = target.join("debug/deps/liba-1.rlib");
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).unwrap();
         symlink("/etc/passwd", target.join("debug/build/a-2/out/link")).unwrap();
         let wanted = |path: &Path| !path.ends_with("debug/own") && !path.to_string_lossy().contains("own-1");
         let place = top.path().join("kept");
         for _ in 0..2 {
-            keep(&Folder::open(&target).unwrap(), &wanted, &place).unwrap();
+            keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), &place).unwrap();
         }
         let mut found = BTreeMap::new();
         each(&place, &mut |path, about| {
@@ -155,9 +229,42 @@ mod tests {
                 "debug/deps/liba-1.rlib",
             ]
         );
-        assert_eq!(found.values().collect::<std::collections::BTreeSet<_>>().len(), 1, "{found:?}");
-        let mode = place.join("debug/build/a-2/build-script-build").metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o111, 0o111);
+        assert!(found.values().all(|time| *time == (0, 0)), "{found:?}");
+        for (file, want) in [("debug/build/a-2/build-script-build", 0o755), ("debug/deps/liba-1.rlib", 0o644)]
+        {
+            assert_eq!(place.join(file).metadata().unwrap().permissions().mode() & 0o777, want, "{file}");
+        }
         assert_eq!(fs::read_dir(top.path()).unwrap().count(), 2, "nothing unfinished is left");
+        // What was abandoned goes with the next one.
+        for (name, age) in
+            [(".unfinished-old", 25), (".unfinished-new", 23), ("unused", 31 * 24), ("used", 29 * 24)]
+        {
+            let folder = top.path().join(name);
+            fs::create_dir_all(folder.join("in")).unwrap();
+            let at = std::time::SystemTime::now() - Duration::from_secs(age * 3600);
+            fs::File::open(&folder).unwrap().set_modified(at).unwrap();
+        }
+        let other = top.path().join("other");
+        keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), &other).unwrap();
+        for (name, stays) in
+            [(".unfinished-old", false), (".unfinished-new", true), ("unused", false), ("used", true)]
+        {
+            assert_eq!(top.path().join(name).exists(), stays, "{name}");
+        }
+        // What is longer than there was room for.
+        let hole = fs::File::create(target.join("debug/deps/hole")).unwrap();
+        hole.set_len(2 << 20).unwrap();
+        let error = keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), &top.path().join("more"))
+            .unwrap_err();
+        assert!(error.to_string().contains("were allowed"), "{error}");
+        assert!(!top.path().join("more").exists());
+        // What failed is not tried at once again.
+        let place = top.path().join("failed");
+        assert_eq!(in_vain(&place), None);
+        remember_in_vain(&place, "why");
+        assert_eq!(in_vain(&place).as_deref(), Some("why"));
+        let marker = fs::File::options().write(true).open(place.with_extension("failed")).unwrap();
+        marker.set_modified(SystemTime::now() - Duration::from_secs(3700)).unwrap();
+        assert_eq!(in_vain(&place), None);
     }
 }

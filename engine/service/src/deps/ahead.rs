@@ -18,7 +18,7 @@ use super::cargo::Ahead;
 use super::lock::Plan;
 use super::{DepsError, Scene, place_files, policy_for, printed};
 use crate::builds;
-use crate::config::Settings;
+use crate::config::{EnvSetting, Settings};
 
 /// How long compiling may take; whoever does not want to wait has no `--deps`, or cancels.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -31,7 +31,7 @@ pub(super) fn show(place: &Path, settings: &mut Settings) {
     }
 }
 
-/// Compiles the packages of a plan and keeps what came of it, also of those that compile where others do not: the run will say why.
+/// Compiles the packages of a plan and keeps what came of it.
 ///
 /// # Errors
 /// Why nothing was kept.
@@ -43,16 +43,7 @@ pub(super) async fn compile(
     place: &Path,
 ) -> Result<(), String> {
     let folder = place_files(plan.files.iter().chain(&ahead.files)).map_err(|e| e.to_string())?;
-    let mut settings = Settings {
-        env: environment()
-            .into_iter()
-            .map(|(name, value)| crate::config::EnvSetting::Set(name, value))
-            .collect(),
-        limits: scene.settings.limits.clone(),
-        ..Settings::default()
-    };
-    settings.limits.timeout = Some(LONGEST);
-    settings.limits.cpu_time = None;
+    let mut settings = settings(scene);
     super::show(plan, Path::new(""), installed, &mut settings);
     let argv = AHEAD.iter().map(std::ffi::OsString::from).collect();
     let prepared = policy_for(scene, argv, folder.path(), settings).map_err(|e| match e {
@@ -61,20 +52,36 @@ pub(super) async fn compile(
     })?;
     let running = engine.spawn(&prepared.policy).await.map_err(|refusal| refusal.message)?;
     let Finished { outcome, home, changed } = running.finish().await;
-    if outcome.cause != Cause::Exited {
-        return Err(format!("{}: {}", reason(&outcome), printed(&outcome)));
+    // What is half there, and what build scripts decided when they had too little, is nothing for others.
+    if !outcome.success() {
+        let why = if outcome.cause == Cause::Exited {
+            "not all of it compiles".to_owned()
+        } else {
+            reason(&outcome)
+        };
+        let why = format!("{why}: {}", printed(&outcome));
+        if !matches!(outcome.cause, Cause::Cancelled | Cause::Internal | Cause::Refused) {
+            builds::remember_in_vain(place, &why);
+        }
+        return Err(why);
     }
+    let most = prepared.policy.job.limits.disk;
     let (Some(home), Some(mut changed)) = (home, changed) else {
         return Err("what was compiled cannot be opened any more".to_owned());
     };
     changed.settle().await.map_err(|e| e.to_string())?;
     let unopened = |e: CollectError| format!("{e}: {}", printed(&outcome));
     let target = home.open_folder(Path::new(TARGET)).map_err(unopened)?;
-    builds::keep(&Folder::from_fd(target), &|path| ahead.keeps(path), place).map_err(|e| e.to_string())?;
-    match outcome.success() {
-        true => Ok(()),
-        false => Err(format!("not all of it could be: {}", printed(&outcome))),
-    }
+    builds::keep(&Folder::from_fd(target), &|path| ahead.keeps(path), most, place).map_err(|e| e.to_string())
+}
+
+/// The limits are the run's, where somebody named any.
+pub(super) fn settings(scene: &Scene<'_>) -> Settings {
+    let env = environment().into_iter().map(|(name, value)| EnvSetting::Set(name, value));
+    let mut settings =
+        Settings { env: env.collect(), limits: scene.settings.limits.clone(), ..Settings::default() };
+    settings.limits.timeout.get_or_insert(LONGEST);
+    settings
 }
 
 fn reason(outcome: &Outcome) -> String {

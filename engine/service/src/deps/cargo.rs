@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use hotcell_testing::Project;
 use serde::Deserialize;
 
-use super::lock::{Installer, LockError, MADE, Plan, add, bad, host, is_below, text};
+use super::lock::{Installer, LockError, MADE, Plan, add, bad, host, is_below, put, text};
 
 /// The lock file.
 const FILE: &str = "Cargo.lock";
@@ -14,6 +14,10 @@ const FILE: &str = "Cargo.lock";
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// A program that does nothing.
 const NOTHING: &[u8] = b"fn main() {}\n";
+/// Files that choose a toolchain, for whoever looks for cargo.
+const TOOLCHAIN: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
+/// How deep a target's file may lie.
+const DEEP: usize = 16;
 /// What a project says to cargo beside its manifests; the first that is there counts.
 const CONFIGURATION: [&str; 2] = [".cargo/config", ".cargo/config.toml"];
 
@@ -25,6 +29,8 @@ pub struct Ahead {
     /// Packages of registries whose names none of the project's own has: what is kept of others could be taken for something of the
     /// project's that was compiled from nothing.
     pub packages: BTreeSet<String>,
+    /// The project's own packages, as crates are called: what was compiled from nothing is not kept.
+    pub own: BTreeSet<String>,
 }
 
 impl Ahead {
@@ -40,10 +46,22 @@ impl Ahead {
         };
         match (names[at], names.get(at + 1)) {
             (_, None) => false,
-            ("deps", Some(_)) => true,
-            (_, Some(unit)) => unit.rsplit_once('-').is_some_and(|(name, _)| self.packages.contains(name)),
+            ("deps", Some(file)) => {
+                let stem = file.split('.').next().unwrap_or_default();
+                let crate_name = |name: &str| name.strip_prefix("lib").unwrap_or(name).to_owned();
+                unit(stem)
+                    .is_some_and(|name| !self.own.contains(name) && !self.own.contains(&crate_name(name)))
+            }
+            (_, Some(folder)) => unit(folder).is_some_and(|name| self.packages.contains(name)),
         }
     }
+}
+
+/// The name in `NAME-0123456789abcdef`, as cargo calls what it makes; other layouts are none that is known here.
+fn unit(name: &str) -> Option<&str> {
+    let (name, hash) = name.rsplit_once('-')?;
+    let is_hash = hash.len() == 16 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    is_hash.then_some(name)
 }
 
 #[derive(Deserialize)]
@@ -98,8 +116,11 @@ pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
         add(&mut files, project, manifest.clone())?;
         let folder = manifest.trim_end_matches("Cargo.toml");
         for (path, text) in stubs(&files[manifest], |path| project.has(&format!("{folder}{path}"))) {
-            files.insert(format!("{folder}{path}"), text.to_owned());
+            put(&mut files, format!("{folder}{path}"), text.to_owned())?;
         }
+    }
+    for file in TOOLCHAIN.into_iter().filter(|file| project.has(file)) {
+        add(&mut files, project, file.to_owned())?;
     }
     let home = format!("{MADE}/cargo");
     let mut plan =
@@ -112,9 +133,98 @@ pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
         if let Some(file) = CONFIGURATION.into_iter().find(|file| project.has(file)) {
             add(&mut files, project, file.to_owned())?;
         }
-        plan.ahead = Some(Ahead { files, packages });
+        // Whatever else a project has cargo start or tell others is the project's own, and for the tests to do.
+        let plain = files.values().all(|text| is_plain_configuration(text))
+            && !plan.files.iter().any(|(name, text)| name.ends_with("Cargo.toml") && asks_for_more(text));
+        let own = own.iter().map(|name| name.replace('-', "_")).collect();
+        plan.ahead = plain.then_some(Ahead { files, packages, own });
     }
     Ok(plan)
+}
+
+/// Whether a manifest switches on what only an unstable cargo has.
+fn asks_for_more(manifest: &[u8]) -> bool {
+    parsed(manifest).is_none_or(|table| table.contains_key("cargo-features"))
+}
+
+fn parsed(text: &[u8]) -> Option<toml::Table> {
+    toml::from_str(std::str::from_utf8(text).ok()?).ok()
+}
+
+/// Whether a configuration makes cargo start nothing but rustc, and sets nothing but how that compiles.
+/// <https://doc.rust-lang.org/cargo/reference/config.html>
+fn is_plain_configuration(text: &[u8]) -> bool {
+    let Some(table) = parsed(text) else { return false };
+    let only = |value: &toml::Value, keys: &[&str]| {
+        value.as_table().is_some_and(|table| {
+            table.iter().all(|(key, value)| {
+                keys.contains(&key.as_str()) && (key != "rustflags" || are_plain_flags(value))
+            })
+        })
+    };
+    table.iter().all(|(key, value)| match key.as_str() {
+        "alias" | "cargo-new" | "future-incompat-report" | "http" | "net" | "profile" | "term" => true,
+        "build" => only(value, &["incremental", "jobs", "rustflags", "target"]),
+        "target" => value
+            .as_table()
+            .is_some_and(|targets| targets.values().all(|target| only(target, &["rustflags"]))),
+        _ => false,
+    })
+}
+
+/// Whether flags of rustc's say how to compile, and name no program or file.
+fn are_plain_flags(flags: &toml::Value) -> bool {
+    let words: Option<Vec<&str>> = match flags {
+        toml::Value::String(text) => Some(text.split_whitespace().collect()),
+        toml::Value::Array(list) => list.iter().map(toml::Value::as_str).collect(),
+        _ => None,
+    };
+    let Some(words) = words else { return false };
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let plain = match word {
+            "--cfg" | "--check-cfg" | "-A" | "-D" | "-W" | "--cap-lints" => words.next().is_some(),
+            "-C" => words.next().is_some_and(is_plain_option),
+            _ => {
+                let lint = ["-A", "-D", "-W", "--cfg=", "--check-cfg=", "--cap-lints="];
+                match word.strip_prefix("-C") {
+                    Some(option) => is_plain_option(option),
+                    None => lint.iter().any(|head| word.starts_with(head)),
+                }
+            }
+        };
+        if !plain {
+            return false;
+        }
+    }
+    true
+}
+
+/// Of `-C`.
+fn is_plain_option(option: &str) -> bool {
+    const KNOWN: [&str; 13] = [
+        "codegen-units",
+        "debug-assertions",
+        "debuginfo",
+        "force-frame-pointers",
+        "force-unwind-tables",
+        "lto",
+        "opt-level",
+        "overflow-checks",
+        "panic",
+        "relocation-model",
+        "strip",
+        "target-cpu",
+        "target-feature",
+    ];
+    match option.split_once('=') {
+        // Another linker of the system's, by its short name.
+        Some(("link-arg", value)) => value
+            .strip_prefix("-fuse-ld=")
+            .is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric())),
+        Some((name, _)) => KNOWN.contains(&name),
+        None => KNOWN.contains(&option),
+    }
 }
 
 /// Something to compile in place of a package's own files, by their paths in its folder: cargo wants each target that a manifest
@@ -159,7 +269,8 @@ fn plain(path: &str) -> Option<String> {
     let mut parts = path.components().peekable();
     let good = parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
     let text = path.to_str()?;
-    (good && is_below(text) && text.len() < 1000).then(|| text.to_owned())
+    let near = path.components().count() <= DEEP;
+    (good && near && is_below(text) && text.len() < 1000).then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -191,8 +302,48 @@ mod tests {
     }
 
     #[test]
+    fn what_has_cargo_start_other_programs_is_not_compiled_ahead() {
+        for (text, plain) in [
+            ("", true),
+            (
+                "[build]\nrustflags = ['--cfg', 'x', '-Ctarget-cpu=native', '-Dwarnings', '-C', 'opt-level=1']\njobs = 2",
+                true,
+            ),
+            (
+                "[target.'cfg(unix)']\nrustflags = '--cfg x -Cpanic=abort'\n[net]\nretry = 1\n[profile.dev]\ndebug = 1",
+                true,
+            ),
+            ("[build]\nrustc = '/bin/sh'", false),
+            ("[build]\nrustc-wrapper = 'sccache'", false),
+            ("[target.x]\nlinker = 'cc'", false),
+            ("[target.x]\nrunner = 'sh'", false),
+            ("[build]\nrustflags = ['-Clinker=/bin/sh']", false),
+            ("[build]\nrustflags = ['-C', 'linker=/bin/sh']", false),
+            ("[build]\nrustflags = ['-Clink-arg=-fuse-ld=mold']", true),
+            ("[build]\nrustflags = ['-Clink-arg=-fuse-ld=/x/y']", false),
+            ("[build]\nrustflags = ['-Clink-arg=x']", false),
+            ("[build]\nrustflags = ['@file']", false),
+            ("[build]\nrustflags = ['-Zx']", false),
+            ("[build]\nrustflags = ['-L', '/x']", false),
+            ("[env]\nCC = 'sh'", false),
+            ("[unstable]\nx = true", false),
+            ("include = 'other.toml'", false),
+            ("[source.crates-io]\nreplace-with = 'v'", false),
+            ("no configuration", false),
+        ] {
+            assert_eq!(is_plain_configuration(text.as_bytes()), plain, "{text}");
+        }
+        assert!(asks_for_more(b"cargo-features = ['profile-rustflags']\n[package]\nname = 'a'"));
+        assert!(asks_for_more(b"\xff") && !asks_for_more(b"[package]\nname = 'a'"));
+    }
+
+    #[test]
     fn nothing_that_was_compiled_from_stubs_is_kept() {
-        let ahead = Ahead { files: BTreeMap::new(), packages: ["serde", "a-b"].map(str::to_owned).into() };
+        let ahead = Ahead {
+            files: BTreeMap::new(),
+            packages: ["serde", "a-b"].map(str::to_owned).into(),
+            own: ["own", "serde_own", "library"].map(str::to_owned).into(),
+        };
         for (path, kept) in [
             ("debug", false),
             ("debug/.fingerprint", false),
@@ -206,8 +357,18 @@ mod tests {
             ("debug/build/own-0123456789abcdef/out/x", false),
             ("debug/build/serde-0123456789abcdef/out/x", true),
             ("debug/deps/libserde-0123456789abcdef.rlib", true),
-            ("x86_64-unknown-linux-gnu/debug/.fingerprint/own-01", false),
-            ("x86_64-unknown-linux-gnu/debug/.fingerprint/serde-01/x", true),
+            ("x86_64-unknown-linux-gnu/debug/.fingerprint/own-0123456789abcdef", false),
+            ("x86_64-unknown-linux-gnu/debug/.fingerprint/serde-0123456789abcdef/x", true),
+            ("debug/deps/serde-0123456789abcdef.d", true),
+            ("debug/deps/libserde_derive-0123456789abcdef.so", true),
+            ("debug/deps/own-0123456789abcdef", false),
+            ("debug/deps/libown-0123456789abcdef.rlib", false),
+            ("debug/deps/liblibrary-0123456789abcdef.rmeta", false),
+            ("debug/deps/library-0123456789abcdef.d", false),
+            ("debug/deps/own", false),
+            // A layout that is not known here: the unit is `serde-own`.
+            ("debug/build/serde-own/0123456789abcdef/out/x", false),
+            ("debug/.fingerprint/serde-0123456789ABCDEF", false),
             ("debug/incremental", false),
             ("debug/incremental/own/x", false),
             ("debug/examples/x", false),

@@ -27,7 +27,7 @@ const LONGEST: u64 = 16 << 20;
 const MOST_FILES: usize = 4000;
 pub(super) const MOST_BYTES: usize = 32 << 20;
 /// The form of what is kept; another one is installed anew.
-const FORM: &str = "2";
+const FORM: &str = "3";
 
 /// What installs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,6 +173,15 @@ pub(super) fn add(
         return Err(bad(&file, "is no path below the project"));
     }
     let bytes = text(project, &file)?;
+    put(files, file, bytes)
+}
+
+/// Adds a file to those that an installer sees.
+pub(super) fn put(
+    files: &mut BTreeMap<String, Vec<u8>>,
+    file: String,
+    bytes: Vec<u8>,
+) -> Result<(), LockError> {
     let all: usize = files.values().map(Vec::len).sum();
     if files.len() >= MOST_FILES || all + bytes.len() > MOST_BYTES {
         return Err(bad(

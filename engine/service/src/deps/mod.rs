@@ -20,16 +20,16 @@ use std::path::{Path, PathBuf};
 
 use hotcell_egress::{AllowList, Host, Place};
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::policy::{Bind, Confinement, HOME, PROJECT, Stdin};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Stdin};
 use hotcell_sandbox::toolchain::{self, Surroundings};
-use hotcell_sandbox::{Changed, Engine, Finished, temporary};
+use hotcell_sandbox::{Bytes, Changed, Engine, Finished, temporary};
 use hotcell_testing::ProjectFolder;
 use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
-use crate::builds::is_folder;
+use crate::builds::{self, UNFINISHED, is_folder};
 use crate::changes::Keep;
-use crate::config::{Configuration, EnvSetting, Settings};
+use crate::config::{Configuration, EnvSetting, Merged, Settings};
 use crate::guard::Mode;
 use crate::network::NetworkSetting;
 use crate::report::ErrorReport;
@@ -83,6 +83,8 @@ pub enum Step<'a> {
 struct Scene<'a> {
     configuration: &'a Configuration,
     around: &'a Surroundings,
+    /// The same, of the project.
+    project: &'a Surroundings,
     /// Of the run.
     settings: &'a Settings,
 }
@@ -116,17 +118,22 @@ pub async fn provide(
     let count = plans.len();
     let kept = state.path().join(KEPT);
     fs::create_dir_all(&kept).map_err(|e| refused(format!("--deps: {}: {e}", kept.display())))?;
+    // As the run will look for what installs.
+    let project = Surroundings { project: Some(path.clone()), ..around.clone() };
     for plan in plans {
-        let scene = Scene { configuration, around, settings };
-        let place = kept.join(format!("{}-{}", plan.installer.name(), scene.digest(&plan, None)));
+        let scene = Scene { configuration, around, project: &project, settings };
+        let place = kept.join(format!("{}-{}", plan.installer.name(), scene.digest(&plan, None)?));
         if !is_folder(&place) {
             say(Step::Installs(&plan));
             install(engine, &scene, &plan, &place).await?;
         }
+        builds::touch(&place);
         if let Some(ahead) = plan.ahead.as_ref().filter(|_| compiles) {
-            let compiled =
-                kept.join(format!("{}-compiled-{}", plan.installer.name(), scene.digest(&plan, Some(ahead))));
-            if !is_folder(&compiled) {
+            let digest = scene.digest(&plan, Some(ahead))?;
+            let compiled = kept.join(format!("{}-compiled-{digest}", plan.installer.name()));
+            if let Some(why) = builds::in_vain(&compiled) {
+                say(Step::NotCompiled(&plan, &why));
+            } else if !is_folder(&compiled) {
                 say(Step::Compiles(&plan));
                 // What the tests need and cannot be compiled is theirs to report.
                 if let Err(why) = ahead::compile(engine, &scene, (&plan, ahead), &place, &compiled).await {
@@ -134,6 +141,7 @@ pub async fn provide(
                 }
             }
             if is_folder(&compiled) {
+                builds::touch(&compiled);
                 ahead::show(&compiled, settings);
             }
         }
@@ -154,8 +162,9 @@ pub fn no_lock_file(project: &Path) -> Outcome {
 }
 
 impl Scene<'_> {
-    /// The digest of a plan and of what carries it out: another image's or toolchain's installer makes something else.
-    fn digest(&self, plan: &Plan, ahead: Option<&Ahead>) -> String {
+    /// The digest of a plan and of what carries it out: another image's or toolchain's installer makes something else, and so may
+    /// one with other limits, layers or libraries of the host.
+    fn digest(&self, plan: &Plan, ahead: Option<&Ahead>) -> Result<String, DepsError> {
         let mut hash = Sha256::new();
         let mut field = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
@@ -163,10 +172,29 @@ impl Scene<'_> {
         };
         field(plan.digest.as_bytes());
         for settings in [self.settings, &self.configuration.environment, &self.configuration.user] {
-            field(settings.image.as_deref().unwrap_or_default().as_bytes());
-            settings.toolchains.iter().for_each(|t| field(t.as_os_str().as_bytes()));
+            settings.toolchains.iter().for_each(|t| field(self.around.cwd.join(t).as_os_str().as_bytes()));
         }
-        if let Some(Ok(found)) = plan.argv.first().map(|program| toolchain::find(program, self.around)) {
+        let merged = self.merged(&request(self, Vec::new(), Path::new("/"), Settings::default()))?;
+        let image = merged.image.map(|wanted| wanted.hold()).transpose().map_err(|e| {
+            DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, e.to_string())))
+        })?;
+        if let Some(image) = &image {
+            field(format!("{:?}", crate::images::root(image)).as_bytes());
+        }
+        if ahead.is_some() {
+            let limits = self.merged(&request(self, Vec::new(), Path::new("/"), ahead::settings(self)))?;
+            let Limits { memory, processes, disk, files, cpus, .. } = limits.policy.job.limits;
+            field(format!("{memory:?} {processes} {disk:?} {files} {cpus:?}").as_bytes());
+            field(format!("{:?}", merged.policy.shape).as_bytes());
+            if image.is_none() {
+                field(&fs::read("/etc/os-release").unwrap_or_default());
+                // Which of the system's libraries there are, where somebody keeps a list.
+                let list =
+                    fs::metadata("/var/lib/dpkg/status").map(|m| (m.len(), m.mtime())).unwrap_or_default();
+                field(format!("{list:?}").as_bytes());
+            }
+        }
+        if let Some(Ok(found)) = plan.argv.first().map(|program| toolchain::find(program, self.project)) {
             field(found.program.as_os_str().as_bytes());
             let changed = fs::metadata(&found.program).map(|m| (m.len(), m.mtime())).unwrap_or_default();
             field(format!("{changed:?}").as_bytes());
@@ -175,7 +203,41 @@ impl Scene<'_> {
             field(name.as_bytes());
             field(text);
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// What a request comes to. What is configured for runs is nothing for an installer that a project's files steer: variables,
+    /// folders, hosts.
+    fn merged(&self, request: &RunRequest) -> Result<Merged, DepsError> {
+        let mut own = self.configuration.clone();
+        own.project = None;
+        for settings in [&mut own.user, &mut own.environment] {
+            settings.env.clear();
+            settings.binds.clear();
+            settings.network = None;
+        }
+        request.merge(&own).map_err(DepsError::Wrong)
+    }
+}
+
+/// To run an installer over a folder of ours, where the run itself would run: with the same profile, image and toolchains.
+fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Settings) -> RunRequest {
+    RunRequest {
+        what: What::Program(argv),
+        workspace: Some(folder.to_owned()),
+        kept: None,
+        settings: Settings {
+            profile: scene.settings.profile.clone(),
+            image: scene.settings.image.clone(),
+            toolchains: scene.settings.toolchains.clone(),
+            require: scene.settings.require.clone(),
+            // Nothing of the project's runs: only what packages bring, which the guard does not read.
+            guard: Some(Mode::Off),
+            ..settings
+        },
+        limits: crate::request::limits_for_tests(),
+        stdin: Stdin::Null,
+        keep: Keep::default(),
     }
 }
 
@@ -243,9 +305,10 @@ async fn install(engine: &Engine, scene: &Scene<'_>, plan: &Plan, place: &Path) 
     if !outcome.success() {
         return Err(failed(outcome, plan));
     }
+    let most = prepared.policy.job.limits.disk;
     let keep = |mut changed: Changed| async move {
         changed.settle().await?;
-        keep(&changed, folder.path(), &plan.made, place)
+        keep(&changed, folder.path(), &plan.made, most, place)
     };
     match changed {
         Some(changed) => keep(changed)
@@ -267,39 +330,15 @@ fn place_files<'a>(
     Ok(folder)
 }
 
-/// What runs an installer over a folder of ours, where the run itself would run: with the same profile, image and toolchains.
+/// What runs an installer over a folder of ours.
 fn policy_for(
     scene: &Scene<'_>,
     argv: Vec<OsString>,
     folder: &Path,
     settings: Settings,
 ) -> Result<Prepared, DepsError> {
-    let request = RunRequest {
-        what: What::Program(argv),
-        workspace: Some(folder.to_owned()),
-        kept: None,
-        settings: Settings {
-            profile: scene.settings.profile.clone(),
-            image: scene.settings.image.clone(),
-            toolchains: scene.settings.toolchains.clone(),
-            require: scene.settings.require.clone(),
-            // Nothing of the project's runs.
-            guard: Some(Mode::Off),
-            ..settings
-        },
-        limits: crate::request::limits_for_tests(),
-        stdin: Stdin::Null,
-        keep: Keep::default(),
-    };
-    // What is configured for runs is nothing for an installer that a project's files steer: variables, folders, hosts.
-    let mut own = scene.configuration.clone();
-    own.project = None;
-    for settings in [&mut own.user, &mut own.environment] {
-        settings.env.clear();
-        settings.binds.clear();
-        settings.network = None;
-    }
-    let merged = request.merge(&own).map_err(DepsError::Wrong)?;
+    let request = request(scene, argv, folder, settings);
+    let merged = scene.merged(&request)?;
     if merged.policy.shape.confinement == Confinement::LandlockOnly {
         let why = "--deps needs a network of its own, and the profile has none; use another one".to_owned();
         return Err(DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why))));
@@ -355,7 +394,7 @@ fn failed(mut outcome: Outcome, plan: &Plan) -> DepsError {
 }
 
 /// Copies what was made, under a name that nothing has until it is whole.
-fn keep(changed: &Changed, base: &Path, made: &Path, place: &Path) -> io::Result<()> {
+fn keep(changed: &Changed, base: &Path, made: &Path, most: Bytes, place: &Path) -> io::Result<()> {
     let base = Folder::open(base)?;
     let before = Stack::new([], &base);
     let upper = Folder::from_fd(changed.folder.try_clone()?);
@@ -364,8 +403,12 @@ fn keep(changed: &Changed, base: &Path, made: &Path, place: &Path) -> io::Result
     let all = changes(&before, &[on_top], &[], MOST_PATHS)?;
     let wanted: Vec<_> = all.into_iter().filter(|change| change.path.starts_with(made)).collect();
     let parent = place.parent().unwrap_or(Path::new("."));
-    let unfinished = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(parent)?;
-    layer::write(&before, &after, &wanted, &Folder::ours(unfinished.path())?, How::Copied, None)?;
+    builds::fits(&wanted, most)?;
+    builds::tidy(parent);
+    let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent)?;
+    let folder = Folder::ours(unfinished.path())?;
+    layer::write(&before, &after, &wanted, &folder, How::Copied, None)?;
+    folder.sync()?;
     let whole = real_below(unfinished.path(), made)?;
     fs::set_permissions(&whole, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     match fs::rename(&whole, place) {

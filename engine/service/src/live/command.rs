@@ -225,7 +225,10 @@ async fn perform(desk: &Desk, prepared: &Prepared, leave: &Leave) -> (Outcome, O
             message: format!("{} compiles", build.compiler()),
             ..Progress::default()
         });
-        match build.run(desk.pool.engine(), desk.cancelled()).await {
+        let mut say = |what: &str| {
+            desk.progressed(Progress { message: what.to_owned(), ..Progress::default() });
+        };
+        match build.run(desk.pool.engine(), desk.cancelled(), &mut say).await {
             Built::Ready(printed, compile) => {
                 desk.wrote(Stream::Stderr, printed.as_bytes());
                 compiled = Some(compile);
