@@ -28,6 +28,9 @@ impl Scratch {
         let owner = (mapping == Mapping::Privileged).then_some(plan.setup.outside);
         let folder = temporary::folder().map_err(|e| cannot("make", &e))?;
         own(folder.path(), owner).map_err(|e| cannot("give away", &e))?;
+        // It stands beside what everybody has in TMPDIR.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(folder.path(), private).map_err(|e| cannot("close", &e))?;
         plan.allow_scratch(folder.path());
         Ok(Self { folder, owner })
     }

@@ -13,7 +13,7 @@ use crate::owner::Owner;
 /// The beginning of every name; the owner follows, then a suffix that nobody can guess.
 const PREFIX: &str = "hotcell-";
 
-/// Makes a folder in `TMPDIR` that only this user can enter.
+/// Makes a folder in `TMPDIR` that only this user can write to: a sandbox that is somebody else to the host has to enter it.
 ///
 /// # Errors
 /// When `TMPDIR` cannot be written.
@@ -22,7 +22,7 @@ pub fn folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(&format!("{PREFIX}{name}-")).tempdir()
 }
 
-/// Writes a file into a folder of [`folder`]; its path. The folder keeps others out, and everybody may read the file, so
+/// Writes a file into a folder of [`folder`]; its path. Everybody may read the file, so
 /// that a sandbox can where its owner cannot be mapped.
 ///
 /// # Errors

@@ -269,8 +269,10 @@ impl Framework for Cargo {
     }
 }
 
-/// Whether this is the id of an example in documentation: `src/lib.rs - add (line 5)`.
+/// Whether this is the id of an example in documentation: `src/lib.rs - add (line 5)`, and ` - compile` or ` - compile fail` behind that
+/// for one that is not run.
 fn is_example(id: &str) -> bool {
+    let id = [" - compile", " - compile fail"].iter().find_map(|end| id.strip_suffix(end)).unwrap_or(id);
     id.contains(" - ") && id.ends_with(')')
 }
 

@@ -21,6 +21,8 @@ mod events;
 const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";
 const COVERAGE: &str = ".hotcell-go.cover";
+/// The most modules of a workspace.
+const MODULES: usize = 1000;
 
 /// The framework.
 #[derive(Debug)]
@@ -39,6 +41,39 @@ fn pattern(test: &str) -> String {
         out + "$"
     };
     test.split('/').map(quoted).collect::<Vec<_>>().join("/")
+}
+
+/// Patterns for all packages. A workspace whose top folder is no module has none there: go wants its modules named.
+/// <https://go.dev/ref/mod#workspaces>
+fn everything(project: &dyn Project) -> Vec<OsString> {
+    let text = project.read("go.work").filter(|_| !project.has("go.mod")).unwrap_or_default();
+    modules(&String::from_utf8_lossy(&text))
+}
+
+fn modules(text: &str) -> Vec<OsString> {
+    let (mut patterns, mut in_block) = (Vec::new(), false);
+    for line in text.lines() {
+        let line = line.split("//").next().unwrap_or_default().trim();
+        let folder = match line.strip_prefix("use") {
+            Some(rest) if rest.trim() == "(" => {
+                in_block = true;
+                continue;
+            }
+            Some(rest) if rest.starts_with([' ', '\t']) => rest.trim(),
+            _ if line == ")" => {
+                in_block = false;
+                continue;
+            }
+            _ if in_block => line,
+            _ => continue,
+        };
+        let folder = folder.trim_matches(['"', '`']).trim_end_matches('/');
+        let below = folder.strip_prefix("./").unwrap_or(folder);
+        if !below.is_empty() && !below.starts_with(['/', '.', '-']) && patterns.len() < MODULES {
+            patterns.push(format!("./{below}/...").into());
+        }
+    }
+    if patterns.is_empty() { vec!["./...".into()] } else { patterns }
 }
 
 impl Framework for Go {
@@ -80,9 +115,12 @@ impl Framework for Go {
                     };
                     argv.push(format!("./{folder}").into());
                 }
-                None => argv.extend([format!("-run={filter}").into(), "./...".into()]),
+                None => {
+                    argv.push(format!("-run={filter}").into());
+                    argv.extend(everything(project));
+                }
             },
-            None => argv.push("./...".into()),
+            None => argv.extend(everything(project)),
         }
         let modules = if project.has("vendor/modules.txt") {
             "-mod=vendor"

@@ -109,8 +109,9 @@ pub fn judge(
         }
     };
     let missing = report.is_none();
+    let rows = report.as_ref().map_or(0, |report| report.entries.len() as u64);
     let cases = join(framework, report, live, &mut doubts);
-    about_the_run(live, outcome, &cases, &mut doubts);
+    about_the_run((live, rows), outcome, &cases, &mut doubts);
     let totals = Totals::of(&cases, outcome);
     let bad = cases.iter().filter(|c| !c.status.is_good()).count();
     if let Some(exit) = exit {
@@ -152,7 +153,7 @@ pub fn judge(
                     Verdict::Passed
                 }
                 Some(ExitMeaning::SomeFailed | ExitMeaning::CollectionFailed) if usable && bad > 0 => {
-                    note = shortfall(live).map(|n| format!("{n} tests were collected and not run"));
+                    note = shortfall(live, rows).map(|n| format!("{n} tests were collected and not run"));
                     Verdict::Failed
                 }
                 _ => Verdict::Unusable,
@@ -239,7 +240,7 @@ impl Doubts {
 }
 
 /// What live events and exit code say about the run as a whole.
-fn about_the_run(live: &LiveLog, outcome: &Outcome, cases: &[Case], doubts: &mut Doubts) {
+fn about_the_run((live, rows): (&LiveLog, u64), outcome: &Outcome, cases: &[Case], doubts: &mut Doubts) {
     if live.faults > 0 {
         doubts.inconsistent(format!("{} live events make no sense", live.faults));
     }
@@ -259,16 +260,17 @@ fn about_the_run(live: &LiveLog, outcome: &Outcome, cases: &[Case], doubts: &mut
         }
     }
     // With a failure, stopping early is nothing unusual; without one, somebody ended it.
-    if let Some(left) = shortfall(live)
+    if let Some(left) = shortfall(live, rows)
         && cases.iter().all(|c| c.status.is_good())
     {
         doubts.incomplete(format!("{left} tests were collected and not run"));
     }
 }
 
-/// How many tests were collected and never started, although nothing that holds them was skipped.
-fn shortfall(live: &LiveLog) -> Option<u64> {
-    let begun = live.started().saturating_add(live.hidden);
+/// How many tests were collected and never started, although nothing that holds them was skipped. Tests of one name are one case, and
+/// as many as both started and have a row of the report: one that was tried again has a row only.
+fn shortfall(live: &LiveLog, rows: u64) -> Option<u64> {
+    let begun = live.started().max(live.starts.min(rows)).saturating_add(live.hidden);
     live.collected.and_then(|collected| collected.checked_sub(begun)).filter(|left| *left > 0)
 }
 

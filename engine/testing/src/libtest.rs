@@ -15,6 +15,8 @@ const WORDS: [(&str, Status); 4] = [
 #[must_use]
 pub fn result(line: &str, known: impl Fn(&str) -> bool) -> Option<(&str, Status, Option<&str>)> {
     let (head, tail) = line.rsplit_once(" ... ")?;
+    // Some harnesses write results below each other.
+    let head = head.trim_end();
     let word = tail.split([' ', ',']).next()?;
     let (_, status) = WORDS.into_iter().find(|(name, _)| *name == word)?;
     let note = tail.strip_prefix("ignored, ").filter(|_| status == Status::Skipped);
@@ -124,6 +126,7 @@ mod tests {
                 "test src/lib.rs - add (line 5) - compile ... ok",
                 Some(("src/lib.rs - add (line 5)", Passed, None)),
             ),
+            ("test c          ... ok", Some(("c", Passed, None))),
             ("test d ... ok", None),
             ("test c ... fine", None),
             ("test c has been running for over 60 seconds", None),

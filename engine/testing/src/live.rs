@@ -49,6 +49,8 @@ pub struct LiveLog {
     pub missing: Option<String>,
     /// How many tests were to run.
     pub collected: Option<u64>,
+    /// How often tests started; two of one name are two.
+    pub starts: u64,
     /// The exit code that the framework announced, and why it stopped early.
     pub finished: Option<(i64, Option<String>)>,
     /// How many tests more were found and not collected.
@@ -71,6 +73,7 @@ impl Default for LiveLog {
             runtime: None,
             missing: None,
             collected: None,
+            starts: 0,
             finished: None,
             left_out: 0,
             hidden: 0,
@@ -99,6 +102,7 @@ impl LiveLog {
                 self.left_out = self.left_out.max(*left_out);
             }
             Event::Started(id, file, line) => {
+                self.starts += 1;
                 let Some(at) = self.find(id, file.as_deref()) else { return };
                 let seen = &mut self.seen[at];
                 seen.line = line.or(seen.line);

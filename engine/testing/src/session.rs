@@ -110,7 +110,20 @@ impl Session {
                 }
             }
         }
-        policy.job.env.extend(command.env.iter().cloned());
+        for (name, value) in &command.env {
+            let theirs = policy.job.env.iter().rev().find(|(known, _)| known == name && known == "GOFLAGS");
+            let value = match theirs.map(|(_, theirs)| theirs) {
+                // Flags that somebody names for the run stay; what follows goes before them where both say something.
+                Some(theirs) => {
+                    let mut both = theirs.clone();
+                    both.push(" ");
+                    both.push(value);
+                    both
+                }
+                None => value.clone(),
+            };
+            policy.job.env.push((name.clone(), value));
+        }
         policy.job.events = command.live == LiveSource::Descriptor;
         policy.job.imports = framework.imports().iter().map(|name| (*name).to_owned()).collect();
         Ok(Self {

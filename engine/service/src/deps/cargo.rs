@@ -110,10 +110,17 @@ pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
         packages.insert(package.name);
     }
     let mut files = BTreeMap::from([(FILE.to_owned(), bytes)]);
-    for manifest in
-        project.files().iter().filter(|f| f.as_str() == "Cargo.toml" || f.ends_with("/Cargo.toml"))
-    {
+    let listed =
+        project.files().iter().filter(|f| f.as_str() == "Cargo.toml" || f.ends_with("/Cargo.toml")).cloned();
+    let mut manifests: Vec<String> = listed.collect();
+    while let Some(manifest) = manifests.pop() {
+        let manifest = &manifest;
+        if files.contains_key(manifest) {
+            continue;
+        }
         add(&mut files, project, manifest.clone())?;
+        // Those that lie where projects are not looked for.
+        manifests.extend(paths(&files[manifest], manifest).filter(|path| project.has(path)));
         let folder = manifest.trim_end_matches("Cargo.toml");
         for (path, text) in stubs(&files[manifest], |path| project.has(&format!("{folder}{path}"))) {
             put(&mut files, format!("{folder}{path}"), text.to_owned())?;
@@ -227,6 +234,39 @@ fn is_plain_option(option: &str) -> bool {
     }
 }
 
+/// Manifests of packages that a manifest names by their folders, as paths in the project.
+fn paths(manifest: &[u8], at: &str) -> impl Iterator<Item = String> {
+    let folder = at.strip_suffix("Cargo.toml").unwrap_or_default().to_owned();
+    let table = parsed(manifest).unwrap_or_default();
+    let mut found = Vec::new();
+    named(&toml::Value::Table(table), DEEP, &mut found);
+    found.into_iter().filter_map(move |path| {
+        let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            match part {
+                ".." => drop(parts.pop()?),
+                part => parts.push(part),
+            }
+        }
+        let path = [parts.as_slice(), &["Cargo.toml"]].concat().join("/");
+        (parts.len() <= DEEP && is_below(&path)).then_some(path)
+    })
+}
+
+/// What is called `path` anywhere in it.
+fn named(value: &toml::Value, depth: usize, found: &mut Vec<String>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    let inner: Vec<&toml::Value> = match value {
+        toml::Value::Table(table) => {
+            found.extend(table.get("path").and_then(toml::Value::as_str).map(str::to_owned));
+            table.values().collect()
+        }
+        toml::Value::Array(list) => list.iter().collect(),
+        _ => return,
+    };
+    inner.into_iter().for_each(|value| named(value, depth, found));
+}
+
 /// Something to compile in place of a package's own files, by their paths in its folder: cargo wants each target that a manifest
 /// names to have a file, and compiles what a build script needs only where there is one.
 /// <https://doc.rust-lang.org/cargo/reference/cargo-targets.html>
@@ -249,6 +289,15 @@ fn stubs(manifest: &[u8], has: impl Fn(&str) -> bool) -> BTreeMap<String, &'stat
             if let Some(path) = path {
                 stubs.entry(path).or_insert(NOTHING);
             }
+        }
+    }
+    // Programs that nobody names, of which one may be named elsewhere.
+    let default =
+        table.get("package").and_then(|package| package.get("default-run")).and_then(toml::Value::as_str);
+    let default = default.map(|name| [format!("src/bin/{name}.rs"), format!("src/bin/{name}/main.rs")]);
+    for path in default.into_iter().flatten().chain(["src/main.rs".to_owned()]) {
+        if let Some(path) = plain(&path).filter(|path| has(path)) {
+            stubs.entry(path).or_insert(NOTHING);
         }
     }
     let build = table.get("package").and_then(|package| package.get("build"));
@@ -299,6 +348,26 @@ mod tests {
             |manifest: &str| stubs(manifest.as_bytes(), |path| path == "build.rs").contains_key("build.rs");
         assert!(with("[package]\nname = 'a'") && with("[package]\nbuild = true"));
         assert!(!with("[package]\nbuild = false"));
+        let programs =
+            stubs(b"[package]\ndefault-run = 'a'", |path| ["src/main.rs", "src/bin/a.rs"].contains(&path));
+        assert_eq!(programs.into_keys().collect::<Vec<_>>(), ["src/bin/a.rs", "src/lib.rs", "src/main.rs"]);
+    }
+
+    #[test]
+    fn packages_that_are_named_by_their_folders_are_found() {
+        let manifest = "[dependencies]\na = { path = './vendor/a' }\n[target.x.dev-dependencies.b]\npath = '../b/'\n\
+                        [patch.crates-io]\nc = { path = '../../../etc' }\nd = { path = '/etc' }\n[lib]\npath = 'src/x.rs'";
+        let found: Vec<String> = paths(manifest.as_bytes(), "in/here/Cargo.toml").collect();
+        let want = [
+            "etc/Cargo.toml",
+            "in/b/Cargo.toml",
+            "in/here/src/x.rs/Cargo.toml",
+            "in/here/vendor/a/Cargo.toml",
+        ];
+        let mut sorted = found.clone();
+        sorted.sort();
+        assert!(want[1..].iter().all(|path| found.iter().any(|f| f == path)), "{found:?}");
+        assert!(sorted.iter().all(|path| !path.starts_with('/') && !path.contains("..")), "{found:?}");
     }
 
     #[test]

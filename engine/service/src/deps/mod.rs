@@ -47,7 +47,8 @@ const MOST_PATHS: usize = 500_000;
 const PYTHON: &str = ".deps/python";
 /// Frameworks that compile with cargo.
 const COMPILED_BY: [&str; 2] = ["cargo", "nextest"];
-/// The last lines that an installer printed, in a reason.
+/// The first and the last lines that an installer printed, in a reason.
+const FIRST: usize = 4;
 const LAST: usize = 5;
 
 /// Why there are no dependencies.
@@ -357,13 +358,17 @@ fn placed(host: &str, places: Option<&AllowList>) -> String {
     }
 }
 
-/// The last lines that a program printed.
+/// The first and last lines that a program printed.
 fn printed(outcome: &Outcome) -> String {
     let both =
         [&outcome.stdout, &outcome.stderr].map(|s| String::from_utf8_lossy(&s.to_bytes()).into_owned());
     let all = both.concat();
     let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(LAST)..].join(" / ")
+    // What is wrong may be said before a long help.
+    match lines.len() {
+        many if many > FIRST + LAST => [&lines[..FIRST], &["…"], &lines[many - LAST..]].concat().join(" / "),
+        _ => lines.join(" / "),
+    }
 }
 
 /// The installer's outcome, as the reason why nothing else ran.

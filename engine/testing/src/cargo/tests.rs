@@ -39,6 +39,19 @@ fn statuses(live: &LiveLog) -> BTreeMap<&str, (Option<Status>, u32)> {
 }
 
 #[test]
+fn examples_have_ids_of_their_own() {
+    for (id, is) in [
+        ("src/lib.rs - add (line 5)", true),
+        ("src/lib.rs - add (line 5) - compile", true),
+        ("src/lib.rs - add (line 5) - compile fail", true),
+        ("src/lib.rs::tests::add", false),
+        ("src/lib.rs::a - compile", false),
+    ] {
+        assert_eq!(is_example(id), is, "{id}");
+    }
+}
+
+#[test]
 fn a_run_is_followed() {
     let text = [
         &built("src/lib.rs", "/t/a"),

@@ -212,6 +212,21 @@ fn a_panic_has_a_place() {
 }
 
 #[test]
+fn a_workspace_names_its_modules() {
+    for (text, want) in [
+        (
+            "go 1.20\n\nuse (\n\t./a // first\n\t./b/c/\n\t\"./d\"\n)\nuse ./e\n",
+            &["./a/...", "./b/c/...", "./d/...", "./e/..."][..],
+        ),
+        ("use .\n", &["./..."]),
+        ("use ../x\nuse /etc\nuse (\n-flag\n)\n", &["./..."]),
+        ("", &["./..."]),
+    ] {
+        assert_eq!(modules(text), want, "{text}");
+    }
+}
+
+#[test]
 fn an_id_becomes_a_pattern() {
     for (test, want) in
         [("TestA", "^TestA$"), ("TestA/b.c_(1)", "^TestA$/^b\\.c_\\(1\\)$"), ("TestÄ", "^TestÄ$")]

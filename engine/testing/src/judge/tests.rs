@@ -273,6 +273,23 @@ fn only_what_was_skipped_is_not_missed() {
     assert_eq!(judged.reason.as_deref(), Some("1 tests were collected and not run"));
 }
 
+/// JavaScript's frameworks let two tests have one title: they are one case, and both have run.
+#[test]
+fn two_tests_of_one_name_are_both_there() {
+    for (starts, rows, passes) in [(2, 2, true), (2, 1, false), (1, 2, false), (1, 1, false)] {
+        let mut log = LiveLog::default();
+        log.apply(&Event::Collected(2, 0));
+        for _ in 0..starts {
+            log.apply(&Event::Started("0".into(), None, None));
+            log.apply(&Event::Ended(ended("0", Status::Passed)));
+        }
+        log.apply(&Event::Finished(0, None));
+        let report = FinalReport { entries: vec![entry("0", Status::Passed); rows] };
+        let judged = judge(&Pytest, Asked::default(), Ok(report), &log, &exited(0));
+        assert_eq!(judged.verdict == Verdict::Passed, passes, "{starts} {rows}: {:?}", judged.reason);
+    }
+}
+
 proptest! {
     /// Whatever one witness says, it takes all three to pass.
     #[test]
