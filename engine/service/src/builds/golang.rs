@@ -29,7 +29,7 @@ const CACHE: &str = ".cache/go-build";
 /// How long compiling may take.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// The form of what is kept; another one is made anew.
-const FORM: &[u8] = b"1";
+const FORM: &[u8] = b"2";
 /// A test that needs everything: then what is compiled for tests is there too, and what `go vet` knows, which goes before each.
 const SCRIPT: &str = r#"set -e
 mkdir /tmp/all && cd /tmp/all
@@ -162,7 +162,8 @@ async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<()
         _ => return Err(format!("{} {last:.300}", outcome.reason.unwrap_or_default())),
     };
     let cache = home.open_folder(Path::new(CACHE)).map_err(|e| format!("{e}: {last:.300}"))?;
-    super::keep(&Folder::from_fd(cache), &|_| true, most, place).map_err(|e| e.to_string())
+    // Go looks at times only to remove what is five days old, and copies what is an hour old up to say that it was used.
+    super::keep(&Folder::from_fd(cache), &|_| true, most, super::NEVER_OLD, place).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

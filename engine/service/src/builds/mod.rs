@@ -60,7 +60,13 @@ pub(crate) fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
     }
 }
 
-/// Copies what a compiler left and is `wanted`, by its path there, under a name that nothing has until it is whole.
+/// Older than whatever a run may have changed: compilers that go by times then compile again what was made from that.
+pub(crate) const LONG_AGO: i64 = 0;
+/// The year 2037: caches that remove what was not used lately, or say of each file that it was, leave it alone.
+pub(crate) const NEVER_OLD: i64 = 2_114_380_800;
+
+/// Copies what a compiler left and is `wanted`, by its path there, under a name that nothing has until it is whole. All of it is
+/// `dated` the same, in seconds of Unix time.
 ///
 /// # Errors
 /// What the system says; or that it is more than `most` bytes, which a compiler that had so much room can only have made of holes.
@@ -68,6 +74,7 @@ pub(crate) fn keep(
     target: &Folder,
     wanted: &dyn Fn(&Path) -> bool,
     most: Bytes,
+    dated: i64,
     place: &Path,
 ) -> io::Result<()> {
     let nothing = temporary::folder()?;
@@ -83,8 +90,7 @@ pub(crate) fn keep(
     let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent)?;
     let folder = Folder::ours(unfinished.path())?;
     layer::write(&before, &after, &wanted, &folder, How::Copied, None)?;
-    // Older than whatever a run may have changed: compilers that go by times then compile again what was made from that.
-    let long_ago = TimeSpec::new(0, 0);
+    let time = TimeSpec::new(dated, 0);
     each(unfinished.path(), &mut |path, about| {
         // Where root runs hotcell a sandbox is somebody else to the host, who has to read what its compiler kept for itself.
         let mode = about.permissions().mode() & 0o777;
@@ -93,7 +99,7 @@ pub(crate) fn keep(
         if !about.is_symlink() {
             fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o444 | runs | owner))?;
         }
-        Ok(utimensat(AT_FDCWD, path, &long_ago, &long_ago, UtimensatFlags::NoFollowSymlink)?)
+        Ok(utimensat(AT_FDCWD, path, &time, &time, UtimensatFlags::NoFollowSymlink)?)
     })?;
     fs::set_permissions(unfinished.path(), fs::Permissions::from_mode(0o755))?;
     // A name that stands for half of it would never be made anew.
@@ -201,7 +207,7 @@ mod tests {
         let wanted = |path: &Path| !path.ends_with("debug/own") && !path.to_string_lossy().contains("own-1");
         let place = top.path().join("kept");
         for _ in 0..2 {
-            keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), &place).unwrap();
+            keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), LONG_AGO, &place).unwrap();
         }
         let mut found = BTreeMap::new();
         each(&place, &mut |path, about| {
@@ -245,7 +251,7 @@ mod tests {
             fs::File::open(&folder).unwrap().set_modified(at).unwrap();
         }
         let other = top.path().join("other");
-        keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), &other).unwrap();
+        keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), LONG_AGO, &other).unwrap();
         for (name, stays) in
             [(".unfinished-old", false), (".unfinished-new", true), ("unused", false), ("used", true)]
         {
@@ -254,8 +260,9 @@ mod tests {
         // What is longer than there was room for.
         let hole = fs::File::create(target.join("debug/deps/hole")).unwrap();
         hole.set_len(2 << 20).unwrap();
-        let error = keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), &top.path().join("more"))
-            .unwrap_err();
+        let error =
+            keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), LONG_AGO, &top.path().join("more"))
+                .unwrap_err();
         assert!(error.to_string().contains("were allowed"), "{error}");
         assert!(!top.path().join("more").exists());
         // What failed is not tried at once again.

@@ -72,7 +72,8 @@ pub(super) async fn compile(
     changed.settle().await.map_err(|e| e.to_string())?;
     let unopened = |e: CollectError| format!("{e}: {}", printed(&outcome));
     let target = home.open_folder(Path::new(TARGET)).map_err(unopened)?;
-    builds::keep(&Folder::from_fd(target), &|path| ahead.keeps(path), most, place).map_err(|e| e.to_string())
+    builds::keep(&Folder::from_fd(target), &|path| ahead.keeps(path), most, builds::LONG_AGO, place)
+        .map_err(|e| e.to_string())
 }
 
 /// The limits are the run's, where somebody named any.
