@@ -5,14 +5,14 @@
 
 use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
+use crate::later::Later;
 use crate::outcome::Denial;
 use crate::seccomp::{self, Arch, Meaning};
 use crate::sys::{self, Notification};
@@ -71,28 +71,38 @@ impl Denials {
 }
 
 /// Hears of the calls that a filter stops.
-pub struct Listener(AsyncFd<OwnedFd>);
+pub struct Listener(Later);
+
+/// What is to be heard of a filter.
+enum Heard {
+    /// A call waits for an answer.
+    Call,
+    /// No process uses it any more.
+    End,
+}
 
 impl Listener {
-    /// Registers a filter's listener with the runtime.
-    pub fn new(listener: OwnedFd) -> std::io::Result<Self> {
-        sys::readiness(listener).map(Self)
+    /// A filter's listener, of a run whose job was sent then.
+    pub fn new(listener: OwnedFd, released: Instant) -> Self {
+        Self(Later::new(listener, released))
     }
 }
 
 /// Answers the notifications that wait, a few at most; false when no process uses the filter any more. Waits for ever without
 /// a listener; may be given up at any moment.
-pub async fn answer(listener: Option<&Listener>, denials: &mut Denials) -> std::io::Result<bool> {
+pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> std::io::Result<bool> {
     let Some(Listener(listener)) = listener else { return std::future::pending().await };
-    let mut ready = listener.ready(Interest::READABLE).await?;
+    listener.ready().await?;
     for _ in 0..BATCH {
-        if !readable(listener) {
-            let ended = ready.ready().is_read_closed();
-            ready.clear_ready();
-            return Ok(!ended);
+        match listener.take(look) {
+            Ok(Heard::Call) => {}
+            Ok(Heard::End) => return Ok(false),
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return Ok(true),
+            Err(e) => return Err(e),
         }
-        match sys::receive_notification(listener.get_ref().as_fd()) {
-            Ok(notification) => answer_one(listener, &notification, denials),
+        let Some(fd) = listener.fd() else { return Ok(false) };
+        match sys::receive_notification(fd) {
+            Ok(notification) => answer_one(fd, &notification, denials),
             Err(Errno::ENOENT | Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
@@ -100,16 +110,19 @@ pub async fn answer(listener: Option<&Listener>, denials: &mut Denials) -> std::
     Ok(true)
 }
 
-/// Whether a notification waits; the receiving call would block otherwise.
-fn readable(listener: &AsyncFd<OwnedFd>) -> bool {
+/// What is there now; the call that receives would wait for more.
+fn look(listener: BorrowedFd<'_>) -> std::io::Result<Heard> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let mut fds = [PollFd::new(listener.get_ref().as_fd(), PollFlags::POLLIN)];
-    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(n) if n > 0)
-        && fds[0].revents().is_some_and(|e| e.contains(PollFlags::POLLIN))
+    let mut fds = [PollFd::new(listener, PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO)?;
+    match fds[0].revents().unwrap_or(PollFlags::empty()) {
+        found if found.contains(PollFlags::POLLIN) => Ok(Heard::Call),
+        found if found.contains(PollFlags::POLLHUP) => Ok(Heard::End),
+        _ => Err(std::io::ErrorKind::WouldBlock.into()),
+    }
 }
 
-fn answer_one(listener: &AsyncFd<OwnedFd>, call: &Notification, denials: &mut Denials) {
-    let fd = listener.get_ref().as_fd();
+fn answer_one(fd: BorrowedFd<'_>, call: &Notification, denials: &mut Denials) {
     let number = i64::from(call.number);
     let name =
         seccomp::name(Arch::HOST, number).map_or_else(|| format!("system call {number}"), str::to_owned);

@@ -44,6 +44,7 @@ mod failure;
 pub mod home;
 pub mod host;
 mod ids;
+mod later;
 mod launcher;
 pub mod layer;
 pub mod network;

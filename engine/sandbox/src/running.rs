@@ -66,11 +66,12 @@ pub(crate) struct Here {
 }
 
 impl Follow {
-    async fn follow(self, stop: Arc<Stop>) -> Finished {
+    /// With the files that it left only where somebody `wants` them.
+    async fn follow(self, stop: Arc<Stop>, wants: bool) -> Finished {
         match self {
             Self::Here(here) => {
                 let Here { ends, task, shared, slot, scratch } = *here;
-                follow(ends, task, stop, shared, (Some(slot), scratch)).await
+                follow(ends, task, stop, shared, (Some(slot), scratch), wants).await
             }
             Self::There(relay) => relay.follow(&stop).await,
         }
@@ -191,11 +192,15 @@ impl Running {
 
     /// Follows the run to its end.
     pub fn wait(self) -> BoxFuture<'static, Outcome> {
-        Box::pin(async move { self.finish().await.outcome })
+        Box::pin(async move { self.end(false).await.outcome })
     }
 
     /// Follows the run to its end, and gives the files that it left in its home folder.
-    pub fn finish(mut self) -> BoxFuture<'static, Finished> {
+    pub fn finish(self) -> BoxFuture<'static, Finished> {
+        self.end(true)
+    }
+
+    fn end(mut self, wants: bool) -> BoxFuture<'static, Finished> {
         Box::pin(async move {
             (self.stdin, self.events) = (None, None);
             let guard = StopOnDrop(Some(Arc::clone(&self.stop)));
@@ -206,7 +211,7 @@ impl Running {
                     handle.await.unwrap_or_else(|e| nothing(format!("following the run failed: {e}")))
                 }
                 None => match self.follow.take() {
-                    Some(follow) => follow.follow(Arc::clone(&self.stop)).await,
+                    Some(follow) => follow.follow(Arc::clone(&self.stop), wants).await,
                     None => nothing("the run was followed twice".to_owned()),
                 },
             };
@@ -217,7 +222,7 @@ impl Running {
 
     fn follow_in_background(&mut self) {
         if let Some(follow) = self.follow.take() {
-            self.handle = Some(tokio::spawn(follow.follow(Arc::clone(&self.stop))));
+            self.handle = Some(tokio::spawn(follow.follow(Arc::clone(&self.stop), true)));
         }
     }
 }
@@ -260,10 +265,21 @@ impl Drop for StopOnDrop {
 /// What a sandbox keeps to itself until it is gone: its ids and its folder.
 type Kept<S = Scratch> = (Option<Slot>, Option<S>);
 
-async fn follow(ends: Ends, task: Task, stop: Arc<Stop>, shared: Arc<Shared>, held: Kept) -> Finished {
+async fn follow(
+    ends: Ends,
+    task: Task,
+    stop: Arc<Stop>,
+    shared: Arc<Shared>,
+    held: Kept,
+    wants: bool,
+) -> Finished {
     let (outcome, mut remains) = supervise(ends, task, stop).await;
     let (slot, scratch) = held;
     let plain = scratch.map(Arc::new);
+    if !wants {
+        clean_up(remains, (slot, plain), &shared.cleaning);
+        return Finished { outcome, home: None, changed: None };
+    }
     let top = remains.scratch.take();
     let home = Home::of(top.as_ref(), plain.clone());
     let changed = changed(&outcome, top.as_ref(), home.as_ref()).map(|(folder, whole)| {
@@ -303,7 +319,7 @@ fn upper(top: &File) -> nix::Result<OwnedFd> {
 
 /// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
 fn clean_up(remains: Remains, held: Kept<Arc<Scratch>>, cleaning: &Arc<Cleaning>) {
-    let Remains { pidfd, group, scratch } = remains;
+    let Remains { control, given, pidfd, group, scratch } = remains;
     if cleaning.bequeaths.load(Ordering::Acquire) {
         if let Some(group) = group {
             let folders = group.folders().into_iter().map(root::cstring);
@@ -315,6 +331,7 @@ fn clean_up(remains: Remains, held: Kept<Arc<Scratch>>, cleaning: &Arc<Cleaning>
     let Some(pidfd) = pidfd else { return };
     let open = Open::count(cleaning);
     tokio::spawn(async move {
+        drop((control, given));
         if let Ok(gone) = sys::readiness(pidfd) {
             let _ = tokio::time::timeout(Duration::from_secs(10), gone.readable()).await;
         }

@@ -21,7 +21,7 @@ use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Follow, Given, Here, Running};
 use crate::shared::{Shared, Slot, group_limits, out_of_descriptors, refusal_of};
 use crate::supervise::{Ends, Stop, Task};
-use crate::{BoxFuture, host, plain, socket, sources, streams};
+use crate::{BoxFuture, host, plain, socket, sources, streams, sys};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -135,82 +135,81 @@ impl Sandbox {
             Some(Ahead { null, stdout, stderr }) => (Some(null), stdout, stderr),
             None => (None, self.pipe()?, self.pipe()?),
         };
-        let (stdin, given) = match (&job.stdin, null) {
+        let (stdin, stdin_end) = match (&job.stdin, null) {
             (Stdin::Null, Some(null)) => (null, None),
             (stdin, _) => self.stdin(stdin)?,
         };
-        let mut fds = vec![stdin.as_fd(), stdout_writer.as_fd(), stderr_writer.as_fd()];
-        fds.extend(mounts.iter().map(AsFd::as_fd));
+        let mut given = vec![stdin, stdout_writer, stderr_writer];
+        given.append(&mut mounts);
         let events = if job.events { Some(self.pipe()?) } else { None };
         let released = Instant::now();
         let primed = self.plan.setup.flags & setup::PRIME != 0;
-        let to = match self.direct() {
-            Some(_) if !plan.job.mounts.is_empty() || plan.job.scratch_bytes != 0 => {
-                return Err(Refusal::internal("this sandbox was made for a job that needs no mounts"));
-            }
-            to => to.unwrap_or(self.control.as_fd()),
-        };
+        if self.direct().is_some() && (!plan.job.mounts.is_empty() || plan.job.scratch_bytes != 0) {
+            return Err(Refusal::internal("this sandbox was made for a job that needs no mounts"));
+        }
         let (chunks, receiver) = mpsc::channel(64);
         let (events_sender, events_receiver) = mpsc::channel(64);
-        let output = [receiver_of(stdout)?, receiver_of(stderr)?];
         let (events, events_writer) = events.unzip();
-        fds.extend(events_writer.iter().map(AsFd::as_fd));
-        let events = events.map(receiver_of).transpose()?;
-        // What comes behind this does not fail: whoever is refused may take another sandbox, and a job runs once.
-        send_job(to, &plan.job.encode(), &fds, primed)?;
-        drop(fds);
-        let stop = Arc::new(Stop::default());
-        let task = Task {
-            limits: job.limits.clone(),
-            streams: streams::Ends { output, chunks: None, events: events.map(|pipe| (pipe, events_sender)) },
-            program: job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
-            folder: plan.job.cwd.to_string_lossy().into_owned(),
-            proxy: job.proxy.clone(),
-            asked: self.asked,
-            ready: self.made,
-            released,
-            heard: self.heard,
-            spent: self.spent,
-        };
+        given.extend(events_writer);
+        let lost = |e: std::io::Error| Refusal::internal(format!("the sandbox cannot be heard: {e}"));
+        let control = sys::readiness(self.control).map_err(lost)?;
         let first_job_mount = self.plan.mounts.len();
         let mut all_mounts = self.plan.mounts;
         all_mounts.extend(plan.mounts);
-        let ends = Ends {
-            control: self.control,
-            group: self.group,
-            layers: self.plan.layers,
-            mounts: all_mounts,
-            first_job_mount,
-            asks_for_end: self.plan.setup.flags & setup::PID_NS == 0,
-        };
+        let here = Box::new(Here {
+            ends: Ends {
+                control,
+                group: self.group,
+                layers: self.plan.layers,
+                mounts: all_mounts,
+                first_job_mount,
+                asks_for_end: self.plan.setup.flags & setup::PID_NS == 0,
+            },
+            task: Task {
+                limits: job.limits.clone(),
+                streams: streams::Ends {
+                    output: [stdout, stderr],
+                    chunks: None,
+                    events: events.map(|pipe| (pipe, events_sender)),
+                    released,
+                },
+                program: job.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
+                folder: plan.job.cwd.to_string_lossy().into_owned(),
+                proxy: job.proxy.clone(),
+                asked: self.asked,
+                ready: self.made,
+                released,
+                heard: self.heard,
+                spent: self.spent,
+                given,
+            },
+            shared: self.shared,
+            slot: self.slot,
+            scratch: self.scratch,
+        });
+        let to = direct_of(&here.task.heard).unwrap_or(here.ends.control.get_ref().as_fd());
+        let fds: Vec<_> = here.task.given.iter().map(AsFd::as_fd).collect();
+        // What comes behind this does not fail: whoever is refused may take another sandbox, and a job runs once.
+        send_job(to, &plan.job.encode(), &fds, primed)?;
         Ok(Running {
-            follow: Some(Follow::Here(Box::new(Here {
-                ends,
-                task,
-                shared: self.shared,
-                slot: self.slot,
-                scratch: self.scratch,
-            }))),
+            follow: Some(Follow::Here(here)),
             chunks: (chunks, Some(receiver)),
             events: job.events.then_some(events_receiver),
-            stdin: given,
-            stop,
+            stdin: stdin_end,
+            stop: Arc::new(Stop::default()),
             handle: None,
         })
     }
 
-    /// Where the job goes, if not to process 1.
     fn direct(&self) -> Option<BorrowedFd<'_>> {
-        self.heard.iter().find_map(|message| {
-            let said = message.tell().ok().filter(|said| said.kind == tell::READY && said.b == 1);
-            said.and(message.fds.first()).map(AsFd::as_fd)
-        })
+        direct_of(&self.heard)
     }
 
-    /// A pipe whose writing end the program may also open again through `/dev/stdout`.
+    /// A pipe whose reading end does not block, and whose writing end the program may also open again through `/dev/stdout`.
     fn pipe(&self) -> Result<(OwnedFd, OwnedFd), Refusal> {
         let (reader, writer) =
             nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| out_of_descriptors(e.into()))?;
+        set_nonblocking(&reader)?;
         self.give(&writer);
         Ok((reader, writer))
     }
@@ -249,6 +248,14 @@ impl Sandbox {
     }
 }
 
+/// Where the job of a sandbox that said this goes, if not to process 1.
+fn direct_of(heard: &[socket::Message]) -> Option<BorrowedFd<'_>> {
+    heard.iter().find_map(|message| {
+        let said = message.tell().ok().filter(|said| said.kind == tell::READY && said.b == 1);
+        said.and(message.fds.first()).map(AsFd::as_fd)
+    })
+}
+
 /// Sends a job in the message itself, or where it is long, or an interpreter that waits reads it, in a memory of its own.
 fn send_job(
     control: BorrowedFd<'_>,
@@ -276,11 +283,6 @@ fn null() -> Result<OwnedFd, Refusal> {
     std::fs::File::open("/dev/null")
         .map(OwnedFd::from)
         .map_err(|e| Refusal::internal(format!("/dev/null: {e}")))
-}
-
-fn receiver_of(fd: OwnedFd) -> Result<pipe::Receiver, Refusal> {
-    set_nonblocking(&fd)?;
-    pipe::Receiver::from_owned_fd(fd).map_err(out_of_descriptors)
 }
 
 fn set_nonblocking(fd: &OwnedFd) -> Result<(), Refusal> {

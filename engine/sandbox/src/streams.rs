@@ -4,16 +4,16 @@
 //! A stream that somebody follows has a task of its own: a slow listener holds the stream up and nothing else.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
-use tokio::net::unix::pipe;
 use tokio::sync::{Notify, mpsc};
 
+use crate::later::Later;
 use crate::outcome::Output;
 use crate::stdio::Capture;
 
@@ -42,7 +42,7 @@ pub struct Streams {
 /// A stream that is read here.
 struct Own {
     /// None when it has ended.
-    pipe: Option<pipe::Receiver>,
+    pipe: Option<Later>,
     capture: Capture,
 }
 
@@ -73,14 +73,16 @@ impl Flow {
     }
 }
 
-/// The reading ends of a run's streams and who follows them.
+/// The reading ends of a run's streams, which do not block, and who follows them.
 pub struct Ends {
     /// Standard output and error.
-    pub output: [pipe::Receiver; 2],
+    pub output: [OwnedFd; 2],
     /// Who is told what comes on them.
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// The descriptor for events, and where its bytes go.
-    pub events: Option<(pipe::Receiver, mpsc::Sender<Vec<u8>>)>,
+    pub events: Option<(OwnedFd, mpsc::Sender<Vec<u8>>)>,
+    /// When the job was sent.
+    pub released: Instant,
 }
 
 impl Streams {
@@ -94,9 +96,12 @@ impl Streams {
             end: Notify::new(),
         });
         let (mut own, mut followed) = (Vec::new(), Vec::new());
+        let later = |pipe| Later::new(pipe, ends.released);
         match ends.chunks {
             None => {
-                own.extend(ends.output.map(|pipe| Own { pipe: Some(pipe), capture: Capture::new(keep) }));
+                own.extend(
+                    ends.output.map(|pipe| Own { pipe: Some(later(pipe)), capture: Capture::new(keep) }),
+                );
             }
             Some(chunks) => {
                 let kinds: [fn(Vec<u8>) -> Chunk; 2] = [Chunk::Stdout, Chunk::Stderr];
@@ -104,12 +109,13 @@ impl Streams {
                     ends.output
                         .into_iter()
                         .zip(kinds)
-                        .map(|(pipe, kind)| Followed::start(pipe, keep, &flow, chunks.clone(), kind)),
+                        .map(|(pipe, kind)| Followed::start(later(pipe), keep, &flow, chunks.clone(), kind)),
                 );
             }
         }
         // Last, and nothing of it is kept: who asked for events takes them as they come.
-        followed.extend(ends.events.map(|(pipe, to)| Followed::start(pipe, 0, &flow, to, |bytes| bytes)));
+        followed
+            .extend(ends.events.map(|(pipe, to)| Followed::start(later(pipe), 0, &flow, to, |bytes| bytes)));
         let buffer = if own.is_empty() { Vec::new() } else { vec![0; PIECE] };
         Self { flow, own, followed, buffer }
     }
@@ -122,8 +128,8 @@ impl Streams {
             ready = readable(stdout.pipe.as_ref()) => (stdout, ready),
             ready = readable(stderr.pipe.as_ref()) => (stderr, ready),
         };
-        let read = match (&stream.pipe, ready) {
-            (Some(pipe), Ok(())) => pipe.try_read(buffer),
+        let read = match (&mut stream.pipe, ready) {
+            (Some(pipe), Ok(())) => pipe.take(|fd| Ok(nix::unistd::read(fd, buffer)?)),
             (_, ready) => ready.map(|()| 0),
         };
         match read {
@@ -148,15 +154,15 @@ impl Streams {
         self.flow.end.notify_waiters();
         let mut kept = Vec::new();
         for mut stream in self.own.drain(..) {
-            let Some(pipe) = stream.pipe.take() else {
+            let pipe = stream.pipe.take();
+            let Some(pipe) = pipe.as_ref().and_then(Later::fd) else {
                 kept.push(stream.capture.finish());
                 continue;
             };
             // What was written before the end fits into the pipe: who writes on is none of the run any more.
-            let mut left =
-                fcntl(pipe.as_fd(), FcntlArg::F_GETPIPE_SZ).map_or(PIECE, |n| n.unsigned_abs() as usize);
+            let mut left = fcntl(pipe, FcntlArg::F_GETPIPE_SZ).map_or(PIECE, |n| n.unsigned_abs() as usize);
             while left > 0
-                && let Some(n) = read_now(&pipe, &mut self.buffer)
+                && let Some(n) = read_now(pipe, &mut self.buffer)
             {
                 stream.capture.push(&self.buffer[..n]);
                 self.flow.count(n);
@@ -177,18 +183,18 @@ impl Streams {
 }
 
 /// Waits for what is to be read; for ever where the stream has ended.
-async fn readable(pipe: Option<&pipe::Receiver>) -> io::Result<()> {
+async fn readable(pipe: Option<&Later>) -> io::Result<()> {
     match pipe {
-        Some(pipe) => pipe.readable().await,
+        Some(pipe) => pipe.ready().await,
         None => std::future::pending().await,
     }
 }
 
 /// One piece of what is in a pipe now; none when it is empty or has ended. Straight from the kernel: what the runtime knows of
 /// the pipe may be older than the end of the program.
-fn read_now(pipe: &pipe::Receiver, buffer: &mut [u8]) -> Option<usize> {
+fn read_now(pipe: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<usize> {
     loop {
-        match nix::unistd::read(pipe.as_fd(), buffer) {
+        match nix::unistd::read(pipe, buffer) {
             Err(Errno::EINTR) => {}
             Ok(0) | Err(_) => return None,
             Ok(n) => return Some(n),
@@ -198,7 +204,7 @@ fn read_now(pipe: &pipe::Receiver, buffer: &mut [u8]) -> Option<usize> {
 
 impl Followed {
     fn start<T: Send + 'static>(
-        pipe: pipe::Receiver,
+        pipe: Later,
         keep: u64,
         flow: &Arc<Flow>,
         to: mpsc::Sender<T>,
@@ -211,7 +217,7 @@ impl Followed {
 }
 
 async fn follow<T>(
-    pipe: pipe::Receiver,
+    mut pipe: Later,
     capture: Arc<Mutex<Capture>>,
     flow: Arc<Flow>,
     to: mpsc::Sender<T>,
@@ -223,16 +229,19 @@ async fn follow<T>(
         tokio::task::consume_budget().await;
         let end = flow.end.notified();
         let n = if flow.ended.load(Ordering::Acquire) {
-            let Some(n) = read_now(&pipe, &mut buffer) else { return };
+            let Some(n) = pipe.fd().and_then(|pipe| read_now(pipe, &mut buffer)) else { return };
             n
         } else {
-            tokio::select! {
+            let ready = tokio::select! {
                 biased;
-                ready = pipe.readable() => match ready.and_then(|()| pipe.try_read(&mut buffer)) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
-                    read => read.unwrap_or(0),
-                },
+                ready = pipe.ready() => ready,
                 () = end => continue,
+            };
+            match ready.and_then(|()| pipe.take(|fd| Ok(nix::unistd::read(fd, &mut buffer)?))) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    continue;
+                }
+                read => read.unwrap_or(0),
             }
         };
         if n == 0 {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hotcell_launcher::wire::{Step, tell};
+use hotcell_launcher::wire::{ASK, Step, tell};
 use nix::errno::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{Instant as Tick, sleep_until};
 
@@ -15,6 +17,7 @@ use crate::cgroup::Group;
 use crate::denials::{self, Denials, Listener};
 use crate::doctor::advise;
 use crate::failure::{Failure, explain};
+use crate::later::QUIET;
 use crate::network::{Serving, SharedProxy, Sockets};
 use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Timings, Usage};
 use crate::plan::{OWN_SCRATCH_FILES, Refusal};
@@ -30,7 +33,7 @@ const LAST_WORDS: Duration = Duration::from_millis(1500);
 /// A sandbox's ends on this side.
 pub struct Ends {
     /// Messages of launcher and init.
-    pub control: OwnedFd,
+    pub control: AsyncFd<OwnedFd>,
     /// Its cgroup.
     pub group: Option<Group>,
     /// What it was planned with.
@@ -65,6 +68,8 @@ pub struct Task {
     pub heard: Vec<socket::Message>,
     /// CPU time of its group that is not this run's.
     pub spent: Duration,
+    /// What the program was given: closing it can wait.
+    pub given: Vec<OwnedFd>,
 }
 
 /// Lets the caller stop a run.
@@ -91,6 +96,10 @@ impl Stop {
 
 /// What is left of a sandbox when its outcome is known: the rest goes away behind the caller's back.
 pub struct Remains {
+    /// Process 1 ends when it is hung up on: not while the answer is on its way.
+    pub control: AsyncFd<OwnedFd>,
+    /// Where the job went, and what the program was given.
+    pub given: Vec<OwnedFd>,
     /// Its process 1.
     pub pidfd: Option<OwnedFd>,
     /// Its cgroup.
@@ -118,6 +127,7 @@ struct Run {
     folder: String,
     times: [Instant; 3],
     spent: Duration,
+    given: Vec<OwnedFd>,
     streams: Streams,
     pidfd: Option<OwnedFd>,
     scratch: Option<std::fs::File>,
@@ -125,6 +135,8 @@ struct Run {
     proxy: Option<SharedProxy>,
     serving: Option<Box<dyn Serving>>,
     listener: Option<Listener>,
+    /// The job went to the runner itself, by this: process 1 has to be asked whether the program runs.
+    direct: Option<OwnedFd>,
     watch: Watch,
     cause: Option<Cause>,
     status: Option<i32>,
@@ -145,6 +157,7 @@ impl Run {
             folder: task.folder,
             times: [task.asked, task.ready, task.released],
             spent: task.spent,
+            given: task.given,
             streams: Streams::new(task.streams, task.limits.capture.0, task.limits.output.0),
             limits: task.limits,
             pidfd: None,
@@ -153,6 +166,7 @@ impl Run {
             proxy: task.proxy,
             serving: None,
             listener: None,
+            direct: None,
             cause: None,
             status: None,
             init_cpu: Duration::ZERO,
@@ -179,22 +193,30 @@ impl Run {
 
     /// Until the program has ended or was killed. An error is a sandbox that never ran or was lost.
     async fn follow(&mut self, stop: &Stop) -> Result<(), Lost> {
-        let control = self.ends.control.try_clone().map_err(Lost::Io)?;
-        let control = sys::readiness(control).map_err(Lost::Io)?;
         let too_much = self.streams.too_much();
         tokio::pin!(too_much);
         let mut look = tokio::time::interval_at(Tick::now() + INTERVAL, INTERVAL);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut deadline = Tick::from_std(self.released() + self.limits.wall);
         let mut killed = false;
+        let quiet = Tick::from_std(self.released() + QUIET);
+        let mut is_quiet = true;
         loop {
             tokio::select! {
                 biased;
-                guard = control.readable() => {
-                    let mut guard = guard.map_err(Lost::Io)?;
-                    match guard.try_io(|fd| socket::receive(fd.get_ref().as_fd())) {
-                        Err(_not_yet) => {}
-                        Ok(message) => if self.hear(message.map_err(Lost::Io)?)? { return Ok(()) },
+                ready = self.ends.control.readable() => {
+                    drop(ready.map_err(Lost::Io)?);
+                    match self.ends.control.try_io(Interest::READABLE, |fd| socket::receive(fd.as_fd())) {
+                        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                        message => if self.hear(message.map_err(Lost::Io)?)? { return Ok(()) },
+                    }
+                }
+                () = sleep_until(quiet), if is_quiet => {
+                    is_quiet = false;
+                    self.given.clear();
+                    if self.direct.is_some() {
+                        // One that has ended meanwhile has told so.
+                        let _ = socket::send(self.ends.control.as_fd(), ASK, &[]);
                     }
                 }
                 () = sleep_until(deadline) => {
@@ -217,7 +239,7 @@ impl Run {
                     }
                 }
                 // Last: what the program does as often as it likes comes behind what ends it.
-                heard = hear_program(self.listener.as_ref(), &mut self.denials, &mut self.streams) => {
+                heard = hear_program(self.listener.as_mut(), &mut self.denials, &mut self.streams), if !is_quiet => {
                     if !heard {
                         self.listener = None;
                     }
@@ -270,12 +292,12 @@ impl Run {
             tell::READY => {
                 let has_listener = said.a == 1;
                 if said.b == 1 {
-                    // The job was sent on it already, if it could be.
-                    drop(fds.next());
+                    // The job was sent on it already, if it could be. Closing it takes time that the program needs now.
+                    self.direct = fds.next();
                 }
                 let mut rest: Vec<OwnedFd> = fds.collect();
                 if has_listener && let Some(listener) = rest.pop() {
-                    self.listener = Some(Listener::new(listener).map_err(Lost::Io)?);
+                    self.listener = Some(Listener::new(listener, self.released()));
                 }
                 if let Some(scratch) = rest.pop() {
                     self.scratch = Some(scratch.into());
@@ -295,6 +317,9 @@ impl Run {
             }
             tell::ENDED => {
                 self.ended = Some(Instant::now());
+                // Nobody was told that it ran.
+                let ran = said.steps().find(|(step, _)| *step == Step::Exec);
+                self.running = self.running.or_else(|| ran.map(|(_, at)| instant(at)));
                 self.status = Some(i32::try_from(said.a).unwrap_or(0));
                 self.init_cpu = Duration::from_micros(said.b);
                 self.init_peak = said.c;
@@ -421,7 +446,10 @@ impl Run {
             reason,
             ..Outcome::without_a_run(cause, "")
         };
-        (outcome, Remains { pidfd: self.pidfd, group: self.ends.group, scratch: self.scratch })
+        let Ends { control, group, .. } = self.ends;
+        let mut given = self.given;
+        given.extend(self.direct);
+        (outcome, Remains { control, given, pidfd: self.pidfd, group, scratch: self.scratch })
     }
 
     /// Process 1 that is killed closes what it has open before the kernel has ended the others; who is told that a run
@@ -529,7 +557,7 @@ fn signal_name(status: i32) -> Option<String> {
 
 /// Takes one piece of what the program prints, or answers some of the calls that its filter stops, whichever comes, and by chance where
 /// both wait; false when no more calls will come.
-async fn hear_program(listener: Option<&Listener>, denials: &mut Denials, streams: &mut Streams) -> bool {
+async fn hear_program(listener: Option<&mut Listener>, denials: &mut Denials, streams: &mut Streams) -> bool {
     tokio::select! {
         // No process uses the filter any more, or nothing can be heard of it.
         answered = denials::answer(listener, denials) => matches!(answered, Ok(true)),

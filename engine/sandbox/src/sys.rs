@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
+use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
 /// The Landlock version of this kernel; the error where it has none (`ENOSYS`) or does not run it (`EOPNOTSUPP`).
 pub fn landlock_abi() -> io::Result<u32> {
@@ -207,8 +208,16 @@ impl Steady for OwnedFd {}
 impl Steady for BorrowedFd<'_> {}
 
 /// Registers a descriptor with the runtime.
-pub fn readiness<T: Steady>(fd: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
+pub fn readiness<T: Steady>(fd: T) -> io::Result<AsyncFd<T>> {
+    register(fd).map_err(Into::into)
+}
+
+/// The same; the descriptor again where the runtime cannot have it.
+pub fn try_readiness<T: Steady>(fd: T) -> Result<AsyncFd<T>, T> {
+    register(fd).map_err(|e| e.into_parts().0)
+}
+
+fn register<T: Steady>(fd: T) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
     // SAFETY: `Steady` types own or borrow one descriptor, return it always, and keep it open while they live.
-    unsafe { tokio::io::unix::AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) }
-        .map_err(Into::into)
+    unsafe { AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) }
 }

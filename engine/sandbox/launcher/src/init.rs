@@ -14,7 +14,7 @@ use crate::runner::{self, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
-use crate::wire::{How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, Setup, Step, setup, tell};
+use crate::wire::{ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, Setup, Step, setup, tell};
 
 /// What the launcher hands to a new init.
 pub struct Inherited<'a> {
@@ -99,9 +99,10 @@ fn live<'a>(
     let copies = attach(&job, &release, setup, log)?;
     if let Some(primed) = primed {
         primed::hand_over(&primed, pid, &job, &release)?;
+        log.done(Step::Exec);
         let news = News { tried: 0, copies, at: sys::now() };
         retire(setup, signals)?;
-        return supervise(setup, job.memory, signals, pid, news, log);
+        return supervise(setup, job.memory, signals, pid, Some(news), log);
     }
     shared.release(&job, &vectors, release.stdio(&job)?);
     if !early {
@@ -113,10 +114,10 @@ fn live<'a>(
         shared.go();
     }
     let tried = shared.wait_until_executed()?;
-    log.done(Step::Exec);
-    let news = News { tried, copies, at: sys::now() };
+    log.done_at(Step::Exec, shared.asked());
+    let news = News { tried, copies, at: shared.asked() };
     retire(setup, signals)?;
-    supervise(setup, job.memory, signals, pid, news, log)
+    supervise(setup, job.memory, signals, pid, Some(news), log)
 }
 
 /// The rest of a sandbox whose job asks nothing of init and comes to the runner itself: nobody else has to wake up before the
@@ -129,19 +130,20 @@ fn direct<'a>(
     log: &mut Log,
 ) -> Result<(), Failure> {
     let [theirs, runners] = sys::socket_pair().at_item(Step::Release, 4)?;
-    let bell = sys::event_fd().at_item(Step::Release, 5)?;
     weaken(setup)?;
     tell_ready(setup, shared, true, Some(theirs), log)?;
     sys::close(theirs);
     // Now: what the runner receives takes numbers in the same table. A job that is there already waits in the socket.
-    shared.may_take(runners, bell);
+    shared.may_take(runners);
 
-    let mut poll = [CONTROL, LIFE, bell, signals].map(|fd| {
+    // The runner wakes nobody when it takes its job: most are over before anybody has to know, and the supervisor asks when one is not.
+    let mut poll = [CONTROL, LIFE, signals].map(|fd| {
         let events = if fd == LIFE { 0 } else { sys::POLLIN };
         sys::PollFd { fd, events, revents: 0 }
     });
     sys::poll(&mut poll, -1).at(Step::Release)?;
-    if poll[2].revents == 0 && poll[3].revents == 0 {
+    let asked = poll[0].revents != 0 && hear_ask();
+    if poll[1].revents != 0 || (poll[0].revents != 0 && !asked) {
         // The supervisor has no use for this sandbox any more, or the launcher is gone.
         end_tree(setup);
         sys::exit(i32::from(poll[1].revents != 0));
@@ -154,9 +156,12 @@ fn direct<'a>(
         sys::exit(1);
     }
     log.done_at(Step::Release, at);
-    log.done(Step::Exec);
-    let news = News { tried, copies: 0, at: sys::now() };
-    close_all_but(signals)?;
+    log.done_at(Step::Exec, shared.asked());
+    let mut news = Some(News { tried, copies: 0, at: shared.asked() });
+    if asked {
+        close_all_but(signals)?;
+        news.take().map_or(Ok(()), |news| news.tell(log))?;
+    }
     supervise(setup, memory, signals, pid, news, log)
 }
 
@@ -448,9 +453,19 @@ struct News {
     at: u64,
 }
 
+impl News {
+    fn tell(self, log: &mut Log) -> Result<(), Failure> {
+        log.tell(CONTROL, tell::RUNNING, [self.tried, self.copies, self.at], &[]).at(Step::Supervise)
+    }
+}
+
 /// The news that a program runs waits so long for its end, in milliseconds: most runs are over by then, and the supervisor,
-/// woken meanwhile, would only take a processor from the program.
+/// woken meanwhile, would only take a processor from the program. Who has ended needs no news.
 const NEWS_MS: i64 = 2;
+
+/// Process 1 ends so long after its last word at most, in milliseconds, or when the supervisor hangs up: its own end, with that of the
+/// namespaces, would take the processor from who waits for this word.
+const PARTING_MS: i64 = 1;
 
 /// Reaps whoever has ended; how `one` did, if it is among them.
 fn reap(signals: Fd, one: i32) -> Option<i32> {
@@ -466,19 +481,29 @@ fn reap(signals: Fd, one: i32) -> Option<i32> {
     None
 }
 
-/// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone.
+/// Takes a word of the supervisor's; whether it asks for news, and not for the end.
+fn hear_ask() -> bool {
+    let mut word = [0u8; ASK.len()];
+    sys::read(CONTROL, &mut word) == Ok(ASK.len()) && word == *ASK
+}
+
+/// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone. Where there is `news` it was not told yet.
 fn supervise(
     setup: &Setup<'_>,
     memory: u64,
     signals: Fd,
     program: i32,
-    news: News,
+    news: Option<News>,
     log: &mut Log,
 ) -> Result<(), Failure> {
     let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
-    // Who stops a run early must know which of its folders are copies.
-    let mut patience = if news.copies == 0 { NEWS_MS } else { 0 };
-    let mut news = Some(news);
+    let mut news = news;
+    let mut patience = match &news {
+        None => interval,
+        Some(News { copies: 0, .. }) => NEWS_MS,
+        // Who stops a run early must know which of its folders are copies.
+        Some(_) => 0,
+    };
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
@@ -490,21 +515,25 @@ fn supervise(
             Err(errno) => return Err(Failure { step: Step::Supervise, errno, detail: 1 }),
         }
         patience = interval;
-        if let Some(News { tried, copies, at }) = news.take() {
-            log.tell(CONTROL, tell::RUNNING, [tried, copies, at], &[]).at(Step::Supervise)?;
-        }
-        if poll[0].revents != 0 || poll[1].revents != 0 {
+        if poll[1].revents != 0 || (poll[0].revents != 0 && !hear_ask()) {
             // The supervisor asks for the end, or is gone, or the launcher is.
             end_tree(setup);
             sys::exit(1);
         }
-        if let Some(status) = reap(signals, program) {
+        let ended = reap(signals, program);
+        // Who has ended needs no news, but of its copies.
+        if let Some(news) = news.take_if(|news| ended.is_none() || news.copies != 0) {
+            news.tell(log)?;
+        }
+        if let Some(status) = ended {
             log.done(Step::Supervise);
             end_tree(setup);
             let usage = sys::children_rusage();
             let peak = usage.max_rss_kib.unsigned_abs() * 1024;
             let numbers = [u64::from(status.cast_unsigned()), usage.cpu_us(), peak];
-            return log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, 2);
+            log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, 2)?;
+            let _ = sys::poll(&mut poll[..2], PARTING_MS);
+            return Ok(());
         }
         if interval > 0 {
             let used = tree::used(memory);

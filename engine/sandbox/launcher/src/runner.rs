@@ -24,6 +24,8 @@ const ROOTED: u32 = 2;
 const CHECKED: u32 = 3;
 const RELEASED: u32 = 4;
 const GO: u32 = 5;
+/// Memory that waits for the pointers to a job's arguments and variables: 510 of them.
+const READY_VECTORS: usize = 4096;
 /// How long a program that is open for writing is asked for again.
 const BUSY_MS: u32 = 100;
 const TIMED: [Step; 6] =
@@ -38,10 +40,12 @@ pub struct Shared<'a> {
     runner: AtomicU32,
     /// By init: 0, `PROC`, `ROOTED`, `CHECKED`, `RELEASED`, `GO`.
     init: AtomicU32,
-    /// By init before `CHECKED`: where the runner hears of its job itself, and what it wakes init by then.
-    direct: [AtomicI32; 2],
+    /// By init before `CHECKED`: where the runner hears of its job itself.
+    direct: AtomicI32,
     /// By the runner, with a job that it heard of itself: when, and its limit of memory.
     taken: [AtomicU64; 2],
+    /// By the runner: when it asked for the program.
+    asked: AtomicU64,
     /// The filter's listener, or -1.
     pub listener: AtomicI32,
     failed: [AtomicU64; 3],
@@ -62,8 +66,9 @@ impl<'a> Shared<'a> {
             alive: AtomicU32::new(1),
             runner: AtomicU32::new(STARTED),
             init: AtomicU32::new(0),
-            direct: [const { AtomicI32::new(-1) }; 2],
+            direct: AtomicI32::new(-1),
             taken: [const { AtomicU64::new(0) }; 2],
+            asked: AtomicU64::new(0),
             listener: AtomicI32::new(-1),
             failed: [const { AtomicU64::new(0) }; 3],
             done: [const { AtomicU64::new(0) }; TIMED.len()],
@@ -107,16 +112,20 @@ impl<'a> Shared<'a> {
         TIMED.into_iter().zip(self.done.iter().map(|t| t.load(Ordering::Acquire))).filter(|(_, at)| *at != 0)
     }
 
-    /// Every layer was read back: a job may come to the runner itself on `socket`. It writes to `bell` then.
-    pub fn may_take(&self, socket: Fd, bell: Fd) {
-        self.direct[0].store(socket, Ordering::Release);
-        self.direct[1].store(bell, Ordering::Release);
+    /// Every layer was read back: a job may come to the runner itself on `socket`.
+    pub fn may_take(&self, socket: Fd) {
+        self.direct.store(socket, Ordering::Release);
         self.advance(&self.init, CHECKED);
     }
 
     /// When the runner took a job, and its limit of memory.
     pub fn taken(&self) -> (u64, u64) {
         (self.taken[0].load(Ordering::Acquire), self.taken[1].load(Ordering::Acquire))
+    }
+
+    /// When the runner asked the kernel for the program, last.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
     }
 
     /// Hands the job over. `job` and `vectors` must stay where they are until the runner has executed.
@@ -196,20 +205,29 @@ pub struct Vectors {
     env: *const *const u8,
 }
 
+const WORD: usize = size_of::<usize>();
+
 impl Vectors {
     pub fn of(job: &Job<'_>) -> sys::Result<Self> {
-        Ok(Self { argv: pointers(job.argv)?, env: pointers(job.env)? })
+        Self::within(job, &mut [])
+    }
+
+    /// In `memory`, which is zero, as far as it goes, and in fresh memory where it does not.
+    fn within(job: &Job<'_>, memory: &'static mut [u8]) -> sys::Result<Self> {
+        let argv = (job.argv.len() + 1) * WORD;
+        let whole = argv + (job.env.len() + 1) * WORD;
+        let memory = if whole <= memory.len() { memory } else { sys::map(-1, whole)? };
+        let (first, second) = memory.split_at_mut_checked(argv).ok_or(Errno::INVAL)?;
+        Ok(Self { argv: pointers(job.argv, first), env: pointers(job.env, second) })
     }
 }
 
-fn pointers(strings: List<'_, &CStr>) -> sys::Result<*const *const u8> {
-    const WORD: usize = size_of::<usize>();
-    // Fresh memory is zero: the array ends with a null pointer.
-    let memory = sys::map(-1, (strings.len() + 1) * WORD)?;
+/// An array of pointers in memory that is zero, so that it ends with a null pointer.
+fn pointers(strings: List<'_, &CStr>, memory: &mut [u8]) -> *const *const u8 {
     for (slot, string) in memory.chunks_exact_mut(WORD).zip(strings) {
         slot.copy_from_slice(&(string.as_ptr() as usize).to_ne_bytes());
     }
-    Ok(memory.as_ptr().cast())
+    memory.as_ptr().cast()
 }
 
 /// The runner's first and only function.
@@ -219,6 +237,8 @@ fn pointers(strings: List<'_, &CStr>) -> sys::Result<*const *const u8> {
 pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
     // SAFETY: the caller's contract.
     let shared = unsafe { &*argument.cast_const().cast::<Shared<'_>>() };
+    // The kernel makes a session a group of its scheduler too, which takes longer than the rest of becoming a program.
+    sys::setsid();
     let late = shared.setup.flags & setup::HARDEN_LATE != 0;
     let landed = if late { RELEASED } else { ROOTED };
     match confine(shared, landed) {
@@ -228,7 +248,6 @@ pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
     if late {
         shared.wait_for(GO);
     } else if shared.setup.flags & setup::DIRECT != 0 {
-        shared.wait_for(CHECKED);
         shared.fail(become_own(shared));
     } else {
         shared.wait_for(RELEASED);
@@ -239,19 +258,25 @@ pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
 /// Becomes the program of a job that came here.
 fn become_own(shared: &Shared<'_>) -> Failure {
     let own = || {
+        // Mapped and touched now: what is done before the job comes, nobody waits for.
         let memory = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
-        let message = sys::receive(shared.direct[0].load(Ordering::Acquire), memory).at(Step::Release)?;
+        let vectors = sys::map(-1, READY_VECTORS).at(Step::Release)?;
+        for ready in [&mut memory[0], &mut vectors[0]] {
+            // SAFETY: a byte of memory that is mapped and ours; volatile, so that the write of what it holds already takes place.
+            unsafe { core::ptr::write_volatile(ready, 0) };
+        }
+        let ceilings = Ceilings::read()?;
+        shared.wait_for(CHECKED);
+        let message = sys::receive(shared.direct.load(Ordering::Acquire), memory).at(Step::Release)?;
         let release = Release::of(&message, memory)?;
         let job = Job::decode(release.memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
         if !job.mounts.is_empty() || job.scratch_bytes != 0 {
             return Err(Errno::PROTO).at_item(Step::Release, 2);
         }
-        let vectors = Vectors::of(&job).at(Step::Release)?;
+        let vectors = Vectors::within(&job, vectors).at(Step::Release)?;
         shared.taken[0].store(sys::now(), Ordering::Release);
         shared.taken[1].store(job.memory, Ordering::Release);
-        sys::write(shared.direct[1].load(Ordering::Acquire), &1u64.to_ne_bytes())
-            .at_item(Step::Release, 3)?;
-        try_to_become(shared, &job, &vectors, release.stdio(&job)?)
+        try_to_become(shared, &job, &vectors, release.stdio(&job)?, &ceilings)
     };
     match own() {
         Err(failure) => failure,
@@ -374,14 +399,30 @@ fn open_straight(path: &CStr) -> sys::Result<Fd> {
     Ok(at)
 }
 
-/// Gives a process the job's limits; 0 is this one.
-pub fn limit(pid: i32, job: &Job<'_>) -> Result<(), Failure> {
-    for (number, (resource, soft, hard)) in job.rlimits.enumerate() {
-        // Whoever started us may have lowered what can be had.
-        let most = sys::hard_rlimit(resource).at_item(Step::Rlimits, number)?;
-        sys::set_rlimit(pid, resource, soft.min(most), hard.min(most)).at_item(Step::Rlimits, number)?;
+/// The highest limits that this process may set, by resource: whoever started us may have lowered them.
+pub struct Ceilings([u64; RESOURCES]);
+
+/// As many as Linux has. `getrlimit(2)`
+const RESOURCES: usize = 16;
+
+impl Ceilings {
+    pub fn read() -> Result<Self, Failure> {
+        let mut all = [0; RESOURCES];
+        for (resource, most) in (0u32..).zip(&mut all) {
+            *most = sys::hard_rlimit(resource).at_item(Step::Rlimits, 100 + resource as usize)?;
+        }
+        Ok(Self(all))
     }
-    Ok(())
+
+    /// Gives a process the job's limits; 0 is this one.
+    pub fn limit(&self, pid: i32, job: &Job<'_>) -> Result<(), Failure> {
+        for (number, (resource, soft, hard)) in job.rlimits.enumerate() {
+            let most =
+                self.0.get(resource as usize).copied().ok_or(Errno::INVAL).at_item(Step::Rlimits, number)?;
+            sys::set_rlimit(pid, resource, soft.min(most), hard.min(most)).at_item(Step::Rlimits, number)?;
+        }
+        Ok(())
+    }
 }
 
 /// Becomes the program of a job that init released. Returns what went wrong.
@@ -390,7 +431,7 @@ fn become_program(shared: &Shared<'_>) -> Failure {
     let (job, vectors) =
         unsafe { (&*shared.job.load(Ordering::Acquire), &*shared.vectors.load(Ordering::Acquire)) };
     let stdio = shared.stdio.each_ref().map(|fd| fd.load(Ordering::Acquire));
-    match try_to_become(shared, job, vectors, stdio) {
+    match Ceilings::read().and_then(|ceilings| try_to_become(shared, job, vectors, stdio, &ceilings)) {
         Err(failure) => failure,
         Ok(never) => match never {},
     }
@@ -402,6 +443,7 @@ fn try_to_become(
     job: &Job<'_>,
     vectors: &Vectors,
     stdio: [Fd; 5],
+    ceilings: &Ceilings,
 ) -> Result<core::convert::Infallible, Failure> {
     // Own descriptors from here on; everything beyond those that are given closes at exec.
     sys::close_range(3, u32::MAX, sys::CLOSE_RANGE_UNSHARE | sys::CLOSE_RANGE_CLOEXEC)
@@ -412,10 +454,10 @@ fn try_to_become(
         }
     }
     sys::chdir(job.cwd).at(Step::Cwd)?;
-    sys::setsid();
     sys::umask(0o022);
     sys::block_signals(0);
-    limit(0, job)?;
+    ceilings.limit(0, job)?;
+    shared.asked.store(sys::now(), Ordering::Release);
     let mut answer = Errno::NOENT;
     let mut which = 0;
     for (number, path) in job.programs.enumerate() {

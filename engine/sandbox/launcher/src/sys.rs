@@ -306,11 +306,6 @@ pub fn sigchld_fd() -> Result<Fd> {
     call!(nr::SIGNALFD4, -1isize, &raw const mask, 8, CLOEXEC_NONBLOCK).map(|fd| fd as Fd)
 }
 
-/// What one process wakes another with that polls it: eight bytes written to it make it readable. `eventfd(2)`
-pub fn event_fd() -> Result<Fd> {
-    call!(nr::EVENTFD2, 0, O_CLOEXEC).map(|fd| fd as Fd)
-}
-
 // Waiting.
 
 #[repr(C)]

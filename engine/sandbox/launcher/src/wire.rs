@@ -17,11 +17,14 @@ pub use reader::{List, Malformed, Reader};
 pub use told::{Step, TELL_HEAD, Tell, tell};
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The largest message; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// A job of at most so many bytes travels in the message itself.
 pub const MAX_LETTER: usize = 16 * 1024 - 8;
+/// What the supervisor sends to process 1 of a sandbox whose job went to the runner itself, to be told when the program runs
+/// ([`tell::RUNNING`]). Anything else there ends the sandbox.
+pub const ASK: &[u8; 3] = b"ask";
 /// The most descriptors in one message.
 pub const MAX_FDS: usize = 32;
 /// The most mounts that a job may ask for.

@@ -129,6 +129,42 @@ async fn a_sandbox_is_used_once() {
     }
 }
 
+/// Two milliseconds after a job was sent, process 1 is asked whether its program runs. Nothing that happens about then ends a run or is lost.
+#[tokio::test]
+async fn what_happens_when_the_news_is_asked_for() {
+    let pool = pool();
+    // Orphans end before, at and after that moment, each waking process 1, while the program goes on.
+    let orphans = "for n in 1 2 3 4; do (sleep 0.00$n &); done";
+    for (script, want) in [
+        (format!("{orphans}; echo a; sleep 0.03; echo b"), "a\nb\n"),
+        ("exit 3".to_owned(), ""),
+        ("sleep 0.001; echo c".to_owned(), "c\n"),
+        // Its filter stops it before anybody listens.
+        ("unshare -U true 2>/dev/null; echo d".to_owned(), "d\n"),
+        // More than a pipe holds, before anybody reads.
+        ("head -c 300000 /dev/zero | tr '\\0' e | tail -c 2; head -c 200000 /dev/zero >&2".to_owned(), "ee"),
+    ] {
+        let policy = sh(&script);
+        warmed(&pool, &policy).await;
+        for _ in 0..8 {
+            filled(&pool, 2).await;
+            let before = pool.served().hot;
+            let outcome = pool.run(&policy).await;
+            assert_eq!(pool.served().hot, before + 1);
+            assert_eq!(
+                (outcome.cause, stdout(&outcome)),
+                (Cause::Exited, want),
+                "{script}: {}",
+                told(&outcome)
+            );
+            assert!(outcome.timings_us.run > 0 && outcome.timings_us.exec > 0, "{}", told(&outcome));
+            let denied = outcome.denials.iter().any(|row| row.operation == "unshare");
+            assert_eq!(denied, script.contains("unshare"), "{}", told(&outcome));
+        }
+        pool.clear();
+    }
+}
+
 #[tokio::test]
 async fn limits_hold_in_a_sandbox_made_ahead() {
     let pool = pool();

@@ -52,7 +52,6 @@ pub mod nr {
     pub const UMASK: usize = 95;
     pub const UNSHARE: usize = 272;
     pub const SIGNALFD4: usize = 289;
-    pub const EVENTFD2: usize = 290;
     pub const DUP3: usize = 292;
     pub const FCNTL: usize = 72;
     pub const PRLIMIT64: usize = 302;
@@ -82,7 +81,6 @@ pub mod nr {
     pub const PIPE2: usize = 59;
     pub const UMASK: usize = 166;
     pub const SIGNALFD4: usize = 74;
-    pub const EVENTFD2: usize = 19;
     pub const NEWFSTATAT: usize = 79;
     pub const CAPSET: usize = 91;
     pub const EXIT_GROUP: usize = 94;

@@ -10,8 +10,9 @@ pub mod tell {
     /// It is ready for its job. It carries, in this order, what there is of: where `b` is 1, a socket for a job that asks nothing of
     /// process 1; a descriptor of scratch; where `a` is 1, the listener of the filter.
     pub const READY: u32 = 2;
-    /// The program runs, or has run and its end is told next; `a` is the index into the tried paths, `b` has a bit for each
-    /// mount that is a copy, `c` is since when, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// The program runs; `a` is the index into the tried paths, `b` has a bit for each mount that is a copy, `c` is since when, in
+    /// nanoseconds of `CLOCK_MONOTONIC`. Not told of a program that ended soon and has no copies: [`Step::Exec`](super::Step::Exec) is among
+    /// the steps of its end.
     pub const RUNNING: u32 = 3;
     /// The program ended; `a` is its wait status, `b` CPU time in microseconds, `c` peak memory in bytes.
     pub const ENDED: u32 = 4;
@@ -82,7 +83,7 @@ pub enum Step {
     Stdio = 25,
     /// Changing to the start folder.
     Cwd = 26,
-    /// Executing the program.
+    /// Taking on the job, until the kernel is asked for the program.
     Exec = 27,
     /// Supervising.
     Supervise = 28,
