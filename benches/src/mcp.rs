@@ -1,5 +1,6 @@
 //! What the MCP server adds: a call beside the library's own run, in turn; its start; many callers; what calls leave.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
@@ -13,6 +14,7 @@ use hotcell_bench::processes::{descendants, resident};
 use hotcell_bench::ways::{TRUE, micros};
 use hotcell_bench::{Report, Row, Samples};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
+use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Engine, Policy};
 use serde_json::{Value, json};
 
@@ -20,6 +22,8 @@ use crate::Options;
 
 /// Until the next sandbox is ready.
 const REFILL: Duration = Duration::from_millis(25);
+/// … with a Python that waits in it.
+const REFILL_PYTHON: Duration = Duration::from_millis(200);
 /// Starts of a server.
 const STARTS: u32 = 20;
 /// Callers at once, and calls of each.
@@ -35,6 +39,7 @@ pub async fn measure(options: &Options, report: &mut Report) -> Result<()> {
     let state = work.path().join("state");
     starts(&hotcell, &state, "stdio", report)?;
     beside_the_library(&hotcell, &state, options.runs, report).await?;
+    python(&hotcell, &state, options.runs.min(200), report)?;
     many_callers(&hotcell, work.path(), report)?;
     leavings(&hotcell, &state, report)?;
     tool(&hotcell, work.path(), options.runs, report)?;
@@ -216,6 +221,41 @@ async fn beside_the_library(hotcell: &Path, state: &Path, runs: u32, report: &mu
     report.row(Row::of_times("hot run of /bin/true", "library", &library));
     report.row(Row::of_times("hot run of /bin/true", "run_command, stdio", &call));
     report.at_most("hot run_command over stdio - the library, p50", (more - less) / 1000.0, 0.5, " ms");
+    Ok(())
+}
+
+/// A person's `python3 -c 'print(1)'` and an agent's `run_code` of the same, in turn.
+fn python(hotcell: &Path, state: &Path, runs: u32, report: &mut Report) -> Result<()> {
+    const CODE: &str = "print(1)";
+    let found = toolchain::find(OsStr::new("python3"), &Surroundings::of_this_process())?;
+    let mut server = Server::start(hotcell, state)?;
+    let [mut outside, mut call] = [Samples::default(), Samples::default()];
+    for round in 0..runs + 20 {
+        let asked = Instant::now();
+        let output = Command::new(&found.program).args(["-c", CODE]).stdin(Stdio::null()).output()?;
+        let theirs = micros(asked);
+        ensure!(output.stdout == b"1\n", "{}: {output:?}", found.program.display());
+        std::thread::sleep(REFILL_PYTHON);
+        let asked = Instant::now();
+        let arguments = json!({ "language": "python", "code": CODE });
+        let answer = server.ask("tools/call", &json!({ "name": "run_code", "arguments": arguments }))?;
+        let ours = micros(asked);
+        ensure!(answer["result"]["structuredContent"]["exit_code"] == 0, "{answer}");
+        if round >= 20 {
+            outside.push(theirs);
+            call.push(ours);
+        }
+        std::thread::sleep(REFILL_PYTHON);
+    }
+    server.end()?;
+    report.row(Row::of_times("print(1)", "python3, outside", &outside));
+    report.row(Row::of_times("print(1)", "run_code, stdio", &call));
+    report.at_most(
+        "run_code of print(1) over stdio / python3 outside, p50",
+        call.median() / outside.median(),
+        1.0,
+        " x",
+    );
     Ok(())
 }
 

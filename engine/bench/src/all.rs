@@ -88,9 +88,9 @@ pub async fn bench(options: &Options, see: See<'_>) -> Report {
         starts(&engine, options, times, &files, &peers, &mut report, see).await;
     }
     for language in languages::ALL.into_iter().filter(|language| rows.has(language.row)) {
-        let (variants, missing) = language.variants(&engine);
-        let mut table = in_turn(variants, options.runs, times.language, language.program, see).await;
-        table.extend(missing);
+        let ways = language.ways(&engine);
+        let mut table = in_turn(ways.variants, options.runs, times.language, language.row.name(), see).await;
+        table.extend(ways.missing);
         report.table(table);
     }
     if rows.has(RowName::Throughput) {

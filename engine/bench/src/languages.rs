@@ -1,9 +1,13 @@
 //! Interpreters: as somebody starts them, and the same inside.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
+use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::toolchain::{self, Surroundings};
-use hotcell_sandbox::{Engine, Policy, prime};
+use hotcell_sandbox::{Engine, Policy, prime, temporary};
+use tempfile::TempDir;
 
 use crate::Row;
 use crate::selection::RowName;
@@ -14,56 +18,130 @@ use crate::ways::{Variant, Way};
 pub struct Language {
     /// Its row.
     pub row: RowName,
+    /// What its rows say.
+    pub what: &'static str,
     /// The program.
     pub program: &'static str,
-    /// What it is given.
-    pub args: [&'static str; 2],
+    /// What it is given; `@` is the folder of its files, outside and inside.
+    pub args: &'static [&'static str],
+    /// Its files, with their texts.
+    pub files: &'static [(&'static str, &'static str)],
+    /// What it has to be able to import, and one that waits has imported.
+    pub imports: &'static [&'static str],
+    /// Primed, it may take at most this share of a start outside.
+    pub target: f64,
 }
 
+const TWO_TESTS: &str = "def test_one():\n    assert 1 + 1 == 2\n\ndef test_two():\n    assert 'a' < 'b'\n";
+
 /// Those that are measured.
-pub const ALL: [Language; 2] = [
-    Language { row: RowName::Python, program: "python3", args: ["-c", "print(1)"] },
-    Language { row: RowName::Node, program: "node", args: ["-e", "console.log(1)"] },
+pub const ALL: [Language; 3] = [
+    Language {
+        row: RowName::Python,
+        what: "python3 -c print(1)",
+        program: "python3",
+        args: &["-c", "print(1)"],
+        files: &[],
+        imports: &[],
+        target: 0.25,
+    },
+    Language {
+        row: RowName::Pytest,
+        what: "pytest, two tests and a JUnit report",
+        program: "python3",
+        args: &["-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=@/report.xml", "@/test_two.py"],
+        files: &[("test_two.py", TWO_TESTS)],
+        imports: &["pytest"],
+        target: 0.30,
+    },
+    Language {
+        row: RowName::Node,
+        what: "node FILE with console.log(1)",
+        program: "node",
+        args: &["@/one.js"],
+        files: &[("one.js", "console.log(1)\n")],
+        imports: &[],
+        target: 0.35,
+    },
 ];
 
+/// What is measured of a language.
+#[derive(Debug, Default)]
+pub struct Ways {
+    /// In turn, what is ready beforehand last.
+    pub variants: Vec<Variant>,
+    /// Rows of those that cannot be had.
+    pub missing: Vec<Row>,
+    /// What has its files; they are needed as long.
+    pub folder: Option<TempDir>,
+}
+
 impl Language {
-    /// What the rows say.
+    /// All the ways in which it is started.
     #[must_use]
-    pub fn what(self) -> String {
-        format!("{} {} {}", self.program, self.args[0], self.args[1])
+    pub fn ways(self, engine: &Engine) -> Ways {
+        self.try_ways(engine)
+            .unwrap_or_else(|why| Ways { missing: vec![self.missing("bare", why)], ..Ways::default() })
     }
 
-    /// All the ways in which it is started, what is ready beforehand last; and rows for those that cannot be had.
-    #[must_use]
-    pub fn variants(self, engine: &Engine) -> (Vec<Variant>, Vec<Row>) {
-        let what = self.what();
-        let missing = |variant: &str, why: String| Row {
-            what: what.clone(),
-            variant: variant.to_owned(),
-            failed: Some(why),
-            ..Row::default()
+    fn missing(self, variant: &str, why: String) -> Row {
+        Row { what: self.what.to_owned(), variant: variant.to_owned(), failed: Some(why), ..Row::default() }
+    }
+
+    fn try_ways(self, engine: &Engine) -> Result<Ways, String> {
+        let found = toolchain::find(OsStr::new(self.program), &Surroundings::of_this_process())
+            .map_err(|e| e.to_string())?;
+        for module in self.imports {
+            let mut asked = Command::new(&found.program);
+            asked
+                .args(["-c", &format!("import {module}")])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            if !asked.status().is_ok_and(|status| status.success()) {
+                return Err(format!("{} has no {module}", found.program.display()));
+            }
+        }
+        let folder =
+            if self.files.is_empty() { None } else { Some(self.project().map_err(|e| e.to_string())?) };
+        let args = |at: &Path| {
+            let at = at.display().to_string();
+            self.args.iter().map(move |arg| arg.replace('@', &at))
         };
-        let found = match toolchain::find(OsStr::new(self.program), &Surroundings::of_this_process()) {
-            Ok(found) => found,
-            Err(e) => return (Vec::new(), vec![missing("bare", e.to_string())]),
-        };
-        let words =
-            std::iter::once(found.program.clone().into_os_string()).chain(self.args.map(OsString::from));
+        let outside = folder.as_ref().map_or(Path::new(""), TempDir::path);
+        let words = std::iter::once(found.program.clone().into_os_string())
+            .chain(args(outside).map(OsString::from))
+            .collect();
         let mut path: Vec<_> = found.path_dirs.iter().map(|folder| folder.display().to_string()).collect();
         path.push("/usr/local/bin:/usr/bin:/bin".to_owned());
-        let mut policy = Policy::new(&found.program).args(self.args).env("PATH", path.join(":"));
+        let mut policy =
+            Policy::new(&found.program).args(args(Path::new(PROJECT))).env("PATH", path.join(":"));
+        if let Some(folder) = &folder {
+            policy = policy.read_write(folder.path(), PROJECT);
+        }
         policy.job.toolchains = found.prefixes;
         policy.job.env.extend(found.env);
+        policy.job.imports = self.imports.iter().map(|name| (*name).to_owned()).collect();
         let mut variants = vec![
-            Variant::new(&what, "bare", Way::Read(words.collect())),
-            Variant::new(&what, "cold", Way::Cold(engine.clone(), policy.clone())),
-            Variant::new(&what, "hot", Way::hot(engine, policy.clone())),
+            Variant::new(self.what, "bare", Way::Read(words)),
+            Variant::new(self.what, "cold", Way::Cold(engine.clone(), policy.clone())),
+            Variant::new(self.what, "hot", Way::hot(engine, policy.clone())),
         ];
+        let mut missing = Vec::new();
         if prime::can_wait_for(&policy) {
-            variants.push(Variant::new(&what, "primed", Way::primed(engine, policy)));
-            return (variants, Vec::new());
+            variants.push(Variant::new(self.what, "primed", Way::primed(engine, policy)));
+        } else {
+            let why = format!("such a run of {} is not started ahead", found.program.display());
+            missing.push(self.missing("primed", why));
         }
-        let why = format!("such a run of {} is not started ahead", found.program.display());
-        (variants, vec![missing("primed", why)])
+        Ok(Ways { variants, missing, folder })
+    }
+
+    fn project(self) -> std::io::Result<TempDir> {
+        let folder = temporary::folder()?;
+        for (name, text) in self.files {
+            std::fs::write(folder.path().join(name), text)?;
+        }
+        Ok(folder)
     }
 }

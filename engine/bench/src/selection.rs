@@ -21,6 +21,8 @@ pub enum RowName {
     Overlay,
     /// Python outside and inside.
     Python,
+    /// pytest outside and inside.
+    Pytest,
     /// Node.js outside and inside.
     Node,
     /// Runs per second.
@@ -33,7 +35,7 @@ pub enum RowName {
 
 impl RowName {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Bare,
         Self::Floor,
         Self::Cold,
@@ -42,6 +44,7 @@ impl RowName {
         Self::Bind,
         Self::Overlay,
         Self::Python,
+        Self::Pytest,
         Self::Node,
         Self::Throughput,
         Self::Memory,
@@ -60,6 +63,7 @@ impl RowName {
             Self::Bind => "bind",
             Self::Overlay => "overlay",
             Self::Python => "python",
+            Self::Pytest => "pytest",
             Self::Node => "node",
             Self::Throughput => "throughput",
             Self::Memory => "memory",

@@ -1,6 +1,7 @@
 //! What was measured beside what it should be. A pure judgement over rows: what was asked for and could not be measured is a
 //! miss with its reason.
 
+use crate::languages;
 use crate::memory::IDLE;
 use crate::peers::{Peer, PeerRow};
 use crate::report::{Check, Row};
@@ -52,6 +53,12 @@ pub fn judge(rows: &[Row], peers: &[PeerRow]) -> Vec<Check> {
             let faster = ratio(time(START, peer, |r| r.p50_us), time(START, "hot", |r| r.p50_us));
             checks.push(Check::at_least(&format!("{peer} / hot start"), faster, 5.0, " x"));
         }
+    }
+    for language in languages::ALL.into_iter().filter(|language| row(language.what, "bare").is_some()) {
+        let bare = time(language.what, "bare", |r| r.p50_us);
+        let share = ratio(time(language.what, "primed", |r| r.p50_us), bare);
+        let name = format!("primed {} / outside", language.row.name());
+        checks.push(Check::at_most(&name, share, language.target, " x"));
     }
     let bubblewrap = Peer::Bubblewrap.name();
     let missing = peers.iter().find(|peer| peer.name == bubblewrap).and_then(|peer| peer.missing.clone());
@@ -160,6 +167,21 @@ mod tests {
             ),
             (vec![rate(16, "hot", 400.0)], vec![gone()], vec![("16 in flight", None, false)]),
             (vec![rate(16, "hot", 400.0)], vec![], vec![]),
+            (
+                vec![
+                    start("python3 -c print(1)", "bare", 10_000.0, 1.0),
+                    start("python3 -c print(1)", "primed", 2500.0, 1.0),
+                    start("node FILE with console.log(1)", "bare", 40_000.0, 1.0),
+                    failed("node FILE with console.log(1)", "primed"),
+                    failed("pytest, two tests and a JUnit report", "bare"),
+                ],
+                vec![],
+                vec![
+                    ("primed python", Some(0.25), true),
+                    ("primed pytest", None, false),
+                    ("primed node", None, false),
+                ],
+            ),
             (vec![idle(629_145)], vec![], vec![("idle", Some(0.6), true)]),
             (vec![idle(700_000)], vec![], vec![("idle", Some(0.6676), false)]),
         ];

@@ -35,7 +35,8 @@ pub enum Way {
     Floor(Floor),
     /// A command, its streams at `/dev/null`.
     Command(Vec<OsString>),
-    /// A command whose output is read, as a sandbox's is.
+    /// A command whose output is read, as a sandbox's is, with as few variables as a sandbox has: some make an interpreter read whole
+    /// files before it begins (`NODE_EXTRA_CA_CERTS`).
     Read(Vec<OsString>),
     /// In a sandbox made for it: `Engine::run`.
     Cold(Engine, Policy),
@@ -317,6 +318,11 @@ pub fn time(command: &mut Command) -> Result<f64, Trouble> {
 
 /// The same with its output; microseconds.
 fn read(command: &mut Command) -> Result<f64, Trouble> {
+    command.env_clear();
+    for name in ["PATH", "HOME"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    command.env("LANG", "C.UTF-8");
     let asked = Instant::now();
     let output = command.output();
     let us = micros(asked);

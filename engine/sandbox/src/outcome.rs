@@ -257,7 +257,7 @@ pub struct Timings {
     pub queue: u64,
     /// From the request to a sandbox that is ready.
     pub setup: u64,
-    /// From release to the program's first instruction.
+    /// From release until the kernel is asked for the program, or an interpreter that waited has its job.
     pub exec: u64,
     /// The program itself.
     pub run: u64,
