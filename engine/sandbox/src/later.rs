@@ -14,7 +14,7 @@ use tokio::time::{Instant as Tick, sleep_until};
 use crate::sys;
 
 /// The moment. Meanwhile a program that is stopped by its filter, or has filled a pipe, waits.
-pub const QUIET: Duration = Duration::from_millis(2);
+pub const QUIET: Duration = Duration::from_millis(5);
 /// How often a descriptor is looked at that the runtime cannot be told of, for lack of memory or of watches.
 const LOOK: Duration = Duration::from_millis(5);
 

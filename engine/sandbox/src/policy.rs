@@ -309,7 +309,7 @@ pub struct Job {
     /// One more descriptor for the program, [`EVENTS_FD`]: a pipe whose other end is
     /// [`Running::events`](crate::Running::events). What is written there counts against the limit of output.
     pub events: bool,
-    /// Modules that the job's interpreter will import first: one that waits for such jobs has done so. No part of a policy
+    /// Modules that the job's interpreter will import first: one that waits for such jobs has done so; with `?` at its end one that may be missing. No part of a policy
     /// that is written down.
     #[serde(skip)]
     pub imports: Vec<String>,

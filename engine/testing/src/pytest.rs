@@ -101,7 +101,7 @@ impl Framework for Pytest {
     }
 
     fn imports(&self) -> &'static [&'static str] {
-        &["pytest"]
+        hotcell_sandbox::prime::PYTEST
     }
 
     /// By pytest-cov, with the project's own settings of it.

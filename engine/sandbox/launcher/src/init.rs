@@ -10,7 +10,7 @@ use crate::primed;
 use crate::readback;
 use crate::release::Release;
 use crate::report::{At, Failure, Log, tell_failure};
-use crate::runner::{self, Shared, TREE, Vectors};
+use crate::runner::{self, Ceilings, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
@@ -80,7 +80,7 @@ fn live<'a>(
         let library = PRIME + Fd::try_from(setup.prime.mounts.len()).unwrap_or(0);
         let primed = primed::start(setup, &shared, pid, library, [CONTROL, LIFE])?;
         log.done(Step::Prime);
-        Some(primed)
+        Some((primed, Ceilings::read()?))
     } else {
         None
     };
@@ -91,19 +91,20 @@ fn live<'a>(
     let letter = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
     tell_ready(setup, &shared, early, None, log)?;
 
-    let waiting = [primed.as_ref().map_or(-1, |primed| primed.socket), signals];
+    let waiting = [primed.as_ref().map_or(-1, |(primed, _)| primed.socket), signals];
     let release = receive_job(setup, letter, pid, waiting)?;
     let job = Job::decode(release.memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
-    let vectors = Vectors::of(&job).at(Step::Release)?;
     log.done(Step::Release);
     let copies = attach(&job, &release, setup, log)?;
-    if let Some(primed) = primed {
-        primed::hand_over(&primed, pid, &job, &release)?;
+    if let Some((primed, ceilings)) = primed {
+        ceilings.limit(pid, &job)?;
+        primed::hand_over(&primed, &job, &release)?;
         log.done(Step::Exec);
         let news = News { tried: 0, copies, at: sys::now() };
         retire(setup, signals)?;
         return supervise(setup, job.memory, signals, pid, Some(news), log);
     }
+    let vectors = Vectors::of(&job).at(Step::Release)?;
     shared.release(&job, &vectors, release.stdio(&job)?);
     if !early {
         confirm(setup, &shared, pid, log)?;
@@ -461,7 +462,7 @@ impl News {
 
 /// The news that a program runs waits so long for its end, in milliseconds: most runs are over by then, and the supervisor,
 /// woken meanwhile, would only take a processor from the program. Who has ended needs no news.
-const NEWS_MS: i64 = 2;
+const NEWS_MS: i64 = 5;
 
 /// Process 1 ends so long after its last word at most, in milliseconds, or when the supervisor hangs up: its own end, with that of the
 /// namespaces, would take the processor from who waits for this word.

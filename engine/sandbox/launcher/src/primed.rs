@@ -6,7 +6,7 @@
 use crate::names;
 use crate::release::Release;
 use crate::report::{At, Failure};
-use crate::runner::{Ceilings, Shared, Vectors};
+use crate::runner::{Shared, Vectors};
 use crate::sys::{self, Errno, Fd};
 use crate::text::Text;
 use crate::wire::{Job, Setup, Step};
@@ -71,9 +71,8 @@ fn alone(pid: i32) -> Result<(), Failure> {
     if others == 0 { Ok(()) } else { Err(Errno::PROTO).at_item(Step::Prime, 8) }
 }
 
-/// Gives it its limits, then its job.
-pub fn hand_over(waiting: &Waiting, pid: i32, job: &Job<'_>, release: &Release<'_>) -> Result<(), Failure> {
-    Ceilings::read()?.limit(pid, job)?;
+/// Gives it its job; it has its limits.
+pub fn hand_over(waiting: &Waiting, job: &Job<'_>, release: &Release<'_>) -> Result<(), Failure> {
     // It reads its job itself, so that it has to be in a memory of its own.
     let mut fds = [-1; 5];
     for (number, fd) in fds[..4].iter_mut().enumerate() {

@@ -2,7 +2,11 @@
 import io, os, posix, sys
 
 for name in filter(None, modules.decode().split(",")):
-    __import__(name)
+    try:
+        __import__(name.rstrip("?"))
+    except ImportError:
+        if not name.endswith("?"):
+            raise
 
 
 def practise():
@@ -64,6 +68,118 @@ def finish(variables):
     sys.stdin = sys.__stdin__ = stream("<stdin>", 0, "r", -1, sys.stdin)
     sys.stdout = sys.__stdout__ = stream("<stdout>", 1, "w", -1, sys.stdout)
     sys.stderr = sys.__stderr__ = stream("<stderr>", 2, "w", -1, sys.stderr)
+
+
+class Mold:
+    @classmethod
+    def f(self):
+        return lambda: self
+
+
+# What is made of these types alone goes without anybody noticing.
+PLAIN = [type(None), io.StringIO, io.BytesIO, bool, int, float, complex, str, bytes, bytearray, tuple, list, dict, set, frozenset, object, type, property, classmethod,
+         staticmethod, super, slice, range, type(sys), type(sys.flags), type(sys.implementation), type(len), type(check),
+         type(check.__code__), type(Mold.f), type(Mold.f().__closure__[0]), type(dict.get), type(object.__init__), type(object().__str__),
+         type(type.__dict__["__mro__"]), type(type.__dict__["__module__"]), type(type.__dict__), type(dict.__dict__["fromkeys"]),
+         type(os.PathLike), type(os.PathLike._abc_impl), type(sys._getframe())]
+PLAIN += [kind for kind in vars(sys.modules["builtins"]).values() if type(kind) is type and issubclass(kind, BaseException)]
+try:
+    raise ValueError
+except ValueError as e:
+    PLAIN.append(type(e.__traceback__))
+# The same of modules in C; who loads another one has types that nobody here knows.
+NAMED = {"enum": "EnumMeta EnumType Enum", "_thread": "lock RLock", "_collections": "deque OrderedDict defaultdict _tuplegetter", "_functools": "partial _lru_cache_wrapper",
+         "re": "Pattern Match", "_sre": "", "_operator": "itemgetter attrgetter methodcaller", "itertools": "count cycle repeat chain",
+         "_struct": "Struct", "_datetime": "", "datetime": "date datetime time timedelta timezone tzinfo", "_random": "Random", "math": "",
+         "_json": "", "_string": "", "_heapq": "", "_bisect": "", "_opcode": "", "atexit": "", "errno": "", "_locale": "", "_typing": "", "_stat": "",
+         "_posixsubprocess": "", "select": "poll", "_elementtree": "Element", "pyexpat": "", "fcntl": "", "zlib": "", "_bz2": "", "_lzma": "", "_sha1": "", "_sha2": "", "_sha256": "",
+         "_sha512": "", "_sha3": "", "_md5": "", "_blake2": "", "_hashlib": "", "_csv": "", "_pickle": "", "_decimal": "", "_statistics": "",
+         "binascii": "", "unicodedata": "", "grp": "", "pwd": "", "_tokenize": "", "_ast": "AST", "readline": "", "_contextvars": "ContextVar"}
+
+
+def freeze():
+    # What is there now is no garbage, and looking through it was half of a short program's end: it is set aside. Whoever imports gc finds
+    # it where it would be; the library takes it back then. What is set aside can keep something else from being looked at, so it is
+    # taken back at the end too, unless nothing is there that would do anything, or tell anybody, when it goes.
+    import gc
+    unfreeze, objects, loaded, finalizing = gc.unfreeze, gc.get_objects, sys.modules, sys.is_finalizing
+    del loaded["gc"]
+    # By identity, and by the interpreter's own means: a class can have any idea of what it is, and would notice that it was asked.
+    dict_of, bases_of, flags_of, name_of = (
+        type.__dict__[name].__get__ for name in ("__dict__", "__bases__", "__flags__", "__name__"))
+    reference, builtin, function = loaded["_weakref"].ref, type(len), type(check)
+    callback_of = reference.__dict__["__callback__"].__get__
+    plain = {id(kind) for kind in PLAIN}
+    known = dict.fromkeys(plain, True)
+    known[id(reference)] = True
+
+    def is_plain(kind):
+        found = known.get(id(kind))
+        if found is None:
+            # A class of Python's own, which the interpreter takes apart itself, made of nothing but such.
+            own, bases, is_made = dict_of(kind), bases_of(kind), flags_of(kind) & 1 << 9
+            made = is_made and ("__weakref__" in own or "__slots__" in own or any(id(base) not in plain for base in bases))
+            found = known[id(kind)] = (made and "__del__" not in own and all(map(is_plain, bases))
+                                       or not is_made and name_of(kind) == "builtin_method")
+        return found
+
+    def noticed(modules):
+        for name in modules:
+            # Older than any import, or made by hand, it has nowhere to come from.
+            origin = getattr(getattr(loaded[name], "__spec__", None), "origin", None)
+            text = type(origin) is str and origin.endswith((".py", ".pyc", "frozen"))
+            if not text and name not in NAMED and name != "__main__":
+                return True
+        for name, kinds in NAMED.items():
+            for kind in kinds.split() if name in loaded else ():
+                known[id(getattr(loaded[name], kind, None))] = True
+        codes = [getattr(getattr(loaded.get("logging"), "_removeHandlerRef", None), "__code__", None)]
+        if "_weakrefset" in loaded:
+            codes += loaded["_weakrefset"].WeakSet.__init__.__code__.co_consts
+        streams = set()
+        for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+            buffer = getattr(stream, "buffer", None)
+            streams.update((id(stream), id(buffer), id(getattr(buffer, "raw", None))))
+        for thing in objects():
+            kind = type(thing)
+            if issubclass(kind, reference) and is_plain(kind):
+                told = callback_of(thing)
+                # The registries of abstract classes have one of their own, and so have weak sets and logging.
+                if told is not None and not (type(told) is builtin and told.__name__ == "_destroy") and not (
+                        type(told) is function and told.__code__ in codes):
+                    return True
+            elif kind is generator:
+                if thing.gi_code is not until_the_end.__code__:
+                    return True
+            elif not (is_plain(kind) or id(thing) in streams):
+                return True
+            elif issubclass(kind, type) and not is_plain(thing):
+                # Not each of its objects need be among these.
+                return True
+        return False
+
+    def until_the_end():
+        try:
+            yield
+        finally:
+            try:
+                if not finalizing() or noticed([name for name in loaded if name not in before]):
+                    unfreeze()
+            except BaseException:
+                unfreeze()
+
+    # Among the first that go when an interpreter ends is what it would call before a prompt, and with it what that holds: where nobody else
+    # has it (site.py has, from Python 3.13 on), there is a place.
+    hook = getattr(sys, "__interactivehook__", None)
+    if type(hook) is not type(freeze) or sys.getrefcount(hook) != 3:
+        return dict  # nothing to take back
+    before = set(loaded)
+    end = until_the_end()
+    generator = type(end)
+    next(end)
+    hook.end = end
+    gc.freeze()
+    return unfreeze
 
 
 check()

@@ -143,12 +143,69 @@ unsafe extern "C" fn instead_of_main(argc: c_int, argv: *mut *mut c_char, _: *mu
     }
 }
 
+/// An entry of `PyImport_Inittab`: modules that are part of the interpreter.
+#[repr(C)]
+struct Builtin {
+    name: *const c_char,
+    init: Option<unsafe extern "C" fn() -> Object>,
+}
+
+/// What makes `gc` for whoever imports it.
+static INIT_GC: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// `gc.unfreeze`, until somebody has imported `gc`, and `PyObject_CallFunctionObjArgs`.
+static UNFREEZE: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
+
+/// Stands in for the maker of `gc`. False where the interpreter has none.
+///
+/// # Safety
+/// Before the interpreter is initialised, which copies the table in newer versions.
+unsafe fn watch_gc() -> bool {
+    // SAFETY: the table is the interpreter's own, written by nobody else, and ends with an entry without a name.
+    unsafe {
+        let table = dlsym(RTLD_DEFAULT, c"PyImport_Inittab".as_ptr()).cast::<*mut Builtin>();
+        if table.is_null() {
+            return false;
+        }
+        let mut entry = *table;
+        while !entry.is_null() && !(*entry).name.is_null() {
+            if CStr::from_ptr((*entry).name) == c"gc"
+                && let Some(init) = (*entry).init
+            {
+                INIT_GC.store(init as *mut c_void, Ordering::Relaxed);
+                (*entry).init = Some(make_gc);
+                return true;
+            }
+            entry = entry.add(1);
+        }
+        false
+    }
+}
+
+/// Whoever imports `gc` finds nothing frozen.
+unsafe extern "C" fn make_gc() -> Object {
+    let [unfreeze, call] = &UNFREEZE;
+    let unfreeze = unfreeze.swap(null_mut(), Ordering::Relaxed);
+    // SAFETY: both are functions of the types that they are taken for; the interpreter imports, so it can be called.
+    unsafe {
+        if !unfreeze.is_null() {
+            let call: unsafe extern "C" fn(Object, ...) -> Object =
+                core::mem::transmute(call.load(Ordering::Relaxed));
+            call(unfreeze, null_mut::<c_void>());
+        }
+        let init: unsafe extern "C" fn() -> Object = core::mem::transmute(INIT_GC.load(Ordering::Relaxed));
+        init()
+    }
+}
+
 /// # Safety
 /// `argv` as [`instead_of_main`] has it.
 unsafe fn start_python(argv: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's contract; called once.
     unsafe {
         let Some(python) = Python::find() else { _exit(NO_RUNTIME) };
+        if !watch_gc() {
+            _exit(NO_RUNTIME);
+        }
         let Some(finish) = python.prepare(argv) else { _exit(NO_RUNTIME) };
         let job = wait();
         python.become_program(finish, &job)
@@ -583,6 +640,12 @@ impl Python {
                 return None;
             }
             (self.decref)(practised);
+            let unfreeze = (self.call)((self.dict_get)(own, c"freeze".as_ptr()), null_mut::<c_void>());
+            if unfreeze.is_null() {
+                return None;
+            }
+            UNFREEZE[1].store(self.call as *mut c_void, Ordering::Relaxed);
+            UNFREEZE[0].store(unfreeze, Ordering::Relaxed);
             let finish = (self.dict_get)(own, c"finish".as_ptr());
             (!finish.is_null()).then_some(finish)
         }
