@@ -111,6 +111,7 @@ fn told(row: &ImageReport) -> String {
     ];
     if let Some(details) = &row.details {
         lines.extend(details.env.iter().map(|(name, value)| ("env", format!("{name}={value}"))));
+        lines.extend(details.prime.iter().map(|module| ("prime", module.clone())));
         lines.extend(details.layers.iter().map(|layer| ("layer", layer.clone())));
         lines.extend(details.notes.iter().map(|note| ("note", note.clone())));
     }

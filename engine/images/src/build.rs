@@ -153,7 +153,10 @@ pub fn build(
     let mut env = definition.env.clone();
     let path = debian.path.iter().map(String::as_str).chain([PATH]).collect::<Vec<_>>().join(":");
     env.insert("PATH".to_owned(), path.clone());
-    let whole: Vec<String> = layers.iter().map(Digest::to_string).chain([format!("{env:?}")]).collect();
+    let mut whole: Vec<String> = layers.iter().map(Digest::to_string).chain([format!("{env:?}")]).collect();
+    if !definition.prime.is_empty() {
+        whole.push(format!("prime {:?}", definition.prime));
+    }
     let digest = self::inputs("image", &[], &whole);
     if let Ok(image) = store.get(&definition.name)
         && (&image.digest, &image.layers) == (&digest, &layers)
@@ -172,7 +175,7 @@ pub fn build(
         name: definition.name.clone(),
         source: format!("{source} ({suite})"),
         digest,
-        config: Config { env, ..Config::default() },
+        config: Config { env, prime: definition.prime.clone(), ..Config::default() },
         notes,
     };
     Ok(Built { image: import.finish(named, layers)?, made })

@@ -34,6 +34,7 @@ const KEYS: &[Key] = &[
     Key::value("env"),
     Key::value("path"),
     Key::value("links"),
+    Key::value("prime"),
 ];
 
 /// What an image is made of.
@@ -66,6 +67,8 @@ pub struct Definition {
     pub path: Vec<String>,
     /// Links that packages' scripts would have made: path below the root, and what it points to.
     pub links: BTreeMap<PathBuf, PathBuf>,
+    /// Modules that a Python of it imports while it waits for a job.
+    pub prime: Vec<String>,
 }
 
 /// A PyPI package of one version.
@@ -109,6 +112,7 @@ struct Written {
     env: BTreeMap<String, String>,
     path: Vec<String>,
     links: BTreeMap<String, String>,
+    prime: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -189,6 +193,15 @@ impl Definition {
         for folder in &written.path {
             check_folder(folder).map_err(|e| bad("path", e))?;
         }
+        for module in &written.prime {
+            check_module(module).map_err(|e| bad("prime", e))?;
+        }
+        if !written.prime.is_empty() && !written.languages.contains("python") {
+            return Err(bad(
+                "prime",
+                "only a Python waits with modules, and languages does not name python".to_owned(),
+            ));
+        }
         let links: Result<BTreeMap<PathBuf, PathBuf>, String> =
             written.links.iter().map(|(from, to)| link(from, to)).collect();
         Ok(Self {
@@ -202,6 +215,7 @@ impl Definition {
             env: written.env,
             path: written.path,
             links: links.map_err(|e| bad("links", e))?,
+            prime: written.prime,
         })
     }
 }
@@ -293,6 +307,16 @@ fn check_variable(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
+fn check_module(name: &str) -> Result<(), String> {
+    let is_name = |part: &str| {
+        made_of(part, "_") && part.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+    };
+    match name.split('.').all(is_name) && name.len() <= 200 {
+        true => Ok(()),
+        false => Err(format!("{name:?} is no name of a Python module, such as numpy or xml.etree")),
+    }
+}
+
 fn is_below(path: &Path) -> bool {
     path.components().next().is_some() && path.components().all(|c| matches!(c, Component::Normal(_)))
 }
@@ -339,7 +363,7 @@ mod tests {
         let good = "[debian]\npackages = [\"dash\"]\n";
         for (text, line, word) in [
             ("pipy = []\n", Some(1), "did you mean \"pypi\""),
-            ("prime = []\n", Some(1), "unknown key \"prime\""),
+            ("zygote = []\n", Some(1), "unknown key \"zygote\""),
             ("[debian]\npackage = []\n", Some(2), "did you mean \"debian.packages\""),
             ("", None, "names none"),
             ("name = \"../x\"\n", Some(1), "is not a name"),
@@ -370,6 +394,10 @@ mod tests {
             ("links = { \"/usr/bin/x\" = \"y\" }\n", Some(1), "below"),
             ("links = { \"../x\" = \"y\" }\n", Some(1), "below"),
             ("links = { x = \"\" }\n", Some(1), "nothing"),
+            ("languages = [\"python\"]\nprime = [\"a-b\"]\n", Some(2), "no name of a Python module"),
+            ("languages = [\"python\"]\nprime = [\"a,b\"]\n", Some(2), "no name of a Python module"),
+            ("languages = [\"python\"]\nprime = [\"a.\"]\n", Some(2), "no name of a Python module"),
+            ("prime = [\"numpy\"]\n", Some(1), "languages does not name python"),
         ] {
             let whole = if text.contains("[debian]") { text.to_owned() } else { format!("{text}{good}") };
             let error = parse(if line.is_none() { text } else { &whole }).unwrap_err();
@@ -390,6 +418,7 @@ mod tests {
             env = {{ A = "b" }}
             path = ["/usr/lib/postgresql/*/bin"]
             links = {{ "usr/bin/cc" = "gcc" }}
+            prime = ["xml.etree", "_x1"]
             [debian]
             suite = "bookworm"
             packages = ["g++", "libc6=2.36-9+deb12u14"]
@@ -407,6 +436,7 @@ mod tests {
             env: [("A".into(), "b".into())].into(),
             path: vec!["/usr/lib/postgresql/*/bin".into()],
             links: [("usr/bin/cc".into(), "gcc".into())].into(),
+            prime: vec!["xml.etree".into(), "_x1".into()],
         };
         assert_eq!(got, want);
         let named = parse("name = \"other\"\n[debian]\npackages = [\"dash\"]").unwrap();

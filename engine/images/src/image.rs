@@ -58,7 +58,7 @@ pub enum TopKind {
     Link,
 }
 
-/// What an image's maker says about running it. Of this only `env` takes effect.
+/// What an image's maker says about running it. Of this only `env` and `prime` take effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
@@ -72,6 +72,8 @@ pub struct Config {
     pub entrypoint: Vec<String>,
     /// Program or further arguments.
     pub command: Vec<String>,
+    /// Modules that a Python of it imports while it waits for a job; of a definition.
+    pub prime: Vec<String>,
 }
 
 impl Config {

@@ -146,7 +146,10 @@ pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> 
     // Only what is in the root or in a toolchain, where nothing of the job can take its place.
     let within = |path: &Path| {
         let straight = path.components().all(|c| !matches!(c, Component::ParentDir | Component::CurDir));
-        let top = ["/usr", "/bin"].iter().map(Path::new).chain(toolchains.iter().map(|t| t.inside.as_path()));
+        let top = ["/usr", "/bin", "/sbin"]
+            .iter()
+            .map(Path::new)
+            .chain(toolchains.iter().map(|t| t.inside.as_path()));
         straight && path.is_absolute() && top.into_iter().any(|top| path.starts_with(top))
     };
     let paths: Vec<PathBuf> = if program.as_bytes().contains(&b'/') {
@@ -268,6 +271,11 @@ mod tests {
         }
         let usual = Policy::new("python3").args(["-c", "1"]).env("PATH", "/usr/local/bin:/usr/bin:/bin");
         assert!(of(&usual.shape, &usual.job, &[]).is_some());
+        // An image's.
+        let sbin = Policy::new("python3")
+            .args(["-c", "1"])
+            .env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        assert!(of(&sbin.shape, &sbin.job, &[]).is_some());
     }
 
     #[test]

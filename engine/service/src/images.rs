@@ -63,6 +63,8 @@ pub struct ImageDetails {
     pub entrypoint: Vec<String>,
     /// Its maker's arguments. Not used.
     pub command: Vec<String>,
+    /// Modules that a Python of it imports while it waits for a job.
+    pub prime: Vec<String>,
     /// What of it is not there, and why.
     pub notes: Vec<String>,
 }
@@ -71,7 +73,7 @@ impl ImageReport {
     /// What is told of an image.
     #[must_use]
     pub fn of(image: &Image, details: bool) -> Self {
-        let Config { env, workdir, user, entrypoint, command } = image.config.clone();
+        let Config { env, workdir, user, entrypoint, command, prime } = image.config.clone();
         let micros = i64::try_from(image.created).unwrap_or(0).saturating_mul(1_000_000);
         Self {
             name: image.name.clone(),
@@ -87,6 +89,7 @@ impl ImageReport {
                 user,
                 entrypoint,
                 command,
+                prime,
                 notes: image.notes.clone(),
             }),
         }

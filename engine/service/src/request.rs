@@ -568,6 +568,7 @@ fn begin(
     let mut all = Vec::new();
     if let Programs::Image(image) = programs {
         all.extend(images::variables(image));
+        policy.job.imports.clone_from(&image.config.prime);
     }
     if !folders.is_empty() || programs.path() != PATH {
         let mut path = OsString::new();

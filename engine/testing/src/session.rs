@@ -125,7 +125,7 @@ impl Session {
             policy.job.env.push((name.clone(), value));
         }
         policy.job.events = command.live == LiveSource::Descriptor;
-        policy.job.imports = framework.imports().iter().map(|name| (*name).to_owned()).collect();
+        policy.job.imports.extend(framework.imports().iter().map(|name| (*name).to_owned()));
         Ok(Self {
             framework,
             command,

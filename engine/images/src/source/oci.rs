@@ -306,6 +306,7 @@ pub(crate) fn configuration(what: &str, bytes: &[u8]) -> Result<(Config, Vec<Dig
         user: run.user.filter(|u| !u.is_empty()),
         entrypoint: run.entrypoint.unwrap_or_default(),
         command: run.cmd.unwrap_or_default(),
+        prime: Vec::new(),
     };
     Ok((config, read.rootfs.diff_ids))
 }
