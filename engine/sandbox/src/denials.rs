@@ -114,7 +114,10 @@ pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> s
 fn look(listener: BorrowedFd<'_>) -> std::io::Result<Heard> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut fds = [PollFd::new(listener, PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::ZERO)?;
+    match poll(&mut fds, PollTimeout::ZERO) {
+        Err(Errno::EINTR) => return Err(std::io::ErrorKind::WouldBlock.into()),
+        looked => looked?,
+    };
     match fds[0].revents().unwrap_or(PollFlags::empty()) {
         found if found.contains(PollFlags::POLLIN) => Ok(Heard::Call),
         found if found.contains(PollFlags::POLLHUP) => Ok(Heard::End),

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::engine::Spawn;
 use crate::outcome::Outcome;
 use crate::plan::Refusal;
-use crate::policy::{Policy, Shape};
+use crate::policy::{Policy, Shape, Stdin};
 use crate::prime::{self, Prime, Runtime};
 use crate::running::Running;
 use crate::sandbox::Sandbox;
@@ -99,7 +99,7 @@ struct Kind {
     shape: Shape,
     /// What waits in them.
     prime: Option<Prime>,
-    /// Their jobs mount nothing, so that process 1 is done when they are ready.
+    /// Their jobs mount nothing and nobody waits at the other end of a descriptor, so that process 1 is done when they are ready.
     direct: bool,
 }
 
@@ -176,9 +176,13 @@ impl Pool {
             let count = |which: usize| self.0.served[which].fetch_add(1, Ordering::Relaxed);
             if self.0.options.each > 0 {
                 let prime = if self.0.options.prime { prime::of(&shape, &policy.job, &found) } else { None };
-                let mut kind = Kind { shape, direct: prime.is_none() && found.is_empty(), prime };
+                // Process 1 keeps what came for the program until it is asked how it stands: nobody may wait for the end of that.
+                let nobody_waits =
+                    matches!(policy.job.stdin, Stdin::Null | Stdin::Bytes(_)) && !policy.job.events;
+                let alone = found.is_empty() && nobody_waits;
+                let mut kind = Kind { shape, direct: prime.is_none() && alone, prime };
                 if kind.prime.is_some() && self.0.shelves().is_failing(&kind, asked) {
-                    (kind.prime, kind.direct) = (None, found.is_empty());
+                    (kind.prime, kind.direct) = (None, alone);
                 }
                 if let Some(mut hot) = self.take(&kind, asked) {
                     hot.slot.place = place.take();

@@ -21,7 +21,7 @@ use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Follow, Given, Here, Running};
 use crate::shared::{Shared, Slot, group_limits, out_of_descriptors, refusal_of};
 use crate::supervise::{Ends, Stop, Task};
-use crate::{BoxFuture, host, plain, socket, sources, streams, sys};
+use crate::{BoxFuture, host, plain, socket, sources, streams};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Sandbox {
             (Stdin::Null, Some(null)) => (null, None),
             (stdin, _) => self.stdin(stdin)?,
         };
-        let mut given = vec![stdin, stdout_writer, stderr_writer];
+        let mut given = vec![stdout_writer, stderr_writer];
         given.append(&mut mounts);
         let events = if job.events { Some(self.pipe()?) } else { None };
         let released = Instant::now();
@@ -151,14 +151,12 @@ impl Sandbox {
         let (events_sender, events_receiver) = mpsc::channel(64);
         let (events, events_writer) = events.unzip();
         given.extend(events_writer);
-        let lost = |e: std::io::Error| Refusal::internal(format!("the sandbox cannot be heard: {e}"));
-        let control = sys::readiness(self.control).map_err(lost)?;
         let first_job_mount = self.plan.mounts.len();
         let mut all_mounts = self.plan.mounts;
         all_mounts.extend(plan.mounts);
         let here = Box::new(Here {
             ends: Ends {
-                control,
+                control: self.control,
                 group: self.group,
                 layers: self.plan.layers,
                 mounts: all_mounts,
@@ -187,10 +185,13 @@ impl Sandbox {
             slot: self.slot,
             scratch: self.scratch,
         });
-        let to = direct_of(&here.task.heard).unwrap_or(here.ends.control.get_ref().as_fd());
-        let fds: Vec<_> = here.task.given.iter().map(AsFd::as_fd).collect();
+        let to = direct_of(&here.task.heard).unwrap_or(here.ends.control.as_fd());
+        let fds: Vec<_> =
+            [stdin.as_fd()].into_iter().chain(here.task.given.iter().map(AsFd::as_fd)).collect();
         // What comes behind this does not fail: whoever is refused may take another sandbox, and a job runs once.
         send_job(to, &plan.job.encode(), &fds, primed)?;
+        // At once: whoever writes to it hears by that end alone that nobody reads.
+        drop(stdin);
         Ok(Running {
             follow: Some(Follow::Here(here)),
             chunks: (chunks, Some(receiver)),

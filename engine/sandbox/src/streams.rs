@@ -142,6 +142,11 @@ impl Streams {
         }
     }
 
+    /// Whether more was printed than may be, so far.
+    pub fn is_over(&self) -> bool {
+        self.flow.printed.load(Ordering::Acquire) > self.flow.most
+    }
+
     /// Comes when more was printed than may be.
     pub fn too_much(&self) -> impl Future<Output = ()> + use<> {
         let flow = Arc::clone(&self.flow);

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use hotcell_launcher::wire::{ASK, Step, tell};
 use nix::errno::Errno;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{Instant as Tick, sleep_until};
 
@@ -33,7 +32,7 @@ const LAST_WORDS: Duration = Duration::from_millis(1500);
 /// A sandbox's ends on this side.
 pub struct Ends {
     /// Messages of launcher and init.
-    pub control: AsyncFd<OwnedFd>,
+    pub control: OwnedFd,
     /// Its cgroup.
     pub group: Option<Group>,
     /// What it was planned with.
@@ -97,7 +96,7 @@ impl Stop {
 /// What is left of a sandbox when its outcome is known: the rest goes away behind the caller's back.
 pub struct Remains {
     /// Process 1 ends when it is hung up on: not while the answer is on its way.
-    pub control: AsyncFd<OwnedFd>,
+    pub control: OwnedFd,
     /// Where the job went, and what the program was given.
     pub given: Vec<OwnedFd>,
     /// Its process 1.
@@ -193,30 +192,37 @@ impl Run {
 
     /// Until the program has ended or was killed. An error is a sandbox that never ran or was lost.
     async fn follow(&mut self, stop: &Stop) -> Result<(), Lost> {
+        // Here, and not before: whoever follows a run may do it by another runtime than the one that started it.
+        let control = self.ends.control.try_clone().map_err(Lost::Io)?;
+        let control = sys::readiness(control).map_err(Lost::Io)?;
         let too_much = self.streams.too_much();
         tokio::pin!(too_much);
         let mut look = tokio::time::interval_at(Tick::now() + INTERVAL, INTERVAL);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut deadline = Tick::from_std(self.released() + self.limits.wall);
         let mut killed = false;
-        let quiet = Tick::from_std(self.released() + QUIET);
-        let mut is_quiet = true;
+        let mut quiet = Tick::from_std(self.released() + QUIET);
+        let (mut is_quiet, mut asks) = (true, self.direct.is_some());
         loop {
             tokio::select! {
                 biased;
-                ready = self.ends.control.readable() => {
+                ready = control.readable() => {
                     drop(ready.map_err(Lost::Io)?);
-                    match self.ends.control.try_io(Interest::READABLE, |fd| socket::receive(fd.as_fd())) {
+                    match control.try_io(Interest::READABLE, |fd| socket::receive(fd.as_fd())) {
                         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                         message => if self.hear(message.map_err(Lost::Io)?)? { return Ok(()) },
                     }
                 }
-                () = sleep_until(quiet), if is_quiet => {
+                () = sleep_until(quiet), if is_quiet || asks => {
                     is_quiet = false;
                     self.given.clear();
-                    if self.direct.is_some() {
-                        // One that has ended meanwhile has told so.
-                        let _ = socket::send(self.ends.control.as_fd(), ASK, &[]);
+                    self.direct = None;
+                    if asks {
+                        // One that has ended meanwhile has told so; where there was no room, once more.
+                        let sent = socket::send(self.ends.control.as_fd(), ASK, &[]);
+                        let full = [Errno::EAGAIN, Errno::ENOBUFS, Errno::ENOMEM].map(|errno| errno as i32);
+                        asks = sent.is_err_and(|e| e.raw_os_error().is_some_and(|errno| full.contains(&errno)));
+                        quiet = Tick::now() + QUIET;
                     }
                 }
                 () = sleep_until(deadline) => {
@@ -393,7 +399,7 @@ impl Run {
 
     async fn finish(mut self, failed: Option<Lost>) -> (Outcome, Remains) {
         let collecting = Instant::now();
-        let before = self.cause;
+        let mut before = self.cause;
         if failed.is_some() {
             self.kill(Cause::Internal);
         }
@@ -405,6 +411,11 @@ impl Run {
         let verdict = self.watch.look(seen);
         let oom = self.watch.has_hit(Limit::Memory);
         let [stdout, stderr] = self.streams.finish().await;
+        // Of one that ended before anybody read.
+        if self.streams.is_over() && self.cause.is_none() {
+            self.watch.output(self.released().elapsed());
+            before = Some(Cause::OutputLimit);
+        }
         self.listener = None;
         let refusal = match &failed {
             None => None,

@@ -159,9 +159,9 @@ fn direct<'a>(
     log.done_at(Step::Release, at);
     log.done_at(Step::Exec, shared.asked());
     let mut news = Some(News { tried, copies: 0, at: shared.asked() });
-    if asked {
+    if asked && let Some(news) = news.take() {
         close_all_but(signals)?;
-        news.take().map_or(Ok(()), |news| news.tell(log))?;
+        news.tell(log)?;
     }
     supervise(setup, memory, signals, pid, news, log)
 }
@@ -524,6 +524,8 @@ fn supervise(
         let ended = reap(signals, program);
         // Who has ended needs no news, but of its copies.
         if let Some(news) = news.take_if(|news| ended.is_none() || news.copies != 0) {
+            // What came for the program came here too, where a runner took its job itself.
+            close_all_but(signals)?;
             news.tell(log)?;
         }
         if let Some(status) = ended {

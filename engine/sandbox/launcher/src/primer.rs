@@ -152,8 +152,112 @@ struct Builtin {
 
 /// What makes `gc` for whoever imports it.
 static INIT_GC: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// `gc.unfreeze`, until somebody has imported `gc`, and `PyObject_CallFunctionObjArgs`.
-static UNFREEZE: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
+/// What of CPython is needed when something that was set aside is taken back. Null where nothing is.
+static ASIDE: AtomicPtr<Aside> = AtomicPtr::new(null_mut());
+/// The program has asked to be told of what the interpreter does.
+static AUDITED: AtomicBool = AtomicBool::new(false);
+
+/// What was there before the job, set aside: `primer.py`, `freeze`.
+struct Aside {
+    noticed: Object,
+    unfreeze: Object,
+    /// `sys.gettrace`, `sys.getprofile`.
+    watchers: [Object; 2],
+    /// `sys.monitoring.get_tool`, or None.
+    tools: Object,
+    none: Object,
+    call: unsafe extern "C" fn(Object, ...) -> Object,
+    is_true: unsafe extern "C" fn(Object) -> c_int,
+    decref: unsafe extern "C" fn(Object),
+    long: unsafe extern "C" fn(c_long) -> Object,
+    fetch: unsafe extern "C" fn(*mut Object, *mut Object, *mut Object),
+    restore: unsafe extern "C" fn(Object, Object, Object),
+    clear_error: unsafe extern "C" fn(),
+}
+
+impl Aside {
+    /// Whether a call without arguments, or with a small number, gives None. A call from here is told to no tracer or profiler.
+    unsafe fn gives_none(&self, function: Object, number: Option<c_long>) -> bool {
+        // SAFETY: the interpreter is up, and holds the function.
+        unsafe {
+            let argument = number.map_or(null_mut(), |number| (self.long)(number));
+            let given = (self.call)(function, argument, null_mut::<c_void>());
+            if !argument.is_null() {
+                (self.decref)(argument);
+            }
+            if given.is_null() {
+                (self.clear_error)();
+                return false;
+            }
+            (self.decref)(given);
+            given == self.none
+        }
+    }
+
+    /// Takes back what was set aside.
+    unsafe fn take_back(&self) {
+        // SAFETY: as above.
+        unsafe {
+            let done = (self.call)(self.unfreeze, null_mut::<c_void>());
+            if done.is_null() { (self.clear_error)() } else { (self.decref)(done) }
+        }
+    }
+
+    /// Holds nothing any more: what is reachable from here would not be garbage.
+    unsafe fn let_go(&self) {
+        let [trace, profile] = self.watchers;
+        // SAFETY: once; these are the references that were taken.
+        unsafe { [self.noticed, self.unfreeze, trace, profile, self.tools].map(|held| (self.decref)(held)) };
+    }
+
+    /// At the end of the interpreter, or of the place where this is held: takes it back, unless nobody watches and nothing would notice.
+    unsafe fn end(&self) {
+        const TOOLS: c_long = 6;
+        // SAFETY: as above; an error that is on its way is kept.
+        unsafe {
+            let mut error = [null_mut(); 3];
+            let [kind, value, trace] = &mut error;
+            (self.fetch)(kind, value, trace);
+            let unwatched = !AUDITED.load(Ordering::Relaxed)
+                && self.watchers.iter().all(|watcher| self.gives_none(*watcher, None))
+                && (self.tools == self.none || (0..TOOLS).all(|tool| self.gives_none(self.tools, Some(tool))));
+            let mut is_noticed = true;
+            if unwatched {
+                let noticed = (self.call)(self.noticed, null_mut::<c_void>());
+                if noticed.is_null() {
+                    (self.clear_error)();
+                } else {
+                    is_noticed = (self.is_true)(noticed) != 0;
+                    (self.decref)(noticed);
+                }
+            }
+            if is_noticed {
+                self.take_back();
+            }
+            self.let_go();
+            (self.restore)(error[0], error[1], error[2]);
+        }
+    }
+}
+
+/// What is held where it goes when the interpreter ends.
+unsafe extern "C" fn end_of_python(_: Object) {
+    // SAFETY: it was stored whole, is never freed, and whoever ends this has the interpreter.
+    unsafe {
+        if let Some(aside) = ASIDE.swap(null_mut(), Ordering::Relaxed).as_ref() {
+            aside.end();
+        }
+    }
+}
+
+/// Hears that the program has such a hook of its own.
+unsafe extern "C" fn hear_audit(event: *const c_char, _: Object, _: *mut c_void) -> c_int {
+    // SAFETY: the interpreter gives a string.
+    if unsafe { CStr::from_ptr(event) } == c"sys.addaudithook" {
+        AUDITED.store(true, Ordering::Relaxed);
+    }
+    0
+}
 
 /// Stands in for the maker of `gc`. False where the interpreter has none.
 ///
@@ -183,14 +287,19 @@ unsafe fn watch_gc() -> bool {
 
 /// Whoever imports `gc` finds nothing frozen.
 unsafe extern "C" fn make_gc() -> Object {
-    let [unfreeze, call] = &UNFREEZE;
-    let unfreeze = unfreeze.swap(null_mut(), Ordering::Relaxed);
-    // SAFETY: both are functions of the types that they are taken for; the interpreter imports, so it can be called.
+    // SAFETY: functions of the types that they are taken for; the interpreter imports, so it can be called. A sub-interpreter has a
+    // collector of its own.
     unsafe {
-        if !unfreeze.is_null() {
-            let call: unsafe extern "C" fn(Object, ...) -> Object =
-                core::mem::transmute(call.load(Ordering::Relaxed));
-            call(unfreeze, null_mut::<c_void>());
+        type State = unsafe extern "C" fn() -> *mut c_void;
+        let states = [c"PyInterpreterState_Get", c"PyInterpreterState_Main"]
+            .map(|name| dlsym(RTLD_DEFAULT, name.as_ptr()));
+        let mine = states.iter().all(|state| !state.is_null()) && {
+            let [this, main]: [State; 2] = states.map(|state| core::mem::transmute::<*mut c_void, State>(state));
+            this() == main()
+        };
+        if mine && let Some(aside) = ASIDE.swap(null_mut(), Ordering::Relaxed).as_ref() {
+            aside.take_back();
+            aside.let_go();
         }
         let init: unsafe extern "C" fn() -> Object = core::mem::transmute(INIT_GC.load(Ordering::Relaxed));
         init()
@@ -203,12 +312,18 @@ unsafe fn start_python(argv: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's contract; called once.
     unsafe {
         let Some(python) = Python::find() else { _exit(NO_RUNTIME) };
-        if !watch_gc() {
+        type Hook = unsafe extern "C" fn(*const c_char, Object, *mut c_void) -> c_int;
+        let add = dlsym(RTLD_DEFAULT, c"PySys_AddAuditHook".as_ptr());
+        if add.is_null() || !watch_gc() {
             _exit(NO_RUNTIME);
         }
-        let Some(finish) = python.prepare(argv) else { _exit(NO_RUNTIME) };
+        let add: unsafe extern "C" fn(Hook, *mut c_void) -> c_int = core::mem::transmute(add);
+        if add(hear_audit, null_mut()) != 0 {
+            _exit(NO_RUNTIME);
+        }
+        let Some(own) = python.prepare(argv) else { _exit(NO_RUNTIME) };
         let job = wait();
-        python.become_program(finish, &job)
+        python.become_program(own, &job)
     }
 }
 
@@ -604,7 +719,7 @@ impl Python {
         }
     }
 
-    /// Brings the interpreter up and lets it practise. What is to be done when the job is there; none when it cannot.
+    /// Brings the interpreter up and lets it practise. The names of `primer.py`, with what is to be done when the job is there; none when it cannot.
     ///
     /// # Safety
     /// Once; `argv` as [`instead_of_main`] has it.
@@ -640,14 +755,84 @@ impl Python {
                 return None;
             }
             (self.decref)(practised);
-            let unfreeze = (self.call)((self.dict_get)(own, c"freeze".as_ptr()), null_mut::<c_void>());
-            if unfreeze.is_null() {
+            let aside = (self.call)((self.dict_get)(own, c"freeze".as_ptr()), null_mut::<c_void>());
+            if aside.is_null() || !self.set_aside(aside) {
                 return None;
             }
-            UNFREEZE[1].store(self.call as *mut c_void, Ordering::Relaxed);
-            UNFREEZE[0].store(unfreeze, Ordering::Relaxed);
             let finish = (self.dict_get)(own, c"finish".as_ptr());
-            (!finish.is_null()).then_some(finish)
+            (!finish.is_null()).then_some(own)
+        }
+    }
+
+    /// Sets aside what is there, by what `freeze` gave, if it gave something. False when it cannot.
+    ///
+    /// # Safety
+    /// Once, after [`Self::start`].
+    unsafe fn set_aside(&self, given: Object) -> bool {
+        macro_rules! f {
+            ($name:literal) => {{
+                // SAFETY: the name is a C string.
+                let found = unsafe { dlsym(RTLD_DEFAULT, $name.as_ptr()) };
+                if found.is_null() {
+                    return false;
+                }
+                // The function has the type of the place where it goes, since CPython 3.8.
+                #[allow(clippy::missing_transmute_annotations)]
+                // SAFETY: see above.
+                let typed = unsafe { core::mem::transmute(found) };
+                typed
+            }};
+        }
+        // SAFETY: a tuple of seven things that it holds, of which five are held further; a capsule with a function of its type.
+        unsafe {
+            let none = dlsym(RTLD_DEFAULT, c"_Py_NoneStruct".as_ptr());
+            if given == none {
+                return true;
+            }
+            let item: unsafe extern "C" fn(Object, isize) -> Object = f!(c"PyTuple_GetItem");
+            let capsule: unsafe extern "C" fn(
+                *mut c_void,
+                *const c_char,
+                unsafe extern "C" fn(Object),
+            ) -> Object = f!(c"PyCapsule_New");
+            let set: unsafe extern "C" fn(Object, *const c_char, Object) -> c_int = f!(c"PyObject_SetAttrString");
+            let [noticed, unfreeze, freeze, hook, trace, profile, tools] =
+                [0, 1, 2, 3, 4, 5, 6].map(|number| item(given, number));
+            let aside = malloc(size_of::<Aside>()).cast::<Aside>();
+            if none.is_null() || tools.is_null() || aside.is_null() {
+                return false;
+            }
+            aside.write(Aside {
+                noticed,
+                unfreeze,
+                watchers: [trace, profile],
+                tools,
+                none,
+                call: self.call,
+                is_true: f!(c"PyObject_IsTrue"),
+                decref: self.decref,
+                long: f!(c"PyLong_FromLong"),
+                fetch: f!(c"PyErr_Fetch"),
+                restore: f!(c"PyErr_Restore"),
+                clear_error: self.clear_error,
+            });
+            let end = capsule(aside.cast(), null(), end_of_python);
+            if end.is_null() || set(hook, c"end".as_ptr(), end) != 0 {
+                return false;
+            }
+            (self.decref)(end);
+            let frozen = (self.call)(freeze, null_mut::<c_void>());
+            if frozen.is_null() {
+                return false;
+            }
+            (self.decref)(frozen);
+            // The tuple goes, since it holds the place itself.
+            for kept in [noticed, unfreeze, trace, profile, tools] {
+                (self.incref)(kept);
+            }
+            (self.decref)(given);
+            ASIDE.store(aside, Ordering::Relaxed);
+            true
         }
     }
 
@@ -655,7 +840,7 @@ impl Python {
     ///
     /// # Safety
     /// After [`Self::prepare`], with what it gave.
-    unsafe fn become_program(&self, finish: Object, job: &Job<'static>) -> c_int {
+    unsafe fn become_program(&self, own: Object, job: &Job<'static>) -> c_int {
         // SAFETY: the interpreter is up, and this is its one thread.
         unsafe {
             let argv = pointers(job.argv);
@@ -665,12 +850,14 @@ impl Python {
                 (self.list_append)(list, text);
                 (self.decref)(text);
             }
+            let finish = (self.dict_get)(own, c"finish".as_ptr());
             let done = (self.call)(finish, list, null_mut::<c_void>());
             (self.decref)(list);
             if done.is_null() || !self.start_again(job.argv.len(), argv) {
                 start_anew(job);
             }
             (self.decref)(done);
+            (self.decref)(own);
             (self.run_main)()
         }
     }

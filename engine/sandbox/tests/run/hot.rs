@@ -166,6 +166,38 @@ async fn what_happens_when_the_news_is_asked_for() {
     }
 }
 
+/// Nobody may wait for a program that is over, or that reads no more, before anybody follows it.
+#[tokio::test]
+async fn who_writes_to_a_program_hears_that_it_reads_no_more() {
+    use tokio::io::AsyncWriteExt;
+    let pool = pool();
+    for script in ["true", "exec 0<&-; (true &); sleep 0.5"] {
+        let mut policy = sh(script);
+        policy.job.stdin = hotcell_sandbox::Stdin::Piped;
+        for _ in 0..4 {
+            let mut running = pool.spawn(&policy).await.expect("it runs");
+            let mut stdin = running.stdin().expect("piped");
+            let all = [b'x'; 300_000];
+            let written = tokio::time::timeout(Duration::from_secs(20), stdin.write_all(&all)).await;
+            let error = written.expect("it does not wait for ever").expect_err("nobody read it");
+            assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe, "{script}");
+            assert_eq!(running.wait().await.cause, Cause::Exited, "{script}");
+        }
+    }
+}
+
+/// A program that is over before anybody reads has printed as much all the same.
+#[tokio::test]
+async fn the_limit_of_output_holds_for_short_programs() {
+    let pool = pool();
+    let mut policy = sh("head -c 20000 /dev/zero");
+    policy.job.limits.output = Bytes(4096);
+    for _ in 0..6 {
+        let outcome = pool.run(&policy).await;
+        assert_eq!(outcome.cause, Cause::OutputLimit, "{}", told(&outcome));
+    }
+}
+
 #[tokio::test]
 async fn limits_hold_in_a_sandbox_made_ahead() {
     let pool = pool();
