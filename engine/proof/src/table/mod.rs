@@ -152,6 +152,8 @@ pub struct Row {
     pub user_walls: &'static [Wall],
     /// Walls that count for root only.
     pub root_walls: &'static [Wall],
+    /// The first version of Landlock that is a wall against it.
+    pub landlock_from: u32,
 }
 
 impl Row {
@@ -172,6 +174,7 @@ impl Row {
             stopped_by: &[],
             open_without_namespaces: None,
             closed_by: None,
+            landlock_from: 1,
             user_walls: &[],
             root_walls: &[],
         }
@@ -235,6 +238,11 @@ impl Row {
     #[must_use]
     pub const fn unless(self, layer: Layer) -> Self {
         Self { closed_by: Some(layer), ..self }
+    }
+    /// The first version of Landlock that is a wall.
+    #[must_use]
+    pub const fn landlock_from(self, landlock_from: u32) -> Self {
+        Self { landlock_from, ..self }
     }
     /// Further walls for an ordinary user.
     #[must_use]

@@ -24,6 +24,7 @@ pub(super) const ROWS: &[Row] = &[
     a(103, "daemon_survives", c("daemon_survives", &["marker={marker}"]), &[PID, SUPERVISOR])
         .bare("the supervisor looks for what is left of a run"),
     a(104, "signal_outside", c("signal_outside", &["pid={pid}", "super={super}"]), &[PID, LANDLOCK])
+        .landlock_from(6)
         .for_root(&[USER])
         .other_id(),
     Row::ends(105, "stop_self", c("stop_self", &[]), "wall_limit").set(&[Set::WallSeconds(1)]),
