@@ -41,7 +41,8 @@ fn every_row_is_measured_or_says_why_not() {
             ("… bound workspace", "hot"),
             ("… overlay workspace", "hot"),
             ("python3 -c print(1)", "bare"),
-            ("node -e console.log(1)", "bare"),
+            ("pytest, two tests and a JUnit report", "bare"),
+            ("node FILE with console.log(1)", "bare"),
             ("memory of an idle sandbox", "hot"),
         ];
         for what in
