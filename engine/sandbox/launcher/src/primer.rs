@@ -207,7 +207,11 @@ impl Aside {
     unsafe fn let_go(&self) {
         let [trace, profile] = self.watchers;
         // SAFETY: once; these are the references that were taken.
-        unsafe { [self.noticed, self.unfreeze, trace, profile, self.tools].map(|held| (self.decref)(held)) };
+        unsafe {
+            for held in [self.noticed, self.unfreeze, trace, profile, self.tools] {
+                (self.decref)(held);
+            }
+        }
     }
 
     /// At the end of the interpreter, or of the place where this is held: takes it back, unless nobody watches and nothing would notice.
@@ -769,17 +773,15 @@ impl Python {
     /// # Safety
     /// Once, after [`Self::start`].
     unsafe fn set_aside(&self, given: Object) -> bool {
+        // Within what is unsafe below: the names are C strings, and each function has the type of its place since CPython 3.8.
         macro_rules! f {
             ($name:literal) => {{
-                // SAFETY: the name is a C string.
-                let found = unsafe { dlsym(RTLD_DEFAULT, $name.as_ptr()) };
+                let found = dlsym(RTLD_DEFAULT, $name.as_ptr());
                 if found.is_null() {
                     return false;
                 }
-                // The function has the type of the place where it goes, since CPython 3.8.
                 #[allow(clippy::missing_transmute_annotations)]
-                // SAFETY: see above.
-                let typed = unsafe { core::mem::transmute(found) };
+                let typed = core::mem::transmute(found);
                 typed
             }};
         }
