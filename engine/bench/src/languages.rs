@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Engine, Policy, prime, temporary};
+use hotcell_testing::framework;
 use tempfile::TempDir;
 
 use crate::Row;
@@ -26,8 +27,8 @@ pub struct Language {
     pub args: &'static [&'static str],
     /// Its files, with their texts.
     pub files: &'static [(&'static str, &'static str)],
-    /// What it has to be able to import, and one that waits has imported.
-    pub imports: &'static [&'static str],
+    /// The test framework that it has to have, whose modules one that waits has imported.
+    pub framework: Option<&'static str>,
     /// Primed, it may take at most this share of a start outside.
     pub target: f64,
 }
@@ -42,7 +43,7 @@ pub const ALL: [Language; 3] = [
         program: "python3",
         args: &["-c", "print(1)"],
         files: &[],
-        imports: &[],
+        framework: None,
         target: 0.25,
     },
     Language {
@@ -51,7 +52,7 @@ pub const ALL: [Language; 3] = [
         program: "python3",
         args: &["-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=@/report.xml", "@/test_two.py"],
         files: &[("test_two.py", TWO_TESTS)],
-        imports: prime::PYTEST,
+        framework: Some("pytest"),
         target: 0.30,
     },
     Language {
@@ -60,7 +61,7 @@ pub const ALL: [Language; 3] = [
         program: "node",
         args: &["@/one.js"],
         files: &[("one.js", "console.log(1)\n")],
-        imports: &[],
+        framework: None,
         target: 0.35,
     },
 ];
@@ -91,7 +92,8 @@ impl Language {
     fn try_ways(self, engine: &Engine) -> Result<Ways, String> {
         let found = toolchain::find(OsStr::new(self.program), &Surroundings::of_this_process())
             .map_err(|e| e.to_string())?;
-        for module in self.imports.iter().filter(|module| !module.ends_with('?')) {
+        let imports = self.framework.and_then(framework).map_or(&[][..], |framework| framework.imports());
+        for module in imports.iter().filter(|module| !module.ends_with('?')) {
             let mut asked = Command::new(&found.program);
             asked
                 .args(["-c", &format!("import {module}")])
@@ -121,7 +123,7 @@ impl Language {
         }
         policy.job.toolchains = found.prefixes;
         policy.job.env.extend(found.env);
-        policy.job.imports = self.imports.iter().map(|name| (*name).to_owned()).collect();
+        policy.job.imports = imports.iter().map(|name| (*name).to_owned()).collect();
         let mut variants = vec![
             Variant::new(self.what, "bare", Way::Read(words)),
             Variant::new(self.what, "cold", Way::Cold(engine.clone(), policy.clone())),

@@ -101,10 +101,8 @@ pub fn run(row: &Row, argv: &[String], base: &Path, setting: Setting, without: &
     let (ending, note, in_force) = match outcome(&policy) {
         Ok(outcome) => {
             let version = Engine::shared().host().landlock.as_ref().copied().unwrap_or(0);
-            // A version that knows nothing of what the attack does is no wall against it.
-            let counts = |layer: &Layer| *layer != Layer::Landlock || version >= row.landlock_from;
             let on = Layer::ALL.into_iter().filter(|layer| outcome.layers.is_on(*layer));
-            let in_force = on.filter(counts).collect();
+            let in_force = on.filter(|layer| row.counts(*layer, version)).collect();
             (ending(&outcome), note(&outcome), in_force)
         }
         Err(error) => (Ending::Other(error.to_string()), String::new(), Vec::new()),

@@ -114,10 +114,12 @@ pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> s
 fn look(listener: BorrowedFd<'_>) -> std::io::Result<Heard> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut fds = [PollFd::new(listener, PollFlags::POLLIN)];
-    match poll(&mut fds, PollTimeout::ZERO) {
-        Err(Errno::EINTR) => return Err(std::io::ErrorKind::WouldBlock.into()),
-        looked => looked?,
-    };
+    // Not "nothing is there" for a signal of ours: the runtime would wait for the next call then.
+    while let Err(errno) = poll(&mut fds, PollTimeout::ZERO) {
+        if errno != Errno::EINTR {
+            return Err(errno.into());
+        }
+    }
     match fds[0].revents().unwrap_or(PollFlags::empty()) {
         found if found.contains(PollFlags::POLLIN) => Ok(Heard::Call),
         found if found.contains(PollFlags::POLLHUP) => Ok(Heard::End),

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use hotcell_launcher::wire::QUIET_MS;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant as Tick, sleep_until};
@@ -14,7 +15,7 @@ use tokio::time::{Instant as Tick, sleep_until};
 use crate::sys;
 
 /// The moment. Meanwhile a program that is stopped by its filter, or has filled a pipe, waits.
-pub const QUIET: Duration = Duration::from_millis(5);
+pub const QUIET: Duration = Duration::from_millis(QUIET_MS as u64);
 /// How often a descriptor is looked at that the runtime cannot be told of, for lack of memory or of watches.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -108,5 +109,20 @@ mod tests {
         drop(writer);
         later.ready().await.unwrap();
         assert_eq!(later.take(read).unwrap(), b"");
+    }
+
+    /// A file is one (`epoll_ctl(2)`, EPERM).
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_the_runtime_cannot_have_is_looked_at_again_and_again() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, b"written").unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut later = Later::new(file.into(), Instant::now());
+        for want in [&b"written"[..], b"", b""] {
+            let asked = Instant::now();
+            later.ready().await.unwrap();
+            assert_eq!(later.take(read).unwrap(), want);
+            assert!(asked.elapsed() >= LOOK / 2, "it was looked at without a pause");
+        }
     }
 }

@@ -61,45 +61,6 @@ const BEGINNINGS: [&str; 12] = [
 /// What an interpreter is told beside its name: room for the arguments of its job, which the kernel shows in place of its own.
 const ROOM: usize = 4096;
 
-/// What every start of pytest imports before it looks for tests, by name; with `?` where some version has none of that name.
-pub const PYTEST: &[&str] = &[
-    "pytest",
-    "_pytest.assertion?",
-    "_pytest.cacheprovider?",
-    "_pytest.capture?",
-    "_pytest.debugging?",
-    "_pytest.doctest?",
-    "_pytest.faulthandler?",
-    "_pytest.fixtures?",
-    "_pytest.helpconfig?",
-    "_pytest.junitxml?",
-    "_pytest.legacypath?",
-    "_pytest.logging?",
-    "_pytest.main?",
-    "_pytest.mark?",
-    "_pytest.monkeypatch?",
-    "_pytest.pastebin?",
-    "_pytest.python?",
-    "_pytest.python_api?",
-    "_pytest.python_path?",
-    "_pytest.recwarn?",
-    "_pytest.reports?",
-    "_pytest.runner?",
-    "_pytest.setuponly?",
-    "_pytest.setupplan?",
-    "_pytest.skipping?",
-    "_pytest.stepwise?",
-    "_pytest.subtests?",
-    "_pytest.terminal?",
-    "_pytest.threadexception?",
-    "_pytest.tmpdir?",
-    "_pytest.unittest?",
-    "_pytest.unraisableexception?",
-    "_pytest.warnings?",
-    "faulthandler?",
-    "pdb?",
-];
-
 /// Whether an interpreter can be started ahead of runs of this policy.
 #[must_use]
 pub fn can_wait_for(policy: &Policy) -> bool {

@@ -29,6 +29,45 @@ pub(crate) const NOT_INSTALLED: i32 = 86;
 #[derive(Debug)]
 pub struct Pytest;
 
+/// What every start of pytest imports before it looks for tests, by name; with `?` where some version has none of that name.
+const IMPORTS: &[&str] = &[
+    "pytest",
+    "_pytest.assertion?",
+    "_pytest.cacheprovider?",
+    "_pytest.capture?",
+    "_pytest.debugging?",
+    "_pytest.doctest?",
+    "_pytest.faulthandler?",
+    "_pytest.fixtures?",
+    "_pytest.helpconfig?",
+    "_pytest.junitxml?",
+    "_pytest.legacypath?",
+    "_pytest.logging?",
+    "_pytest.main?",
+    "_pytest.mark?",
+    "_pytest.monkeypatch?",
+    "_pytest.pastebin?",
+    "_pytest.python?",
+    "_pytest.python_api?",
+    "_pytest.python_path?",
+    "_pytest.recwarn?",
+    "_pytest.reports?",
+    "_pytest.runner?",
+    "_pytest.setuponly?",
+    "_pytest.setupplan?",
+    "_pytest.skipping?",
+    "_pytest.stepwise?",
+    "_pytest.subtests?",
+    "_pytest.terminal?",
+    "_pytest.threadexception?",
+    "_pytest.tmpdir?",
+    "_pytest.unittest?",
+    "_pytest.unraisableexception?",
+    "_pytest.warnings?",
+    "faulthandler?",
+    "pdb?",
+];
+
 impl Framework for Pytest {
     fn name(&self) -> &'static str {
         "pytest"
@@ -101,7 +140,7 @@ impl Framework for Pytest {
     }
 
     fn imports(&self) -> &'static [&'static str] {
-        hotcell_sandbox::prime::PYTEST
+        IMPORTS
     }
 
     /// By pytest-cov, with the project's own settings of it.

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use hotcell_end_to_end::{Ended, User, everyone};
 
+use crate::serve::{Service, until};
+
 fn image(user: &User, words: &[&str]) -> Ended {
     user.hotcell(["image"]).words(words).end()
 }
@@ -24,13 +26,14 @@ fn an_image_is_built_from_a_file_and_run_in() {
     everyone(|user| {
         user.write(
             "work/small.toml",
-            "languages = [\"bash\", \"python\"]\nenv = { GREETING = \"hello\" }\nlinks = { \"usr/bin/awk\" = \"mawk\" }\n\
+            "languages = [\"bash\", \"python\"]\nprime = [\"csv\"]\nenv = { GREETING = \"hello\" }\nlinks = { \"usr/bin/awk\" = \"mawk\" }\n\
              [debian]\npackages = [\"bash\", \"coreutils\", \"dash\", \"mawk\", \"python3-minimal\"]\n",
         );
         let built = image(user, &["--json", "build", "./small.toml"]).code(0).json();
         let row = &built["images"][0];
         assert_eq!((&built["schema"], &row["name"]), (&"hotcell.images/1".into(), &"small".into()));
         assert_eq!(row["languages"], serde_json::json!(["bash", "python"]));
+        assert_eq!(row["details"]["prime"], serde_json::json!(["csv"]));
         let notes = row["details"]["notes"].to_string();
         assert!(notes.contains("scripts of packages that were not run"), "{notes}");
         // What the archive gives did not change meanwhile, so nothing is made again.
@@ -47,6 +50,14 @@ fn an_image_is_built_from_a_file_and_run_in() {
         let script = "import re, sys; print(sys.prefix, re.__cached__.startswith('/usr/lib'))";
         let said = user.hotcell(["run", "--image", "small", "--", "python3", "-c", script]).end();
         assert_eq!(said.code(0).text(), "/usr True\n");
+        // A service's Python of it has imported what it names, once one waits.
+        let service = Service::start(user, &[]);
+        let asked =
+            ["run", "--image", "small", "--", "python3", "-c", "import sys; print('csv' in sys.modules)"];
+        until("a Python that waited serves", || {
+            service.with(user.hotcell(asked)).end().code(0).text() == "True\n"
+        });
+        service.stop(user);
         // Compiled ahead of time, where a sandbox could be had.
         if !notes.contains("not compiled ahead") {
             let script = "import re, os, sys; sys.exit(not os.path.exists(re.__cached__))";

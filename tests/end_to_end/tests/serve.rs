@@ -15,13 +15,13 @@ use serde_json::Value;
 const TRUE: [&str; 4] = ["run", "--json", "--", "true"];
 
 /// A service of a user's own, with the folder that both know it by.
-struct Service {
+pub struct Service {
     child: Child,
     runtime: PathBuf,
 }
 
 impl Service {
-    fn start(user: &User, options: &[&str]) -> Self {
+    pub fn start(user: &User, options: &[&str]) -> Self {
         let runtime = folder(user);
         let words = ["serve", "--quiet"].iter().chain(options);
         let child = user.hotcell(words).env("XDG_RUNTIME_DIR", &runtime).start();
@@ -39,7 +39,7 @@ impl Service {
         Status(ended.json()["service"].clone())
     }
 
-    fn with(&self, call: Call) -> Call {
+    pub fn with(&self, call: Call) -> Call {
         call.env("XDG_RUNTIME_DIR", &self.runtime)
     }
 
@@ -47,7 +47,7 @@ impl Service {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    fn stop(mut self, user: &User) {
+    pub fn stop(mut self, user: &User) {
         self.with(user.hotcell(["serve", "stop"])).end().code(0).silent();
         assert!(self.child.wait().unwrap().success());
         assert!(!self.socket().exists());
@@ -75,7 +75,7 @@ fn folder(user: &User) -> PathBuf {
     runtime
 }
 
-fn until(what: &str, mut is: impl FnMut() -> bool) {
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is() {
         assert!(began.elapsed() < Duration::from_secs(60), "{what} for too long");

@@ -268,6 +268,11 @@ impl Row {
         };
         self.walls.iter().chain(more).copied()
     }
+    /// Whether a layer that is on, on a kernel with this version of Landlock (0: none), can stand in the way of the attack.
+    #[must_use]
+    pub fn counts(&self, layer: Layer, landlock: u32) -> bool {
+        layer != Layer::Landlock || landlock >= self.landlock_from
+    }
     /// Whether the bare kernel refuses this user.
     #[must_use]
     pub fn kernel_stops(&self, user: User) -> bool {
@@ -354,6 +359,20 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn an_old_landlock_is_no_wall_against_what_it_does_not_know() {
+        let row = Row::attack(1, "x", Probe::Shell("x", &[]), &[]);
+        for (from, layer, version, want) in [
+            (1, Layer::Landlock, 1, true),
+            (1, Layer::Landlock, 0, false),
+            (6, Layer::Landlock, 5, false),
+            (6, Layer::Landlock, 6, true),
+            (6, Layer::PidNs, 0, true),
+        ] {
+            assert_eq!(row.landlock_from(from).counts(layer, version), want, "{from} {layer} {version}");
+        }
+    }
 
     #[test]
     fn names_are_unique_and_sorted_by_number() {

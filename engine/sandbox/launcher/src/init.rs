@@ -14,7 +14,9 @@ use crate::runner::{self, Ceilings, Shared, TREE, Vectors};
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
-use crate::wire::{ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, Setup, Step, setup, tell};
+use crate::wire::{
+    ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, QUIET_MS, Setup, Step, setup, tell,
+};
 
 /// What the launcher hands to a new init.
 pub struct Inherited<'a> {
@@ -102,7 +104,7 @@ fn live<'a>(
         log.done(Step::Exec);
         let news = News { tried: 0, copies, at: sys::now() };
         retire(setup, signals)?;
-        return supervise(setup, job.memory, signals, pid, Some(news), log);
+        return supervise(setup, job.memory, signals, pid, news, false, log);
     }
     let vectors = Vectors::of(&job).at(Step::Release)?;
     shared.release(&job, &vectors, release.stdio(&job)?);
@@ -118,7 +120,7 @@ fn live<'a>(
     log.done_at(Step::Exec, shared.asked());
     let news = News { tried, copies, at: shared.asked() };
     retire(setup, signals)?;
-    supervise(setup, job.memory, signals, pid, Some(news), log)
+    supervise(setup, job.memory, signals, pid, news, false, log)
 }
 
 /// The rest of a sandbox whose job asks nothing of init and comes to the runner itself: nobody else has to wake up before the
@@ -158,12 +160,8 @@ fn direct<'a>(
     }
     log.done_at(Step::Release, at);
     log.done_at(Step::Exec, shared.asked());
-    let mut news = Some(News { tried, copies: 0, at: shared.asked() });
-    if asked && let Some(news) = news.take() {
-        close_all_but(signals)?;
-        news.tell(log)?;
-    }
-    supervise(setup, memory, signals, pid, news, log)
+    let news = News { tried, copies: 0, at: shared.asked() };
+    supervise(setup, memory, signals, pid, news, asked, log)
 }
 
 /// The program runs and init only waits from here on.
@@ -460,10 +458,6 @@ impl News {
     }
 }
 
-/// The news that a program runs waits so long for its end, in milliseconds: most runs are over by then, and the supervisor,
-/// woken meanwhile, would only take a processor from the program. Who has ended needs no news.
-const NEWS_MS: i64 = 5;
-
 /// Process 1 ends so long after its last word at most, in milliseconds, or when the supervisor hangs up: its own end, with that of the
 /// namespaces, would take the processor from who waits for this word.
 const PARTING_MS: i64 = 1;
@@ -488,23 +482,21 @@ fn hear_ask() -> bool {
     sys::read(CONTROL, &mut word) == Ok(ASK.len()) && word == *ASK
 }
 
-/// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone. Where there is `news` it was not told yet.
+/// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone. The news that it runs waits for its
+/// end, unless somebody `asked` for it: the supervisor, woken meanwhile, would only take a processor from the program.
 fn supervise(
     setup: &Setup<'_>,
     memory: u64,
     signals: Fd,
     program: i32,
-    news: Option<News>,
+    news: News,
+    asked: bool,
     log: &mut Log,
 ) -> Result<(), Failure> {
     let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
-    let mut news = news;
-    let mut patience = match &news {
-        None => interval,
-        Some(News { copies: 0, .. }) => NEWS_MS,
-        // Who stops a run early must know which of its folders are copies.
-        Some(_) => 0,
-    };
+    // Who stops a run early must know which of its folders are copies.
+    let mut patience = if asked || news.copies != 0 { 0 } else { i64::from(QUIET_MS) };
+    let mut news = Some(news);
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },

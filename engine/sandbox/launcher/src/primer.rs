@@ -9,6 +9,7 @@
 #![no_std]
 #![allow(dead_code, missing_docs)]
 
+mod aside;
 mod quiet;
 mod wire;
 
@@ -143,186 +144,13 @@ unsafe extern "C" fn instead_of_main(argc: c_int, argv: *mut *mut c_char, _: *mu
     }
 }
 
-/// An entry of `PyImport_Inittab`: modules that are part of the interpreter.
-#[repr(C)]
-struct Builtin {
-    name: *const c_char,
-    init: Option<unsafe extern "C" fn() -> Object>,
-}
-
-/// What makes `gc` for whoever imports it.
-static INIT_GC: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// What of CPython is needed when something that was set aside is taken back. Null where nothing is.
-static ASIDE: AtomicPtr<Aside> = AtomicPtr::new(null_mut());
-/// The program has asked to be told of what the interpreter does.
-static AUDITED: AtomicBool = AtomicBool::new(false);
-
-/// What was there before the job, set aside: `primer.py`, `freeze`.
-struct Aside {
-    noticed: Object,
-    unfreeze: Object,
-    /// `sys.gettrace`, `sys.getprofile`.
-    watchers: [Object; 2],
-    /// `sys.monitoring.get_tool`, or None.
-    tools: Object,
-    none: Object,
-    call: unsafe extern "C" fn(Object, ...) -> Object,
-    is_true: unsafe extern "C" fn(Object) -> c_int,
-    decref: unsafe extern "C" fn(Object),
-    long: unsafe extern "C" fn(c_long) -> Object,
-    fetch: unsafe extern "C" fn(*mut Object, *mut Object, *mut Object),
-    restore: unsafe extern "C" fn(Object, Object, Object),
-    clear_error: unsafe extern "C" fn(),
-}
-
-impl Aside {
-    /// Whether a call without arguments, or with a small number, gives None. A call from here is told to no tracer or profiler.
-    unsafe fn gives_none(&self, function: Object, number: Option<c_long>) -> bool {
-        // SAFETY: the interpreter is up, and holds the function.
-        unsafe {
-            let argument = number.map_or(null_mut(), |number| (self.long)(number));
-            let given = (self.call)(function, argument, null_mut::<c_void>());
-            if !argument.is_null() {
-                (self.decref)(argument);
-            }
-            if given.is_null() {
-                (self.clear_error)();
-                return false;
-            }
-            (self.decref)(given);
-            given == self.none
-        }
-    }
-
-    /// Takes back what was set aside.
-    unsafe fn take_back(&self) {
-        // SAFETY: as above.
-        unsafe {
-            let done = (self.call)(self.unfreeze, null_mut::<c_void>());
-            if done.is_null() { (self.clear_error)() } else { (self.decref)(done) }
-        }
-    }
-
-    /// Holds nothing any more: what is reachable from here would not be garbage.
-    unsafe fn let_go(&self) {
-        let [trace, profile] = self.watchers;
-        // SAFETY: once; these are the references that were taken.
-        unsafe {
-            for held in [self.noticed, self.unfreeze, trace, profile, self.tools] {
-                (self.decref)(held);
-            }
-        }
-    }
-
-    /// At the end of the interpreter, or of the place where this is held: takes it back, unless nobody watches and nothing would notice.
-    unsafe fn end(&self) {
-        const TOOLS: c_long = 6;
-        // SAFETY: as above; an error that is on its way is kept.
-        unsafe {
-            let mut error = [null_mut(); 3];
-            let [kind, value, trace] = &mut error;
-            (self.fetch)(kind, value, trace);
-            let unwatched = !AUDITED.load(Ordering::Relaxed)
-                && self.watchers.iter().all(|watcher| self.gives_none(*watcher, None))
-                && (self.tools == self.none || (0..TOOLS).all(|tool| self.gives_none(self.tools, Some(tool))));
-            let mut is_noticed = true;
-            if unwatched {
-                let noticed = (self.call)(self.noticed, null_mut::<c_void>());
-                if noticed.is_null() {
-                    (self.clear_error)();
-                } else {
-                    is_noticed = (self.is_true)(noticed) != 0;
-                    (self.decref)(noticed);
-                }
-            }
-            if is_noticed {
-                self.take_back();
-            }
-            self.let_go();
-            (self.restore)(error[0], error[1], error[2]);
-        }
-    }
-}
-
-/// What is held where it goes when the interpreter ends.
-unsafe extern "C" fn end_of_python(_: Object) {
-    // SAFETY: it was stored whole, is never freed, and whoever ends this has the interpreter.
-    unsafe {
-        if let Some(aside) = ASIDE.swap(null_mut(), Ordering::Relaxed).as_ref() {
-            aside.end();
-        }
-    }
-}
-
-/// Hears that the program has such a hook of its own.
-unsafe extern "C" fn hear_audit(event: *const c_char, _: Object, _: *mut c_void) -> c_int {
-    // SAFETY: the interpreter gives a string.
-    if unsafe { CStr::from_ptr(event) } == c"sys.addaudithook" {
-        AUDITED.store(true, Ordering::Relaxed);
-    }
-    0
-}
-
-/// Stands in for the maker of `gc`. False where the interpreter has none.
-///
-/// # Safety
-/// Before the interpreter is initialised, which copies the table in newer versions.
-unsafe fn watch_gc() -> bool {
-    // SAFETY: the table is the interpreter's own, written by nobody else, and ends with an entry without a name.
-    unsafe {
-        let table = dlsym(RTLD_DEFAULT, c"PyImport_Inittab".as_ptr()).cast::<*mut Builtin>();
-        if table.is_null() {
-            return false;
-        }
-        let mut entry = *table;
-        while !entry.is_null() && !(*entry).name.is_null() {
-            if CStr::from_ptr((*entry).name) == c"gc"
-                && let Some(init) = (*entry).init
-            {
-                INIT_GC.store(init as *mut c_void, Ordering::Relaxed);
-                (*entry).init = Some(make_gc);
-                return true;
-            }
-            entry = entry.add(1);
-        }
-        false
-    }
-}
-
-/// Whoever imports `gc` finds nothing frozen.
-unsafe extern "C" fn make_gc() -> Object {
-    // SAFETY: functions of the types that they are taken for; the interpreter imports, so it can be called. A sub-interpreter has a
-    // collector of its own.
-    unsafe {
-        type State = unsafe extern "C" fn() -> *mut c_void;
-        let states = [c"PyInterpreterState_Get", c"PyInterpreterState_Main"]
-            .map(|name| dlsym(RTLD_DEFAULT, name.as_ptr()));
-        let mine = states.iter().all(|state| !state.is_null()) && {
-            let [this, main]: [State; 2] = states.map(|state| core::mem::transmute::<*mut c_void, State>(state));
-            this() == main()
-        };
-        if mine && let Some(aside) = ASIDE.swap(null_mut(), Ordering::Relaxed).as_ref() {
-            aside.take_back();
-            aside.let_go();
-        }
-        let init: unsafe extern "C" fn() -> Object = core::mem::transmute(INIT_GC.load(Ordering::Relaxed));
-        init()
-    }
-}
-
 /// # Safety
 /// `argv` as [`instead_of_main`] has it.
 unsafe fn start_python(argv: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's contract; called once.
     unsafe {
         let Some(python) = Python::find() else { _exit(NO_RUNTIME) };
-        type Hook = unsafe extern "C" fn(*const c_char, Object, *mut c_void) -> c_int;
-        let add = dlsym(RTLD_DEFAULT, c"PySys_AddAuditHook".as_ptr());
-        if add.is_null() || !watch_gc() {
-            _exit(NO_RUNTIME);
-        }
-        let add: unsafe extern "C" fn(Hook, *mut c_void) -> c_int = core::mem::transmute(add);
-        if add(hear_audit, null_mut()) != 0 {
+        if !aside::watch() {
             _exit(NO_RUNTIME);
         }
         let Some(own) = python.prepare(argv) else { _exit(NO_RUNTIME) };
@@ -760,81 +588,11 @@ impl Python {
             }
             (self.decref)(practised);
             let aside = (self.call)((self.dict_get)(own, c"freeze".as_ptr()), null_mut::<c_void>());
-            if aside.is_null() || !self.set_aside(aside) {
+            if aside.is_null() || !aside::set(aside) {
                 return None;
             }
             let finish = (self.dict_get)(own, c"finish".as_ptr());
             (!finish.is_null()).then_some(own)
-        }
-    }
-
-    /// Sets aside what is there, by what `freeze` gave, if it gave something. False when it cannot.
-    ///
-    /// # Safety
-    /// Once, after [`Self::start`].
-    unsafe fn set_aside(&self, given: Object) -> bool {
-        // Within what is unsafe below: the names are C strings, and each function has the type of its place since CPython 3.8.
-        macro_rules! f {
-            ($name:literal) => {{
-                let found = dlsym(RTLD_DEFAULT, $name.as_ptr());
-                if found.is_null() {
-                    return false;
-                }
-                #[allow(clippy::missing_transmute_annotations)]
-                let typed = core::mem::transmute(found);
-                typed
-            }};
-        }
-        // SAFETY: a tuple of seven things that it holds, of which five are held further; a capsule with a function of its type.
-        unsafe {
-            let none = dlsym(RTLD_DEFAULT, c"_Py_NoneStruct".as_ptr());
-            if given == none {
-                return true;
-            }
-            let item: unsafe extern "C" fn(Object, isize) -> Object = f!(c"PyTuple_GetItem");
-            let capsule: unsafe extern "C" fn(
-                *mut c_void,
-                *const c_char,
-                unsafe extern "C" fn(Object),
-            ) -> Object = f!(c"PyCapsule_New");
-            let set: unsafe extern "C" fn(Object, *const c_char, Object) -> c_int = f!(c"PyObject_SetAttrString");
-            let [noticed, unfreeze, freeze, hook, trace, profile, tools] =
-                [0, 1, 2, 3, 4, 5, 6].map(|number| item(given, number));
-            let aside = malloc(size_of::<Aside>()).cast::<Aside>();
-            if none.is_null() || tools.is_null() || aside.is_null() {
-                return false;
-            }
-            aside.write(Aside {
-                noticed,
-                unfreeze,
-                watchers: [trace, profile],
-                tools,
-                none,
-                call: self.call,
-                is_true: f!(c"PyObject_IsTrue"),
-                decref: self.decref,
-                long: f!(c"PyLong_FromLong"),
-                fetch: f!(c"PyErr_Fetch"),
-                restore: f!(c"PyErr_Restore"),
-                clear_error: self.clear_error,
-            });
-            let end = capsule(aside.cast(), null(), end_of_python);
-            if end.is_null() || set(hook, c"end".as_ptr(), end) != 0 {
-                return false;
-            }
-            (self.decref)(end);
-            let frozen = (self.call)(freeze, null_mut::<c_void>());
-            if frozen.is_null() {
-                return false;
-            }
-            (self.decref)(frozen);
-            // The tuple goes, since it holds the place itself.
-            for kept in [noticed, unfreeze, trace, profile, tools] {
-                (self.incref)(kept);
-            }
-            (self.decref)(given);
-            ASIDE.store(aside, Ordering::Relaxed);
-            true
         }
     }
 
@@ -867,9 +625,9 @@ impl Python {
 
 /// What the interpreter does for practice, and what it does when the job is there.
 const PRACTICE: &CStr = {
-    const TEXT: &[u8] = concat!(include_str!("primer.py"), "\0").as_bytes();
+    const TEXT: &[u8] = concat!(include_str!("primer.py"), include_str!("aside.py"), "\0").as_bytes();
     match CStr::from_bytes_with_nul(TEXT) {
         Ok(text) => text,
-        Err(_) => panic!("primer.py holds a NUL"),
+        Err(_) => panic!("primer.py or aside.py holds a NUL"),
     }
 };

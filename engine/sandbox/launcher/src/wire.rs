@@ -22,6 +22,9 @@ pub const VERSION: u32 = 7;
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// A job of at most so many bytes travels in the message itself.
 pub const MAX_LETTER: usize = 16 * 1024 - 8;
+/// So long after it was sent a job has the processor for itself, in milliseconds: most are over by then. Process 1 tells no news before,
+/// and the supervisor neither asks for any nor listens to the program's streams and filter.
+pub const QUIET_MS: u32 = 5;
 /// What the supervisor sends to process 1 of a sandbox whose job went to the runner itself, to be told when the program runs
 /// ([`tell::RUNNING`]). Anything else there ends the sandbox.
 pub const ASK: &[u8; 3] = b"ask";

@@ -161,6 +161,7 @@ const SIGHTS: &[&str] = &[
     "import sys\ndef f(frame, event, arg): sys.__stderr__.write(event + '\\n')\nsys.settrace(f); print('end')",
     "import sys\ndef f(event, arguments):\n if event in ('builtins.id', 'gc.get_objects'): print(event)\nsys.addaudithook(f); print('end')",
     "import io\nclass M: pass\nclass S(M, io.StringIO):\n def close(s): print('closed')\ns = S(); s.me = s; del s; print('end')",
+    "class A:\n def __del__(s): print('gone')\nall = [[n] for n in range(100000)]; a = A(); a.me = a; all.append(a); all.append(all); del a; print('end')",
     "import timeit, sys; print('gc' in sys.modules, timeit.gc is __import__('gc'), timeit.gc.get_freeze_count())",
     "import unittest, sys\nclass A:\n def __del__(s): print('gone', sys is not None)\nunittest.kept = [A()]; unittest.kept.append(unittest.kept); print('end')",
     "import faulthandler, tracemalloc; print(faulthandler.is_enabled(), tracemalloc.is_tracing())",
