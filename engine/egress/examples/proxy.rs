@@ -1,5 +1,6 @@
-//! A proxy on the loopback: `cargo run -p hotcell-egress --example proxy -- pypi.org:443`, then
-//! `curl --proxy http://127.0.0.1:3128 https://pypi.org/` in another terminal. Ctrl-C ends it and tells what was denied.
+//! A proxy on the loopback interface: `cargo run -p hotcell-egress --example proxy -- pypi.org:443`, then
+//! `curl --proxy http://127.0.0.1:3128 https://pypi.org/` in another terminal. Ctrl-C ends it and prints the
+//! denials.
 
 use std::net::{TcpListener, UdpSocket};
 
@@ -12,6 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         proxy: TcpListener::bind("127.0.0.1:3128")?,
         names: UdpSocket::bind("127.0.0.1:5353")?,
         names_by_stream: TcpListener::bind("127.0.0.1:5353")?,
+        relays: Vec::new(),
     };
     let serving = Egress::new(list).serve(sockets)?;
     tokio::signal::ctrl_c().await?;

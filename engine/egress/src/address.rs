@@ -1,18 +1,19 @@
-//! Which addresses are the internet's and which are somebody's own. Pure: a table, first match wins.
+//! Classifies addresses as public, private or unreachable. Pure: a table, first match wins.
 //!
-//! Sources: the special-purpose address registries of IANA (RFC 6890 and what was added since) and the documentation
-//! of the cloud providers for the addresses of their metadata services.
+//! Sources: IANA's special-purpose address registries (RFC 6890 and its additions), and the documentation of
+//! cloud providers for the addresses of their metadata services.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Who may be behind an address.
+/// Class of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Anybody on the internet.
+    /// A public address on the internet.
     Public,
-    /// A private network, or what some networks use as one: reached only when a rule names the address itself. What it is.
+    /// An address in a private network, or in a range that some networks use as one. Reached only when a rule
+    /// names the address itself. With a description.
     Private(&'static str),
-    /// Never reached. What it is.
+    /// An address that is never reached. With a description.
     Never(&'static str),
 }
 
@@ -20,7 +21,7 @@ use Reach::{Never, Private, Public};
 
 const METADATA: Reach = Never("a cloud's metadata service");
 
-/// Network, bits of its prefix, what it is.
+/// Network, prefix length, class.
 const V4: &[(Ipv4Addr, u32, Reach)] = &[
     (Ipv4Addr::new(169, 254, 169, 254), 32, METADATA),
     (Ipv4Addr::new(100, 100, 100, 200), 32, METADATA),
@@ -46,7 +47,7 @@ const fn v6(a: u16, b: u16, c: u16, f: u16, g: u16, h: u16) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, 0, 0, f, g, h)
 }
 
-/// The same. What is not in [`GLOBAL`] is not reached either.
+/// Like [`V4`], for IPv6. Addresses outside [`GLOBAL`] are not reached either.
 const V6: &[(Ipv6Addr, u32, Reach)] = &[
     (v6(0xfd00, 0xec2, 0, 0, 0, 0x254), 128, METADATA),
     (v6(0xfd20, 0xce, 0, 0, 0, 0x254), 128, METADATA),
@@ -64,16 +65,16 @@ const V6: &[(Ipv6Addr, u32, Reach)] = &[
     (v6(0xfc00, 0, 0, 0, 0, 0), 7, Private("a private address")),
 ];
 
-/// All that is global unicast today.
+/// Currently allocated global unicast addresses.
 const GLOBAL: (Ipv6Addr, u32) = (v6(0x2000, 0, 0, 0, 0, 0), 3);
-/// The well-known prefix of NAT64 (RFC 6052): the last 32 bits are the address that is meant.
+/// Well-known prefix of NAT64 (RFC 6052); the last 32 bits are the IPv4 address.
 const NAT64: (Ipv6Addr, u32) = (v6(0x64, 0xff9b, 0, 0, 0, 0), 96);
 
 const fn within6(address: u128, (network, bits): (Ipv6Addr, u32)) -> bool {
     (address ^ network.to_bits()) >> (128 - bits) == 0
 }
 
-/// Who may be behind this address.
+/// Class of an address.
 ///
 /// ```
 /// use hotcell_egress::address::{Reach, reach};

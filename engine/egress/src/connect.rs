@@ -1,4 +1,5 @@
-//! From a host and port to a connection: rule, addresses, check, and a connection to the address that was checked.
+//! Connects to a host and port: finds the rule, resolves the name, checks the addresses, and connects to a
+//! checked address.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -11,21 +12,22 @@ use crate::ledger::Operation;
 use crate::proxy::Shared;
 use crate::rule::Place;
 
-/// Addresses of one name that are looked at.
+/// Maximum number of addresses of one name that are checked.
 const MOST_ADDRESSES: usize = 16;
 
-/// Why there is no connection.
+/// Reason why a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoWay {
-    /// It is not allowed; this was counted as a denial.
+    /// The connection is not allowed, and was counted as a denial.
     #[error("{0}")]
     Denied(String),
-    /// It is allowed, and nobody answers.
+    /// The connection is allowed, but the host cannot be reached.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// Whether an address may be connected to; `named`: a rule names the address itself. `own`: it is one of this host's.
+/// Checks whether an address may be connected to. `named`: a rule names the address itself. `own`: the
+/// address belongs to this host.
 pub fn check(address: IpAddr, named: bool, own: bool) -> Result<(), &'static str> {
     match reach(address) {
         Reach::Never(what) => Err(what),
@@ -35,13 +37,14 @@ pub fn check(address: IpAddr, named: bool, own: bool) -> Result<(), &'static str
     }
 }
 
-/// Whether this host itself has the address: what listens on all of its addresses would be reached by it.
+/// Whether an address belongs to this host. Connecting to it would reach services that listen on all of the
+/// host's addresses.
 fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
 impl Shared {
-    /// The addresses at which a host that a rule allows may be reached; never empty.
+    /// Addresses of a host that a rule allows, resolved and checked; never empty.
     pub async fn addresses(
         &self,
         operation: Operation,
@@ -76,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// A connection to a host, when a rule allows it.
+    /// Connects to a host if a rule allows it.
     pub async fn connect(&self, operation: Operation, host: &Host, port: u16) -> Result<TcpStream, NoWay> {
         let target = format!("{host}:{port}");
         let place = self.allow.find(host, port).ok_or_else(|| self.deny(operation, &target, None))?;

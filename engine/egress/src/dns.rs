@@ -1,15 +1,15 @@
-//! Questions to a name server, and the only answers that the stub gives. Pure; RFC 1035 and 2308.
+//! Parses DNS questions, and writes the few kinds of answers that the stub gives. Pure; RFC 1035 and 2308.
 //!
-//! A name that a rule allows has its checked addresses; every other has none. There is no other kind of answer, so that
-//! nothing can be asked of the world by asking for a name.
+//! A name that a rule allows is answered with its checked addresses, any other name without addresses. There
+//! is no other kind of answer, so a program cannot send data out by asking for names.
 
 use std::net::IpAddr;
 
 use crate::host::{Host, HostError};
 
-/// The longest message that is read; a question is much shorter.
+/// Maximum size of a message in bytes; questions are much shorter.
 pub const LONGEST: usize = 512;
-/// Addresses of one answer; with a name of 253 bytes it still fits into 512.
+/// Maximum number of addresses in an answer, which fits into 512 bytes even with a name of 253 bytes.
 const MOST_ADDRESSES: usize = 8;
 
 const HEAD: usize = 12;
@@ -18,50 +18,50 @@ const AAAA: u16 = 28;
 const HTTPS: u16 = 65;
 const INTERNET: u16 = 1;
 
-/// One question.
+/// A parsed question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// The name; what is wrong with it is an answer's matter.
+    /// The name. An invalid name is judged when the question is answered.
     pub name: Result<Host, HostError>,
-    /// What is asked of it.
+    /// Record type.
     pub kind: Kind,
     message: &'a [u8],
     end: usize,
 }
 
-/// What a question asks for.
+/// Record type of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Addresses of version 4.
+    /// IPv4 addresses (A).
     V4,
-    /// Addresses of version 6.
+    /// IPv6 addresses (AAAA).
     V6,
-    /// Hints for HTTPS, which every name here is without.
+    /// HTTPS service parameters, which no name has here.
     Hints,
-    /// Anything else: the record type.
+    /// Any other record type, with its number.
     Other(u16),
 }
 
-/// How a question is answered.
+/// Answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// These addresses, as far as they are of the version that was asked for.
+    /// These addresses, those of the requested version only.
     Addresses(&'a [IpAddr]),
-    /// There is no such name.
+    /// The name does not exist (NXDOMAIN).
     NoName,
-    /// That is not answered.
+    /// The question is refused (REFUSED).
     Refused,
-    /// The name could not be looked up.
+    /// The name could not be looked up (SERVFAIL).
     Failed,
 }
 
-/// Reads a question; `None` for what is none, which gets no answer.
+/// Parses a question; `None` for an invalid message, which gets no answer.
 #[must_use]
 pub fn question(message: &[u8]) -> Option<Question<'_>> {
     let head: &[u8; HEAD] = message.first_chunk()?;
     let count = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     const RESPONSE_OR_OPCODE: u8 = 0b1111_1000;
-    // One question, no records but what belongs to extensions of the protocol.
+    // One question, and no records except those of protocol extensions (EDNS).
     let plain = head[2] & RESPONSE_OR_OPCODE == 0 && count(4) == 1 && count(6) == 0 && count(8) == 0;
     if !plain || message.len() > LONGEST {
         return None;
@@ -71,14 +71,14 @@ pub fn question(message: &[u8]) -> Option<Question<'_>> {
     loop {
         let length = usize::from(*message.get(at)?);
         if length > 63 {
-            return None; // a pointer, or a label of a kind that does not exist
+            return None; // a pointer, or an undefined kind of label
         }
         at += 1;
         if length == 0 {
             break;
         }
         let label = message.get(at..at + length)?;
-        // A dot within a label would become two labels.
+        // A dot inside a label would split it in two.
         text.extend(label.iter().map(|b| if *b == b'.' { 0 } else { *b }));
         text.push(b'.');
         at += length;
@@ -95,7 +95,7 @@ pub fn question(message: &[u8]) -> Option<Question<'_>> {
 }
 
 impl Question<'_> {
-    /// The answer's bytes. It is not to be remembered: its time to live is 0.
+    /// Encodes an answer, with a time to live of 0 so that it is not cached.
     #[must_use]
     pub fn answer(&self, answer: Answer<'_>) -> Vec<u8> {
         let (code, addresses) = match answer {

@@ -1,4 +1,4 @@
-//! One request of HTTP, sent on, and its answer, sent back.
+//! Forwards one HTTP request and its response.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use tokio::time::timeout;
 
 use crate::connect::NoWay;
 use crate::http::{self, Asked, Bad, Forward};
-use crate::ledger::Operation;
+use crate::ledger::{Operation, UNREADABLE};
 use crate::proxy::Shared;
 use crate::stream::Input;
 
 impl Shared {
-    /// A connection that began with neither SOCKS nor TLS: a request to a proxy.
+    /// Serves a connection that began with neither SOCKS nor TLS: an HTTP request to the proxy.
     pub async fn http(
         &self,
         mut client: Input<impl AsyncRead + Unpin>,
@@ -41,15 +41,21 @@ impl Shared {
         }
     }
 
-    /// Tells a client what is wrong with its request.
+    /// Sends an error response to the client.
     pub async fn refuse(&self, bad: &Bad, back: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        if matches!(bad, Bad::Host(_) | Bad::OtherHost) {
-            self.deny(Operation::Http, &bad.to_string(), None);
+        match bad {
+            Bad::OtherHost { to, named } => {
+                self.deny(Operation::Http, to, Some(format!("its Host header names {named}")));
+            }
+            Bad::Host(wrong) => {
+                self.deny(Operation::Http, UNREADABLE, Some(wrong.to_string()));
+            }
+            _ => {}
         }
         back.write_all(&http::refusal("400 Bad Request", &bad.to_string())).await
     }
 
-    /// Sends a request on, whose head was read from `client`, and its answer back.
+    /// Forwards a request, whose head was read from `client`, and sends back the response.
     pub async fn forward(
         &self,
         mut client: Input<impl AsyncRead + Unpin>,
@@ -62,7 +68,7 @@ impl Shared {
         requests.write_all(&forward.head).await?;
         let sending = async {
             client.copy_body(forward.body, &mut requests, &self.budget).await?;
-            // The answer ends this, whenever it does.
+            // The response ends the exchange, even if it comes before the whole request is sent.
             std::future::pending::<io::Result<()>>().await
         };
         let answering = async {

@@ -1,7 +1,7 @@
-//! Names of hosts as programs spell them: read strictly, in one spelling afterwards. Pure.
+//! Host names as programs spell them: parsed strictly, and normalised to one spelling. Pure.
 //!
-//! What two readers could understand differently is refused, not repaired: percent encodings, user information, other
-//! alphabets, a NUL, and IPv4 addresses in octal, hexadecimal or with fewer than four numbers.
+//! Ambiguous spellings are rejected, not repaired: percent encodings, user information, other alphabets, NUL,
+//! and IPv4 addresses in octal, hexadecimal or with fewer than four numbers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,33 +9,33 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// A host: a name in lower case without a trailing dot, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// Letters, digits, `-`, `_` and `.`.
+    /// A name of letters, digits, `-`, `_` and `.`.
     Name(String),
-    /// An address; an IPv6 address in brackets where it is written.
+    /// An address; written forms of IPv6 addresses have brackets.
     Address(IpAddr),
 }
 
-/// Why a text is no host.
+/// Reason why a text is not a valid host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Nothing.
+    /// The text is empty.
     #[error("there is no host")]
     Empty,
-    /// Longer than the 253 bytes of a name, or a label longer than 63.
+    /// The name has more than 253 bytes, or a label more than 63.
     #[error("a host name has at most 253 bytes, and 63 between its dots")]
     Long,
-    /// Two dots in a row, one in front, or a hyphen at a label's edge.
+    /// The name has an empty label, or a label with a hyphen at its start or end.
     #[error("{0:?} is no host name: a part between its dots is empty or begins or ends with a hyphen")]
     Label(String),
-    /// A character that no host name has.
+    /// The name has a character that no host name has.
     #[error(
         "{0:?} is no host name: it has more than letters, digits, hyphens and dots (another alphabet is written in its xn-- form)"
     )]
     Character(String),
-    /// It ends like an IPv4 address, and is none.
+    /// The name ends like an IPv4 address, but is not a valid one.
     #[error("{0:?} is no address: an IPv4 address is four decimal numbers without leading zeros")]
     Numeric(String),
-    /// Between brackets is no IPv6 address.
+    /// The text between brackets is not an IPv6 address.
     #[error("{0:?} is no IPv6 address")]
     V6(String),
 }
@@ -44,7 +44,7 @@ const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 impl Host {
-    /// Reads a host.
+    /// Parses a host.
     ///
     /// ```
     /// use hotcell_egress::Host;
@@ -53,7 +53,7 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// [`HostError`] for whatever two readers could understand differently.
+    /// [`HostError`] for any text that two parsers could interpret differently.
     pub fn parse(text: &[u8]) -> Result<Self, HostError> {
         let said = || String::from_utf8_lossy(&text[..text.len().min(LONGEST_NAME)]).into_owned();
         if text.is_empty() {
@@ -64,7 +64,7 @@ impl Host {
         }
         if let Some(rest) = text.strip_prefix(b"[") {
             let inner = rest.strip_suffix(b"]").and_then(|inner| std::str::from_utf8(inner).ok());
-            // A zone (%eth0) names an interface of the host; std does not read one here either.
+            // A zone (%eth0) names an interface of the host; std rejects it as well.
             let address = inner.and_then(|inner| inner.parse::<Ipv6Addr>().ok());
             return address.map(|a| Self::Address(a.into())).ok_or_else(|| HostError::V6(said()));
         }
@@ -74,7 +74,7 @@ impl Host {
         }
         let name = std::str::from_utf8(text).map_err(|_| HostError::Character(said()))?.to_ascii_lowercase();
         let last = name.rsplit('.').next().unwrap_or_default();
-        // As URLs are read: a name whose last part is a number is an address to somebody.
+        // By the URL standard, a name whose last label is a number is an IPv4 address.
         let hexadecimal = last.strip_prefix("0x").is_some_and(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
         if !last.is_empty() && (last.bytes().all(|b| b.is_ascii_digit()) || hexadecimal) {
             let address = name.parse::<Ipv4Addr>();
@@ -91,12 +91,12 @@ impl Host {
         if name.len() > LONGEST_NAME { Err(HostError::Long) } else { Ok(Self::Name(name)) }
     }
 
-    /// Reads `HOST` or `HOST:PORT`.
+    /// Parses `HOST` or `HOST:PORT`.
     ///
     /// # Errors
-    /// [`HostError`], also for a port that is no decimal number from 1 to 65535.
+    /// [`HostError`], also for a port that is not a decimal number from 1 to 65535.
     pub fn parse_with_port(text: &[u8]) -> Result<(Self, Option<u16>), HostError> {
-        // The colons of an IPv6 address are within brackets.
+        // The colons of an IPv6 address are inside brackets.
         let after = text.iter().rposition(|b| *b == b']').map_or(0, |at| at + 1);
         let Some(colon) = text[after..].iter().position(|b| *b == b':').map(|at| after + at) else {
             return Ok((Self::parse(text)?, None));
@@ -107,7 +107,7 @@ impl Host {
     }
 }
 
-/// A port as a decimal number from 1 to 65535, without sign or leading zeros.
+/// Parses a port: a decimal number from 1 to 65535, without sign or leading zeros.
 pub(crate) fn parse_port(text: &[u8]) -> Option<u16> {
     if text.first()? == &b'0' || !text.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,88 +1,100 @@
-//! HTTP/1 heads: read strictly, judged, and written anew. Pure; RFC 9110 and 9112.
+//! Parses HTTP/1 heads strictly, checks them, and writes new ones. Pure; RFC 9110 and 9112.
 //!
-//! A request goes on with headers of our own making where they say who is meant and where the body ends, so that no
-//! two readers on its way can differ about either. One request a connection.
+//! In a forwarded request, the headers that name the target and the end of the body are written anew, so that
+//! no two servers on its way can disagree about them. One request per connection.
 
 use std::fmt::Write as _;
 
 use crate::host::{Host, HostError};
 
-/// The longest head, in bytes.
+/// Maximum size of a head, in bytes.
 pub const LONGEST_HEAD: usize = 16 * 1024;
-/// Up to here a head is looked at with every byte that comes; beyond, only when its end is there: a client that sends byte by
-/// byte must not cost more than it spends.
+/// Up to this many bytes, a head is parsed on every read; a longer one only once its end has arrived.
+/// Otherwise a client that sends single bytes would cost the proxy far more work than itself.
 const SMALL_HEAD: usize = 1024;
 const MOST_HEADERS: usize = 128;
-/// The port of `http:`.
+/// Default port of `http:` URLs.
 const HTTP: u16 = 80;
+/// Ports of HTTP, with or without TLS, by IANA's registry or common use: a tunnel to one of them passes only
+/// HTTP/1 and TLS. The protocol at other ports is unknown, so only data that could be a request is parsed
+/// there.
+pub const HTTP_PORTS: [u16; 11] = [HTTP, 443, 3128, 8000, 8008, 8080, 8081, 8088, 8118, 8443, 8888];
 
-/// Why a request goes no further.
+/// Reason why a request is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Bad {
-    /// No HTTP/1, or a head that is too long.
+    /// The data is not HTTP/1, or its head is too long.
     #[error("it is no HTTP/1 request, or its head is longer than 16 KiB")]
     Malformed,
     /// The target is neither `http://HOST/…` nor, for CONNECT, `HOST:PORT`.
     #[error("a proxy is asked for http://HOST/… or by CONNECT HOST:PORT")]
     Target,
-    /// A host that is none.
+    /// The host is not valid.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// No `Host`, two of them, or another than the target's.
-    #[error("its Host is not the host that it is sent to")]
-    OtherHost,
-    /// Two readers could differ about where the body ends.
+    /// The `Host` header names another host or port than the target.
+    #[error("its Host header names {named}, and it is sent to {to}")]
+    OtherHost {
+        /// The request's target as `HOST:PORT`.
+        to: String,
+        /// The `Host` header as sent.
+        named: String,
+    },
+    /// A request of HTTP/1.1 has no `Host`, or any request has two.
+    #[error("it has no Host header, or more than one")]
+    NoHost,
+    /// The length of the body is ambiguous.
     #[error("where its body ends is said twice, or in a way that is not known")]
     Length,
 }
 
-/// Where a body ends.
+/// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// After as many bytes.
+    /// The body has this many bytes.
     Length(u64),
-    /// In chunks, of which the last is empty.
+    /// The body is chunked; the last chunk is empty.
     Chunked,
-    /// With the connection; of answers only.
+    /// The body ends with the connection; for responses only.
     Close,
 }
 
-/// What a client asks of a proxy.
+/// A client's request to the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A connection to this host.
+    /// Opens a tunnel to this host and port.
     Connect(Host, u16),
-    /// A request to be sent on.
+    /// Forwards a request.
     Forward(Forward),
 }
 
-/// A request to be sent on.
+/// A request to be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// To whom.
+    /// Target host.
     pub host: Host,
-    /// At which port.
+    /// Target port.
     pub port: u16,
     /// The new head.
     pub head: Vec<u8>,
-    /// Where the body behind it ends.
+    /// How the end of the request's body is found.
     pub body: Body,
-    /// The answer has no body, whatever it says.
+    /// Whether the method is HEAD, so that the response has no body, whatever its headers say.
     pub is_head: bool,
 }
 
-/// An answer's head.
+/// Head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The new head.
     pub head: Vec<u8>,
-    /// Another answer follows (1xx).
+    /// Whether another response follows (1xx).
     pub interim: bool,
-    /// Where its body ends.
+    /// How the end of the response's body is found.
     pub body: Body,
 }
 
-/// Headers that belong to one connection, or that are written anew.
+/// Headers that apply to one connection, or that are written anew.
 const NOT_SENT_ON: [&str; 14] = [
     "connection",
     "keep-alive",
@@ -100,11 +112,11 @@ const NOT_SENT_ON: [&str; 14] = [
     "alt-svc",
 ];
 
-/// Reads a request to a proxy, or, when `tunnel` is where its connection goes, one to a server: its meaning and the
+/// Parses a request to the proxy, or a request inside a tunnel to `tunnel`. Returns the request and the
 /// length of its head, or `None` when more bytes are needed.
 ///
 /// # Errors
-/// [`Bad`].
+/// [`Bad`] when the request is malformed or ambiguous, or names another host.
 pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Asked, usize)>, Bad> {
     if is_unfinished(bytes) {
         return Ok(None);
@@ -120,7 +132,7 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Ask
         return Err(Bad::Malformed);
     };
     if method == "CONNECT" {
-        // Its body would be the first bytes of the tunnel; its Host says nothing that counts.
+        // A body would be the first bytes of the tunnel; the Host header has no effect.
         if tunnel.is_some() {
             return Err(Bad::Target);
         }
@@ -140,11 +152,12 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Ask
         (Some(header), None) => {
             let (named, at) = Host::parse_with_port(header.value.trim_ascii())?;
             if named != host || at.unwrap_or(HTTP) != port && !(tunnel.is_some() && at.is_none()) {
-                return Err(Bad::OtherHost);
+                let named = at.map_or_else(|| named.to_string(), |at| format!("{named}:{at}"));
+                return Err(Bad::OtherHost { to: format!("{host}:{port}"), named });
             }
         }
         (None, None) if version == 0 => {}
-        _ => return Err(Bad::OtherHost),
+        _ => return Err(Bad::NoHost),
     }
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}");
     if port != HTTP {
@@ -170,7 +183,7 @@ fn is_unfinished(bytes: &[u8]) -> bool {
         && !bytes.iter().enumerate().any(|(at, byte)| *byte == b'\n' && blank(at))
 }
 
-/// Takes `http://HOST[:PORT]/PATH` apart.
+/// Splits `http://HOST[:PORT]/PATH`.
 fn absolute(target: &str) -> Result<(Host, u16, String), Bad> {
     const SCHEME: &str = "http://";
     let scheme = target.get(..SCHEME.len()).filter(|s| s.eq_ignore_ascii_case(SCHEME));
@@ -202,7 +215,7 @@ fn request_body(headers: &[httparse::Header<'_>], version: u8) -> Result<Body, B
     }
 }
 
-/// The one `Content-Length`.
+/// The single `Content-Length`, if there is one.
 fn said_length(headers: &[httparse::Header<'_>]) -> Result<Option<u64>, Bad> {
     let mut lengths = values(headers, "content-length");
     match (lengths.next(), lengths.next()) {
@@ -224,7 +237,7 @@ fn is_chunked(headers: &[httparse::Header<'_>]) -> Result<bool, Bad> {
     }
 }
 
-/// The head with the headers that are sent on, and its end.
+/// Adds the headers that are forwarded, and the end of the head.
 fn with_rest(head: String, headers: &[httparse::Header<'_>], left_out: &[&str]) -> Vec<u8> {
     let mut bytes = head.into_bytes();
     let named: Vec<&[u8]> =
@@ -241,10 +254,11 @@ fn with_rest(head: String, headers: &[httparse::Header<'_>], left_out: &[&str]) 
     bytes
 }
 
-/// Reads an answer's head: its meaning and length, or `None` when more bytes are needed.
+/// Parses the head of a response. Returns the response and the length of its head, or `None` when more bytes
+/// are needed.
 ///
 /// # Errors
-/// [`Bad`].
+/// [`Bad`] when the head is malformed or its body length ambiguous.
 pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Bad> {
     if is_unfinished(bytes) {
         return Ok(None);
@@ -257,7 +271,7 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
         _ => return Err(Bad::Malformed),
     };
     let code = response.code.ok_or(Bad::Malformed)?;
-    // Nothing was upgraded: the header that asks for it is not sent on.
+    // No upgrade was requested, since that header is not forwarded.
     if code == 101 {
         return Err(Bad::Malformed);
     }
@@ -273,7 +287,7 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
     if !interim {
         head.push_str("Connection: close\r\n");
     }
-    // What it says of its length is true of an answer without a body too.
+    // A response without a body may still state the length that the body would have.
     let left_out: Vec<&str> = NOT_SENT_ON
         .into_iter()
         .filter(|name| !matches!(*name, "content-length" | "transfer-encoding" | "trailer"))
@@ -282,7 +296,7 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
     Ok(Some((Answer { head, interim, body }, used)))
 }
 
-/// The answer to a client whose request goes no further.
+/// Response to a client whose request is rejected.
 #[must_use]
 pub fn refusal(status: &str, why: &str) -> Vec<u8> {
     let text = format!("hotcell: {why}\n");
@@ -294,18 +308,19 @@ pub fn refusal(status: &str, why: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The answer to CONNECT when the connection stands.
+/// Response to CONNECT once the connection is established.
 pub const CONNECTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
-/// Text without the end of a line that is longer is taken for a request, and refused as one.
+/// Text without a line end that is longer than this counts as a request, and is then rejected.
 const LONGEST_FIRST_LINE: usize = 4 * 1024;
 
-/// Whether the first bytes of a tunnel begin a line as a request of HTTP has it; `None` when that cannot be told yet. In
-/// doubt they do: what lenient servers take for a request must not pass unread.
+/// Whether the first bytes of a tunnel begin a line like an HTTP request of any version: with `HTTP/` in it,
+/// or with a second word that is a path or names a host. `None` when more bytes are needed. In doubt the
+/// answer is yes, since data that a lenient server takes for a request must not pass unchecked.
 #[must_use]
 pub fn looks_like_a_request(bytes: &[u8]) -> Option<bool> {
-    // Empty lines in front are skipped by servers.
-    // What some servers take for a blank, whatever the standard says.
+    // Servers skip empty lines before a request.
+    // Bytes that some servers treat as blanks, beyond those of the standard.
     let blank = |b: &u8| matches!(b, b' ' | b'\t' | 0x0b | 0x0c | 0x1c..=0x1f | 0x85 | 0xa0);
     let start = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n') && !blank(b)).unwrap_or(bytes.len());
     let line = &bytes[start..];
@@ -314,19 +329,36 @@ pub fn looks_like_a_request(bytes: &[u8]) -> Option<bool> {
     let mut words = line.split(blank).filter(|word| !word.is_empty());
     let method = words.next().unwrap_or_default();
     let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    // A zero byte keeps no server from reading on, and git's own protocol has one where no method could be.
-    let no_method = line.contains(&0) && !method.iter().all(u8::is_ascii_alphabetic);
-    if no_method || !method.iter().all(token) {
+    if !method.iter().all(token) {
         return Some(false);
     }
-    match end {
-        // With a version, or of the form that has none: `GET /path`.
-        Some(_) => {
-            let version = line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/"));
-            Some(version || !method.is_empty() && words.next().is_some_and(|word| word.starts_with(b"/")))
-        }
-        None => (bytes.len() > LONGEST_FIRST_LINE).then_some(true),
+    // Binary protocols also have letters as first bytes, but with zero bytes between them, and may never end
+    // a line. A zero byte does not keep a server from parsing on, so the part before it counts.
+    let binary = line.contains(&0) && !method.iter().all(u8::is_ascii_alphabetic);
+    if binary && is_git(method) {
+        return Some(false);
     }
+    if !binary && end.is_none() {
+        return (bytes.len() > LONGEST_FIRST_LINE).then_some(true);
+    }
+    let version = line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/"));
+    Some(version || !method.is_empty() && words.next().is_some_and(is_target))
+}
+
+/// Whether a word begins a request of git's own protocol: its length in four hexadecimal digits, and a
+/// service name. A path follows.
+fn is_git(word: &[u8]) -> bool {
+    let (length, service) = word.split_at(word.len().min(4));
+    length.iter().all(u8::is_ascii_hexdigit)
+        && [&b"git-upload-pack"[..], b"git-receive-pack", b"git-upload-archive"].contains(&service)
+}
+
+/// Whether a word may be the target of a request without a version (HTTP/0.9): a path, or text with a host in
+/// it.
+fn is_target(word: &[u8]) -> bool {
+    let begins = |with: &[u8]| word.get(..with.len()).is_some_and(|word| word.eq_ignore_ascii_case(with));
+    let has_host = word.windows(2).any(|pair| pair.iter().all(|b| matches!(b, b'/' | b'\\')));
+    has_host || begins(b"/") || begins(b"http:") || begins(b"https:")
 }
 
 #[cfg(test)]
@@ -366,15 +398,16 @@ mod tests {
     #[test]
     fn what_two_readers_could_understand_differently_is_refused() {
         let host = "Host: a.com\r\n";
+        let other = |named: &str| Bad::OtherHost { to: "a.com:80".into(), named: named.into() };
         for (text, want) in [
             (format!("GET / HTTP/1.1\r\n{host}\r\n"), Bad::Target),
             (format!("GET https://a.com/ HTTP/1.1\r\n{host}\r\n"), Bad::Target),
             (format!("GET http:/a.com/ HTTP/1.1\r\n{host}\r\n"), Bad::Target),
             (format!("GET http://a.com\\@b.com/ HTTP/1.1\r\n{host}\r\n"), Bad::Target),
-            ("GET http://a.com/ HTTP/1.1\r\n\r\n".into(), Bad::OtherHost),
-            (format!("GET http://a.com/ HTTP/1.1\r\n{host}{host}\r\n"), Bad::OtherHost),
-            ("GET http://a.com/ HTTP/1.1\r\nHost: b.com\r\n\r\n".into(), Bad::OtherHost),
-            ("GET http://a.com/ HTTP/1.1\r\nHost: a.com:81\r\n\r\n".into(), Bad::OtherHost),
+            ("GET http://a.com/ HTTP/1.1\r\n\r\n".into(), Bad::NoHost),
+            (format!("GET http://a.com/ HTTP/1.1\r\n{host}{host}\r\n"), Bad::NoHost),
+            ("GET http://a.com/ HTTP/1.1\r\nHost: b.com\r\n\r\n".into(), other("b.com")),
+            ("GET http://a.com/ HTTP/1.1\r\nHost: a.com:81\r\n\r\n".into(), other("a.com:81")),
             (
                 format!(
                     "POST http://a.com/ HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 1\r\n\r\n"
@@ -493,11 +526,20 @@ mod tests {
             (b"EHLO me\r\n", Some(false)),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", Some(false)),
             (b"*1\r\n$4\r\nPING\r\n", Some(false)),
+            (b"GET http://b.com/\r\n", Some(true)),
+            (b"\r\nget\tHTTP://b.com/x\n", Some(true)),
+            (b"GET //b.com\n", Some(true)),
+            (b"GET http:b.com\n", Some(true)),
+            (b"get key\r\n", Some(false)),
+            (b"MAIL FROM:<a@b.com>\r\n", Some(false)),
             (b"GET /\x01 HTTP/1.1\n", Some(true)),
             (b" GET / HTTP/1.1\n", Some(true)),
             (b"GET / HTTP/1.1\0", None),
             (b"0032git-upload-pack /p\0host=a.com\0", Some(false)),
             (b"AMQP\0\0\x09\x01", Some(false)),
+            (b"0\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0", Some(false)),
+            (b"X! http://b.com/\0", Some(true)),
+            (b"0032GET http://b.com/ HTTP/1.1\0", Some(true)),
             (&[b'x'; LONGEST_FIRST_LINE + 1], Some(true)),
             (&[b'x'; LONGEST_FIRST_LINE], None),
         ] {

@@ -1,22 +1,22 @@
-//! What was denied, counted. Pure.
+//! Counts denials. Pure.
 
 use std::fmt;
 
-/// What a program tried.
+/// Kind of operation that a program attempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A connection, by CONNECT or SOCKS.
     Connect,
-    /// A request of HTTP.
+    /// An HTTP request.
     Http,
-    /// The address of a name.
+    /// A look-up of a name.
     Dns,
-    /// TLS with another server than the connection's.
+    /// TLS with another server than the tunnel's.
     Tls,
 }
 
 impl Operation {
-    /// Its word in an outcome.
+    /// Name of the operation in an outcome.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,28 +34,31 @@ impl fmt::Display for Operation {
     }
 }
 
-/// One thing that was denied.
+/// A denial, with the number of its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// What was tried.
+    /// The attempted operation.
     pub operation: Operation,
-    /// `HOST:PORT`, for a name `HOST`; behind it, in brackets, why, unless no rule allows it.
+    /// `HOST:PORT`, or `HOST` for a name look-up, followed by the reason in parentheses unless the reason is
+    /// that no rule allows it.
     pub target: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Rows of one operation; what comes after them is one row.
+/// Target of a denial whose host cannot be parsed.
+pub const UNREADABLE: &str = "a host that cannot be read";
+/// Maximum number of rows per operation; all further targets share one row.
 const MOST: usize = 40;
-/// The longest target; a program chooses most of it.
+/// Maximum length of a target in bytes; a program controls most of it.
 const LONGEST: usize = 400;
 
-/// The list so far.
+/// Denials in order of first appearance.
 #[derive(Debug, Default)]
 pub struct Ledger(Vec<Denied>);
 
 impl Ledger {
-    /// Counts one.
+    /// Counts a denial.
     pub fn add(&mut self, operation: Operation, mut target: String) {
         let cut = (0..=LONGEST.min(target.len())).rev().find(|at| target.is_char_boundary(*at));
         target.truncate(cut.unwrap_or(0));
@@ -69,7 +72,7 @@ impl Ledger {
         }
     }
 
-    /// The rows in order of first appearance.
+    /// Takes the rows, in order of first appearance.
     pub fn take(&mut self) -> Vec<Denied> {
         std::mem::take(&mut self.0)
     }

@@ -8,7 +8,9 @@ mod forward;
 mod host;
 pub mod http;
 mod ledger;
+mod pace;
 mod proxy;
+mod relay;
 mod resolve;
 mod rule;
 pub mod socks5;
@@ -18,6 +20,7 @@ mod tunnel;
 
 pub use host::{Host, HostError};
 pub use ledger::{Denied, Operation};
+pub use pace::Rate;
 pub use proxy::{Egress, Limits, Serving, Sockets};
 pub use resolve::{Lookup, Resolver, System};
-pub use rule::{AllowList, Place, Rule, RuleError};
+pub use rule::{AllowList, Place, Relay, Rule, RuleError};

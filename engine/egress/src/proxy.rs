@@ -1,14 +1,14 @@
-//! Serves the sockets that a program can reach: one for HTTP, CONNECT and SOCKS 5, told apart by the first byte, and two
-//! for names.
+//! Serves the sockets that a program can reach: one for HTTP, CONNECT and SOCKS 5, told apart by the first byte, two
+//! for names, and one for each name with an address of its rule's ([`AllowList::relays`]).
 //!
-//! The sockets come from outside: whoever makes the sandbox makes them in its network namespace, in which there is nothing
-//! else. When [`Serving`] ends they are closed, and with them the only way out.
+//! The sockets are created by the caller, in the sandbox's network namespace, which contains nothing else.
+//! When [`Serving`] is dropped they are closed, and with them the program's only network access.
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{TcpListener as StdListener, UdpSocket as StdUdp};
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, UdpSocket as StdUdp};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -19,26 +19,35 @@ use tokio::time::timeout;
 use crate::connect::NoWay;
 use crate::dns::{self, Answer, Kind};
 use crate::host::Host;
-use crate::ledger::{Denied, Ledger, Operation};
+use crate::ledger::{Denied, Ledger, Operation, UNREADABLE};
+use crate::pace::{Pace, Rate};
 use crate::resolve::{Resolver, System};
-use crate::rule::AllowList;
+use crate::rule::{AllowList, Relay};
 use crate::socks5::{self, Reply, Wrong};
 use crate::stream::{Budget, Input};
 
 /// Limits of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once; further ones wait. Default 64.
+    /// Maximum number of concurrent connections; further ones wait. Default 64.
     pub connections: usize,
-    /// Questions about names at once; further ones wait. Default 16.
+    /// Maximum number of concurrent DNS questions; further ones wait. Default 16.
     pub questions: usize,
-    /// Different names that are looked up: what a program can tell a name server by asking. Default 256.
+    /// Maximum number of distinct names that are looked up, since a program could send data to a name server
+    /// this way. Default 256.
     pub names: usize,
-    /// Bytes sent and received together, heads of HTTP answers left out; then every connection ends. Default 8 GiB.
+    /// Maximum number of bytes sent and received together, without heads of HTTP responses; beyond it every
+    /// connection ends. Default 8 GiB.
     pub bytes: u64,
-    /// How long a client may take to say whom it wants. Default 15 s.
+    /// Rate of connections to the proxy, and to DNS by TCP: further ones are delayed, not refused. Default
+    /// 2,000 at once, then 200 a second.
+    pub connecting: Rate,
+    /// Rate of DNS questions, by UDP and TCP: further ones are delayed. Default 2,000 at once, then 200 a
+    /// second.
+    pub asking: Rate,
+    /// Timeout for a client to name its target. Default 15 s.
     pub head: Duration,
-    /// How long a look-up, and how long a connection, may take. Default 10 s.
+    /// Timeout for a look-up, and for a connection. Default 10 s.
     pub connect: Duration,
 }
 
@@ -49,24 +58,28 @@ impl Default for Limits {
             questions: 16,
             names: 256,
             bytes: 8 << 30,
+            connecting: Rate { at_once: 2000, per_second: 200 },
+            asking: Rate { at_once: 2000, per_second: 200 },
             head: Duration::from_secs(15),
             connect: Duration::from_secs(10),
         }
     }
 }
 
-/// The sockets that a program can reach.
+/// Sockets that a program can reach.
 #[derive(Debug)]
 pub struct Sockets {
-    /// For HTTP, CONNECT and SOCKS 5.
+    /// Socket for HTTP, CONNECT and SOCKS 5.
     pub proxy: StdListener,
-    /// For names.
+    /// Socket for DNS.
     pub names: StdUdp,
-    /// For names, by TCP.
+    /// Socket for DNS by TCP.
     pub names_by_stream: StdListener,
+    /// For the list's relays, in whichever order: they are known by their addresses.
+    pub relays: Vec<StdListener>,
 }
 
-/// A way out: what may be reached, and how it is found. Each run is served by itself.
+/// Network access by an allow-list. Each run is served separately.
 #[derive(Clone, Debug)]
 pub struct Egress {
     allow: Arc<AllowList>,
@@ -74,7 +87,7 @@ pub struct Egress {
     resolver: Arc<dyn Resolver>,
 }
 
-/// What the connections of one run share.
+/// State shared by the connections of one run.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) allow: Arc<AllowList>,
@@ -82,10 +95,14 @@ pub(crate) struct Shared {
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) budget: Budget,
     names: Mutex<HashSet<String>>,
+    connecting: Mutex<Pace>,
+    asking: Mutex<Pace>,
     ledger: Mutex<Ledger>,
+    /// Those that are served.
+    relays: Vec<Relay>,
 }
 
-/// A run's way out while it is open. Dropping it closes everything.
+/// Network access of a run. Dropping it closes all sockets and connections.
 #[derive(Debug)]
 pub struct Serving {
     shared: Arc<Shared>,
@@ -93,67 +110,91 @@ pub struct Serving {
 }
 
 impl Egress {
-    /// A way to what the list allows.
+    /// Network access to the hosts of an allow-list.
     #[must_use]
     pub fn new(allow: AllowList) -> Self {
         Self { allow: Arc::new(allow), limits: Limits::default(), resolver: Arc::new(System) }
     }
 
-    /// With other limits.
+    /// Sets other limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// With names resolved by somebody else.
+    /// Sets another resolver of names.
     #[must_use]
     pub fn resolver(mut self, resolver: impl Resolver + 'static) -> Self {
         self.resolver = Arc::new(resolver);
         self
     }
 
-    /// The list.
+    /// The allow-list.
     #[must_use]
     pub fn allow(&self) -> &AllowList {
         &self.allow
     }
 
-    /// Serves sockets until what is returned is dropped. Needs a runtime of tokio with I/O and time.
+    /// Serves the sockets until the returned value is dropped. Needs a tokio runtime with I/O and time
+    /// enabled.
     ///
     /// # Errors
-    /// When a socket cannot be waited for.
+    /// When a socket cannot be waited for, or one listens where no relay of the list is.
     pub fn serve(&self, sockets: Sockets) -> io::Result<Serving> {
-        let Sockets { proxy, names, names_by_stream } = sockets;
+        let Sockets { proxy, names, names_by_stream, relays } = sockets;
         proxy.set_nonblocking(true)?;
         names.set_nonblocking(true)?;
         names_by_stream.set_nonblocking(true)?;
+        let relays =
+            relays.into_iter().map(|listener| self.relay_of(listener)).collect::<io::Result<Vec<_>>>()?;
+        let now = Instant::now();
         let shared = Arc::new(Shared {
             allow: Arc::clone(&self.allow),
             limits: self.limits.clone(),
             resolver: Arc::clone(&self.resolver),
             budget: Budget::new(self.limits.bytes),
             names: Mutex::default(),
+            connecting: Mutex::new(Pace::new(self.limits.connecting, now)),
+            asking: Mutex::new(Pace::new(self.limits.asking, now)),
             ledger: Mutex::default(),
+            relays: relays.iter().map(|(relay, _)| relay.clone()).collect(),
         });
         let mut tasks = JoinSet::new();
         let proxy = TcpListener::from_std(proxy)?;
-        let most = self.limits.connections;
-        tasks.spawn(accept(proxy, most, Arc::clone(&shared), |shared, client| async move {
+        let slots = Arc::new(Semaphore::new(self.limits.connections));
+        for (relay, listener) in relays {
+            let serve = move |shared: Arc<Shared>, client| {
+                let relay = relay.clone();
+                async move { shared.relay(client, &relay).await }
+            };
+            tasks.spawn(accept(listener, Arc::clone(&slots), Arc::clone(&shared), serve));
+        }
+        tasks.spawn(accept(proxy, slots, Arc::clone(&shared), |shared, client| async move {
             shared.client(client).await
         }));
         let by_stream = TcpListener::from_std(names_by_stream)?;
-        let most = self.limits.questions;
-        tasks.spawn(accept(by_stream, most, Arc::clone(&shared), |shared, client| async move {
+        let slots = Arc::new(Semaphore::new(self.limits.questions));
+        tasks.spawn(accept(by_stream, slots, Arc::clone(&shared), |shared, client| async move {
             shared.names_by_stream(client).await
         }));
         tasks.spawn(questions(UdpSocket::from_std(names)?, Arc::clone(&shared)));
         Ok(Serving { shared, tasks })
     }
+
+    /// The relay that a socket is for.
+    fn relay_of(&self, listener: StdListener) -> io::Result<(Relay, TcpListener)> {
+        let at = listener.local_addr()?;
+        let is_at = |relay: &Relay| at == SocketAddr::from((relay.address, relay.port));
+        let relay = self.allow.relays().into_iter().find(is_at);
+        let relay = relay.ok_or_else(|| io::Error::other(format!("no rule of the network is for {at}")))?;
+        listener.set_nonblocking(true)?;
+        Ok((relay, TcpListener::from_std(listener)?))
+    }
 }
 
 impl Serving {
-    /// Closes everything: what was denied.
+    /// Closes all sockets and connections, and returns the denials.
     #[must_use]
     pub fn finish(mut self) -> Vec<Denied> {
         self.tasks.abort_all();
@@ -168,19 +209,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Accepts connections, so many at once, each in a task of its own that ends with this one.
-async fn accept<F, D>(listener: TcpListener, most: usize, shared: Arc<Shared>, serve: F)
+/// Accepts connections, each with a slot and in a task of its own that ends with this one.
+async fn accept<F, D>(listener: TcpListener, slots: Arc<Semaphore>, shared: Arc<Shared>, serve: F)
 where
     F: Fn(Arc<Shared>, TcpStream) -> D,
     D: Future<Output = io::Result<()>> + Send + 'static,
 {
-    let slots = Arc::new(Semaphore::new(most));
     let mut clients = JoinSet::new();
     loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         while clients.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((client, _)) => {
+                // The others wait in the socket's queue.
+                let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+                at_pace(&shared.connecting).await;
                 let served = serve(Arc::clone(&shared), client);
                 clients.spawn(async move {
                     if let Err(e) = served.await {
@@ -189,9 +231,17 @@ where
                     drop(slot);
                 });
             }
-            // Out of descriptors, or a client that left: nothing to be gained by trying at once.
+            // Out of descriptors, or the client has left: an immediate retry would fail again.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
+    }
+}
+
+/// Waits for the rate limiter.
+async fn at_pace(pace: &Mutex<Pace>) {
+    let wait = lock(pace).come(Instant::now());
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
     }
 }
 
@@ -204,6 +254,7 @@ async fn questions(socket: UdpSocket, shared: Arc<Shared>) {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         while asked.try_join_next().is_some() {}
         let Ok((length, from)) = socket.recv_from(&mut buffer).await else { continue };
+        at_pace(&shared.asking).await;
         let (message, socket, shared) = (buffer[..length].to_vec(), Arc::clone(&socket), Arc::clone(&shared));
         asked.spawn(async move {
             if let Some(answer) = shared.name(&message).await {
@@ -215,15 +266,20 @@ async fn questions(socket: UdpSocket, shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// Counts a denial.
+    /// Counts a denial, and returns the error for the client.
     pub(crate) fn deny(&self, operation: Operation, target: &str, why: Option<String>) -> NoWay {
         let (row, text) = match why {
             Some(why) => (format!("{target} ({why})"), format!("{target} is not allowed: {why}")),
             None => (target.to_owned(), format!("{target} is not in the list of --network")),
         };
         tracing::info!(target: "hotcell_contents", "{operation}: {text}");
-        lock(&self.ledger).add(operation, row);
+        self.note(operation, row);
         NoWay::Denied(text)
+    }
+
+    /// Counts a row of the report.
+    pub(crate) fn note(&self, operation: Operation, row: String) {
+        lock(&self.ledger).add(operation, row);
     }
 
     /// Whether one more name may be looked up.
@@ -265,7 +321,7 @@ impl Shared {
                     Wrong::Host(_) => Reply::NotAllowed,
                     _ => Reply::AddressNotSupported,
                 };
-                self.deny(Operation::Connect, &wrong.to_string(), None);
+                self.deny(Operation::Connect, UNREADABLE, Some(wrong.to_string()));
                 return back.write_all(&reply.bytes()).await;
             }
             None => return Ok(()),
@@ -288,13 +344,14 @@ impl Shared {
             }
             let mut message = vec![0; length.into()];
             timeout(self.limits.head, client.read_exact(&mut message)).await??;
+            at_pace(&self.asking).await;
             let Some(answer) = self.name(&message).await else { return Ok(()) };
             client.write_u16(u16::try_from(answer.len()).unwrap_or(0)).await?;
             client.write_all(&answer).await?;
         }
     }
 
-    /// Answers a question about a name.
+    /// Answers a DNS question.
     async fn name(&self, message: &[u8]) -> Option<Vec<u8>> {
         let question = dns::question(message)?;
         let name = match &question.name {
@@ -304,7 +361,7 @@ impl Shared {
                 return Some(question.answer(Answer::NoName));
             }
             Err(wrong) => {
-                self.deny(Operation::Dns, &wrong.to_string(), None);
+                self.deny(Operation::Dns, UNREADABLE, Some(wrong.to_string()));
                 return Some(question.answer(Answer::Refused));
             }
         };
@@ -320,6 +377,10 @@ impl Shared {
                 self.deny(Operation::Dns, &target, Some(format!("a question of type {kind}")));
                 return Some(question.answer(Answer::Refused));
             }
+        }
+        // Clients that read no /etc/hosts.
+        if let Some(relay) = self.relays.iter().find(|relay| relay.name == target) {
+            return Some(question.answer(Answer::Addresses(&[IpAddr::V4(relay.address)])));
         }
         Some(match self.addresses(Operation::Dns, name, place, &target).await {
             Ok(addresses) => question.answer(Answer::Addresses(&addresses)),

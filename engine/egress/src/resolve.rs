@@ -1,20 +1,20 @@
-//! Names to addresses, by whoever does it outside of the sandbox.
+//! Resolution of names to addresses, outside the sandbox.
 
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 
-/// A look-up under way.
+/// A look-up in progress.
 pub type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// Resolves names. Whatever it answers is checked before it is used.
+/// Resolves names. The proxy checks every address before it uses it.
 pub trait Resolver: Send + Sync + std::fmt::Debug {
-    /// The addresses of a name.
+    /// Addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str) -> Lookup<'a>;
 }
 
-/// This host's own resolver, as `getaddrinfo(3)` has it.
+/// The host's own resolver, see `getaddrinfo(3)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 

@@ -1,18 +1,19 @@
 //! The allow-list: which hosts and ports a program may reach. Pure.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use crate::address::{Reach, reach};
 use crate::host::{Host, HostError, parse_port};
 
-/// The most rules of a list; a list is written by a person.
+/// Maximum number of rules in a list, which is written by hand.
 const MOST_RULES: usize = 256;
-/// The longest part in front of a wildcard's suffix, in bytes: what a program can tell a name server with one question.
+/// Maximum length in bytes of the part that a wildcard matches, since a program could send data to a name
+/// server in it.
 const LONGEST_PREFIX: usize = 63;
 
-/// One host, or all hosts below one, at one port.
+/// One host, or all hosts below a domain, at one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pattern: Pattern,
@@ -23,28 +24,45 @@ pub struct Rule {
 enum Pattern {
     /// This host; a name is resolved.
     Host(Host),
-    /// This name, which is not resolved: it is at this address.
+    /// This name at this address, without resolving it.
     At(String, IpAddr),
     /// Every name below this one.
     Below(String),
 }
 
-/// Where a host that a rule allows is to be looked for.
+/// Where to find a host that a rule allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At this address, because the rule says so: it may be a private one.
+    /// At the address in the rule, which may be a private one.
     At(IpAddr),
-    /// Wherever the name resolves to, among public addresses.
+    /// At the public addresses that the name resolves to.
     Resolve,
 }
+
+/// A name with an address of the rule's, for programs that know of no proxy: inside, it leads to an address of the loopback, and what
+/// listens there leads to where the rule says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// The name.
+    pub name: String,
+    /// Its address inside; each name has one of its own, since two may have one port.
+    pub address: Ipv4Addr,
+    /// The port, inside and outside.
+    pub port: u16,
+}
+
+/// The most relays of a list: each is a socket in every sandbox, handed over in one message with the others.
+const MOST_RELAYS: usize = 24;
+/// Names that mean the sandbox itself.
+const OWN_NAMES: [&str; 4] = ["localhost", "sandbox", "ip6-localhost", "ip6-loopback"];
 
 /// Why a text is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{rule:?}: {why}")]
 pub struct RuleError {
-    /// The rule as it was written.
+    /// The rule as written.
     pub rule: String,
-    /// What is wrong, and what to write.
+    /// The problem, and how to fix it.
     pub why: String,
 }
 
@@ -63,7 +81,7 @@ pub struct AllowList(Vec<Rule>);
 impl FromStr for AllowList {
     type Err = RuleError;
 
-    /// Reads `RULE,RULE…`; nothing at all is the empty list.
+    /// Parses `RULE,RULE…`; an empty text is the empty list.
     fn from_str(text: &str) -> Result<Self, RuleError> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -73,10 +91,10 @@ impl FromStr for AllowList {
 }
 
 impl AllowList {
-    /// The list of these rules.
+    /// Parses a list of rules.
     ///
     /// # Errors
-    /// [`RuleError`] for the first that is none.
+    /// [`RuleError`] for the first invalid rule.
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(str::parse).collect::<Result<Vec<Rule>, _>>()?;
         if rules.len() > MOST_RULES {
@@ -86,19 +104,20 @@ impl AllowList {
         Ok(Self(rules))
     }
 
-    /// Whether it allows nothing.
+    /// Whether the list allows nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rules.
+    /// The rules, as written.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.0
     }
 
-    /// Those of its rules that say themselves where something is: a name at an address of theirs, or an address of a private network.
+    /// The rules that contain an address themselves: a name at an address, or an address in a private
+    /// network.
     #[must_use]
     pub fn placed(&self) -> Self {
         let placed = |rule: &&Rule| match rule.pattern {
@@ -109,6 +128,27 @@ impl AllowList {
         Self(self.0.iter().filter(placed).cloned().collect())
     }
 
+    /// The relays that its rules `NAME=ADDRESS:PORT` ask for: of the first 24 of them, each name and port once.
+    #[must_use]
+    pub fn relays(&self) -> Vec<Relay> {
+        let mut relays: Vec<Relay> = Vec::new();
+        for rule in &self.0 {
+            let Pattern::At(name, _) = &rule.pattern else { continue };
+            let own = OWN_NAMES.contains(&name.as_str());
+            if own || relays.iter().any(|known| known.name == *name && known.port == rule.port) {
+                continue;
+            }
+            let known = relays.iter().find(|known| known.name == *name).map(|known| known.address);
+            let last = relays.iter().map(|known| known.address).max().unwrap_or(Ipv4Addr::LOCALHOST);
+            let address = known.unwrap_or_else(|| Ipv4Addr::from(u32::from(last) + 1));
+            relays.push(Relay { name: name.clone(), address, port: rule.port });
+            if relays.len() == MOST_RELAYS {
+                break;
+            }
+        }
+        relays
+    }
+
     /// Where a host is to be looked for, when a rule allows it at this port. A rule that names it goes before a suffix.
     #[must_use]
     pub fn find(&self, host: &Host, port: u16) -> Option<Place> {
@@ -117,7 +157,7 @@ impl AllowList {
         places.min_by_key(|place| matches!(place, Place::Resolve))
     }
 
-    /// Whether a name may be asked for, at whatever port; where it is then.
+    /// Where to find a name, if a rule allows it at any port.
     #[must_use]
     pub fn find_name(&self, name: &Host) -> Option<Place> {
         let places = self.0.iter().filter_map(|rule| rule.pattern.place(name));
@@ -290,6 +330,30 @@ mod tests {
         let mixed = "a.com:443,*.b.com:443,1.1.1.1:53,a.com=1.1.1.1:443,db.test=10.0.0.5:5432,10.0.0.7:80,[fd00::1]:80";
         let placed = list("a.com=1.1.1.1:443,db.test=10.0.0.5:5432,10.0.0.7:80,[fd00::1]:80");
         assert_eq!(list(mixed).placed(), placed);
+    }
+
+    #[test]
+    fn each_name_with_an_address_has_an_address_inside() {
+        let relays = |rules: &str| {
+            let each = list(rules).relays().into_iter();
+            each.map(|r| format!("{}={}:{}", r.name, r.address, r.port)).collect::<Vec<_>>().join(" ")
+        };
+        for (rules, want) in [
+            ("", ""),
+            ("a.com:443,*.b.com:443,10.0.0.5:5432", ""),
+            ("DB.internal.=10.0.0.5:5432", "db.internal=127.0.0.2:5432"),
+            ("a=10.0.0.5:5432,b=10.0.0.6:5432", "a=127.0.0.2:5432 b=127.0.0.3:5432"),
+            (
+                "a=10.0.0.5:1,x.com:443,b=[fd00::1]:1,a=10.0.0.6:2",
+                "a=127.0.0.2:1 b=127.0.0.3:1 a=127.0.0.2:2",
+            ),
+            ("a=10.0.0.5:1,a=10.0.0.6:1", "a=127.0.0.2:1"),
+            ("localhost=10.0.0.5:1,a=10.0.0.5:1,sandbox=10.0.0.5:1", "a=127.0.0.2:1"),
+        ] {
+            assert_eq!(relays(rules), want, "{rules}");
+        }
+        let many = (1..40).map(|n| format!("h{n}=10.0.0.5:{n}")).collect::<Vec<_>>().join(",");
+        assert_eq!(list(&many).relays().len(), MOST_RELAYS);
     }
 
     #[test]

@@ -1,40 +1,40 @@
-//! SOCKS 5 as far as it is spoken here: no authentication, CONNECT only. Pure; RFC 1928.
+//! The supported part of SOCKS 5: no authentication, CONNECT only. Pure; RFC 1928.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::host::{Host, HostError};
 
-/// The version that a greeting begins with.
+/// Version, the first byte of a greeting.
 pub const VERSION: u8 = 5;
-/// The answer to a greeting: no authentication.
+/// Response to a greeting: no authentication.
 pub const WELCOME: [u8; 2] = [VERSION, 0];
-/// The answer to a greeting that offers no method that is spoken here.
+/// Response to a greeting that offers no supported method.
 pub const NO_METHOD: [u8; 2] = [VERSION, 0xff];
 
-/// What is wrong with a message.
+/// Error in a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// No SOCKS 5.
+    /// The message is not SOCKS 5.
     #[error("it is no SOCKS 5")]
     Malformed,
     /// Only authenticated methods are offered.
     #[error("it offers no way without a password")]
     Method,
-    /// BIND or UDP.
+    /// The command is BIND or UDP ASSOCIATE, which are not supported.
     #[error("only CONNECT is possible")]
     Command,
-    /// The host is none.
+    /// The host is not valid.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// Port 0.
+    /// The port is 0.
     #[error("there is no port 0")]
     Port,
 }
 
-/// Reads a greeting: its length, or `None` when more bytes are needed.
+/// Parses a greeting. Returns its length, or `None` when more bytes are needed.
 ///
 /// # Errors
-/// [`Wrong`].
+/// [`Wrong::Malformed`] when the data is not SOCKS 5; [`Wrong::Method`] when no supported method is offered.
 pub fn greeting(bytes: &[u8]) -> Result<Option<usize>, Wrong> {
     let Some((&[version, count], rest)) = bytes.split_first_chunk() else { return Ok(None) };
     if version != VERSION || count == 0 {
@@ -44,10 +44,10 @@ pub fn greeting(bytes: &[u8]) -> Result<Option<usize>, Wrong> {
     if methods.contains(&0) { Ok(Some(2 + methods.len())) } else { Err(Wrong::Method) }
 }
 
-/// Reads a request: host, port and its length, or `None` when more bytes are needed.
+/// Parses a request. Returns host, port and length, or `None` when more bytes are needed.
 ///
 /// # Errors
-/// [`Wrong`].
+/// [`Wrong`] when the request is malformed, has an unsupported command, or an invalid host or port.
 pub fn request(bytes: &[u8]) -> Result<Option<(Host, u16, usize)>, Wrong> {
     const CONNECT: u8 = 1;
     let Some((&[version, command, reserved, kind], rest)) = bytes.split_first_chunk() else {
@@ -73,7 +73,7 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Host, u16, usize)>, Wrong> {
     let host = match kind {
         1 => Host::Address(Ipv4Addr::from(<[u8; 4]>::try_from(host).map_err(|_| Wrong::Malformed)?).into()),
         4 => Host::Address(Ipv6Addr::from(<[u8; 16]>::try_from(host).map_err(|_| Wrong::Malformed)?).into()),
-        // Some clients send an address as a name; brackets are not part of the protocol.
+        // Some clients send an address as a name, without the brackets that the parser expects.
         _ if host.contains(&b':') => Host::parse(&[b"[", host, b"]"].concat())?,
         _ => Host::parse(host)?,
     };
@@ -83,10 +83,10 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Host, u16, usize)>, Wrong> {
     }
 }
 
-/// Answers to a request.
+/// Replies to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(missing_docs)] // the names are the protocol's
+#[allow(missing_docs)] // named as in the protocol
 pub enum Reply {
     Connected = 0,
     NotAllowed = 2,
@@ -96,7 +96,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Its bytes. The address that a reply carries is of no use to a client: all zero.
+    /// Encodes the reply. The address in it is all zero, since clients do not need it.
     #[must_use]
     pub const fn bytes(self) -> [u8; 10] {
         [VERSION, self as u8, 0, 1, 0, 0, 0, 0, 0, 0]

@@ -1,4 +1,4 @@
-//! Reading with what was read before still at hand, and copying within a budget.
+//! Buffered reading with access to unread bytes, and copying within a byte budget.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,23 +8,23 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::http::Body;
 
 const PIECE: usize = 16 * 1024;
-/// The longest line that gives a chunk's size, and the longest trailer.
+/// Maximum length in bytes of a line with a chunk's size, and of a trailer line.
 const LONGEST_LINE: usize = 4 * 1024;
 
-/// Bytes that one run may still send and receive.
+/// Remaining bytes that one run may send and receive.
 #[derive(Debug)]
 pub struct Budget(AtomicU64);
 
 impl Budget {
-    /// So many.
+    /// A budget of this many bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Takes some.
+    /// Takes bytes from the budget.
     ///
     /// # Errors
-    /// When fewer are left.
+    /// When the budget has fewer bytes left.
     pub fn spend(&self, bytes: usize) -> io::Result<()> {
         let enough = |left: u64| left.checked_sub(bytes as u64);
         match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, enough) {
@@ -36,13 +36,13 @@ impl Budget {
         }
     }
 
-    /// Whether it was used up.
+    /// Whether the budget is used up.
     pub fn is_spent(&self) -> bool {
         self.0.load(Ordering::Acquire) == 0
     }
 }
 
-/// A reading end with what was read and not used yet.
+/// A reader with bytes that were read and not yet used.
 #[derive(Debug)]
 pub struct Input<R> {
     from: R,
@@ -50,29 +50,29 @@ pub struct Input<R> {
 }
 
 impl<R: AsyncRead + Unpin> Input<R> {
-    /// Begins to read.
+    /// Wraps a reader.
     pub const fn new(from: R) -> Self {
         Self { from, held: Vec::new() }
     }
 
-    /// What was read and not used.
+    /// Bytes that were read and not yet used.
     pub fn held(&self) -> &[u8] {
         &self.held
     }
 
-    /// Takes the first bytes of it.
+    /// Takes the first `n` of the unused bytes.
     pub fn take(&mut self, n: usize) -> Vec<u8> {
         let rest = self.held.split_off(n.min(self.held.len()));
         std::mem::replace(&mut self.held, rest)
     }
 
-    /// Reads more; false at the end.
+    /// Reads more bytes; returns false at the end of the stream.
     pub async fn more(&mut self) -> io::Result<bool> {
         self.held.reserve(PIECE);
         Ok((&mut self.from).take(PIECE as u64).read_buf(&mut self.held).await? > 0)
     }
 
-    /// Reads until `read` finds what it looks for at the front, which is taken.
+    /// Reads until the parser `read` succeeds or fails on the unused bytes, and takes the bytes that it used.
     pub async fn until<T, E>(
         &mut self,
         mut read: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, E>,
@@ -92,12 +92,12 @@ impl<R: AsyncRead + Unpin> Input<R> {
         }
     }
 
-    /// Copies what comes to its end.
+    /// Copies the rest of the stream.
     pub async fn copy(&mut self, to: &mut (impl AsyncWrite + Unpin), budget: &Budget) -> io::Result<()> {
         self.copy_some(u64::MAX, to, budget).await.map(drop)
     }
 
-    /// Copies so many bytes; how many are missing at the end of the stream.
+    /// Copies this many bytes; returns how many are missing when the stream ends early.
     async fn copy_some(
         &mut self,
         mut left: u64,
@@ -117,7 +117,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
         Ok(left)
     }
 
-    /// Copies a body, and not a byte behind its end.
+    /// Copies a body, and no byte beyond its end.
     pub async fn copy_body(
         &mut self,
         body: Body,
@@ -134,7 +134,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
                 let size = self.until(chunk_size).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
                 let size = size.map_err(|()| io::ErrorKind::InvalidData)?;
                 if size == 0 {
-                    // What stands behind the last chunk are headers that nobody has judged.
+                    // Trailers after the last chunk are dropped, since they were not checked.
                     while self.line().await?.is_some_and(|line| !line.is_empty()) {}
                     return to.write_all(b"0\r\n\r\n").await;
                 }
@@ -150,7 +150,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
         }
     }
 
-    /// One line without its end; `None` at the end of the stream.
+    /// Reads one line without its end; `None` at the end of the stream.
     async fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self.until(line).await? {
             Some(Ok(line)) => Ok(Some(line)),
@@ -160,7 +160,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
     }
 }
 
-/// The line at the front, which ends with CR LF.
+/// Parses a line that ends with CR LF.
 fn line(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     match bytes.iter().position(|b| *b == b'\n') {
         Some(end) => match bytes[..end].strip_suffix(b"\r") {
@@ -172,7 +172,7 @@ fn line(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     }
 }
 
-/// The size in the line in front of a chunk; extensions are left out.
+/// Parses the size in the line before a chunk; extensions are dropped.
 fn chunk_size(bytes: &[u8]) -> Result<Option<(u64, usize)>, ()> {
     let Some((line, used)) = line(bytes)? else { return Ok(None) };
     let digits = line.split(|b| *b == b';').next().unwrap_or_default().trim_ascii_end();

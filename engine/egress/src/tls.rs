@@ -1,48 +1,82 @@
-//! The first message of a TLS client, as far as it says whom it wants. Pure; RFC 8446, 6066 and 9849.
+//! Parses a TLS ClientHello as far as it names the server. Pure; RFC 8446, 6066 and 9849.
 
-/// Why the bytes are no first message of TLS.
+/// The bytes are not a valid ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// What a client says in its first message.
+/// Relevant parts of a ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// The server's name (SNI), as it was sent.
+    /// The server name (SNI), as sent.
     pub name: Option<Vec<u8>>,
-    /// It carries a second, encrypted first message (ECH), which may want somebody else.
+    /// Whether the ClientHello contains an encrypted inner one (ECH), which may name another server.
     pub encrypted: bool,
-    /// Bytes of the records that it came in.
+    /// Length of its records in bytes.
     pub length: usize,
 }
 
-/// The first byte of a record with a handshake message.
+/// Record type of handshake messages.
 pub const HANDSHAKE: u8 = 22;
-/// A first message longer than this is none.
+/// Record type of alerts.
+pub const ALERT: u8 = 21;
+/// Maximum size of a ClientHello, in bytes.
 const LONGEST: usize = 16 * 1024;
-/// No client cuts it into slivers, and with each piece that comes it is read from the front.
+/// Maximum number of records of a ClientHello. No real client uses more, and the bytes are parsed from the
+/// start on each read.
 const MOST_RECORDS: usize = 32;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_HELLO: u16 = 0xfe0d;
 
-/// Whether a server's first bytes ask for another first message, which may name another host; `None` when more are needed.
-/// RFC 8446, 4.1.4: a ServerHello with this for its random.
+/// A server's response to a ClientHello, by its first records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The server continues the handshake.
+    Goes,
+    /// The server requests another ClientHello (HelloRetryRequest), which may name another host.
+    Again,
+    /// The server ends the handshake with a fatal alert.
+    Fails,
+    /// The response is not TLS.
+    Other,
+}
+
+/// Parses a server's first bytes; `None` when more are needed. By RFC 8446, 4.1.4, a HelloRetryRequest is a
+/// ServerHello with this value as its random. Warning alerts may precede it.
 #[must_use]
-pub fn asks_again(records: &[u8]) -> Option<bool> {
+pub fn answer(mut records: &[u8]) -> Option<Answer> {
+    const SERVER_HELLO: u8 = 2;
+    const MAX_WARNINGS: usize = 4;
     const RANDOM: [u8; 32] = [
         0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
         0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
     ];
-    // A record's head, a message's head, a version.
+    // Record header, message header, version.
     let random = 5 + 4 + 2;
-    if records.first().is_some_and(|kind| *kind != HANDSHAKE) {
-        return Some(false);
+    for _ in 0..=MAX_WARNINGS {
+        let kind = *records.first()?;
+        if !matches!(kind, ALERT | HANDSHAKE) || records.get(1).is_some_and(|version| *version != 3) {
+            return Some(Answer::Other);
+        }
+        let length = usize::from(u16::from_be_bytes([*records.get(3)?, *records.get(4)?]));
+        if kind == HANDSHAKE {
+            if *records.get(5)? != SERVER_HELLO || length < random + RANDOM.len() - 5 {
+                return Some(Answer::Other);
+            }
+            let again = records.get(random..random + RANDOM.len())? == RANDOM;
+            return Some(if again { Answer::Again } else { Answer::Goes });
+        }
+        match (length, *records.get(5)?) {
+            (2, 1) => records = records.get(7..)?,
+            (2, 2) => return Some(Answer::Fails),
+            _ => return Some(Answer::Other),
+        }
     }
-    Some(records.get(random..random + RANDOM.len())? == RANDOM)
+    Some(Answer::Other)
 }
 
-/// The record that clients send before their second first message, for boxes on the way; empty where there is none, and
-/// `None` when that cannot be told yet.
+/// Length of the ChangeCipherSpec record that clients may send before their second ClientHello, for
+/// compatibility with middleboxes; 0 without one, and `None` when more bytes are needed.
 #[must_use]
 pub fn for_the_middle(records: &[u8]) -> Option<usize> {
     const CHANGE: [u8; 6] = [20, 3, 3, 0, 1, 1];
@@ -53,10 +87,10 @@ pub fn for_the_middle(records: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads a first message, which may be spread over several records; `None` when more bytes are needed.
+/// Parses a ClientHello, which may be spread over several records; `None` when more bytes are needed.
 ///
 /// # Errors
-/// [`Malformed`] for what is no first message.
+/// [`Malformed`] when the bytes are not a valid ClientHello.
 pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
     let mut message = Vec::new();
     let all = records.len();
@@ -80,7 +114,7 @@ pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
             return if good { Ok(None) } else { Err(Malformed) };
         };
         let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
-        // An empty record says nothing, and any number of them could be sent.
+        // Empty records are rejected, since any number of them could be sent.
         if head[0] != HANDSHAKE || head[1] != 3 || length == 0 {
             return Err(Malformed);
         }
@@ -91,7 +125,7 @@ pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
     Err(Malformed)
 }
 
-/// Bytes behind their length.
+/// Splits off bytes that are preceded by their length.
 fn vector<'a>(from: &mut &'a [u8], length_bytes: usize) -> Result<&'a [u8], Malformed> {
     let (length, rest) = from.split_at_checked(length_bytes).ok_or(Malformed)?;
     let length = length.iter().fold(0, |n, b| n * 256 + usize::from(*b));
@@ -126,7 +160,8 @@ fn read(mut body: &[u8]) -> Result<Hello, Malformed> {
                 let (kind, rest) = names.split_first().ok_or(Malformed)?;
                 names = rest;
                 let name = vector(&mut names, 2)?;
-                // One name, of the one kind that there is, said once: whoever reads differently reads somebody else.
+                // Accepts one name only, of the one defined type: parsers could disagree about any other
+                // form.
                 if *kind != 0 || !names.is_empty() || !data.is_empty() || hello.name.is_some() {
                     return Err(Malformed);
                 }
@@ -167,18 +202,34 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_asks_for_another_first_message() {
+    fn answers_to_a_first_message() {
         let mut server = vec![22, 3, 3, 0, 90, 2, 0, 0, 86, 3, 3];
         server.extend_from_slice(&[
             0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
             0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
         ]);
-        assert_eq!(asks_again(&server), Some(true));
-        assert_eq!(asks_again(&server[..42]), None);
-        assert_eq!(asks_again(b""), None);
+        let warning = [21, 3, 3, 0, 2, 1, 112];
+        assert_eq!(answer(&server), Some(Answer::Again));
+        assert_eq!(answer(&[&warning[..], &server].concat()), Some(Answer::Again));
+        assert_eq!(answer(&warning.repeat(9)), Some(Answer::Other));
+        for cut in 0..43 {
+            assert_eq!(answer(&server[..cut]), None, "{cut}");
+        }
         server[20] ^= 1;
-        assert_eq!(asks_again(&server), Some(false));
-        assert_eq!(asks_again(b"\x15\x03"), Some(false));
+        assert_eq!(answer(&server), Some(Answer::Goes));
+        for (bytes, want) in [
+            (&[21, 3, 1, 0, 2, 2, 40][..], Answer::Fails),
+            (&[21, 3, 1, 0, 2, 3, 40], Answer::Other),
+            (&[21, 3, 1, 0, 26, 1], Answer::Other),
+            (&[21, 2], Answer::Other),
+            (&[22, 3, 3, 0, 90, 1], Answer::Other),
+            (&[22, 3, 3, 0, 4, 2], Answer::Other),
+            (&[23, 3, 3], Answer::Other),
+            (b"HTTP/1.1 400 Bad Request", Answer::Other),
+            (b"<", Answer::Other),
+        ] {
+            assert_eq!(answer(bytes), Some(want), "{bytes:?}");
+        }
         for (bytes, want) in [
             (&[20, 3, 3, 0, 1, 1, 22][..], Some(6)),
             (&[20, 3, 3], None),
@@ -224,7 +275,7 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_taken(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), at in 0usize..90, to in any::<u8>()) {
-            let _ = hello(&bytes);
+            let _ = (hello(&bytes), answer(&bytes));
             bytes = client_hello(&[b"a.com"], &[0xfe, 0x0d, 0, 1, 0]);
             let at = at % bytes.len();
             bytes[at] = to;

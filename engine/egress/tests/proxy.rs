@@ -1,4 +1,4 @@
-//! The proxy on real sockets, against real servers on an address of this host that is not its loopback.
+//! The proxy on real sockets, against real servers on a non-loopback address of this host.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use hotcell_egress::{Denied, Egress, Limits, Lookup, Resolver, Serving, Sockets};
 use tokio::runtime::Runtime;
 
-/// An address of this host that is not its loopback.
+/// A non-loopback address of this host.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(203, 0, 113, 1), 9)).ok()?; // sends nothing
@@ -29,7 +29,7 @@ macro_rules! own_address_or_skip {
     };
 }
 
-/// Names with answers that change from question to question; the last one stays.
+/// A resolver whose answers change with each question; the last one is repeated.
 #[derive(Clone, Debug, Default)]
 struct Names(Arc<Mutex<HashMap<String, Vec<Vec<IpAddr>>>>>);
 
@@ -67,7 +67,7 @@ impl Proxy {
     fn with(rules: &str, names: Names, limits: Limits) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        // The same port for both kinds of questions: another test may have taken one of them meanwhile.
+        // One port for both UDP and TCP: another test may have taken one of them meanwhile.
         let (proxy, by_stream, udp) = std::iter::repeat_with(|| {
             let stream = TcpListener::bind("127.0.0.1:0").unwrap();
             let udp = UdpSocket::bind(stream.local_addr().unwrap()).ok()?;
@@ -79,7 +79,10 @@ impl Proxy {
         let (at, dns) = (proxy.local_addr().unwrap(), udp.local_addr().unwrap());
         let _inside = runtime.enter();
         let egress = Egress::new(rules.parse().unwrap()).resolver(names).limits(limits);
-        let serving = egress.serve(Sockets { proxy, names: udp, names_by_stream: by_stream }).unwrap();
+        // Relays listen at fixed ports, which the loopback of this host may not have free.
+        let relays = Vec::new();
+        let serving =
+            egress.serve(Sockets { proxy, names: udp, names_by_stream: by_stream, relays }).unwrap();
         drop(_inside);
         Self { runtime, serving, at, names: dns }
     }
@@ -90,7 +93,7 @@ impl Proxy {
         stream
     }
 
-    /// Sends these bytes; all that comes back.
+    /// Sends these bytes, and returns everything that comes back.
     fn say(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect();
         stream.write_all(bytes.as_ref()).unwrap();
@@ -121,7 +124,7 @@ fn rows(denied: &[Denied]) -> Vec<(&str, &str, u64)> {
     denied.iter().map(|d| (d.operation.name(), d.target.as_str(), d.count)).collect()
 }
 
-/// A server that answers every connection with what `answer` makes of the request's head and body.
+/// A server whose responses are `answer` of each request's head and body.
 fn server(at: IpAddr, answer: impl Fn(&str) -> String + Send + 'static) -> u16 {
     let listener = TcpListener::bind((at, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -152,7 +155,7 @@ fn server(at: IpAddr, answer: impl Fn(&str) -> String + Send + 'static) -> u16 {
     port
 }
 
-/// A server that shows what it was sent.
+/// A server that responds with the request that it received.
 fn mirror(at: IpAddr) -> u16 {
     server(at, |request| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nX-Server: mirror\r\n\r\n{request}", request.len())
@@ -220,7 +223,7 @@ fn a_real_client_by_each_of_the_ways() {
 fn a_name_is_checked_where_it_leads_and_connected_there() {
     let own = own_address_or_skip!();
     let port = mirror(own);
-    // The second answer would be taken by whoever asks twice.
+    // A proxy that resolves the name twice would use the second answer.
     let names = Names::default()
         .with("rebound.test", &[&["192.0.2.1"], &[&own.to_string()]])
         .with("metadata.test", &[&["169.254.169.254"]])
@@ -343,7 +346,7 @@ fn a_redirect_is_a_new_request_without_what_was_sent() {
     }
 }
 
-/// A question about a name.
+/// Asks for a name.
 fn ask(proxy: &Proxy, name: &str, kind: u16, by_stream: bool) -> Vec<u8> {
     let mut message = vec![1, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
@@ -397,7 +400,7 @@ fn only_allowed_names_have_addresses() {
             ("evil.test", a, 3, &[0, 1]),
             ("evil.test", txt, 3, &[0, 1]),
             ("b.test.org", a, 3, &[0, 1]),
-            // The fourth name that would be looked up.
+            // The fourth distinct name would exceed the limit.
             ("y.b.test.org", a, 3, &[0, 1]),
         ] {
             let answer = ask(&proxy, name, kind, by_stream);
@@ -438,7 +441,7 @@ fn bytes_and_connections_are_limited() {
 
     let limits = Limits { connections: 1, head: Duration::from_millis(200), ..Limits::default() };
     let proxy = Proxy::with(&rules, Names::default(), limits);
-    // Whoever says nothing makes room for the next.
+    // A silent client is dropped, and makes room for the next.
     let _silent = proxy.connect();
     let got = proxy.say(format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n\x01"));
     assert!(got.len() > 200_000, "{}", got.len());

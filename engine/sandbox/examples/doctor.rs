@@ -1,4 +1,4 @@
-//! Finds out what this host can enforce; with `--json` as one JSON object.
+//! Reports which layers this host can enforce; with `--json` as one JSON object.
 
 use hotcell_sandbox::{Confinement, Engine, Layer, Shape, doctor};
 

@@ -1,8 +1,8 @@
-//! Compiles `src/freestanding.rs` into a freestanding static executable, and `src/primer.rs` into a shared library that needs
-//! nothing but a C library; the library embeds both.
+//! Compiles `src/freestanding.rs` into a freestanding static executable, and `src/primer.rs` into a shared
+//! library that depends only on a C library; the library crate embeds both.
 //!
-//! Cargo cannot make one crate's binary an input of another on stable (artifact dependencies are unstable),
-//! and neither needs `std` or any crate: one call of the compiler each is the whole build.
+//! On stable, Cargo cannot make one crate's binary an input of another (artifact dependencies are unstable).
+//! Neither needs `std` or any crate, so one call of the compiler for each is the whole build.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,15 @@
-//! The Landlock ruleset, from the same plan as the mounts. Which rights exist at which version is the
-//! `landlock` crate's knowledge; which of them a place gets is decided here.
+//! The Landlock ruleset, derived from the same plan as the mounts. The `landlock` crate knows which rights
+//! exist at which version; this module decides which of them a path gets.
 
 use std::path::Path;
 
 use landlock::{ABI, Access, AccessFs, AccessNet, BitFlags, Scope};
 
 use crate::encode::Ruleset;
-use crate::policy::{HOME, ImageRoot, Network, RootKind};
+use crate::policy::{HOME, ImageRoot, Network, ProcView, RootKind};
 use crate::root::{HostRoot, cstring};
 
-/// What a program may do at and below a path.
+/// Permitted operations at and below a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grant {
     /// List folders, nothing else.
@@ -25,7 +25,7 @@ pub enum Grant {
 }
 
 impl Grant {
-    /// The rights of this grant at a version, for a folder or for a single file.
+    /// The rights of this grant at a Landlock version, for a folder or for a single file.
     fn rights(self, abi: ABI, folder: bool) -> u64 {
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
         let rights: BitFlags<AccessFs> = match self {
@@ -45,17 +45,18 @@ impl Grant {
     }
 }
 
-/// The version as the crate knows it; newer kernels are used at the newest version that it knows.
+/// Converts a version number to the crate's type; a newer kernel is treated as the newest version that the
+/// crate knows.
 fn known(abi: u32) -> ABI {
     ABI::from(i32::try_from(abi).unwrap_or(i32::MAX))
 }
 
-/// The version that is really put into force on a kernel that has `abi`.
+/// Landlock version that is enforced on a kernel that has version `abi`.
 pub fn in_force(abi: u32) -> u32 {
     known(abi) as u32
 }
 
-/// The version from which on truncation needs a right.
+/// First Landlock version in which truncating a file needs a right.
 pub const TRUNCATION: u32 = 3;
 
 /// One rule: what may be done at and below a path.
@@ -63,7 +64,7 @@ pub fn rule(abi: u32, path: &Path, grant: Grant, folder: bool) -> (u64, std::ffi
     (grant.rights(known(abi), folder), cstring(path))
 }
 
-/// The rules that every sandbox has.
+/// Rules of a sandbox whose root is the host's `/usr`.
 pub fn ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
     let mut rules = vec![
         rule(abi, Path::new("/"), Grant::List, true),
@@ -81,7 +82,7 @@ pub fn ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
     finish(known(abi), rules, network)
 }
 
-/// The rules of a sandbox with an image: what lies in its root may be read and executed.
+/// Rules of a sandbox whose root is an image: everything in that root may be read and executed.
 pub fn image_ruleset(abi: u32, image: &ImageRoot, network: Network) -> Ruleset {
     let mut rules = vec![
         rule(abi, Path::new("/"), Grant::List, true),
@@ -99,15 +100,23 @@ pub fn image_ruleset(abi: u32, image: &ImageRoot, network: Network) -> Ruleset {
     finish(known(abi), rules, network)
 }
 
-/// Of the root of an image, what is mounted over.
+/// Entries of an image's root that hotcell mounts over.
 const OURS: [&str; 3] = ["proc", "dev", "tmp"];
 
-/// The rules of a sandbox that has no root of its own: the same places of the host, and of `/etc` and `/dev`
-/// only the files that a root would have held. Its scratch folder is added when it is made.
-pub fn host_ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
+/// Rules of a sandbox without a root of its own: the same paths of the host, but of `/etc` and `/dev` only
+/// the files that a root would contain. The scratch folder's rule is added when the sandbox is made.
+///
+/// A rule applies to the folder that its path resolves to at the moment when the program's process confines
+/// itself. `/proc/self` then resolves to that process alone. Its children do not exist yet, so they cannot
+/// get a rule, and a rule for all of `/proc` would expose the host's processes too.
+pub fn host_ruleset(abi: u32, host: &HostRoot, network: Network, proc: ProcView) -> Ruleset {
+    let proc = match proc {
+        ProcView::Masked => "/proc",
+        ProcView::OwnProcesses => "/proc/self",
+    };
     let mut rules = vec![
         rule(abi, Path::new("/usr"), Grant::Execute, true),
-        rule(abi, Path::new("/proc"), Grant::Read, true),
+        rule(abi, Path::new(proc), Grant::Read, true),
     ];
     for name in host.folders() {
         rules.push(rule(abi, &Path::new("/").join(name), Grant::Execute, true));
@@ -125,14 +134,15 @@ pub fn host_ruleset(abi: u32, host: &HostRoot, network: Network) -> Ruleset {
     finish(known(abi), rules, network)
 }
 
-/// Files of `/etc` without which names of users and hosts cannot be resolved.
+/// Files of `/etc` that are needed to resolve user and host names.
 const HOST_ETC: [&str; 4] = ["passwd", "group", "hosts", "nsswitch.conf"];
 
 fn finish(version: ABI, mut rules: Vec<(u64, std::ffi::CString)>, network: Network) -> Ruleset {
     rules.retain(|(rights, _)| *rights != 0);
     Ruleset {
         fs: AccessFs::from_all(version).bits(),
-        // Handled without any rule means refused; the loopback needs TCP, so it is handled only without one.
+        // An access that is handled without any rule is refused. The loopback needs TCP, so TCP is handled
+        // only without a loopback.
         net: match network {
             Network::Off => AccessNet::from_all(version).bits(),
             Network::Loopback | Network::Proxy => 0,
@@ -153,6 +163,15 @@ mod tests {
             for (rights, path) in &set.rules {
                 assert_eq!(rights & !set.fs, 0, "ABI {abi}: {path:?} grants what is not handled");
             }
+        }
+    }
+
+    #[test]
+    fn without_a_root_of_its_own_it_sees_all_of_proc_or_its_own_folder() {
+        for (proc, path) in [(ProcView::Masked, "/proc"), (ProcView::OwnProcesses, "/proc/self")] {
+            let set = host_ruleset(7, &HostRoot::default(), Network::Off, proc);
+            let found: Vec<_> = set.rules.iter().map(|(_, path)| path.to_str().unwrap()).collect();
+            assert_eq!(found.iter().filter(|p| p.starts_with("/proc")).copied().collect::<Vec<_>>(), [path]);
         }
     }
 

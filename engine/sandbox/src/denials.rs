@@ -1,42 +1,50 @@
-//! Answers the filter's notifications and keeps the list of what was denied.
+//! Answers the filter's notifications and records what was denied.
 //!
-//! The answer depends on nothing but the call's number: denied calls get `EPERM`, the three calls that carry an
-//! address are let through. What is read from the program's memory is for the report alone.
+//! The answer depends only on the number of the system call: denied calls get `EPERM`, and the three calls
+//! that carry an address are allowed through. Data read from the program's memory is used for the report
+//! only.
 
 use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
+use tokio::time::sleep_until;
 
 use crate::later::Later;
 use crate::outcome::Denial;
+use crate::pace::Pace;
 use crate::seccomp::{self, Arch, Meaning};
 use crate::sys::{self, Notification};
 
-/// The most rows of a report; further kinds of denial are counted in [`Denials::dropped`].
+/// Maximum number of rows in a report; further kinds of denial are counted in [`Denials::dropped`].
 const MOST: usize = 200;
-/// Rows of one system call with different arguments, and of one kind of address; then comes [`OTHERS`].
+/// Maximum number of rows for one system call with different arguments; later ones are counted in the row
+/// [`OTHERS`].
 const MOST_OF_ONE: usize = 8;
 const MOST_ADDRESSES: usize = 20;
 const OTHERS: &str = "(others)";
-/// Notifications answered before other work gets a turn.
+/// Maximum number of notifications answered before other work gets a turn.
 const BATCH: usize = 64;
+/// CPU time charged for each wake-up: for waking, and for polling everything else that a run waits for.
+const WAKING: Duration = Duration::from_micros(20);
 
-/// What was denied so far.
+/// The denials recorded so far.
 #[derive(Debug, Default)]
 pub struct Denials {
     rows: Vec<Denial>,
-    /// Denials that found no row.
+    /// Number of denials that got no row.
     pub dropped: u64,
 }
 
 impl Denials {
     fn add(&mut self, layer: &str, operation: &str, mut target: String, errno: &str) {
-        // No operation can crowd out another: after a few rows of its own, its further targets share one.
+        // No operation can crowd out another: after its first few rows, all its further targets share one
+        // row.
         let own = self.rows.iter().filter(|d| d.layer == layer && d.operation == operation);
         let most = if layer == "network" { MOST_ADDRESSES } else { MOST_OF_ONE };
         let known = |d: &&Denial| d.target == target;
@@ -57,7 +65,7 @@ impl Denials {
         }
     }
 
-    /// Adds the rows of a proxy behind the others.
+    /// Appends the rows of a proxy.
     pub fn append(&mut self, rows: Vec<Denial>) {
         let room = MOST - self.rows.len();
         self.dropped += rows.iter().skip(room).map(|row| row.count).sum::<u64>();
@@ -70,29 +78,48 @@ impl Denials {
     }
 }
 
-/// Hears of the calls that a filter stops.
-pub struct Listener(Later);
+/// Receives notifications of the calls that a filter stops.
+pub struct Listener {
+    calls: Later,
+    pace: Pace,
+}
 
-/// What is to be heard of a filter.
+/// An event on a filter's descriptor.
 enum Heard {
     /// A call waits for an answer.
     Call,
-    /// No process uses it any more.
+    /// No process uses the filter any more.
     End,
 }
 
 impl Listener {
-    /// A filter's listener, of a run whose job was sent then.
-    pub fn new(listener: OwnedFd, released: Instant) -> Self {
-        Self(Later::new(listener, released))
+    /// Listens to the filter of a run whose job was sent at `released` and that may use `cpus` processors
+    /// (`None`: all).
+    pub fn new(listener: OwnedFd, released: Instant, cpus: Option<f64>) -> Self {
+        Self { calls: Later::new(listener, released), pace: Pace::new(cpus, released) }
     }
 }
 
-/// Answers the notifications that wait, a few at most; false when no process uses the filter any more. Waits for ever without
-/// a listener; may be given up at any moment.
+/// Answers pending notifications, at most one batch, at the run's [pace](Pace). Returns false when no process
+/// uses the filter any more. Without a listener the future never completes. Cancel safe.
 pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> std::io::Result<bool> {
-    let Some(Listener(listener)) = listener else { return std::future::pending().await };
-    listener.ready().await?;
+    let Some(Listener { calls, pace }) = listener else { return std::future::pending().await };
+    if let Some(next) = pace.next(Instant::now()) {
+        sleep_until(next.into()).await;
+    }
+    calls.ready().await?;
+    let began = processor_time();
+    let answered = answer_batch(calls, denials);
+    pace.spend(processor_time().saturating_sub(began) + WAKING, Instant::now());
+    answered
+}
+
+/// CPU time that this thread has used.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Into::into)
+}
+
+fn answer_batch(listener: &mut Later, denials: &mut Denials) -> std::io::Result<bool> {
     for _ in 0..BATCH {
         match listener.take(look) {
             Ok(Heard::Call) => {}
@@ -110,11 +137,12 @@ pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> s
     Ok(true)
 }
 
-/// What is there now; the call that receives would wait for more.
+/// Polls the filter without blocking; the call that receives a notification would block.
 fn look(listener: BorrowedFd<'_>) -> std::io::Result<Heard> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut fds = [PollFd::new(listener, PollFlags::POLLIN)];
-    // Not "nothing is there" for a signal of ours: the runtime would wait for the next call then.
+    // A signal of this process must not look like "nothing is there": the runtime would then wait for the
+    // next call.
     while let Err(errno) = poll(&mut fds, PollTimeout::ZERO) {
         if errno != Errno::EINTR {
             return Err(errno.into());
@@ -149,7 +177,8 @@ fn answer_one(fd: BorrowedFd<'_>, call: &Notification, denials: &mut Denials) {
     }
 }
 
-/// The socket address in another process's memory, when it is an internet address beyond the private loopback.
+/// Reads a socket address from another process's memory; returns it if it is an internet address beyond the
+/// private loopback.
 fn read_address(pid: u32, at: u64, len: u64) -> Option<String> {
     let mut bytes = [0u8; 28];
     let len = usize::try_from(len).ok()?.min(bytes.len());

@@ -1,5 +1,4 @@
-//! Writes the messages that `hotcell_launcher::wire` reads. The mirror of its decoder; a property test holds
-//! the two together.
+//! Encodes the messages that `hotcell_launcher::wire` decodes. A property test checks that the two agree.
 
 use std::ffi::{CStr, CString};
 
@@ -10,7 +9,7 @@ use hotcell_launcher::wire::{How, IdMap, VERSION};
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A message of this version.
+    /// Starts a message of the current version.
     pub fn new() -> Self {
         let mut w = Self::default();
         w.u32(VERSION);
@@ -39,7 +38,7 @@ impl Writer {
     pub fn u64(&mut self, v: u64) {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
-    /// Bytes behind their length, which fits: nothing near 4 GiB is ever sent.
+    /// Appends bytes with their length in front. A `u32` is enough: no message comes near 4 GiB.
     pub fn bytes(&mut self, v: &[u8]) {
         self.count(v.len());
         self.0.extend_from_slice(v);
@@ -58,7 +57,8 @@ impl Writer {
     }
 }
 
-/// Names a request, so that its answer can be told from that of another one, whose asker gave up waiting.
+/// Sets a request's tag, so that its answer can be told from the answer to a request whose caller gave up
+/// waiting.
 pub fn set_tag(request: &mut [u8], tag: u32) {
     request[4..8].copy_from_slice(&tag.to_le_bytes());
 }
@@ -74,7 +74,7 @@ pub fn hello(own_user_ns: bool, own_mounts: bool, own_network: bool, uid: u32, g
     w.finish()
 }
 
-/// Build a template from the operations in the memfd beside this message.
+/// Asks to build a template from the operations in the memfd that is sent with this message.
 pub fn template(id: u32, len: usize) -> Vec<u8> {
     let mut w = Writer::request(1);
     w.u32(id);
@@ -82,21 +82,21 @@ pub fn template(id: u32, len: usize) -> Vec<u8> {
     w.finish()
 }
 
-/// Forget a template.
+/// Asks to forget a template.
 pub fn forget(id: u32) -> Vec<u8> {
     let mut w = Writer::request(2);
     w.u32(id);
     w.finish()
 }
 
-/// Remove these folders when the supervisor has ended.
+/// Asks to remove these folders when the supervisor has ended.
 pub fn remove(folders: &[CString]) -> Vec<u8> {
     let mut w = Writer::request(5);
     w.list(folders, |w, folder| w.cstr(folder));
     w.finish()
 }
 
-/// Clone a host path.
+/// Asks to clone the mount at a host path.
 pub fn clone_mount(path: &CStr, dev: u64, ino: u64, read_only: bool, idmap: Option<IdMap>) -> Vec<u8> {
     let mut w = Writer::request(3);
     w.cstr(path);
@@ -118,17 +118,17 @@ pub fn clone_mount(path: &CStr, dev: u64, ino: u64, read_only: bool, idmap: Opti
 pub enum Op {
     /// A folder with its mode.
     Dir(CString, u32),
-    /// A file with its mode and content.
+    /// A file with its mode and contents.
     File(CString, u32, Vec<u8>),
-    /// A symbolic link and what it says.
+    /// A symbolic link and its target.
     Link(CString, CString),
-    /// A host path bound there; whether device nodes work.
+    /// Bind mount of a host path at a path in the root; the flag allows device nodes.
     Bind(CString, CString, bool),
-    /// A host folder below all of it, and below the layers that were named before.
+    /// A host folder used as a lower layer, below everything else and below the layers named before it.
     Layer(CString),
 }
 
-/// The operations of a template.
+/// Encodes the operations of a template.
 pub fn ops(ops: &[Op]) -> Vec<u8> {
     let mut w = Writer::default();
     w.list(ops, |w, op| match op {
@@ -165,9 +165,9 @@ pub fn ops(ops: &[Op]) -> Vec<u8> {
 /// A Landlock ruleset as planned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ruleset {
-    /// Handled rights on files.
+    /// Handled file system rights.
     pub fs: u64,
-    /// Handled rights on the network.
+    /// Handled network rights.
     pub net: u64,
     /// Scopes.
     pub scoped: u64,
@@ -190,14 +190,16 @@ pub struct Setup {
     pub landlock: Ruleset,
     pub filter: Vec<u8>,
     pub init_filter: Vec<u8>,
-    /// What is mounted for a runtime that is started ahead.
+    /// Mounts for a runtime that is started ahead.
     pub prime_mounts: Vec<(CString, bool)>,
-    /// Its programs, arguments and environment; empty for none.
+    /// Programs, arguments and environment of that runtime; empty for none.
     pub prime: [Vec<CString>; 3],
+    /// Address and port of further sockets that listen.
+    pub relays: Vec<([u8; 4], u16)>,
 }
 
 impl Setup {
-    /// The request to the launcher.
+    /// Encodes the request to the launcher.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::request(4);
         w.u32(self.flags);
@@ -223,6 +225,10 @@ impl Setup {
         for strings in &self.prime {
             w.list(strings, |w, text| w.cstr(text));
         }
+        w.list(&self.relays, |w, (at, port)| {
+            w.u32(u32::from_be_bytes(*at));
+            w.u32((*port).into());
+        });
         w.finish()
     }
 }
@@ -232,7 +238,7 @@ fn rule(w: &mut Writer, (rights, path): &(u64, CString)) {
     w.cstr(path);
 }
 
-/// A mount of a job, as planned; its descriptor comes beside the message, in order.
+/// A mount of a job, as planned; its descriptor is sent with the message, in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobMount {
     pub how: How,
@@ -247,6 +253,7 @@ pub struct Job {
     pub scratch_files: u64,
     pub memory: u64,
     pub mounts: Vec<JobMount>,
+    pub links: Vec<(CString, CString)>,
     pub rules: Vec<(u64, CString)>,
     pub rlimits: Vec<(u32, u64, u64)>,
     pub events: bool,
@@ -257,7 +264,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// The bytes for the memfd.
+    /// Encodes the job into the bytes for the memfd.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u64(self.scratch_bytes);
@@ -270,6 +277,10 @@ impl Job {
             w.u8(mount.how as u8);
             w.bool(mount.dir);
             w.cstr(&mount.target);
+        });
+        w.list(&self.links, |w, (at, says)| {
+            w.cstr(at);
+            w.cstr(says);
         });
         w.list(&self.rules, rule);
         w.list(&self.rlimits, |w, (resource, soft, hard)| {
@@ -309,13 +320,14 @@ mod tests {
             masks in proptest::collection::vec(text(), 0..5),
             landlock in (any::<(u64, u64, u64)>(), rules()),
             filter in proptest::collection::vec(any::<u8>(), 0..64),
+            relays in proptest::collection::vec(any::<([u8; 4], u16)>(), 0..=wire::MAX_RELAYS),
         ) {
             let ((fs, net, scoped), rules) = landlock;
             let (flags, namespaces, inside, outside, template, scratch_bytes, scratch_files) = numbers;
             let prime = [masks.clone(), Vec::new(), masks.clone()];
             let prime_mounts = masks.iter().map(|mask| (mask.clone(), flags % 2 == 0)).collect();
             let sent = Setup {
-                prime, prime_mounts,
+                prime, prime_mounts, relays,
                 flags, namespaces, inside, outside, template, scratch_bytes, scratch_files, masks,
                 landlock: Ruleset { fs, net, scoped, rules }, init_filter: filter.clone(), filter,
                 hostname: b"sandbox".to_vec(),
@@ -333,6 +345,7 @@ mod tests {
                 filter: got.filter.to_vec(), init_filter: got.init_filter.to_vec(),
                 prime_mounts: got.prime.mounts.map(|(target, folder)| (target.to_owned(), folder)).collect(),
                 prime: [got.prime.programs, got.prime.argv, got.prime.env].map(|list| list.map(CStr::to_owned).collect()),
+                relays: got.relays.collect(),
             };
             prop_assert_eq!(back, sent);
         }
@@ -344,13 +357,14 @@ mod tests {
             rules in rules(),
             rlimits in proptest::collection::vec(any::<(u32, u64, u64)>(), 0..4),
             mounts in proptest::collection::vec((any::<bool>(), any::<bool>(), text()), 0..4),
+            links in proptest::collection::vec((text(), text()), 0..3),
             (cwd, events) in (text(), any::<bool>()),
         ) {
             let mounts = mounts.into_iter().map(|(sealed, dir, target)| JobMount {
                 how: if sealed { How::Sealed } else { How::CopyOnWrite }, dir, target,
             }).collect();
             let sent = Job {
-                scratch_bytes: 7, scratch_files: 9, memory: 11, mounts, rules, rlimits, events, cwd,
+                scratch_bytes: 7, scratch_files: 9, memory: 11, mounts, links, rules, rlimits, events, cwd,
                 programs: argv.clone(), argv, env,
             };
             let bytes = sent.encode();
@@ -359,6 +373,7 @@ mod tests {
                 scratch_bytes: got.scratch_bytes, scratch_files: got.scratch_files, memory: got.memory,
                 mounts: got.mounts.map(|m| JobMount { how: m.how, dir: m.dir, target: m.target.to_owned() })
                     .collect(),
+                links: got.links.map(|(at, says)| (at.to_owned(), says.to_owned())).collect(),
                 rules: own(got.rules), rlimits: got.rlimits.collect(), events: got.events, cwd: got.cwd.to_owned(),
                 programs: got.programs.map(CStr::to_owned).collect(),
                 argv: got.argv.map(CStr::to_owned).collect(), env: got.env.map(CStr::to_owned).collect(),

@@ -1,4 +1,4 @@
-//! Makes sandboxes: plans, takes what the shared parts offer, and hands out what is ready.
+//! Makes sandboxes: plans them, takes the shared resources that they need, and returns them ready for a job.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -23,10 +23,10 @@ use crate::{BoxFuture, plain, socket, sources, temporary};
 
 /// Starts runs: an [`Engine`], or a [`Pool`](crate::pool::Pool) of its sandboxes.
 pub trait Spawn: Send + Sync {
-    /// Runs a job in a sandbox that nobody else has, and follows it.
+    /// Runs a job in a sandbox of its own and follows it.
     ///
     /// # Errors
-    /// [`Refusal`] when the policy cannot be met; nothing ran then.
+    /// [`Refusal`] when the policy cannot be met; no program was started then.
     fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>>;
 }
 
@@ -41,7 +41,11 @@ impl Spawn for Engine {
 pub struct Engine(pub(crate) Arc<Shared>);
 
 impl Engine {
-    /// Finds out what this host offers and makes an engine. Starts no process yet.
+    /// Detects what this host offers and makes an engine. Starts no process yet.
+    ///
+    /// Permanently raises this process's soft limit of descriptors (`RLIMIT_NOFILE`) to its hard limit:
+    /// descriptors that runs send each other over sockets count against the user that they share with this
+    /// process, and must not leave it unable to send.
     #[must_use]
     pub fn new() -> Self {
         let cgroups = Cgroups::detect();
@@ -58,8 +62,8 @@ impl Engine {
         SHARED.get_or_init(Self::new)
     }
 
-    /// An engine as on a kernel whose Landlock is not newer than this version; 0 is a kernel without. For tests of what
-    /// older kernels come to: it can only lower.
+    /// Makes an engine as on a kernel whose Landlock version is at most `abi`; 0 means a kernel without
+    /// Landlock. For tests of the behaviour on older kernels: the version can only be lowered.
     #[must_use]
     pub fn with_landlock_at_most(abi: u32) -> Self {
         let cgroups = Cgroups::detect();
@@ -71,61 +75,61 @@ impl Engine {
         Self(Arc::new(Shared::new(host, cgroups.ok())))
     }
 
-    /// An engine for a program that runs one thing and ends: it starts its launcher at once, beside whatever the
-    /// program has to do first. Such a program ends with [`Engine::leave`].
+    /// Makes an engine for a program that runs one thing and ends: the launcher is started at once, in
+    /// parallel with the program's own initialization. Such a program ends with [`Engine::leave`].
     #[must_use]
     pub fn for_one_run() -> Self {
         let engine = Self::new();
         engine.0.cleaning.bequeaths.store(true, std::sync::atomic::Ordering::Release);
-        // A failure shows when the run asks for its sandbox.
+        // A failure is reported when the run asks for its sandbox.
         let _ = engine.0.warm_up();
         engine
     }
 
-    /// Leaves an engine [for one run](Engine::for_one_run): the launcher removes what is left of the run when this
-    /// process has ended, so that nobody has to wait for it.
+    /// Leaves an engine made [for one run](Engine::for_one_run): the launcher removes the remains of the run
+    /// after this process has ended, so that the user does not wait for it.
     pub fn leave(self) {
         if self.0.bequeath() {
-            // Dropping it would end the launcher, which has work to do.
+            // Dropping the engine would end the launcher, which still has work to do.
             std::mem::forget(self);
         }
     }
 
-    /// What this host offers.
+    /// Features of this host.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.0.host
     }
 
-    /// How many jobs run at once, as [`Engine::spawn`] has it.
+    /// Maximum number of jobs that run at once; see [`Engine::spawn`].
     #[must_use]
     pub fn jobs(&self) -> usize {
         self.0.room.jobs()
     }
 
-    /// The most sandboxes that may wait for their jobs.
+    /// Maximum number of idle sandboxes that wait for their jobs.
     pub(crate) fn idle(&self) -> usize {
         self.0.room.idle()
     }
 
-    /// A place for a job, as [`Engine::spawn`] has it.
+    /// Waits for a permit to run one job; see [`Engine::spawn`].
     pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         self.0.room.take().await
     }
 
-    /// Keeps this many cgroups ready in the background: worth it for a service, not for one run.
+    /// Keeps this many cgroups ready in the background. Worthwhile for a service, not for a single run.
     pub fn keep_ready(&self, cgroups: usize) {
         if let Some(all) = &self.0.cgroups {
             all.keep_ready(cgroups);
         }
     }
 
-    /// The launcher's process id, once there is one. For tests that end it.
+    /// The launcher's process id, once it is started. For tests that kill it.
     pub async fn launcher_id(&self) -> Option<u32> {
         self.0.launcher_id().await
     }
 
-    /// The folders in which this engine makes cgroups; none without cgroups.
+    /// The folders in which this engine makes cgroups; empty without cgroups.
     #[must_use]
     pub fn cgroup_folders(&self) -> Vec<PathBuf> {
         self.0.cgroups.iter().flat_map(Cgroups::folders).map(Path::to_owned).collect()
@@ -134,16 +138,17 @@ impl Engine {
     /// Makes a sandbox that is ready for a job.
     ///
     /// # Errors
-    /// [`Refusal`] when the shape cannot be had here.
+    /// [`Refusal`] when this host cannot provide the shape.
     pub fn acquire<'a>(&'a self, shape: &'a Shape) -> BoxFuture<'a, Result<Sandbox, Refusal>> {
         Box::pin(async move { self.make(shape, None, false, Instant::now()).await })
     }
 
-    /// Runs a job in a fresh sandbox and follows it. Only so many run at once as the process has descriptors for (the soft
-    /// `RLIMIT_NOFILE` when the engine was made): 40 of 1,024, 7 of 256. The next waits for its turn, at most 60 s.
+    /// Runs a job in a fresh sandbox and follows it. The number of runs at once is limited by the descriptors
+    /// of this process (the soft `RLIMIT_NOFILE` when the first engine was made, which raises it): 40 runs
+    /// for 1,024, 7 for 256. Others wait for their turn, at most 60 s.
     ///
     /// # Errors
-    /// [`Refusal`] when the policy cannot be met; nothing ran then.
+    /// [`Refusal`] when the policy cannot be met; no program was started then.
     pub fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
         Box::pin(async move {
             let asked = Instant::now();
@@ -152,7 +157,7 @@ impl Engine {
         })
     }
 
-    /// The same for somebody who asked then.
+    /// Like [`Engine::spawn`], with a permit, and for a request that arrived at `asked`.
     pub(crate) async fn spawn_asked(
         &self,
         policy: &Policy,
@@ -166,7 +171,7 @@ impl Engine {
         sandbox.start(&policy.job, sources).await
     }
 
-    /// Runs a job to its end. A refusal is an outcome too.
+    /// Runs a job to its end. A refusal is also returned as an [`Outcome`].
     pub fn run<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             match self.spawn(policy).await {
@@ -176,7 +181,8 @@ impl Engine {
         })
     }
 
-    /// Waits until nothing of finished runs is left: no process, mount or cgroup.
+    /// Waits until nothing of finished runs is left: no process, mount or cgroup. Returns false after
+    /// `patience`.
     pub fn settle(&self, patience: Duration) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let until = Instant::now() + patience;
@@ -192,7 +198,8 @@ impl Engine {
         })
     }
 
-    /// With `prime`, a sandbox in which an interpreter waits for its job; with `direct`, one for a job that mounts nothing.
+    /// Makes a sandbox. With `prime`, an interpreter waits in it for its job; `direct` is for a job that
+    /// mounts nothing.
     pub(crate) async fn make(
         &self,
         shape: &Shape,
@@ -215,8 +222,8 @@ impl Engine {
         if direct && prime.is_none() && !plan.late {
             plan.setup.flags |= setup::DIRECT;
         }
-        let slot = inner.take_slot();
-        plan.with_ids(inner.host.mapping.outside(std::process::id().wrapping_mul(16), slot.number));
+        let slot = inner.take_slot()?;
+        plan.with_ids(inner.host.mapping.outside(slot.number.unwrap_or(0)));
         let group = inner.take_group(&plan)?;
         let (control, theirs) = socket::pair().map_err(out_of_descriptors)?;
         let scratch =

@@ -1,28 +1,32 @@
-//! What a failed step means to a person: the layer, what the kernel said, and what to do. A pure table.
+//! Explains a failed step to a person: the layer, the kernel's error, and the remedy. A pure table.
 
 use hotcell_launcher::wire::{OVERLAY, Step};
 use nix::errno::Errno;
 
+use crate::launcher::CROWDED;
 use crate::layer::Layer;
 use crate::outcome::Cause;
 use crate::plan::Refusal;
 
-/// A failure as launcher or init told it.
+/// A failure reported by the launcher or by init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The step.
+    /// The step that failed.
     pub step: Step,
-    /// The kernel's answer.
+    /// The error number from the kernel.
     pub errno: Errno,
-    /// Depends on the step.
+    /// Further detail; the meaning depends on the step.
     pub detail: u64,
 }
 
-/// What a failure comes to. `program` and `folder` are for messages.
+/// Turns a failure into a refusal. `program` and `folder` are used in messages.
 pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
     let Failure { step, errno, detail } = failure;
     let said = errno.desc();
     let layer = layer(step, detail);
+    if errno == Errno::ETOOMANYREFS {
+        return Refusal::internal(CROWDED);
+    }
     let (cause, message) = match step {
         Step::Exec => return execution(errno, program),
         Step::Cwd => (
@@ -78,17 +82,18 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
             ),
         },
     };
-    Refusal { cause, layer, message }
+    Refusal { cause, layer, lacks: None, message }
 }
 
-/// Stands in a refusal for want of a layer before what was tried: what would mend it is of use then.
+/// Phrase that precedes the attempted operation in a refusal for a missing layer; it marks the refusals for
+/// which advice is useful.
 pub const LACKS: &str = "cannot be had: ";
 
-/// The layer that a step makes.
+/// The layer that a step sets up.
 fn layer(step: Step, detail: u64) -> Option<Layer> {
     Some(match step {
         Step::Fork | Step::Map | Step::Ids | Step::Ceiling => Layer::UserNs,
-        // Its user namespace, and what is the first to need a capability in it.
+        // The user namespace itself, and the first operations that need a capability in it.
         Step::Hello if detail <= 4 => Layer::UserNs,
         Step::Hello if detail == 9 => Layer::NetNs,
         Step::Hello
@@ -129,10 +134,10 @@ fn layer(step: Step, detail: u64) -> Option<Layer> {
     })
 }
 
-/// What is tried when a user namespace is there.
+/// First operation attempted in a new user namespace.
 pub const ID_MAP: &str = "writing the id map of a new user namespace";
 
-/// What a step that makes a layer tries.
+/// Describes the operation that a step attempts to set up a layer.
 const fn tried(step: Step, detail: u64) -> Option<&'static str> {
     Some(match step {
         Step::Fork => "making a process in namespaces of its own (clone3)",
@@ -146,7 +151,7 @@ const fn tried(step: Step, detail: u64) -> Option<&'static str> {
         Step::Map => ID_MAP,
         Step::Ids => "becoming the sandbox's user",
         Step::Ceiling => "forbidding user namespaces inside",
-        // The others are about the folder that is to be shown.
+        // The other details concern the folder that is to be mounted.
         Step::CloneMount if !matches!(detail, 0 | 4 | 5) => return None,
         Step::Template | Step::CloneMount => "building the root (open_tree, mount_setattr, mount)",
         Step::Root | Step::Pivot => "entering the root (move_mount, pivot_root)",
@@ -168,10 +173,10 @@ const fn tried(step: Step, detail: u64) -> Option<&'static str> {
     })
 }
 
-/// Follows the kernel's answer where a kind of namespace is one too many.
+/// Appended to the kernel's error where the limit on a kind of namespace is exceeded.
 pub const CEILING: &str = ", a ceiling user.max_*_namespaces is reached";
 
-/// What the kernel means, where its answer alone misleads.
+/// Explains the kernel's error where its text alone is misleading.
 const fn hint(step: Step, errno: Errno) -> &'static str {
     match (step, errno) {
         (Step::Fork | Step::Hello | Step::Network, Errno::ENOSPC) => CEILING,
@@ -225,7 +230,7 @@ fn execution(errno: Errno, program: &str) -> Refusal {
         ),
         _ => (Cause::NotExecutable, format!("{program}: {}", errno.desc())),
     };
-    Refusal { cause, layer: None, message }
+    Refusal { cause, layer: None, lacks: None, message }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The files that a run left in its home folder, for the caller to read. They are hostile: nothing is followed out.
+//! The files that a run left in its home folder, for the caller to read. They are hostile: no path leads out
+//! of the folder.
 //!
-//! Everything is opened below one directory handle, without links and without other mounts, and only regular files
-//! are read. Whatever of the program is still alive for a moment may change them meanwhile: what is read is data of
-//! the program's, whole or not.
+//! Everything is opened below one directory handle, without following links or crossing mounts, and only
+//! regular files are read. Processes of the run may stay alive for a moment and change files during a read,
+//! so all data is the program's and may be incomplete.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -22,28 +23,28 @@ use crate::units::Bytes;
 #[derive(Debug)]
 pub struct Home {
     folder: OwnedFd,
-    /// Without a root of its own, the folder is the host's and goes with the last of these.
+    /// Keeps the host folder of a sandbox without its own root; it is removed with the last holder.
     _held: Option<Held>,
 }
 
-/// Whatever has to live as long as a folder does.
+/// A value that must live as long as the folder.
 pub(crate) type Held = Arc<dyn std::any::Any + Send + Sync>;
 
-/// Why a file of a run cannot be read.
+/// Error of reading a file that a run left.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// It is not there.
+    /// There is no such file.
     #[error("{0} is not there")]
     Missing(PathBuf),
-    /// It is a link, a folder, a pipe or a device, or lies behind one.
+    /// The path is, or leads through, a link, a folder, a pipe or a device.
     #[error("{0} is not a file")]
     NotAFile(PathBuf),
-    /// It is larger than the caller takes.
+    /// The file is larger than the caller's limit.
     #[error("{path} has {bytes} and at most {most} are taken", bytes = Bytes(*.bytes))]
     TooLarge {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file.
         bytes: u64,
         /// The caller's limit.
         most: Bytes,
@@ -51,15 +52,16 @@ pub enum CollectError {
     /// The kernel refused.
     #[error("{path}: {error}")]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
 impl Home {
-    /// From the top of a scratch file system, or of the scratch folder of a sandbox without a root.
+    /// Opens the home folder from the top of a scratch file system, or from the scratch folder of a sandbox
+    /// without its own root.
     pub(crate) fn of(scratch: Option<&File>, plain: Option<Arc<Scratch>>) -> Option<Self> {
         let opened = match (scratch, &plain) {
             (Some(top), _) => open(top, Path::new("home"), OFlag::O_DIRECTORY),
@@ -73,7 +75,7 @@ impl Home {
         Some(Self { folder: opened.ok()?, _held: plain.map(|plain| plain as Held) })
     }
 
-    /// The folder of a run that another process followed.
+    /// Wraps the home folder of a run that another process followed.
     pub(crate) fn handed(folder: OwnedFd, held: Held) -> Self {
         Self { folder, _held: Some(held) }
     }
@@ -82,20 +84,22 @@ impl Home {
         self.folder.as_fd()
     }
 
-    /// Reads a file, at most `most` bytes of it. `path` is relative to the home folder.
+    /// Reads a file of at most `most` bytes. `path` is relative to the home folder.
     ///
     /// # Errors
-    /// [`CollectError`]; what is larger than `most` is not read at all.
+    /// [`CollectError`] when the path is missing, is not a regular file, is larger than `most` (nothing is
+    /// read then), or cannot be read.
     pub fn read(&self, path: &Path, most: Bytes) -> Result<Vec<u8>, CollectError> {
         let mut bytes = Vec::new();
         self.copy(path, most, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// The same into a writer, piece by piece; the bytes that were written.
+    /// Like [`Home::read`], but writes the file to `to` in chunks. Returns the number of bytes written.
     ///
     /// # Errors
-    /// [`CollectError`]; of what grew past `most` meanwhile, a part has been written.
+    /// [`CollectError`] as for [`Home::read`]; if the file grew past `most` during the copy, part of it has
+    /// been written.
     pub fn copy(&self, path: &Path, most: Bytes, to: &mut impl io::Write) -> Result<u64, CollectError> {
         let fail = |error: io::Error| CollectError::Io { path: path.to_owned(), error };
         let too_large = |bytes| CollectError::TooLarge { path: path.to_owned(), bytes, most };
@@ -107,7 +111,7 @@ impl Home {
         if about.size() > most.0 {
             return Err(too_large(about.size()));
         }
-        // It may still grow.
+        // The file may still grow.
         let bytes = io::copy(&mut file.take(most.0.saturating_add(1)), to).map_err(fail)?;
         if bytes > most.0 { Err(too_large(bytes)) } else { Ok(bytes) }
     }
@@ -123,7 +127,7 @@ impl Home {
         let mut files = Vec::new();
         for entry in dir.entries().map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            // Of the entry itself, not of what a link says.
+            // Of the entry itself; a link is not followed.
             if let Some(about) = entry.metadata().ok().filter(cap_std::fs::Metadata::is_file) {
                 if files.len() == most {
                     break;
@@ -134,10 +138,11 @@ impl Home {
         Ok(files)
     }
 
-    /// The same of a folder and all that lie in it, at most `most` entries of any kind, and `deep` folders below.
+    /// Like [`Home::list`], but recursive: at most `most` entries of any kind, at most `deep` levels of
+    /// folders below.
     ///
     /// # Errors
-    /// [`CollectError`] when a folder cannot be read, or there is more.
+    /// [`CollectError`] when a folder cannot be read, or a limit is exceeded.
     pub fn tree(
         &self,
         folder: &Path,
@@ -167,11 +172,11 @@ impl Home {
         Ok(files)
     }
 
-    /// Opens a folder, for whoever reads hostile folders. `path` is relative to the home folder. What lies there may change until
-    /// the run's [`Changed`](crate::Changed) has settled.
+    /// Opens a folder, for a caller that can read hostile folders. `path` is relative to the home folder. The
+    /// contents may change until the run's [`Changed`](crate::Changed) has settled.
     ///
     /// # Errors
-    /// [`CollectError`] when it is no folder, or lies behind a link.
+    /// [`CollectError`] when the path is not a folder, or leads through a link.
     pub fn open_folder(&self, path: &Path) -> Result<OwnedFd, CollectError> {
         self.open(path, OFlag::O_DIRECTORY)
     }
@@ -179,7 +184,7 @@ impl Home {
     pub(crate) fn open(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, CollectError> {
         open(&self.folder, path, flags).map_err(|errno| match errno {
             Errno::ENOENT => CollectError::Missing(path.to_owned()),
-            // A link, another mount, a way out, or a pipe that nobody reads.
+            // A link, another mount, a path that leads out, or a pipe without a reader.
             Errno::ELOOP | Errno::EXDEV | Errno::ENOTDIR | Errno::ENXIO => {
                 CollectError::NotAFile(path.to_owned())
             }
@@ -188,7 +193,7 @@ impl Home {
     }
 }
 
-/// Opens below a folder; a pipe does not hold it up. `openat2(2)`
+/// Opens a path below a folder, without blocking on a pipe. `openat2(2)`
 pub(crate) fn open(at: impl AsFd, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     let resolve = ResolveFlag::RESOLVE_BENEATH
         | ResolveFlag::RESOLVE_NO_SYMLINKS

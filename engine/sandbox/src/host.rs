@@ -1,35 +1,34 @@
-//! What this host offers, found out by trying; the plan decides from it.
+//! Features of this host, detected by trying them; the plan is made from them.
 
 use std::path::Path;
 
-use nix::sys::resource::{Resource, getrlimit};
-
 use crate::cgroup::{Cgroups, Unavailable};
+use crate::descriptors;
 use crate::ids::Mapping;
 use crate::root::HostRoot;
 use crate::sys;
 use crate::units::Bytes;
 
-/// What the host offers, found out by trying.
+/// Features of this host, detected by trying them.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Whose ids sandboxes get.
+    /// How user and group ids of sandboxes are mapped.
     pub mapping: Mapping,
-    /// The Landlock version, or why there is none.
+    /// The Landlock version, or the reason why it is not available.
     pub landlock: Result<u32, String>,
-    /// Whether the filter can notify, or why not.
+    /// Whether the seccomp filter can send notifications, or the reason why not.
     pub notifications: Result<(), String>,
-    /// The version of the cgroup tree, or why there is none.
+    /// The version of the cgroup tree, or the reason why it is not available.
     pub cgroup: Result<u32, String>,
-    /// Whether a share of processors can be held.
+    /// Whether a CPU quota can be enforced.
     pub cpus: bool,
-    /// Whether there are time namespaces, or why not.
+    /// Whether time namespaces are available, or the reason why not.
     pub time_ns: Result<(), String>,
-    /// What the root is made of.
+    /// The parts of the host that form the root.
     pub root: HostRoot,
-    /// Memory of the host.
+    /// Physical memory of the host.
     pub memory: Bytes,
-    /// How many files a process of the caller may have open, until it asks for more.
+    /// Maximum number of descriptors of this process: its soft limit, after raising it to the hard one.
     pub open_files: u64,
 }
 
@@ -50,7 +49,7 @@ fn tasks_of(user: u32, status: &str) -> Option<u64> {
     (number("Uid:")? == u64::from(user)).then(|| number("Threads:")).flatten()
 }
 
-/// All the memory of this machine; `None` without `/proc/meminfo`.
+/// Total memory of this machine; `None` without `/proc/meminfo`.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -59,7 +58,7 @@ pub fn memory() -> Option<Bytes> {
 }
 
 impl Host {
-    /// Looks at this host.
+    /// Detects the features of this host.
     pub(crate) fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
         let memory = memory();
         Self {
@@ -82,7 +81,7 @@ impl Host {
             },
             root: HostRoot::look(),
             memory: memory.unwrap_or(Bytes::gib(1)),
-            open_files: getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft),
+            open_files: descriptors::raised().now,
         }
     }
 }

@@ -1,12 +1,22 @@
-//! Which host ids a sandbox's program has. A pure decision over the caller's own id map.
+//! Chooses the host ids of a sandbox's program: a pure decision from the caller's own id map, and a lock for
+//! each id.
 
-/// The first of the host ids that sandboxes are given when the caller may map any id.
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+/// The first of the host ids that sandboxes get when the caller may map any id.
 ///
-/// Far above what distributions hand out (ordinary users from 1,000, sub-ids from 100,000 in steps of 65,536)
-/// and below 2^31, which some tools take for negative. No account has it, so a program that left every
-/// namespace would be nobody.
+/// Far above the ids that distributions hand out (ordinary users from 1,000, sub-ids from 100,000 in steps of
+/// 65,536) and below 2^31, which some tools take for negative. No account has such an id, so even a program
+/// that escaped every namespace would have the rights of no user.
 pub const FIRST: u32 = 2_000_000_000;
-/// How many sandboxes of one engine have an id of their own at once.
+/// Maximum number of sandboxes on a host that have their own id at once.
 pub const SLOTS: u32 = 4096;
 /// The user and group id inside.
 pub const INSIDE: u32 = 1000;
@@ -14,7 +24,7 @@ pub const INSIDE: u32 = 1000;
 /// How ids are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// The caller may map any id: each sandbox gets one of its own that is nobody's.
+    /// The caller may map any id: each sandbox gets an id of its own that no account has.
     Privileged,
     /// Only the caller's own id can be mapped.
     OwnId {
@@ -26,13 +36,13 @@ pub enum Mapping {
 }
 
 impl Mapping {
-    /// Decides from the caller's ids and the text of its `/proc/self/uid_map` and `gid_map`.
+    /// Chooses the mapping from the caller's ids and the text of its `/proc/self/uid_map` and `gid_map`.
     pub fn decide(uid: u32, gid: u32, can_set_ids: bool, uid_map: &str, gid_map: &str) -> Self {
         let all = |map: &str| covers(map, FIRST) && covers(map, FIRST + SLOTS - 1);
         if can_set_ids && all(uid_map) && all(gid_map) { Self::Privileged } else { Self::OwnId { uid, gid } }
     }
 
-    /// Decides for this process.
+    /// Chooses the mapping for this process.
     pub fn of_this_process() -> Self {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let can =
@@ -43,17 +53,84 @@ impl Mapping {
         Self::decide(uid, gid, can, &read("uid_map"), &read("gid_map"))
     }
 
-    /// The host ids of the sandbox in this slot, counted from `first_slot`, which differs from process to process so
-    /// that two of them seldom use the same ids at once.
-    pub const fn outside(self, first_slot: u32, slot: u32) -> (u32, u32) {
+    /// The host ids of the sandbox in this slot.
+    pub const fn outside(self, slot: u32) -> (u32, u32) {
         match self {
-            Self::Privileged => {
-                let id = FIRST + first_slot.wrapping_add(slot) % SLOTS;
-                (id, id)
-            }
+            Self::Privileged => (FIRST + slot % SLOTS, FIRST + slot % SLOTS),
             Self::OwnId { uid, gid } => (uid, gid),
         }
     }
+}
+
+/// A file owned by root with one byte for each slot. The process that runs a sandbox locks the byte of its
+/// slot, so that processes that run at once share no id, and whatever the kernel counts by id belongs to one
+/// sandbox. A lock ends with its process.
+const SLOTS_FILE: &str = "/run/hotcell-ids";
+
+/// The slots of an engine's sandboxes.
+#[derive(Debug)]
+pub struct Slots {
+    /// `None` where every sandbox has the caller's own id, or where the file cannot be opened.
+    locks: Option<File>,
+    /// Slot at which the search begins; it differs by process, so that they seldom collide.
+    first: u32,
+    taken: BTreeSet<u32>,
+}
+
+impl Slots {
+    /// The slots available to this process.
+    pub fn of_this_process(mapping: Mapping) -> Self {
+        let locks = match mapping {
+            Mapping::OwnId { .. } => None,
+            Mapping::Privileged => lock_file(SLOTS_FILE.as_ref())
+                .inspect_err(|e| tracing::info!("{SLOTS_FILE}: {e}; ids of sandboxes are chosen by chance"))
+                .ok(),
+        };
+        Self { locks, first: std::process::id().wrapping_mul(16) % SLOTS, taken: BTreeSet::new() }
+    }
+
+    /// Takes a slot that no other sandbox has; `None` when all are taken.
+    pub fn take(&mut self) -> Option<u32> {
+        let all = (0..SLOTS).map(|n| (self.first + n) % SLOTS);
+        let free = all.filter(|slot| !self.taken.contains(slot));
+        let slot =
+            { free }.find(|slot| self.locks.as_ref().is_none_or(|file| lock(file, *slot, libc::F_WRLCK)))?;
+        self.taken.insert(slot);
+        Some(slot)
+    }
+
+    /// Releases a slot.
+    pub fn give_back(&mut self, slot: u32) {
+        self.taken.remove(&slot);
+        if let Some(file) = &self.locks {
+            lock(file, slot, libc::F_UNLCK);
+        }
+    }
+}
+
+/// Opens the lock file, which must have been created by root.
+fn lock_file(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let file =
+        File::options().read(true).write(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.uid() == nix::unistd::geteuid().as_raw() && metadata.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is somebody else's"))
+    }
+}
+
+/// Locks or unlocks the byte of a slot for this open file; false when another process holds it.
+fn lock(file: &File, slot: u32, kind: libc::c_int) -> bool {
+    let range = libc::flock {
+        l_type: i16::try_from(kind).unwrap_or_default(),
+        l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),
+        l_start: slot.into(),
+        l_len: 1,
+        l_pid: 0,
+    };
+    fcntl(file, FcntlArg::F_OFD_SETLK(&range)).is_ok()
 }
 
 /// Whether an id exists in a user namespace with this map (lines of inside, outside, count).
@@ -85,5 +162,25 @@ mod tests {
         ] {
             assert_eq!(Mapping::decide(uid, 5, can, map, map), want, "{uid} {can} {map:?}");
         }
+    }
+
+    #[test]
+    fn two_processes_share_no_slot_and_one_that_has_gone_keeps_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids");
+        let process =
+            || Slots { locks: Some(lock_file(&path).unwrap()), first: SLOTS - 2, taken: BTreeSet::new() };
+        let (mut one, mut other) = (process(), process());
+        let mine: Vec<_> = (0..3).map(|_| one.take().unwrap()).collect();
+        assert_eq!(mine, [SLOTS - 2, SLOTS - 1, 0]);
+        assert_eq!((other.take(), other.take()), (Some(1), Some(2)));
+        one.give_back(SLOTS - 1);
+        assert_eq!(other.take(), Some(SLOTS - 1));
+        drop(other);
+        assert_eq!((one.take(), one.take()), (Some(SLOTS - 1), Some(1)));
+        while one.take().is_some() {}
+        assert_eq!(one.taken.len(), SLOTS as usize);
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).unwrap();
+        assert!(lock_file(&folder.path().join("link")).is_err());
     }
 }

@@ -1,7 +1,8 @@
-//! A descriptor of a run that is listened to from a moment after the job was sent.
+//! A descriptor of a run that is polled only from a certain time after the job was sent.
 //!
-//! The end of a filter and the ends of both streams come a little before the end of the program that had them. Whoever is woken by each takes
-//! the processor from a program that is just ending: by a trace of `sched_switch`, a tenth of a short run. Most runs are over before this moment.
+//! The end of a filter and the ends of both streams arrive shortly before the end of the program that had
+//! them. A task woken by each of these takes the processor from the ending program: by a trace of
+//! `sched_switch`, a tenth of a short run. Most runs end before the delay does.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,31 +15,32 @@ use tokio::time::{Instant as Tick, sleep_until};
 
 use crate::sys;
 
-/// The moment. Meanwhile a program that is stopped by its filter, or has filled a pipe, waits.
+/// Delay after the job was sent. A program that its filter stops, or that fills a pipe, waits meanwhile.
 pub const QUIET: Duration = Duration::from_millis(QUIET_MS as u64);
-/// How often a descriptor is looked at that the runtime cannot be told of, for lack of memory or of watches.
+/// Polling interval for a descriptor that cannot be registered with the runtime, for lack of memory or of
+/// watches.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A descriptor that can be read without waiting.
+/// A readable descriptor whose readiness is reported late.
 #[derive(Debug)]
 pub struct Later(State);
 
 #[derive(Debug)]
 enum State {
-    /// Nobody listens; when to look.
+    /// Not registered with the runtime; polled at the next tick.
     Deaf(OwnedFd, Tick),
     Hearing(AsyncFd<OwnedFd>),
-    /// Between both.
+    /// Intermediate state during registration.
     Gone,
 }
 
 impl Later {
-    /// One of a run whose job was sent then.
+    /// Wraps a descriptor of a run whose job was sent at `released`.
     pub fn new(fd: OwnedFd, released: Instant) -> Self {
         Self(State::Deaf(fd, Tick::from_std(released + QUIET)))
     }
 
-    /// Waits until something may be there; may be given up at any moment.
+    /// Waits until there may be data. Cancel safe.
     pub async fn ready(&self) -> io::Result<()> {
         match &self.0 {
             State::Deaf(_, look) => sleep_until(*look).await,
@@ -48,10 +50,10 @@ impl Later {
         Ok(())
     }
 
-    /// Takes what is there.
+    /// Reads what is there with `take`.
     ///
     /// # Errors
-    /// What `take` says; that it would block, which is remembered.
+    /// The error of `take`. `WouldBlock` is remembered, so that the next [`Later::ready`] waits.
     pub fn take<T>(&mut self, take: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
         if let State::Deaf(..) = self.0
             && let State::Deaf(fd, _) = std::mem::replace(&mut self.0, State::Gone)
@@ -62,14 +64,14 @@ impl Later {
             };
         }
         match &self.0 {
-            // Registered just now, it is ready as soon as the runtime has looked.
+            // When just registered, the descriptor counts as ready once the runtime has polled it.
             State::Hearing(fd) => fd.try_io(Interest::READABLE, |fd| take(fd.as_fd())),
             State::Deaf(fd, _) => take(fd.as_fd()),
             State::Gone => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
-    /// The descriptor; what the runtime knows of it may be older than what is in it.
+    /// The descriptor. The runtime's idea of its readiness may be out of date.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
             State::Deaf(fd, _) => Some(fd.as_fd()),
@@ -111,7 +113,7 @@ mod tests {
         assert_eq!(later.take(read).unwrap(), b"");
     }
 
-    /// A file is one (`epoll_ctl(2)`, EPERM).
+    /// A regular file cannot be registered (`epoll_ctl(2)`, EPERM).
     #[tokio::test(flavor = "current_thread")]
     async fn what_the_runtime_cannot_have_is_looked_at_again_and_again() {
         let mut file = tempfile::tempfile().unwrap();

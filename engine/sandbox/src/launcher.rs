@@ -1,6 +1,6 @@
-//! Starts the launcher from a sealed memfd and speaks with it.
+//! Starts the launcher from a sealed memfd and exchanges messages with it.
 //!
-//! One request is under way at a time; the answer comes on the same socket. Nothing here is bound to one tokio
+//! Requests are sent one at a time; the answer arrives on the same socket. Nothing here is bound to one tokio
 //! runtime: readiness is registered for each request.
 
 use std::collections::VecDeque;
@@ -20,23 +20,40 @@ use nix::poll::{PollFd, PollFlags, poll};
 use crate::failure::Failure;
 use crate::{encode, ids, socket, sys};
 
-/// How long the launcher may take for one answer: building a root takes well under a millisecond, so this is
-/// for a launcher that somebody stopped.
+/// Time limit for one answer of the launcher. Building a root takes well under a millisecond, so this is
+/// reached only when the launcher was stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why the launcher gave no sandbox.
+/// Reason why the launcher did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// It answered with a failure.
+    /// The launcher answered with a failure.
     #[error("{0:?}")]
     Failed(Failure),
-    /// It is gone, or does not answer; a new one is needed.
+    /// The launcher has ended or does not answer; a new one is needed.
     #[error("the launcher {0}")]
     Lost(String),
-    /// Something for it could not be made, or received, on this side: it and its sandboxes go on.
+    /// Too many descriptors of this user are in flight over sockets. The launcher and its sandboxes go on; a
+    /// retry may succeed.
+    #[error("{CROWDED}")]
+    Crowded,
+    /// Something could not be made or received on this side. The launcher and its sandboxes go on.
     #[error("a descriptor for the sandbox cannot be made: {0}; raise `ulimit -n` or run fewer at once")]
     Here(io::Error),
 }
+
+impl Trouble {
+    /// Whether a retry may succeed a moment later: other messages with descriptors get read, or are dropped
+    /// when their sender ends.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Crowded)
+            || matches!(self, Self::Failed(failure) if failure.errno == Errno::ETOOMANYREFS)
+    }
+}
+
+/// Message for the case that the kernel lets this user send no more descriptors. `unix(7)`, ETOOMANYREFS
+pub const CROWDED: &str = "so many descriptors of this user are under way over sockets that the kernel takes no more (ETOOMANYREFS): a \
+                           program of this user sends them and reads none; end it, or raise the hard limit of descriptors (`ulimit -Hn`)";
 
 /// A running launcher.
 #[derive(Debug)]
@@ -44,13 +61,13 @@ pub struct Launcher {
     socket: OwnedFd,
     child: Child,
     next_tag: AtomicU32,
-    /// Requests whose answers nobody has looked at yet, in order.
+    /// Tags of requests whose answers have not been read yet, in order.
     unsettled: Mutex<VecDeque<u32>>,
 }
 
 impl Launcher {
-    /// Starts one and asks it to enter its own namespaces. Does not wait for that: requests are served in order, and
-    /// [`Launcher::settle`] tells of a failure.
+    /// Starts a launcher and asks it to enter its own namespaces, without waiting for that: requests are
+    /// served in order, and [`Launcher::settle`] reports a failure.
     pub fn start(mapping: ids::Mapping, namespaces: bool) -> Result<Self, Trouble> {
         let launcher = Self::spawn().map_err(|e| Trouble::Lost(format!("cannot be started: {e}")))?;
         let (own_user, uid, gid) = match mapping {
@@ -65,7 +82,7 @@ impl Launcher {
     fn spawn() -> io::Result<Self> {
         let (ours, theirs) = socket::pair()?;
         let program = program()?;
-        // Standard input is the socket: that needs no code between fork and exec.
+        // The socket is standard input, which needs no code between fork and exec.
         let child = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .env_clear()
             .current_dir("/")
@@ -83,14 +100,14 @@ impl Launcher {
         self.answer(tag).await
     }
 
-    /// Sends a request whose answer is looked at by [`Launcher::settle`].
+    /// Sends a request whose answer is read later by [`Launcher::settle`].
     pub fn ask_later(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
         let tag = self.send(request, fds)?;
         self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).push_back(tag);
         Ok(())
     }
 
-    /// Waits for the answers that nobody has waited for.
+    /// Waits for the answers to all requests of [`Launcher::ask_later`].
     pub async fn settle(&self) -> Result<(), Trouble> {
         loop {
             let next = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).front().copied();
@@ -109,8 +126,8 @@ impl Launcher {
         Ok(tag)
     }
 
-    /// Waits for the answer with this tag. Answers to those who stopped waiting are dropped, with the descriptors
-    /// that they carry.
+    /// Waits for the answer with this tag. Answers to callers that stopped waiting are dropped, with the
+    /// descriptors that they carry.
     async fn answer(&self, tag: u32) -> Result<Option<OwnedFd>, Trouble> {
         let answer = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -138,9 +155,10 @@ impl Launcher {
         }
     }
 
-    /// Sends a request that is answered elsewhere.
+    /// Sends a request that is not answered by the launcher itself.
     pub fn tell(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
-        // Where many ask at once it has not read all of it yet. It waits for nobody, so it soon will have.
+        // With many requests at once, the launcher may not have read all of them yet. It blocks on nothing
+        // else, so it soon will.
         let until = Instant::now() + PATIENCE;
         loop {
             match socket::send(self.socket.as_fd(), request, fds) {
@@ -148,12 +166,20 @@ impl Launcher {
                     let mut room = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
                     let _ = poll(&mut room, 100u16);
                 }
+                Err(e) if e.raw_os_error() == Some(Errno::ETOOMANYREFS as i32) => {
+                    return Err(Trouble::Crowded);
+                }
                 sent => return sent.map_err(|e| Trouble::Lost(format!("does not take requests: {e}"))),
             }
         }
     }
 
-    /// Its process id, for tests that end it.
+    /// Whether the launcher has ended, and its sandboxes with it.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The launcher's process id, for tests that kill it.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -161,13 +187,13 @@ impl Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // It would end by the closed socket; killing also ends one that somebody stopped.
+        // The launcher would end when the socket is closed; killing it also works when it is stopped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A failure as told.
+/// Decodes a failure from its wire form.
 pub fn failure(step: u64, errno: u64, detail: u64) -> Failure {
     Failure {
         step: Step::from_number(step).unwrap_or(Step::Supervise),
@@ -188,7 +214,8 @@ pub async fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<socket::Messag
     }
 }
 
-/// The executable: a sealed memfd, so that nobody can overwrite it through `/proc/PID/exe` (CVE-2019-5736).
+/// The launcher's executable: a sealed memfd, so that it cannot be overwritten through `/proc/PID/exe`
+/// (CVE-2019-5736).
 fn program() -> io::Result<File> {
     socket::sealed_program(c"hotcell-launcher", EXECUTABLE).map(File::from).map_err(|e| {
         io::Error::new(

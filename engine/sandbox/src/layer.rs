@@ -6,11 +6,11 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One independent wall around the program. Their order is the order of `outcome.layers`.
+/// One independent isolation layer around the program. The order is that of `outcome.layers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// Own user ids; the program is an unprivileged id outside. `user_namespaces(7)`
+    /// Own user ids; outside, the program has an unprivileged id. `user_namespaces(7)`
     UserNs,
     /// Own file system tree, entered by `pivot_root`. `mount_namespaces(7)`
     MountNs,
@@ -105,9 +105,19 @@ impl FromStr for Layer {
     }
 }
 
-/// The candidate that a mistyped `word` most likely meant; `None` when there are no candidates.
+/// The candidate closest to a mistyped `word`; `None` when there are no candidates.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates.into_iter().min_by_key(|c| strsim::damerau_levenshtein(word, c))
+    // Who typed the beginning of a name meant that one, however long the rest is.
+    let far = |c: &&str| (word.is_empty() || !c.starts_with(word), strsim::damerau_levenshtein(word, c));
+    candidates.into_iter().min_by_key(far)
+}
+
+/// As [`nearest`], and `None` where no candidate is like the word: naming one would be a guess.
+pub fn likely<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = nearest(word, candidates)?;
+    let longer = word.chars().count().max(near.chars().count());
+    let is_part = word.chars().count() > 1 && (near.starts_with(word) || word.starts_with(near));
+    (is_part || strsim::damerau_levenshtein(word, near) * 2 <= longer).then_some(near)
 }
 
 #[cfg(test)]
@@ -122,5 +132,26 @@ mod tests {
         }
         let error = "secomp".parse::<Layer>().unwrap_err().to_string();
         assert!(error.contains("seccomp"), "{error}");
+    }
+
+    #[test]
+    fn the_beginning_of_a_name_means_it_and_what_is_like_none_names_none() {
+        let clients =
+            ["cline", "claude-desktop", "claude-code", "codex", "cursor", "gemini-cli", "goose", "vscode"];
+        for (word, want) in [
+            ("claude", Some("claude-code")),
+            ("gem", Some("gemini-cli")),
+            ("gemini", Some("gemini-cli")),
+            ("clime", Some("cline")),
+            ("code", Some("codex")),
+            ("vs-code", Some("vscode")),
+            ("windsurf", None),
+            ("q", None),
+            ("", None),
+        ] {
+            assert_eq!(likely(word, clients), want, "{word}");
+        }
+        assert_eq!(likely("cobol", ["go", "python", "c"]), None);
+        assert_eq!(nearest("", ["ab", "c"]), Some("c"));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a command that nobody has read in a sandbox with every Linux layer on, and explains how it ended.
+//! Runs untrusted commands in a sandbox with every Linux isolation layer on, and explains how each run ended.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -11,32 +11,34 @@
 //! # }
 //! ```
 //!
-//! No call is needed in `main`: sandboxes are forked by a small launcher that this library carries with it.
-//! A [`Policy`] is a [`Shape`] (what is the same for all runs of a kind) and a [`Job`] (what differs), so that a
+//! `main` needs no initialization call: a small launcher, embedded in this library, forks the sandboxes. A
+//! [`Policy`] is a [`Shape`] (shared by all runs of a kind) and a [`Job`] (different for each run), so that a
 //! sandbox can be made before it is needed: `run = acquire(shape) + release(job)`. Nothing is granted until a
-//! method grants it. What was in force stands in every [`Outcome`].
+//! method grants it. Every [`Outcome`] lists the layers that were in force.
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`policy`] | what the caller asks for |
+//! | [`policy`] | the caller's request |
 //! | [`profile`] | named policies in TOML |
-//! | [`outcome`] | what a run came to |
+//! | [`outcome`] | the result of a run |
 //! | [`plan`] | policy x host -> plan: every decision, no system call |
-//! | [`host`] | what this host offers |
-//! | [`engine`], [`sandbox`], [`running`] | makes sandboxes; one that is ready; a run under way |
-//! | [`pool`] | sandboxes that are ready before they are asked for |
-//! | [`serve`] | a pool that other processes of the same user may use |
-//! | [`prime`] | which of them can have an interpreter that waits |
-//! | [`network`] | the only way out, for whoever serves it |
+//! | [`host`] | features of this host |
+//! | [`engine`], [`sandbox`], [`running`] | the factory of sandboxes; a sandbox that is ready; a run in progress |
+//! | [`pool`] | sandboxes made before they are asked for |
+//! | [`serve`] | a pool shared with other processes of the same user |
+//! | [`prime`] | which of them can hold an interpreter that was started ahead |
+//! | [`network`] | the only way out of a sandbox: sockets that a proxy serves |
 //! | [`home`] | the files that a run left behind |
-//! | [`toolchain`] | which host folders a program needs besides `/usr` |
-//! | [`seccomp`], [`cgroup`] | two layers that are more than one call |
+//! | [`toolchain`] | host folders that a program needs besides `/usr` |
+//! | [`seccomp`], [`cgroup`] | the two layers that take more than one system call |
 //! | [`layer`], [`units`], [`text`] | names, quantities, text for a terminal |
-//! | [`temporary`] | private folders of the host that a killed process does not leave for ever |
+//! | [`temporary`] | private folders on the host, removed even after their process was killed |
 
 mod access;
+pub mod alias;
 pub mod cgroup;
 mod denials;
+mod descriptors;
 pub mod doctor;
 mod encode;
 pub mod engine;
@@ -51,6 +53,7 @@ pub mod network;
 mod os_text;
 pub mod outcome;
 mod owner;
+mod pace;
 pub mod passed;
 mod plain;
 pub mod plan;
@@ -81,7 +84,7 @@ pub use engine::{Engine, Spawn};
 pub use home::Home;
 pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
-pub use plan::Refusal;
+pub use plan::{Lack, Refusal};
 pub use policy::{
     Bind, Confinement, FileId, ImageRoot, Job, Limits, Network, Policy, ProcView, RootEntry, RootKind, Shape,
     Stdin, danger,
@@ -91,10 +94,10 @@ pub use sandbox::Sandbox;
 pub use streams::Chunk;
 pub use units::Bytes;
 
-/// A future as this library returns it: boxed, so that programs that use it stay small and quick to build.
+/// Future type returned by this library: boxed, so that programs that use it stay small and quick to build.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Runs a policy to its end with the shared engine. A refusal is an outcome too.
+/// Runs a policy to its end with the shared engine. A refusal is also returned as an [`Outcome`].
 pub fn run(policy: &Policy) -> BoxFuture<'_, Outcome> {
     Engine::shared().run(policy)
 }
@@ -102,7 +105,7 @@ pub fn run(policy: &Policy) -> BoxFuture<'_, Outcome> {
 /// Starts a policy with the shared engine; the program's streams can be followed.
 ///
 /// # Errors
-/// [`Refusal`] when the policy cannot be met; nothing ran then.
+/// [`Refusal`] when the policy cannot be met; no program was started then.
 pub fn spawn(policy: &Policy) -> BoxFuture<'_, Result<Running, Refusal>> {
     Engine::shared().spawn(policy)
 }

@@ -1,6 +1,6 @@
-//! File names, arguments and output in JSON: a string where the bytes are UTF-8, `{"base64": …}` where not.
+//! File names, arguments and output in JSON: a string where the bytes are UTF-8, otherwise `{"base64": …}`.
 //!
-//! Nothing is lost and nothing is replaced, so that a policy or an outcome can be read back exactly.
+//! No byte is lost or replaced, so that a policy or an outcome can be read back exactly.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

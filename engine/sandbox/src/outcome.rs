@@ -1,4 +1,4 @@
-//! What a run came to: one type, `hotcell.outcome/1`. Nothing in it is guessed from what a program printed.
+//! The result of a run: one type, `hotcell.outcome/1`. Nothing in it is guessed from the program's output.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layer::Layer;
 
-/// The name of this form in its `schema` field.
+/// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.outcome/1";
 
 /// Why a run ended. The first cause wins.
@@ -17,9 +17,9 @@ pub const SCHEMA: &str = "hotcell.outcome/1";
 pub enum Cause {
     /// The program ended by itself.
     Exited,
-    /// A signal that the program or the kernel sent ended it; no limit was the reason.
+    /// Ended by a signal that the program or the kernel sent; no limit was the reason.
     Signaled,
-    /// Stopped at the wall clock.
+    /// Stopped at the limit of wall-clock time.
     WallLimit,
     /// Stopped at the limit of CPU time.
     CpuLimit,
@@ -27,21 +27,21 @@ pub enum Cause {
     MemoryLimit,
     /// Stopped because it kept asking for more processes than it may have.
     ProcessLimit,
-    /// Stopped because its scratch stayed full.
+    /// Stopped because its scratch space stayed full.
     DiskLimit,
     /// Stopped because it kept asking for more files than it may have.
     FileLimit,
     /// Stopped because it printed too much.
     OutputLimit,
-    /// The caller cancelled it.
+    /// Cancelled by the caller.
     Cancelled,
-    /// The guard quarantined the artifact; it never ran.
+    /// The guard quarantined the artifact; it was never executed.
     Quarantined,
-    /// The policy could not be met; it never ran.
+    /// The policy could not be met; the program was never executed.
     Refused,
     /// There is no such program.
     NotFound,
-    /// The program exists and cannot be executed.
+    /// The program exists but cannot be executed.
     NotExecutable,
     /// hotcell itself failed.
     Internal,
@@ -64,23 +64,23 @@ impl Cause {
     }
 }
 
-/// One output stream as kept: the first and last half of the capture limit.
+/// One captured output stream: the first and last half of the capture limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The kept bytes, where they are UTF-8.
+    /// The captured bytes, where they are UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The kept bytes, where they are not UTF-8.
+    /// The captured bytes, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// All that was written, kept or not.
+    /// Number of bytes written, whether captured or not.
     pub bytes: u64,
-    /// Whether the middle is missing.
+    /// Whether the middle is missing from the capture.
     pub truncated: bool,
 }
 
 impl Output {
-    /// From the kept bytes and the count of all.
+    /// Makes an output from the captured bytes and the total number of bytes.
     #[must_use]
     pub fn new(kept: Vec<u8>, bytes: u64) -> Self {
         let truncated = bytes > kept.len() as u64;
@@ -95,7 +95,7 @@ impl Output {
         }
     }
 
-    /// The kept bytes again.
+    /// The captured bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         match (&self.text, &self.base64) {
@@ -106,20 +106,20 @@ impl Output {
     }
 }
 
-/// What the run used; `null` where this host cannot measure it.
+/// Resources used by the run; `null` where this host cannot measure them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Wall clock from release to the end, microseconds.
+    /// Wall-clock time from release to the end, microseconds.
     pub wall_us: Option<u64>,
     /// CPU time of the whole tree, microseconds.
     pub cpu_us: Option<u64>,
-    /// Highest memory of the whole tree, scratch left out where the kernel tells.
+    /// Peak memory of the whole tree, without scratch where the kernel counts it separately.
     pub peak_memory_bytes: Option<u64>,
-    /// Most processes and threads at once.
+    /// Peak number of processes and threads.
     pub peak_processes: Option<u64>,
-    /// Bytes in scratch at the end.
+    /// Bytes in scratch space at the end.
     pub disk_bytes: Option<u64>,
-    /// Files and folders in scratch at the end.
+    /// Files and folders in scratch space at the end.
     pub disk_files: Option<u64>,
 }
 
@@ -131,68 +131,68 @@ pub enum Limit {
     Memory,
     /// CPU time.
     CpuTime,
-    /// Wall clock.
+    /// Wall-clock time.
     Wall,
     /// Processes and threads.
     Processes,
-    /// Bytes on scratch.
+    /// Bytes in scratch space.
     Disk,
-    /// Files on scratch.
+    /// Files in scratch space.
     Files,
     /// Output.
     Output,
 }
 
-/// How a hit was noticed.
+/// How the hit of a limit was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Evidence {
     /// The kernel counted it.
     Kernel,
-    /// The supervisor measured it, every 50 ms.
+    /// The supervisor sampled it, every 50 ms.
     Sampled,
 }
 
 /// One limit that was reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitHit {
-    /// Which.
+    /// The limit.
     pub limit: Limit,
-    /// Its value: bytes, microseconds or a count.
+    /// Configured value: bytes, microseconds or a count.
     pub value: u64,
-    /// When, in microseconds after release.
+    /// Time of the hit, in microseconds after release.
     pub at_us: u64,
-    /// How it was noticed.
+    /// How the hit was detected.
     pub evidence: Evidence,
 }
 
-/// Something that the program tried and was not allowed to do.
+/// An operation that the program attempted and that was denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Denial {
     /// `seccomp`, `landlock` or `network`.
     pub layer: String,
-    /// The system call, or what a proxy was asked for: `connect`, `http`, `dns`, `tls`.
+    /// The system call, or the kind of request to a proxy: `connect`, `http`, `dns`, `tls`.
     pub operation: String,
-    /// Its arguments, or the address.
+    /// The arguments, or the address.
     pub target: String,
-    /// The error that the program got, such as `EPERM`; `not observed` where the call was let through to fail by
-    /// itself, as network calls are; `denied by the proxy` for what a sandbox's proxy denied.
+    /// The error that the program got, such as `EPERM`; `not observed` where the call was let through to fail
+    /// later, as network calls are; `denied by the proxy` for denials of a sandbox's proxy.
     pub errno: String,
-    /// How often.
+    /// Number of times.
     pub count: u64,
 }
 
-/// The state of one layer in a run: `"on"`, `"off"`, or `"unavailable: why"`.
+/// The state of one layer in a run: `"on"`, `"off"`, or `"unavailable: reason"`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum LayerState {
-    /// In force, and read back.
+    /// In force, as read back from the kernel.
     On,
-    /// Not asked for.
+    /// Not requested.
     #[default]
     Off,
-    /// Asked for, and this host does not offer it.
+    /// Requested, but this host does not offer it; with the reason.
     Unavailable(String),
 }
 
@@ -216,17 +216,18 @@ impl From<String> for LayerState {
     }
 }
 
-/// What was in force.
+/// The layers that were in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layers {
-    /// State by layer; every layer of [`Layer::ALL`] stands here once a run was planned.
+    /// State by layer; complete ([`Layer::ALL`]) once a run was planned.
     #[serde(flatten)]
     pub states: BTreeMap<Layer, LayerState>,
-    /// The Landlock version in force; 0 without.
+    /// The Landlock version in force; 0 for none.
     pub landlock_abi: u32,
-    /// Version of the cgroup tree in force: 2, 1, or 0 for none.
+    /// The cgroup version in force: 2, 1, or 0 for none.
     pub cgroup_version: u32,
-    /// Whether what seccomp denies is reported in `denials`. Where it cannot be, it is denied all the same.
+    /// Whether calls denied by seccomp are reported in `denials`. They are denied even where they cannot be
+    /// reported.
     #[serde(default)]
     pub notifications: LayerState,
 }
@@ -239,10 +240,10 @@ impl Layers {
     }
 }
 
-/// One thing that was mounted.
+/// One mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mount {
-    /// Path inside (non-UTF-8 bytes replaced).
+    /// Path inside (bytes that are not UTF-8 are replaced).
     pub inside: String,
     /// `system`, `scratch`, `proc`, `device`, `devpts`, `mqueue`, `workspace`, `bind`, `toolchain` or `copy`.
     pub kind: String,
@@ -250,24 +251,24 @@ pub struct Mount {
     pub writable: bool,
 }
 
-/// Where the time went, in microseconds.
+/// Duration of each phase, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timings {
     /// Waiting for a launcher.
     pub queue: u64,
-    /// From the request to a sandbox that is ready.
+    /// From the request until a sandbox is ready.
     pub setup: u64,
-    /// From release until the kernel is asked for the program, or an interpreter that waited has its job.
+    /// From release until the kernel is asked to execute the program, or a waiting interpreter has its job.
     pub exec: u64,
     /// The program itself.
     pub run: u64,
-    /// Reading what was left after the end.
+    /// Reading the remaining output and files after the end.
     pub collect: u64,
-    /// Waiting for the tree to be gone; 0 when that happened after the answer.
+    /// Waiting until the process tree is gone; 0 when that happened after the answer.
     pub teardown: u64,
-    /// All of it.
+    /// Total.
     pub total: u64,
-    /// The steps of the set-up, as the launcher and init saw them.
+    /// Steps of the set-up, as reported by the launcher and init.
     pub steps: BTreeMap<String, u64>,
 }
 
@@ -276,10 +277,49 @@ pub struct Timings {
 pub struct Change {
     /// Path below the workspace.
     pub path: String,
-    /// What happened to it.
+    /// Kind of change.
     pub kind: ChangeKind,
-    /// Its size now.
+    /// Size of the file now.
     pub bytes: u64,
+    /// Properties that a person should look at; mostly empty.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+}
+
+/// A property of a change that a person should look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// New and hidden, or below something hidden.
+    Hidden,
+    /// An executable file that was not executable before.
+    Executable,
+    /// A link that is new or has a new target.
+    Link,
+    /// Permission bits differ from before.
+    Mode,
+}
+
+impl Mark {
+    /// The name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hidden => "hidden",
+            Self::Executable => "executable",
+            Self::Link => "link",
+            Self::Mode => "mode",
+        }
+    }
+}
+
+/// A path that a person should look at, with the reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Marked {
+    /// Path below the workspace.
+    pub path: String,
+    /// Properties to look at.
+    pub marks: Vec<Mark>,
 }
 
 /// The kinds of change.
@@ -288,24 +328,27 @@ pub struct Change {
 pub enum ChangeKind {
     /// New.
     Added,
-    /// Other bytes or mode.
+    /// Contents or mode changed.
     Modified,
-    /// Gone.
+    /// Removed.
     Deleted,
-    /// A file became a folder, and the like.
+    /// The type of the entry changed, such as a file that became a folder.
     TypeChanged,
 }
 
-/// Changes taken over into the original of a workspace.
+/// Result of taking changes over into the original of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Commit {
-    /// How many paths were taken over.
+    /// Number of paths taken over.
     pub done: u64,
-    /// Paths that were not, and why.
+    /// Paths left out, with reasons; git's own state is one row for each repository.
     pub left: Vec<LeftOut>,
-    /// Why nothing, or not all, was taken over; `null` when it was.
+    /// The first 10,000 of the taken-over paths that a person should look at.
+    #[serde(default)]
+    pub marked: Vec<Marked>,
+    /// Reason why nothing, or not everything, was taken over; `null` on success.
     pub error: Option<String>,
-    /// Paths that somebody else changed since the program saw them.
+    /// Paths that were changed elsewhere since the program saw them.
     pub conflicts: Vec<String>,
 }
 
@@ -314,101 +357,103 @@ pub struct Commit {
 pub struct LeftOut {
     /// Path below the workspace.
     pub path: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// How the source was compiled before it ran, or did not.
+/// How the source was compiled before the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compile {
-    /// The compiler and its arguments, as inside.
+    /// The compiler and its arguments, with paths inside.
     pub command: Vec<String>,
-    /// Whether it made a program. `false` is the reason why nothing else ran: the rest of the outcome is the
-    /// compiler's then.
+    /// Whether compilation succeeded. If `false`, nothing else ran, and the rest of the outcome is the
+    /// compiler's.
     pub done: bool,
-    /// How long it took, in microseconds.
+    /// Duration of compilation, in microseconds.
     pub wall_us: Option<u64>,
-    /// What it said, the first 1,000 rows.
+    /// Diagnostics of the compiler, the first 1,000.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// One thing that a compiler said.
+/// One diagnostic of a compiler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnostic {
-    /// The file, below the workspace or by its own name; `null` for what a linker says.
+    /// File of the diagnostic, relative to the workspace or by its own name; `null` for a linker's
+    /// diagnostics.
     pub file: Option<String>,
     /// The line, from 1.
     pub line: Option<u32>,
-    /// The column, from 1, where the compiler tells.
+    /// The column, from 1, where the compiler reports one.
     pub column: Option<u32>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// The compiler's own name for it, such as `E0308` or `-Wunused-variable`.
+    /// The compiler's own code, such as `E0308` or `-Wunused-variable`.
     pub code: Option<String>,
-    /// What is wrong.
+    /// Message text.
     pub message: String,
 }
 
-/// How bad a diagnostic is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// There is no program.
+    /// No program was made.
     Error,
-    /// There is one, and it may not be what was meant.
+    /// A program was made, but may not do what was intended.
     Warning,
-    /// More about the one before.
+    /// Further information about the previous diagnostic.
     Note,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Always `hotcell.outcome/1`.
     pub schema: String,
-    /// Why it ended.
+    /// Why the run ended.
     pub cause: Cause,
-    /// One line for a person: what ended it, or what to do when it was refused. `null` for a plain exit.
+    /// One line for a person: why the run ended, or what to do when it was refused. `null` for a plain exit.
     pub reason: Option<String>,
-    /// The program's own exit code, when it ended by itself.
+    /// The program's exit code, if it exited by itself.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program.
     pub signal: Option<String>,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// What it used.
+    /// Resources used.
     pub usage: Usage,
-    /// Limits that were reached, in time order.
+    /// Limits that were reached, in order of time.
     pub limits_hit: Vec<LimitHit>,
-    /// What it tried and was not allowed to do; at most 200 rows.
+    /// Operations that were denied; at most 200 rows.
     pub denials: Vec<Denial>,
-    /// False where a layer cannot tell of all it denied.
+    /// False where a layer cannot report everything that it denied.
     pub denials_complete: bool,
-    /// What was in force.
+    /// Layers that were in force.
     pub layers: Layers,
-    /// What was mounted.
+    /// Mounts of the sandbox.
     pub mounts: Vec<Mount>,
-    /// Where the time went.
+    /// Duration of each phase, in microseconds.
     pub timings_us: Timings,
     /// Changes in the workspace, the first 10,000 by path; `null` where they are not collected.
     pub changes: Option<Vec<Change>>,
-    /// The changes as a unified diff; `null` where it was not asked for.
+    /// The changes as a unified diff; `null` if it was not requested.
     pub diff: Option<String>,
-    /// What became of the changes that were to be taken over into the original; `null` where nobody asked.
+    /// Result of taking changes over into the original; `null` if that was not requested.
     pub commit: Option<Commit>,
-    /// How the source was compiled; `null` where nothing had to be.
+    /// How the source was compiled; `null` where no compilation was needed.
     #[serde(default)]
     pub compile: Option<Compile>,
-    /// What became of the changes that were to stay in a workspace that stays; `null` where there is none, or nobody asked.
+    /// Result of keeping the changes in a stored workspace; `null` if there is no such workspace, or keeping
+    /// was not requested.
     pub kept: Option<Commit>,
-    /// The guard's report; `null` where nothing was scanned.
+    /// The guard's report; `null` if nothing was scanned.
     pub scan: Option<serde_json::Value>,
 }
 
 impl Outcome {
-    /// An outcome in which nothing ran.
+    /// An outcome for a request that never started a program.
     #[must_use]
     pub fn without_a_run(cause: Cause, reason: impl Into<String>) -> Self {
         Self {
@@ -435,7 +480,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the program ended by itself with exit code 0.
+    /// Whether the program exited by itself with code 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.cause == Cause::Exited && self.exit_code == Some(0)

@@ -1,9 +1,10 @@
-//! Names that tell which process made a thing, so that what a dead one left can be found and removed.
+//! Names that identify the process that made a resource, so that leftovers of a dead process can be found and
+//! removed.
 //!
-//! A cgroup or scratch folder is called `PID-START-NAMESPACE-N`: the process that made it, when that process
-//! started (so that a later process with the same number is not taken for it), the pid namespace in which the
-//! number counts, and a running number. It is a leftover only when its owner is certainly gone; owners in
-//! another pid namespace cannot be looked up, and what is theirs is left alone.
+//! A cgroup or scratch folder is named `PID-START-NAMESPACE-N`: the process that made it, when that process
+//! started (so that a later process with the same number is not mistaken for it), the pid namespace in which
+//! the number is valid, and a running number. It is a leftover only when its owner is certainly gone. Owners
+//! in another pid namespace cannot be looked up, so their resources are left alone.
 
 use std::fmt;
 use std::io;
@@ -14,18 +15,18 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-/// The process that made a thing.
+/// The process that made a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pid: i32,
-    /// In clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     start: u64,
-    /// The inode number of its pid namespace.
+    /// Inode number of the pid namespace.
     namespace: u64,
 }
 
 impl Owner {
-    /// This process.
+    /// The identity of this process.
     pub(crate) fn this_process() -> io::Result<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat")?;
         let (_, start) = parse_stat(&stat).ok_or_else(|| {
@@ -34,13 +35,13 @@ impl Owner {
         Ok(Self { pid: Pid::this().as_raw(), start, namespace: own_namespace()? })
     }
 
-    /// A name that nothing else of this process has.
+    /// A name that is unique within this process.
     pub(crate) fn next_name(&self) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         format!("{self}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The owner in a name; `None` for a name of another form.
+    /// Parses the owner from a name; `None` if the name has another form.
     pub(crate) fn of(name: &str) -> Option<Self> {
         let mut parts = name.split('-');
         let mut number = || {
@@ -53,12 +54,12 @@ impl Owner {
         parts.next().is_none().then_some(Self { pid, start, namespace })
     }
 
-    /// Whether the process has certainly ended. Doubt is `false`.
+    /// Whether the process has certainly ended; `false` when in doubt.
     pub(crate) fn is_gone(&self) -> bool {
         if own_namespace().ok() != Some(self.namespace) {
             return false;
         }
-        // Not by a missing /proc/PID alone: hidepid hides the processes of others.
+        // A missing /proc/PID alone proves nothing: hidepid hides the processes of other users.
         if kill(Pid::from_raw(self.pid), None) == Err(Errno::ESRCH) {
             return true;
         }
@@ -79,15 +80,15 @@ fn own_namespace() -> io::Result<u64> {
     Ok(std::fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Whether the process of a `/proc/PID/stat` can still do anything, and when it started.
+/// Parses `/proc/PID/stat`: whether the process can still do anything, and when it started.
 fn parse_stat(stat: &str) -> Option<(bool, u64)> {
-    // The name in parentheses may contain anything, also spaces and parentheses.
+    // The name in parentheses may contain anything, including spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     let state = *fields.first()?;
     let threads: u64 = fields.get(17)?.parse().ok()?;
     let start = fields.get(19)?.parse().ok()?;
-    // A dead first thread whose process goes on in others is also a Z.
+    // A process whose first thread has ended while others go on is also in state Z.
     let dead = matches!(state, "Z" | "X" | "x") && threads <= 1;
     Some((!dead, start))
 }

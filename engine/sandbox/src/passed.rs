@@ -1,4 +1,5 @@
-//! A listening socket that whoever started this process opened for it: `LISTEN_FDS` and `LISTEN_PID`, as systemd has them.
+//! Socket activation: a listening socket passed by the parent process in `LISTEN_FDS` and `LISTEN_PID`, as
+//! systemd does.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,13 +13,14 @@ use nix::unistd::Pid;
 
 use crate::sys;
 
-/// Where it is: the first descriptor after the three of everybody. `sd_listen_fds(3)`
+/// Descriptor of the socket: the first after standard input, output and error. `sd_listen_fds(3)`
 const FIRST: i32 = sys::PASSED;
 
-/// Takes the socket; once.
+/// Takes the socket. Succeeds only once.
 ///
 /// # Errors
-/// A sentence: none was passed to this process, several were, or it is none that listens for TCP.
+/// A sentence when no descriptor or several were passed to this process, or the descriptor is not a TCP
+/// socket that listens.
 pub fn listener() -> Result<TcpListener, String> {
     let variable = |name: &str| std::env::var_os(name);
     named(variable("LISTEN_FDS").as_deref(), variable("LISTEN_PID").as_deref(), Pid::this().as_raw())?;
@@ -32,7 +34,7 @@ pub fn listener() -> Result<TcpListener, String> {
     match is_listener(&socket) {
         Ok(true) => {}
         not => {
-            // Whose it is, is not known.
+            // The descriptor may belong to other code: leave it open.
             let _ = socket.into_raw_fd();
             return Err(wrong(match not {
                 Err(_) => "it cannot be looked at",
@@ -55,7 +57,7 @@ fn is_listener(socket: &OwnedFd) -> nix::Result<bool> {
     Ok(internet && getsockopt(socket, sockopt::AcceptConn)?)
 }
 
-/// Whether the variables name one socket for this process.
+/// Checks that the variables name exactly one socket for this process.
 fn named(count: Option<&OsStr>, pid: Option<&OsStr>, own: i32) -> Result<(), String> {
     let number = |text: Option<&OsStr>| text.and_then(OsStr::to_str).and_then(|t| t.parse::<i32>().ok());
     match (number(pid), number(count)) {

@@ -1,5 +1,6 @@
-//! The scratch folder of a sandbox without a root of its own (`landlock-only`): a private folder of the host,
-//! gone with the sandbox. Weaker than the tmpfs that other sandboxes have: nothing limits what is written to it.
+//! The scratch folder of a sandbox without a root of its own (`landlock-only`): a private folder on the host,
+//! removed with the sandbox. Weaker than the tmpfs of other sandboxes: the amount written to it is not
+//! limited.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,24 +24,24 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one and allows the plan to use it.
+    /// Makes a scratch folder and lets the plan's program use it.
     pub fn make(plan: &mut ShapePlan, mapping: Mapping) -> Result<Self, Refusal> {
         let owner = (mapping == Mapping::Privileged).then_some(plan.setup.outside);
         let folder = temporary::folder().map_err(|e| cannot("make", &e))?;
         own(folder.path(), owner).map_err(|e| cannot("give away", &e))?;
-        // It stands beside what everybody has in TMPDIR.
+        // TMPDIR is shared with other users.
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(folder.path(), private).map_err(|e| cannot("close", &e))?;
         plan.allow_scratch(folder.path());
         Ok(Self { folder, owner })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Copies what belongs to the home folder into it, up to the job's limits of bytes and files.
+    /// Copies the sources that belong in the home folder into it, up to the job's limits of bytes and files.
     pub fn fill(&self, sources: &[Source], limits: &Limits) -> Result<(), Refusal> {
         let mut room = Room { bytes: limits.disk.0, files: limits.files };
         for (source, to) in sources.iter().filter_map(|s| Some((s, s.copied_to()?))) {
@@ -84,7 +85,7 @@ impl Scratch {
     }
 }
 
-/// Opens a folder that was found already, whose path has no links: one that was put there since is not followed.
+/// Opens a folder whose path is known to have no links: a link put there since is not followed.
 fn open_straight(folder: &Path) -> io::Result<Dir> {
     use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
     let how = OpenHow::new()
@@ -93,8 +94,8 @@ fn open_straight(folder: &Path) -> io::Result<Dir> {
     Ok(Dir::from_std_file(openat2(AT_FDCWD, folder, how)?.into()))
 }
 
-/// Copies a folder by descriptors only: whoever owns it may swap its files for links and pipes meanwhile, and nothing
-/// beyond it is ever opened. What is no file, folder or link is left out.
+/// Copies a folder by descriptors only: its owner may replace files by links and pipes during the copy, but
+/// nothing outside it is ever opened. Entries other than files, folders and links are skipped.
 fn copy_folder(
     from: &Dir,
     to: &Dir,
@@ -133,7 +134,7 @@ fn copy_file(
     room: &mut Room,
 ) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    // A pipe that was put in its place does not hold us up.
+    // O_NONBLOCK: a pipe put in the file's place cannot block the copy.
     options.read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
     let source = from.open_with(name, &options)?;
     let metadata = source.metadata()?;
@@ -142,13 +143,13 @@ fn copy_file(
     }
     room.take(0)?;
     let mut target = to.create(new_name)?;
-    // It may grow while it is read.
+    // The file may grow during the copy.
     let copied = io::copy(&mut source.take(room.bytes.saturating_add(1)), &mut target)?;
     room.bytes = room.bytes.checked_sub(copied).ok_or_else(Room::full)?;
     give(&target.into_std(), owner, metadata.mode() & 0o777)
 }
 
-/// Sets owner and mode.
+/// Sets the owner and mode of a file.
 fn give(file: &fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
     if let Some((uid, gid)) = owner {
         std::os::unix::fs::fchown(file, Some(uid), Some(gid))?;
@@ -156,13 +157,13 @@ fn give(file: &fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()>
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
-/// Each level of folders holds two descriptors.
+/// Maximum depth of folders; each level holds two descriptors.
 const DEEPEST: u32 = 200;
 
-/// Begins the refusal for want of a scratch folder.
+/// Beginning of the refusal when no scratch folder can be made.
 pub const SCRATCH: &str = "without a root of its own the program needs a scratch folder on the host";
 
-/// What may still be copied.
+/// Remaining budget of the copy.
 struct Room {
     bytes: u64,
     files: u64,

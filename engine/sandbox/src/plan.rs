@@ -1,5 +1,4 @@
-//! Policy x host -> plan. Pure: which layers, mounts, rules and numbers, or a refusal. Nothing here touches
-//! the system, and nothing later decides again.
+//! Policy x host -> plan. Pure: chooses layers, mounts, rules and numbers, or refuses. Makes no system call.
 
 mod job;
 
@@ -10,47 +9,66 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::Path;
 
-use hotcell_launcher::wire::{MAX_IMAGE_LAYERS, setup};
+use hotcell_launcher::wire::{MAX_IMAGE_LAYERS, MAX_RELAYS, setup};
 use nix::libc;
 
 use crate::access::{self, Grant};
+use crate::alias::Link;
 use crate::encode::{self, Setup};
 use crate::failure::LACKS;
 use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
+use crate::network::Relay;
 use crate::outcome::{Cause, LayerState, Layers, Mount, Outcome};
 use crate::policy::{Confinement, HOME, ImageRoot, Limits, Network, ProcView, RootKind, Shape};
-use crate::root::{Place, TERMINAL, cstring};
+use crate::root::{Names, Place, TERMINAL, cstring};
 use crate::seccomp::{self, Arch};
 use crate::units::Bytes;
 
-/// Why nothing ran.
+/// The reason why nothing was run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
     /// `refused`, `not_found`, `not_executable` or `internal`.
     pub cause: Cause,
-    /// The layer that could not be had.
+    /// The layer that was not available.
     pub layer: Option<Layer>,
-    /// What failed, and what to do.
+    /// Resource that this process lacked for a moment.
+    pub lacks: Option<Lack>,
+    /// Description of the failure, with advice.
     pub message: String,
 }
+
+/// Resource that a process may lack for a moment. Other runs give some back when they end, so a retry may
+/// succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// File descriptors of its own.
+    Descriptors,
+}
+
+/// The advice in every message about descriptors that this process lacks.
+pub(crate) const MORE_DESCRIPTORS: &str = "raise `ulimit -n` or run fewer at once";
 
 impl Refusal {
     /// A policy that cannot be met.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { cause: Cause::Refused, layer: None, message: message.into() }
+        Self { cause: Cause::Refused, layer: None, lacks: None, message: message.into() }
     }
-    /// A failure of hotcell itself.
+    /// A failure inside hotcell.
     pub fn internal(message: impl Into<String>) -> Self {
-        Self { cause: Cause::Internal, layer: None, message: message.into() }
+        Self { cause: Cause::Internal, layer: None, lacks: None, message: message.into() }
+    }
+    /// This process has no descriptor left for what `message` says.
+    pub(crate) fn without_descriptors(message: &str) -> Self {
+        Self { lacks: Some(Lack::Descriptors), ..Self::internal(format!("{message}; {MORE_DESCRIPTORS}")) }
     }
 }
 
 impl From<Refusal> for Outcome {
     fn from(refusal: Refusal) -> Self {
-        let Refusal { cause, layer, message } = refusal;
+        let Refusal { cause, layer, lacks: _, message } = refusal;
         let mut outcome = Self::without_a_run(cause, message.clone());
         outcome.layers.states.extend(layer.map(|layer| (layer, LayerState::Unavailable(message))));
         outcome
@@ -62,25 +80,27 @@ impl From<Refusal> for Outcome {
 pub struct ShapePlan {
     /// The request to the launcher; ids and template are filled in when it is sent.
     pub setup: Setup,
-    /// What is in force.
+    /// The layers that will be in force.
     pub layers: Layers,
-    /// What is mounted.
+    /// The mounts of the shape.
     pub mounts: Vec<Mount>,
-    /// Confine the program only when its mounts are there.
+    /// Confine the program only after its mounts have been made.
     pub late: bool,
-    /// Make a cgroup with these limits.
+    /// Whether the sandbox gets a cgroup.
     pub group: bool,
-    /// It has a root of its own; without, a private folder of the host is its scratch.
+    /// The sandbox has a root of its own; otherwise a private folder on the host is its scratch.
     pub rooted: bool,
-    /// Its loopback has the sockets of a proxy.
-    pub proxied: bool,
+    /// Its loopback has the sockets of a proxy, and these names lead to relays.
+    pub names: Option<Names>,
     /// The limits that it was planned for.
     pub ceilings: Limits,
-    /// Where something may be mounted when the job arrives; what differs between roots.
+    /// Mountpoints for jobs; these differ between roots.
     pub places: BTreeSet<Place>,
-    /// What the root is made of, where that is not the host's.
+    /// Aliases of a workspace in the root.
+    pub links: BTreeSet<Link>,
+    /// The image that forms the root; `None` for the host's `/usr`.
     pub image: Option<ImageRoot>,
-    /// What was mounted for an interpreter that is started ahead.
+    /// Mounts made for an interpreter that is started ahead.
     early: Vec<Source>,
     host_writes: bool,
     knocked_out: bool,
@@ -88,6 +108,11 @@ pub struct ShapePlan {
 }
 
 impl ShapePlan {
+    /// Whether its loopback has the sockets of a proxy.
+    pub const fn proxied(&self) -> bool {
+        self.names.is_some()
+    }
+
     /// Fills in the host ids. Without an own user namespace they are the ids inside as well.
     pub fn with_ids(&mut self, outside: (u32, u32)) {
         self.setup.outside = outside;
@@ -96,7 +121,7 @@ impl ShapePlan {
         }
     }
 
-    /// Mounts these before the program is confined: it need not wait for its job then.
+    /// Mounts these sources before the program is confined, so that confinement need not wait for the job.
     pub(crate) fn mount_early(&mut self, sources: &[Source]) {
         if self.landlock_abi > 0 {
             let rule = |s: &Source| access::rule(self.landlock_abi, &s.inside, Grant::Execute, s.folder);
@@ -109,12 +134,12 @@ impl ShapePlan {
         self.early = sources.to_vec();
     }
 
-    /// What is mounted before the job is there.
+    /// Mounts made before the job arrives.
     pub(crate) fn early(&self) -> &[Source] {
         &self.early
     }
 
-    /// Whether this of the job's is mounted already.
+    /// Whether this source of the job is already mounted.
     pub(crate) fn has(&self, source: &Source) -> bool {
         self.early.iter().any(|early| early.names_the_same(source))
     }
@@ -131,7 +156,7 @@ impl ShapePlan {
 /// Plans a shape.
 ///
 /// # Errors
-/// [`Refusal`] when a required layer is missing or a number makes no sense.
+/// [`Refusal`] when a required layer is not available or a number is out of range.
 pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     check_limits(&shape.ceilings, host)?;
     let layers = layers(shape, host);
@@ -152,6 +177,14 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
                    namespaces, or no network";
         return Err(Refusal { layer: Some(Layer::NetNs), ..Refusal::new(why) });
     }
+    let relays = if proxied { shape.relays.as_slice() } else { &[] };
+    if let Some(wrong) = relays.iter().find_map(Relay::wrong) {
+        return Err(Refusal::new(wrong));
+    }
+    if relays.len() > MAX_RELAYS {
+        let why = format!("{} names are to have an address of their own, and {MAX_RELAYS} can", relays.len());
+        return Err(Refusal::new(why));
+    }
     let abi = if on(Layer::Landlock) { host.landlock.clone().unwrap_or(0) } else { 0 };
     let rooted = on(Layer::MountNs);
     let places: BTreeSet<Place> = shape
@@ -159,6 +192,8 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         .iter()
         .map(|p| Ok(Place { inside: inside_path(&p.inside)?, folder: p.folder }))
         .collect::<Result<_, Refusal>>()?;
+    let straight = |(at, says): &Link| Ok((inside_path(at)?, inside_path(says)?));
+    let links = shape.links.iter().map(straight).collect::<Result<_, Refusal>>()?;
     if let Some(image) = &shape.image {
         check_image(image, &places, rooted)?;
     }
@@ -203,7 +238,8 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     if rooted && on(Layer::IpcNs) {
         flags |= setup::MQUEUE;
     }
-    // By design without an own user namespace, root still becomes nobody; knocked out, it stays root.
+    // Where the confinement has no user namespace by design, root still becomes an unprivileged id; where a
+    // test removed it, root stays root.
     let plain = shape.confinement == Confinement::LandlockOnly;
     if (on(Layer::UserNs) || plain) && host.mapping == Mapping::Privileged {
         flags |= setup::PRIVILEGED_MAP;
@@ -225,7 +261,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         (true, Ok(_)) => flags |= setup::CGROUP_V2,
         _ => flags |= setup::SAMPLE,
     }
-    // On the host's own network the only loopback is the host's: no sockets at all then.
+    // On the host's own network the only loopback is the host's, so no sockets are allowed at all.
     let network = if plain { Network::Off } else { shape.network };
     let filter_options = seccomp::Options {
         notify,
@@ -252,15 +288,16 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
             (0, ..) => encode::Ruleset::default(),
             (_, true, Some(image)) => access::image_ruleset(abi, image, shape.network),
             (_, true, None) => access::ruleset(abi, &host.root, shape.network),
-            (_, false, _) => access::host_ruleset(abi, &host.root, network),
+            (_, false, _) => access::host_ruleset(abi, &host.root, network, shape.proc),
         },
         filter: if on(Layer::Seccomp) {
             seccomp::program(Arch::HOST, filter_options).as_bytes()
         } else {
             Vec::new()
         },
-        // Process 1's own filter is a part of the same layer.
+        // Process 1's own filter is part of the same layer.
         init_filter: if on(Layer::Seccomp) { seccomp::init(Arch::HOST).as_bytes() } else { Vec::new() },
+        relays: relays.iter().map(|relay| (relay.address.octets(), relay.port)).collect(),
         ..Setup::default()
     };
     let mounts = if rooted { system_mounts(flags, host, shape.image.is_some()) } else { Vec::new() };
@@ -271,8 +308,9 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         late,
         group,
         rooted,
-        proxied,
+        names: proxied.then(|| names(relays)),
         places,
+        links,
         image: shape.image.clone(),
         ceilings: shape.ceilings.clone(),
         early: Vec::new(),
@@ -280,6 +318,11 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         knocked_out: !shape.knocked_out.0.is_empty(),
         landlock_abi: abi,
     })
+}
+
+/// The names of relays with their addresses, each once.
+fn names(relays: &[Relay]) -> Names {
+    relays.iter().map(|relay| (relay.name.clone(), relay.address)).collect()
 }
 
 /// An image that cannot be shown here.
@@ -300,7 +343,7 @@ fn check_image(image: &ImageRoot, places: &BTreeSet<Place>, rooted: bool) -> Res
         image.top.iter().any(|entry| name == entry.name.as_str() && entry.kind == RootKind::Link)
     };
     for place in places {
-        // A folder there would hide the link, and with it what the image's programs need.
+        // A folder there would hide the link, and with it files that the image's programs need.
         if let Some(name) = place.inside.iter().nth(1).filter(|name| link(name)) {
             return Err(Refusal::new(format!(
                 "nothing can be shown at {}: /{} is a link in the image; name the folder that it leads to",
@@ -315,7 +358,7 @@ fn check_image(image: &ImageRoot, places: &BTreeSet<Place>, rooted: bool) -> Res
 /// `CLONE_NEWTIME`, which `libc` lacks on some targets.
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// Parts of `/proc` that tell of the host or act on it, with owner and Landlock as the other walls.
+/// Parts of `/proc` that reveal or control the host. File owners and Landlock guard them as well.
 const MASKS: [&std::ffi::CStr; 7] = [
     c"proc/sysrq-trigger",
     c"proc/kcore",
@@ -330,6 +373,7 @@ fn missing(layer: Layer, why: &str) -> Refusal {
     Refusal {
         cause: Cause::Refused,
         layer: Some(layer),
+        lacks: None,
         message: format!("the policy requires the layer {layer}, and it {LACKS}{why}"),
     }
 }
@@ -354,7 +398,7 @@ fn layers(shape: &Shape, host: &Host) -> Layers {
         };
         layers.states.insert(layer, state);
     }
-    // Without the privilege of an own user namespace the others cannot be made by an ordinary user.
+    // Without the privileges of a user namespace, an ordinary user cannot make the other namespaces.
     if !layers.is_on(Layer::UserNs) && host.mapping != Mapping::Privileged {
         for layer in [
             Layer::MountNs,
@@ -368,7 +412,7 @@ fn layers(shape: &Shape, host: &Host) -> Layers {
             layers.states.insert(layer, LayerState::Off);
         }
     }
-    // A ruleset names paths of the sandbox's own tree.
+    // A Landlock ruleset names paths of the sandbox's own tree.
     if layers.is_on(Layer::Landlock) {
         layers.landlock_abi = access::in_force(host.landlock.clone().unwrap_or(0));
     }
@@ -413,14 +457,14 @@ fn row(inside: &str, kind: &str, writable: bool) -> Mount {
     Mount { inside: inside.to_owned(), kind: kind.to_owned(), writable }
 }
 
-/// Our own folders in scratch that must not count as the program's.
+/// Number of hotcell's own folders in scratch, which must not count as the program's.
 pub const OWN_SCRATCH_FILES: u64 = 8;
 
 fn scratch_files(limits: &Limits) -> u64 {
     limits.files.saturating_add(OWN_SCRATCH_FILES)
 }
 
-/// The smallest memory in which a program can start at all.
+/// Minimum memory with which a program can start at all.
 const LEAST_MEMORY: Bytes = Bytes::mib(1);
 
 fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
@@ -444,6 +488,7 @@ fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
     if limits.cpu_time.is_some_and(|t| t.is_zero()) {
         return Err(zero("cpu-time"));
     }
+    job::open_files(limits.open_files, host)?;
     if limits.cpus.is_some_and(|n| !n.is_finite() || n < 0.01) {
         return Err(Refusal::new("the limit cpus must be at least 0.01"));
     }
@@ -493,7 +538,7 @@ mod tests {
             time_ns: Ok(()),
             root: crate::root::HostRoot::default(),
             memory: Bytes::gib(16),
-            open_files: 1024,
+            open_files: 20_000,
         }
     }
 
@@ -534,7 +579,7 @@ mod tests {
         {
             let plan = shape(&Shape { network, ..Shape::default() }, &full_host()).unwrap();
             let has = |flag| plan.setup.flags & flag != 0;
-            assert_eq!((has(setup::LOOPBACK), has(setup::PROXY), plan.proxied), (loopback, proxy, proxy));
+            assert_eq!((has(setup::LOOPBACK), has(setup::PROXY), plan.proxied()), (loopback, proxy, proxy));
         }
         let proxied = Shape { network: Network::Proxy, ..Shape::default() };
         let without = [
@@ -550,7 +595,7 @@ mod tests {
     #[test]
     fn senseless_limits_are_refused() {
         type Spoil = fn(&mut Limits);
-        let cases: [(&str, Spoil); 7] = [
+        let cases: [(&str, Spoil); 9] = [
             ("memory", |l| l.memory = Bytes(0)),
             ("memory", |l| l.memory = Bytes::gib(64)),
             ("memory", |l| l.memory = Bytes::kib(4)),
@@ -558,6 +603,8 @@ mod tests {
             ("processes", |l| l.processes = 0),
             ("disk", |l| l.disk = Bytes::gib(100)),
             ("cpus", |l| l.cpus = Some(0.0)),
+            ("open_files", |l| l.open_files = Some(0)),
+            ("open_files", |l| l.open_files = Some(100_000)),
         ];
         for (name, spoil) in cases {
             let mut limits = Limits::default();

@@ -1,9 +1,9 @@
-//! What the caller asks for: a [`Policy`] is a [`Shape`] and a [`Job`].
+//! The caller's request: a [`Policy`] is a [`Shape`] and a [`Job`].
 //!
-//! Plain data and builders; nothing here touches the system. A new policy grants nothing but the
-//! program itself, the host's `/usr` read-only and an empty scratch folder: everything else is a method.
+//! Plain data and builders, without system calls. A new policy grants only the program itself, the host's
+//! `/usr` read-only and an empty scratch folder; everything else takes a method call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io;
@@ -14,18 +14,19 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::alias::Link;
 use crate::layer::Layer;
-use crate::network::SharedProxy;
+use crate::network::{Relay, SharedProxy};
 use crate::os_text;
 use crate::units::{Bytes, seconds};
 
 /// The home folder inside every sandbox: writable scratch.
 pub const HOME: &str = "/home/sandbox";
-/// Where a workspace is mounted inside, and then the folder in which the program starts.
+/// Mountpoint of the workspace inside; if there is a workspace, the program starts there.
 pub const PROJECT: &str = "/home/sandbox/project";
-/// The descriptor of a job with [`Job::events`].
+/// Descriptor on which a program writes its events, with [`Job::events`].
 pub const EVENTS_FD: i32 = 3;
-/// The workspace's name in the home folder.
+/// Name of the workspace in the home folder.
 pub const PROJECT_NAME: &str = "project";
 
 /// How the program is separated from the host.
@@ -40,28 +41,31 @@ pub enum Confinement {
     LandlockOnly,
 }
 
-/// What network a program has.
+/// The network access of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// A private loopback and nothing else.
     #[default]
     Loopback,
-    /// A private loopback on which a proxy is served from outside, [`Job::proxy`]: the only way out. Needs a network
-    /// namespace.
+    /// A private loopback on which a proxy is served from outside ([`Job::proxy`]), the only way out. Needs a
+    /// network namespace.
     Proxy,
-    /// No internet sockets at all: the system call filter refuses to make one, Landlock refuses to use one.
+    /// No internet sockets at all: the system call filter refuses to create them, Landlock refuses to use
+    /// them.
     Off,
 }
 
-/// How much of `/proc` a program sees; always only its own processes.
+/// How much of `/proc` a program sees. With namespaces it shows only its own processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcView {
     /// All of it, with the dangerous files masked and `/proc/sys` read-only.
     #[default]
     Masked,
-    /// Process folders only (`subset=pid`). Some runtimes want `/proc/cpuinfo` and miss it.
+    /// Process folders only (`subset=pid`). Some runtimes need `/proc/cpuinfo`, which is missing then. Under
+    /// [`Confinement::LandlockOnly`] only the folder of the first process: its children cannot read their
+    /// own.
     OwnProcesses,
 }
 
@@ -69,26 +73,26 @@ pub enum ProcView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageRoot {
-    /// Folders of the host, the topmost first, at most 127, as overlays read them (`user.overlay` attributes). Nobody may
-    /// change them while a sandbox has them.
+    /// Folders on the host, the topmost first, at most 127, as overlays read them (`user.overlay`
+    /// attributes). They must not change while a sandbox uses them.
     #[schemars(with = "Vec<String>")]
     #[serde(with = "os_text::paths")]
     pub layers: Vec<PathBuf>,
-    /// What lies directly in the root that they make.
+    /// Entries at the top level of the merged root.
     pub top: Vec<RootEntry>,
 }
 
-/// Something that lies directly in an image's root.
+/// An entry at the top level of an image's root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RootEntry {
-    /// Its name.
+    /// File name.
     pub name: String,
-    /// What it is.
+    /// Kind of entry.
     pub kind: RootKind,
 }
 
-/// What something in an image's root is.
+/// Kind of an entry in an image's root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RootKind {
@@ -96,17 +100,17 @@ pub enum RootKind {
     Folder,
     /// A file.
     File,
-    /// A link.
+    /// A symbolic link.
     Link,
 }
 
-/// Limits of one run. See `design` chapter *Limits* of the book for which of them kill and which deny.
+/// Limits of one run. The chapter *Limits* of the book says which of them kill and which deny.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Memory of the whole tree without scratch files, no swap. Kills. Default 512 MiB.
     pub memory: Bytes,
-    /// Wall clock from release. Kills. Default 60 s. (seconds)
+    /// Wall-clock time from release. Kills. Default 60 s. (seconds)
     #[serde(with = "seconds")]
     #[schemars(with = "f64")]
     pub wall: Duration,
@@ -114,19 +118,33 @@ pub struct Limits {
     #[serde(with = "seconds::option")]
     #[schemars(with = "Option<f64>")]
     pub cpu_time: Option<Duration>,
-    /// Processes and threads, the program's own included. Denies (`EAGAIN`). Default 64.
+    /// Processes and threads, including the program's own. Denies (`EAGAIN`). Default 64.
     pub processes: u32,
     /// Bytes written to scratch and to a copy-on-write workspace. Denies (`ENOSPC`). Default 256 MiB.
     pub disk: Bytes,
-    /// Files and folders made in scratch and in a copy-on-write workspace. Denies (`ENOSPC`). Default 65,536.
+    /// Files and folders created in scratch and in a copy-on-write workspace. Denies (`ENOSPC`). Default
+    /// 65,536.
     pub files: u64,
-    /// Kept of each output stream: the first and the last half; the rest is counted. Default 1 MiB.
+    /// Captured bytes of each output stream: the first and the last half; the rest is only counted. Default 1
+    /// MiB.
     pub capture: Bytes,
-    /// Written to both output streams together. Kills. Default 64 MiB.
+    /// Bytes written to both output streams together. Kills. Default 64 MiB.
     pub output: Bytes,
     /// Processors that the tree may keep busy at once (1.5 = one and a half); `None` for all. Throttles.
     pub cpus: Option<f64>,
+    /// Open descriptors of each process. Denies (`EMFILE`). `None` for [`OPEN_FILES`], or
+    /// [`OPEN_FILES_OF_A_USER`] where the program has the host id of the user who runs it; at most 512 fewer
+    /// than the caller's own process may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
 }
+
+/// Default limit of descriptors for each process: Linux's own default.
+pub const OPEN_FILES: u64 = 1024;
+/// Default limit of descriptors where the program has the host id of an ordinary user. Linux counts the
+/// descriptors in flight over sockets for each user, and compares the sum with the sender's limit: one
+/// message of 253 descriptors on top of this is still below the 1,024 of the user's other programs. `unix(7)`
+pub const OPEN_FILES_OF_A_USER: u64 = 768;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -140,13 +158,14 @@ impl Default for Limits {
             capture: Bytes::mib(1),
             output: Bytes::mib(64),
             cpus: None,
+            open_files: None,
         }
     }
 }
 
 impl Limits {
-    /// For test suites and compile steps, which take more of everything: 2 GiB, 10 minutes, no limit of CPU time,
-    /// 512 processes, 4 GiB in 1,000,000 files, 4 MiB kept of 256 MiB of output.
+    /// Limits for test suites and compile steps, which need more: 2 GiB of memory, 10 minutes, no limit of
+    /// CPU time, 512 processes, 4 GiB in 1,000,000 files, 4 MiB captured of 256 MiB of output.
     #[must_use]
     pub fn for_tests() -> Self {
         Self {
@@ -159,18 +178,20 @@ impl Limits {
             capture: Bytes::mib(4),
             output: Bytes::mib(256),
             cpus: None,
+            open_files: None,
         }
     }
 
-    /// Memory and disk lowered to a machine with so much memory: for limits that nobody chose, since more than there is
-    /// is refused.
+    /// Lowers memory and disk to the memory of a machine. For defaults that the user did not choose, since a
+    /// limit above the machine's memory is refused.
     #[must_use]
     pub fn at_most(self, memory: Bytes) -> Self {
         Self { memory: self.memory.min(memory), disk: self.disk.min(memory), ..self }
     }
 }
 
-/// What is never different between runs of a kind; the key under which sandboxes are made ahead of time.
+/// The part of a policy that is the same for all runs of a kind; the key under which sandboxes are made ahead
+/// of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Shape {
@@ -178,24 +199,31 @@ pub struct Shape {
     pub confinement: Confinement,
     /// Loopback, loopback with a proxy, or no internet sockets.
     pub network: Network,
+    /// With [`Network::Proxy`], names at which the proxy's server serves programs that know of no proxy; at most 24. No part of a policy
+    /// that is written down.
+    #[serde(skip)]
+    pub relays: Vec<Relay>,
     /// How much of `/proc` is there.
     pub proc: ProcView,
-    /// What the root is made of; without, the host's `/usr`.
+    /// The image that forms the root; `None` for the host's `/usr`.
     pub image: Option<ImageRoot>,
-    /// Layers without which the run is refused.
+    /// Layers that are required: without one of them the run is refused.
     pub require: BTreeSet<Layer>,
     /// The highest limits that a job of this shape may have.
     pub ceilings: Limits,
-    /// Where jobs of this shape may have something mounted outside the home folder.
+    /// Mountpoints outside the home folder for jobs of this shape.
     pub places: Vec<MountPlace>,
-    /// A job of this shape may write to folders of the host; setuid files are refused then.
+    /// Aliases of a workspace outside scratch, from [`Job::aliases`]. Not serialized.
+    #[serde(skip)]
+    pub links: Vec<Link>,
+    /// Jobs of this shape may write to folders of the host; setuid files are refused then.
     pub host_writes: bool,
     /// Layers switched off on purpose, for tests that prove the others. Empty in every profile.
     #[serde(skip)]
     pub knocked_out: danger::KnockedOut,
 }
 
-/// A place for a job's bind.
+/// Mountpoint for a job's bind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MountPlace {
@@ -203,11 +231,11 @@ pub struct MountPlace {
     #[schemars(with = "String")]
     #[serde(with = "os_text::path")]
     pub inside: PathBuf,
-    /// A folder; otherwise a file.
+    /// True for a folder, false for a file.
     pub folder: bool,
 }
 
-/// Where standard input comes from.
+/// Source of standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stdin {
@@ -216,8 +244,9 @@ pub enum Stdin {
     Null,
     /// A pipe that the caller writes to through [`crate::Running::stdin`].
     Piped,
-    /// One end of a pair of stream sockets; the caller has the other, [`crate::Running::socket`]. For programs that answer:
-    /// what they say there is in no capture and counts against no limit of output.
+    /// One end of a pair of stream sockets; the caller has the other, [`crate::Running::socket`]. For
+    /// programs that answer requests: data sent there is not captured and does not count against the limit of
+    /// output.
     Socket,
     /// These bytes, then end of file.
     #[schemars(with = "String")]
@@ -232,36 +261,37 @@ pub struct Bind {
     #[schemars(with = "String")]
     #[serde(with = "os_text::path")]
     pub host: PathBuf,
-    /// Absolute path inside.
+    /// Absolute path inside the sandbox.
     #[schemars(with = "String")]
     #[serde(with = "os_text::path")]
     pub inside: PathBuf,
-    /// Whether the program may change it, for real.
+    /// Whether the program may change the original on the host.
     pub writable: bool,
-    /// Of a folder that is not writable: the program may change what it sees of it, and the changes go away with the
-    /// sandbox. They count as scratch.
+    /// For a folder that is not writable: the program may change its own view of the folder; the changes are
+    /// discarded with the sandbox and count as scratch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub copy_on_write: bool,
-    /// Which file or folder it has to be; without, whichever has the name. No part of a policy that is written down.
+    /// The file or folder that it must be; if `None`, any that has the name. Not serialized.
     #[serde(skip)]
     pub identity: Option<FileId>,
 }
 
-/// Which file a name stands for, as `stat(2)` says it. A name can be given to another meanwhile, by whoever may write beside it.
+/// Identity of a file, as `stat(2)` reports it. A name can be moved to another file by any process that may
+/// write to its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileId {
-    /// The device.
+    /// Device number.
     pub dev: u64,
-    /// The inode.
+    /// Inode number.
     pub ino: u64,
 }
 
 impl FileId {
-    /// Of what has this name now; of a link itself, not of what it leads to.
+    /// Identity of the file that has this name now; for a link, of the link itself.
     ///
     /// # Errors
-    /// The system's.
+    /// The error of `stat(2)`.
     pub fn of(path: &Path) -> io::Result<Self> {
         path.symlink_metadata().map(|metadata| Self::from(&metadata))
     }
@@ -273,7 +303,7 @@ impl From<&Metadata> for FileId {
     }
 }
 
-/// One run: sent to a sandbox when it is released.
+/// One run: sent to a sandbox on release.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Job {
@@ -281,20 +311,25 @@ pub struct Job {
     #[schemars(with = "Vec<String>")]
     #[serde(with = "os_text::list")]
     pub argv: Vec<OsString>,
-    /// The whole environment beyond `PATH`, `HOME`, `LANG` and `TMPDIR`, which it may replace.
+    /// The environment in addition to `PATH`, `HOME`, `LANG` and `TMPDIR`, which it may override.
     #[schemars(with = "Vec<(String, String)>")]
     #[serde(with = "os_text::pairs")]
     pub env: Vec<(OsString, OsString)>,
-    /// Start folder inside; by default the workspace, else the home folder.
+    /// Start folder inside; by default the workspace, otherwise the home folder.
     #[schemars(with = "Option<String>")]
     #[serde(with = "os_text::option_path")]
     pub cwd: Option<PathBuf>,
-    /// A host folder mounted copy-on-write at [`PROJECT`]; never written.
+    /// A host folder mounted copy-on-write at [`PROJECT`]; the original is never written.
     #[schemars(with = "Option<String>")]
     #[serde(with = "os_text::option_path")]
     pub workspace: Option<PathBuf>,
-    /// Folders laid over the workspace, the topmost first: what earlier runs changed, in the form of an overlay's upper
-    /// layer (`user.overlay` attributes). At most 8; read, never written.
+    /// Aliases of the workspace: further absolute paths inside that lead to it, usually its own path on the
+    /// host. An alias at a path where the sandbox has something else is left out ([`crate::alias::spot`]).
+    #[schemars(with = "Vec<String>")]
+    #[serde(with = "os_text::paths", skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<PathBuf>,
+    /// Folders laid over the workspace, the topmost first: changes of earlier runs, in the form of an
+    /// overlay's upper layer (`user.overlay` attributes). At most 8; they are only read.
     #[schemars(with = "Vec<String>")]
     #[serde(with = "os_text::paths")]
     pub layers: Vec<PathBuf>,
@@ -304,24 +339,32 @@ pub struct Job {
     #[schemars(with = "Vec<String>")]
     #[serde(with = "os_text::paths")]
     pub toolchains: Vec<PathBuf>,
+    /// Identity that a toolchain must have, by its path in [`Job::toolchains`]; a toolchain without an entry
+    /// may be any folder of that name. Not serialized.
+    #[serde(skip)]
+    pub toolchain_ids: BTreeMap<PathBuf, FileId>,
     /// Standard input.
     pub stdin: Stdin,
-    /// One more descriptor for the program, [`EVENTS_FD`]: a pipe whose other end is
-    /// [`Running::events`](crate::Running::events). What is written there counts against the limit of output.
+    /// Whether the program gets one more descriptor, [`EVENTS_FD`]: a pipe whose other end is
+    /// [`Running::events`](crate::Running::events). Data written there counts against the limit of output.
     pub events: bool,
+    /// Paths inside of copy-on-write binds whose changes are wanted afterwards ([`crate::Changed::beside`]); beside a workspace only. No part
+    /// of a policy that is written down.
+    #[serde(skip)]
+    pub collects: Vec<PathBuf>,
     /// Modules that the job's interpreter will import first: one that waits for such jobs has done so; with `?` at its end one that may be missing. No part of a policy
     /// that is written down.
     #[serde(skip)]
     pub imports: Vec<String>,
-    /// Who serves the sockets of a shape with [`Network::Proxy`]; without, they are closed. No part of a policy that is
-    /// written down.
+    /// Proxy that serves the sockets of a shape with [`Network::Proxy`]; if `None`, they are closed. Not
+    /// serialized.
     #[serde(skip)]
     pub proxy: Option<SharedProxy>,
-    /// Limits.
+    /// Limits of the run.
     pub limits: Limits,
 }
 
-/// A Shape and a Job: everything about one run.
+/// A [`Shape`] and a [`Job`]: everything about one run.
 ///
 /// ```
 /// use hotcell_sandbox::{Bytes, Policy};
@@ -334,9 +377,9 @@ pub struct Job {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// What is the same for all runs of a kind.
+    /// The part shared by all runs of a kind.
     pub shape: Shape,
-    /// What differs from run to run.
+    /// The part that differs from run to run.
     pub job: Job,
 }
 
@@ -394,7 +437,7 @@ impl Policy {
         self
     }
 
-    /// Lets the program read a host folder and change what it sees of it; the host's stays as it is.
+    /// Lets the program read a host folder and change its own view of it; the original stays unchanged.
     #[must_use]
     pub fn copy_on_write(mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
         self.job.binds.push(Bind {
@@ -407,7 +450,7 @@ impl Policy {
         self
     }
 
-    /// Lets the program change a host file or folder, **for real**.
+    /// Lets the program change a host file or folder **on the host itself**.
     #[must_use]
     pub fn read_write(mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
         self.job.binds.push(Bind {
@@ -427,14 +470,14 @@ impl Policy {
         self
     }
 
-    /// Feeds these bytes to standard input.
+    /// Passes these bytes to standard input.
     #[must_use]
     pub fn stdin_bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.job.stdin = Stdin::Bytes(bytes.into());
         self
     }
 
-    /// Gives the program a standard input that the caller writes.
+    /// Gives the program a standard input that the caller writes to.
     #[must_use]
     pub fn stdin_piped(mut self) -> Self {
         self.job.stdin = Stdin::Piped;
@@ -448,7 +491,7 @@ impl Policy {
         self
     }
 
-    /// Lets the program reach what this proxy reaches for it, and nothing else.
+    /// Lets the program reach the network through this proxy, and in no other way.
     #[must_use]
     pub fn proxy(mut self, proxy: SharedProxy) -> Self {
         self.shape.network = Network::Proxy;
@@ -463,7 +506,7 @@ impl Policy {
         self
     }
 
-    /// Limits the wall clock.
+    /// Limits the wall-clock time.
     #[must_use]
     pub fn wall(mut self, limit: Duration) -> Self {
         self.job.limits.wall = limit;
@@ -477,22 +520,22 @@ impl Policy {
         self
     }
 
-    /// Runs the program in an image, not in the host's `/usr`.
+    /// Runs the program in an image instead of the host's `/usr`.
     #[must_use]
     pub fn image(mut self, image: ImageRoot) -> Self {
         self.shape.image = Some(image);
         self
     }
 
-    /// Refuses to run where this layer cannot be had.
+    /// Refuses to run where this layer is not available.
     #[must_use]
     pub fn require(mut self, layer: Layer) -> Self {
         self.shape.require.insert(layer);
         self
     }
 
-    /// Switches a layer **off**. Only for tests that prove that another layer holds; the tag type is there
-    /// so that every such place can be found by its name.
+    /// Switches a layer **off**. Only for tests that prove that another layer holds; the tag type makes every
+    /// such place easy to find by its name.
     #[must_use]
     pub fn without_layer(mut self, layer: Layer, _: danger::WeakensTheSandbox) -> Self {
         self.shape.knocked_out.0.insert(layer);
@@ -500,13 +543,14 @@ impl Policy {
     }
 }
 
-/// Tags that a caller must write out where a method makes things less safe.
+/// Tags that a caller must write out where a method makes a sandbox less safe.
 pub mod danger {
     use std::collections::BTreeSet;
 
     use crate::layer::Layer;
 
-    /// Layers that are off. Only [`Policy::without_layer`](super::Policy::without_layer) adds to it.
+    /// Layers that are switched off. Only [`Policy::without_layer`](super::Policy::without_layer) adds to the
+    /// set.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct KnockedOut(pub(crate) BTreeSet<Layer>);
 
@@ -518,7 +562,7 @@ pub mod danger {
         }
     }
 
-    /// The caller knows that the sandbox holds less after this call.
+    /// Acknowledges that the sandbox is weaker after this call.
     #[derive(Clone, Copy, Debug)]
     pub struct WeakensTheSandbox;
 }

@@ -1,9 +1,10 @@
-//! Sandboxes that are ready before they are asked for: made in the background, each used once.
+//! A pool of sandboxes made ahead in the background, each used once.
 //!
-//! What a sandbox is made of (namespaces, root, cgroup, filters, the two processes that wait) depends on its shape alone, so it
-//! is made ahead for the shapes that were asked for twice lately. Workspace, descriptors, environment and limits arrive with the job.
-//! Where jobs of a shape are an interpreter's ([`crate::prime`]), it is started ahead too, and waits for its job inside.
-//! Nothing is ever put back: what a run leaves behind goes with its sandbox.
+//! The parts of a sandbox (namespaces, root, cgroup, filters, the two waiting processes) depend on its shape
+//! alone, so it is prewarmed for shapes that were recently asked for twice. Workspace, descriptors,
+//! environment and limits arrive with the job. Where jobs of a shape run an interpreter ([`crate::prime`]),
+//! it is started ahead too, and waits inside for its job. Sandboxes are never returned to the pool:
+//! everything that a run leaves behind is removed with its sandbox.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,28 +23,31 @@ use crate::sandbox::Sandbox;
 use crate::units::Bytes;
 use crate::{BoxFuture, Engine, sources};
 
-/// After a sandbox could not be made ahead, its shape is left alone for so long: who asks for one is told why.
+/// Back-off for a shape after a sandbox of it could not be made ahead. Meanwhile, a caller who asks for one
+/// gets the reason.
 const PAUSE: Duration = Duration::from_secs(5);
-/// So long an interpreter that could not be started ahead is done without.
+/// Back-off after an interpreter could not be started ahead.
 const GIVEN_UP: Duration = Duration::from_secs(60);
-/// How long a kind waits for its next after one was taken: most runs are over by then, and have the processors for themselves. Where
-/// somebody found none, the next is made at once.
+/// Delay before a taken sandbox is replaced: most runs are over by then, and have the processors to
+/// themselves. After a miss, the next sandbox is made at once.
 const LULL: Duration = Duration::from_millis(4);
-/// How often shapes that nobody asks for any more are looked for, at most.
+/// Minimum interval between searches for shapes that are no longer used.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How many sandboxes wait, and for how long.
+/// Size of a pool, and lifetime of its sandboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Of one shape. 4; with 0 none is made ahead.
+    /// Maximum number of idle sandboxes for one shape. Default 4; with 0 none is made ahead.
     pub each: usize,
-    /// Of all shapes together. 16; at most one for each 64 descriptors that the process may have.
+    /// Maximum number of idle sandboxes for all shapes together. Default 16; at most one for each 64
+    /// descriptors of this process.
     pub all: usize,
-    /// What they may take together: half a megabyte for a sandbox, 12 MiB with a Python, 48 MiB with a Node. 256 MiB.
+    /// Memory limit for idle sandboxes: half a megabyte for each, 12 MiB with Python, 48 MiB with Node.
+    /// Default 256 MiB.
     pub memory: Bytes,
-    /// A shape that nobody asked for so long loses its sandboxes. 60 s.
+    /// Time after which a shape that is not asked for loses its sandboxes. Default 60 s.
     pub idle: Duration,
-    /// Start interpreters ahead as well. Yes.
+    /// Whether interpreters are started ahead as well. Default true.
     pub prime: bool,
 }
 
@@ -53,7 +57,7 @@ impl Default for PoolOptions {
     }
 }
 
-/// Sandboxes made ahead. Cheap to clone; they end with the last clone.
+/// A pool of sandboxes. Cheap to clone; the sandboxes end with the last clone.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Inner>);
 
@@ -62,49 +66,50 @@ struct Inner {
     engine: Engine,
     options: PoolOptions,
     shelves: Mutex<Shelves>,
-    /// Wakes who makes them.
+    /// Wakes the task that makes sandboxes.
     wanted: Notify,
     served: [AtomicU64; 3],
 }
 
-/// How many runs a pool has served, and how.
+/// Number of runs that a pool has served, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// In a sandbox that was ready.
+    /// Runs in a sandbox that was ready.
     pub hot: u64,
-    /// Of these, by an interpreter that was ready in it.
+    /// Runs among these that also got an interpreter that was ready.
     pub primed: u64,
-    /// In one that was made for the run, since none was ready.
+    /// Runs in a sandbox that was made for the run, since none was ready.
     pub cold: u64,
 }
 
 #[derive(Debug, Default)]
 struct Shelves {
     all: Vec<Shelf>,
-    /// Somebody makes them.
+    /// Whether a task that makes sandboxes is running.
     tended: bool,
 }
 
 impl Shelves {
-    /// Whether one of this kind could not be made lately.
+    /// Whether making a sandbox of this kind failed recently.
     fn is_failing(&self, kind: &Kind, now: Instant) -> bool {
         let failed = self.all.iter().find(|shelf| shelf.kind == *kind).and_then(|shelf| shelf.failed);
         failed.is_some_and(|failed| now.saturating_duration_since(failed) < GIVEN_UP)
     }
 }
 
-/// What sandboxes are the same for.
+/// The key of interchangeable sandboxes.
 #[derive(Clone, Debug, PartialEq)]
 struct Kind {
     shape: Shape,
-    /// What waits in them.
+    /// The interpreter that waits in them.
     prime: Option<Prime>,
-    /// Their jobs mount nothing and nobody waits at the other end of a descriptor, so that process 1 is done when they are ready.
+    /// Whether jobs mount nothing and have no caller at the other end of a descriptor, so that process 1 has
+    /// nothing left to do when the sandboxes are ready.
     direct: bool,
 }
 
 impl Kind {
-    /// About what one that waits takes: nothing is measured while it does, so it is rather more than it is.
+    /// Estimated memory of an idle sandbox. A high estimate, since idle sandboxes are not measured.
     fn cost(&self) -> u64 {
         match self.prime.as_ref().map(|prime| prime.runtime) {
             None => 512 << 10,
@@ -114,24 +119,24 @@ impl Kind {
     }
 }
 
-/// What waits of one kind.
+/// The idle sandboxes of one kind.
 #[derive(Debug)]
 struct Shelf {
     kind: Kind,
     ready: VecDeque<Sandbox>,
-    /// When somebody asked last.
+    /// Time of the last request.
     asked: Instant,
-    /// Whether somebody asked before: what is asked for once may never be asked for again.
+    /// Whether there was more than one request: a kind that is asked for once may never be asked for again.
     again: bool,
-    /// Whether who asked last found none.
+    /// Whether the last request found no sandbox.
     missed: bool,
-    /// When one could not be made.
+    /// Time of the last failure to make one.
     failed: Option<Instant>,
 }
 
 impl Pool {
-    /// A pool of an engine's sandboxes. It is empty until somebody asks for the same twice, and fills in the background of the runtime that the first
-    /// run is spawned on.
+    /// Makes a pool of an engine's sandboxes. It stays empty until the same shape is asked for twice, and is
+    /// filled in the background on the runtime on which the first run is spawned.
     #[must_use]
     pub fn new(engine: Engine, options: PoolOptions) -> Self {
         let options = PoolOptions { all: options.all.min(engine.idle()), ..options };
@@ -144,29 +149,29 @@ impl Pool {
         }))
     }
 
-    /// The engine.
+    /// The engine that makes the sandboxes.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
-    /// How many wait, of all shapes.
+    /// Number of idle sandboxes, of all shapes.
     #[must_use]
     pub fn ready(&self) -> usize {
         self.0.shelves().all.iter().map(|shelf| shelf.ready.len()).sum()
     }
 
-    /// How many runs it has served.
+    /// Number of runs served so far.
     #[must_use]
     pub fn served(&self) -> Served {
         let [plain, primed, cold] = self.0.served.each_ref().map(|count| count.load(Ordering::Relaxed));
         Served { hot: plain + primed, primed, cold }
     }
 
-    /// As [`Engine::spawn`], in a sandbox that is ready where one is.
+    /// Like [`Engine::spawn`], but uses a prewarmed sandbox if one is ready.
     ///
     /// # Errors
-    /// As [`Engine::spawn`].
+    /// [`Refusal`] in the same cases as [`Engine::spawn`].
     pub fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
         Box::pin(async move {
             let asked = Instant::now();
@@ -176,7 +181,8 @@ impl Pool {
             let count = |which: usize| self.0.served[which].fetch_add(1, Ordering::Relaxed);
             if self.0.options.each > 0 {
                 let prime = if self.0.options.prime { prime::of(&shape, &policy.job, &found) } else { None };
-                // Process 1 keeps what came for the program until it is asked how it stands: nobody may wait for the end of that.
+                // Process 1 holds the program's descriptors until it is next asked for its state, so no
+                // caller may be waiting for them to be closed.
                 let nobody_waits =
                     matches!(policy.job.stdin, Stdin::Null | Stdin::Bytes(_)) && !policy.job.events;
                 let alone = found.is_empty() && nobody_waits;
@@ -186,9 +192,10 @@ impl Pool {
                 }
                 if let Some(mut hot) = self.take(&kind, asked) {
                     hot.slot.place = place.take();
-                    // What went wrong with it meanwhile says nothing of the next.
+                    // A prewarmed sandbox may have failed in the meantime; that says nothing about the next
+                    // one, so fall through.
                     let started = hot.start(&policy.job, found).await;
-                    // Not before: who makes the next would take a processor from this one.
+                    // Not earlier: making the next sandbox would take a processor from this run.
                     self.0.wanted.notify_one();
                     if let Ok(running) = started {
                         count(usize::from(kind.prime.is_some()));
@@ -205,7 +212,7 @@ impl Pool {
         })
     }
 
-    /// Runs a job to its end. A refusal is an outcome too.
+    /// Runs a job to its end. A refusal is also returned as an [`Outcome`].
     pub fn run<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             match self.spawn(policy).await {
@@ -215,13 +222,13 @@ impl Pool {
         })
     }
 
-    /// Ends what waits.
+    /// Ends all idle sandboxes.
     pub fn clear(&self) {
         let all = std::mem::take(&mut self.0.shelves().all);
         drop(all);
     }
 
-    /// One that is ready, and a note that its shape is asked for.
+    /// Takes an idle sandbox if there is one, and records the request for its kind.
     fn take(&self, kind: &Kind, now: Instant) -> Option<Sandbox> {
         let mut shelves = self.0.shelves();
         let at = shelves.all.iter().position(|shelf| shelf.kind == *kind).unwrap_or_else(|| {
@@ -235,7 +242,7 @@ impl Pool {
         while hot.is_none()
             && let Some(next) = shelf.ready.pop_front()
         {
-            // One whose launcher was killed has ended.
+            // A sandbox whose launcher was killed has ended.
             hot = next.is_waiting().then(|| next.asked_at(now));
         }
         shelf.missed = hot.is_none();
@@ -261,14 +268,15 @@ impl Inner {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which kind is to be made one of next, and whether somebody found none of it. Room for it is made at the expense of what was asked for longest ago.
+    /// Chooses the kind to prewarm next, and tells whether its last request was a miss. Makes room by ending
+    /// sandboxes of kinds that were asked for longest ago.
     fn next(&self, now: Instant) -> Option<(Kind, bool)> {
         let mut shelves = self.shelves();
         let idle = |shelf: &mut Shelf| now.saturating_duration_since(shelf.asked) < self.options.idle;
         shelves.all.retain_mut(idle);
         shelves.all.sort_by_key(|shelf| std::cmp::Reverse(shelf.asked));
         let paused = |shelf: &Shelf| {
-            // What is done without for so long is not tried meanwhile: one that hangs costs seconds each time.
+            // No attempt during the back-off: an interpreter that hangs costs seconds each time.
             let pause = if shelf.kind.prime.is_some() { GIVEN_UP } else { PAUSE };
             shelf.failed.is_some_and(|failed| now.saturating_duration_since(failed) < pause)
         };
@@ -292,7 +300,7 @@ impl Inner {
 
     fn put(&self, kind: &Kind, made: Result<Sandbox, Refusal>) {
         let mut shelves = self.shelves();
-        // Nobody may want it any more.
+        // The kind may have been evicted meanwhile.
         let Some(shelf) = shelves.all.iter_mut().find(|shelf| shelf.kind == *kind) else { return };
         match made {
             Ok(sandbox) => shelf.ready.push_back(sandbox),
@@ -304,7 +312,7 @@ impl Inner {
     }
 }
 
-/// Makes what is wanted, one after the other, as long as somebody has the pool.
+/// Makes sandboxes one after the other, as long as the pool is in use.
 async fn tend(pool: Weak<Inner>) {
     let mut calm = false;
     loop {
@@ -339,7 +347,8 @@ async fn tend(pool: Weak<Inner>) {
 mod tests {
     use super::*;
 
-    /// What is made next of one kind that was asked for twice and failed so long ago.
+    /// Whether a sandbox is made next for a kind that was asked for twice and whose last failure was this
+    /// long ago.
     fn made_next(prime: bool, options: PoolOptions, failed: Option<Duration>) -> bool {
         let policy = Policy::new("python3").args(["-c", "1"]);
         let kind = Kind {

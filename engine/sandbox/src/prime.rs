@@ -1,7 +1,9 @@
-//! Which runs can be served by an interpreter that is started before they are asked for. Pure, but for a look at which folders toolchains are.
+//! Decides which runs can be served by an interpreter that was started ahead. Pure, except that it looks up
+//! the toolchains' folders.
 //!
-//! It has to come to the same as a start of its own: whatever would make the interpreter start otherwise (options,
-//! variables, another interpreter, folders of the host beside the root) goes the usual way.
+//! The result must be the same as with a normal start. If anything would make the interpreter start
+//! differently (options, variables, another interpreter, host folders beside the root), the run is started
+//! normally.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +17,7 @@ use crate::policy::{Confinement, HOME, Job, MountPlace, Network, Policy, Shape};
 use crate::root::cstring;
 use crate::sources;
 
-/// What can be started ahead.
+/// Runtimes that can be started ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Runtime {
     /// CPython 3.8 or newer, for code, modules and scripts.
@@ -24,26 +26,33 @@ pub enum Runtime {
     Node,
 }
 
-/// An interpreter that is started ahead, by what it is started with.
+/// An interpreter to start ahead, identified by everything that its start depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prime {
-    /// What it is.
+    /// Kind of interpreter.
     pub runtime: Runtime,
-    /// Its name in the job, which tells it where it lives.
+    /// `argv[0]` in the job, from which the interpreter derives where it is installed.
     pub program: OsString,
-    /// Paths inside, tried in order.
+    /// Paths inside at which it is looked for, in order.
     pub paths: Vec<PathBuf>,
-    /// Modules that it imports meanwhile; with `?` at its end one that may be missing.
+    /// Modules to import ahead; a `?` at the end of a name marks a module that may be missing.
     pub modules: Vec<String>,
-    /// Toolchains of the host that it needs, as they were found.
+    /// Toolchains of the host that the interpreter needs, as found.
     pub(crate) toolchains: Vec<Source>,
-    /// Where it looks for programs, if not in the usual places.
+    /// The value of `PATH`, if it differs from the default.
     path: Option<OsString>,
+    /// Whether [`UNBUFFERED`] is set for it.
+    is_unbuffered: bool,
 }
 
-/// Variables that change how an interpreter starts, or what it starts with, by name.
+/// The one variable that changes how an interpreter starts but still allows starting it ahead: Python writes
+/// without buffering.
+const UNBUFFERED: (&str, &str) = ("PYTHONUNBUFFERED", "1");
+
+/// Names of variables that change how an interpreter starts, or which environment it starts with.
 const NAMES: [&str; 6] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "SETUPTOOLS_USE_DISTUTILS"];
-/// The same, by how the name begins. Those of coverage are read by the start files (`.pth`) that it and pytest-cov install.
+/// Prefixes of the names of such variables. Those of coverage are read by the start files (`.pth`) that it
+/// and pytest-cov install.
 const BEGINNINGS: [&str; 12] = [
     "PYTHON",
     "__PYVENV",
@@ -58,21 +67,23 @@ const BEGINNINGS: [&str; 12] = [
     "COVERAGE_",
     "COV_CORE_",
 ];
-/// What an interpreter is told beside its name: room for the arguments of its job, which the kernel shows in place of its own.
+/// Bytes reserved in the interpreter's arguments: the job's arguments overwrite them, so that the kernel
+/// shows those instead.
 const ROOM: usize = 4096;
 
-/// Whether an interpreter can be started ahead of runs of this policy.
+/// Whether an interpreter can be started ahead for runs of this policy.
 #[must_use]
 pub fn can_wait_for(policy: &Policy) -> bool {
     sources::find(&policy.job)
         .is_ok_and(|found| of(&sources::shape_for(policy, &found), &policy.job, &found).is_some())
 }
 
-/// What could be started ahead for jobs like this one in sandboxes of this shape.
+/// The interpreter that can be started ahead for jobs like this one in sandboxes of this shape.
 #[must_use]
 pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> {
     let whole = shape.confinement == Confinement::Namespaces && shape.knocked_out.0.is_empty();
-    // Of what is mounted outside of scratch only toolchains can be there before the job; and a proxy's variables are not.
+    // Outside scratch, only toolchains can be mounted before the job; and a proxy's variables are not known
+    // yet.
     let toolchain = |s: &&Source| s.kind == SourceKind::Toolchain && !in_scratch(&s.inside);
     let toolchains: Vec<Source> =
         sources.iter().filter(toolchain).map(Source::as_it_is).collect::<Option<_>>()?;
@@ -84,6 +95,9 @@ pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> 
     let path = job.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let usual = defaults(Path::new(HOME));
     let changes = |name: &OsStr, value: &OsStr| {
+        if (name.to_str(), value.to_str()) == (Some(UNBUFFERED.0), Some(UNBUFFERED.1)) {
+            return false;
+        }
         let name = name.as_bytes();
         if usual.iter().any(|(n, v)| (n.as_bytes(), *v) == (name, value)) {
             return false;
@@ -98,13 +112,13 @@ pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> 
     let first = job.argv.get(1)?.as_bytes();
     let asked = Path::new(program);
     let runtime = runtime(asked.file_name()?.to_str()?)?;
-    // An option may change the interpreter, and without a word it reads its program from standard input.
+    // An option may change the interpreter, and without arguments it reads its program from standard input.
     let script = !first.is_empty() && first[0] != b'-';
     let own = runtime == Runtime::Python && matches!(first, b"-c" | b"-m") && job.argv.len() > 2;
     if !script && !own {
         return None;
     }
-    // Only what is in the root or in a toolchain, where nothing of the job can take its place.
+    // Only interpreters in the root or in a toolchain, which no mount of the job can replace.
     let within = |path: &Path| {
         let straight = path.components().all(|c| !matches!(c, Component::ParentDir | Component::CurDir));
         let top = ["/usr", "/bin", "/sbin"]
@@ -122,10 +136,12 @@ pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> 
     if !paths.iter().all(|path| within(path)) {
         return None;
     }
-    Some(Prime { runtime, program: program.clone(), paths, modules: job.imports.clone(), toolchains, path })
+    let is_unbuffered = job.env.iter().any(|(name, _)| name == UNBUFFERED.0);
+    let (program, modules) = (program.clone(), job.imports.clone());
+    Some(Prime { runtime, program, paths, modules, toolchains, path, is_unbuffered })
 }
 
-/// By the program's name: `python3`, `python3.11`, `node`, `nodejs`.
+/// Recognizes a runtime by the program's name: `python3`, `python3.11`, `node`, `nodejs`.
 fn runtime(name: &str) -> Option<Runtime> {
     if matches!(name, "node" | "nodejs") {
         return Some(Runtime::Node);
@@ -136,7 +152,7 @@ fn runtime(name: &str) -> Option<Runtime> {
 }
 
 impl Prime {
-    /// Whether a sandbox of this plan can have it.
+    /// Whether a sandbox of this plan can host the interpreter.
     pub(crate) fn fits(&self, plan: &ShapePlan) -> bool {
         plan.rooted
             && (!plan.late || !self.toolchains.is_empty())
@@ -144,7 +160,7 @@ impl Prime {
             && plan.layers.is_on(Layer::PidNs)
     }
 
-    /// Its programs, arguments and environment.
+    /// Programs, arguments and environment of the interpreter.
     pub(crate) fn start(&self) -> [Vec<CString>; 3] {
         let kind = match self.runtime {
             Runtime::Python => "python",
@@ -158,7 +174,8 @@ impl Prime {
         if let Some(path) = &self.path {
             usual[0].1 = path;
         }
-        let env = usual.into_iter().chain([("LD_PRELOAD", library.as_os_str())]);
+        let unbuffered = Some((UNBUFFERED.0, OsStr::new(UNBUFFERED.1))).filter(|_| self.is_unbuffered);
+        let env = usual.into_iter().chain([("LD_PRELOAD", library.as_os_str())]).chain(unbuffered);
         let env = env.map(|(name, value)| cstring([OsStr::new(name), value].join(OsStr::new("="))));
         [self.paths.iter().map(cstring).collect(), argv.to_vec(), env.collect()]
     }
@@ -232,7 +249,7 @@ mod tests {
         }
         let usual = Policy::new("python3").args(["-c", "1"]).env("PATH", "/usr/local/bin:/usr/bin:/bin");
         assert!(of(&usual.shape, &usual.job, &[]).is_some());
-        // An image's.
+        // A path in an image.
         let sbin = Policy::new("python3")
             .args(["-c", "1"])
             .env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");

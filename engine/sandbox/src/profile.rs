@@ -1,9 +1,10 @@
-//! Named policies in TOML: what a run may do, written down once and given a name.
+//! Profiles: named policies in TOML that can be reused.
 //!
-//! Three are built in (`profiles/*.toml`, commented); any file of the same form is one too. Parsing is strict: a
-//! key that nobody reads is an error that names the file, the line and the nearest key that exists, because a
-//! misspelt limit that is silently ignored is a hole. The same strict reading serves other files of the project
-//! ([`parse_strict`]). Pure but for [`Profile::from_file`]; it does not decide whether a host can meet a profile.
+//! Three are built in (`profiles/*.toml`, commented); any file of the same form can be used as well. Parsing
+//! is strict: an unknown key is an error that names the file, the line and the nearest known key, because
+//! silently ignoring a misspelt limit would be a security hole. Other files of the project are read with the
+//! same strictness ([`parse_strict`]). Pure except for [`Profile::from_file`]; this module does not decide
+//! whether a host can meet a profile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,14 +21,14 @@ use crate::layer::{Layer, nearest};
 use crate::policy::{Bind, Confinement, Limits, Network, Policy, ProcView};
 use crate::units::{Bytes, parse_duration};
 
-/// The profiles that are built in, by name; the first is the default.
+/// The built-in profiles, by name; the first is the default.
 const BUILT_IN: [(&str, &str); 3] = [
     ("standard", include_str!("../profiles/standard.toml")),
     ("strict", include_str!("../profiles/strict.toml")),
     ("landlock-only", include_str!("../profiles/landlock-only.toml")),
 ];
 
-/// The longest file that is read; a profile is a page of text.
+/// Maximum size of a profile file in bytes; a profile is about a page of text.
 const LONGEST_FILE: u64 = 64 * 1024;
 
 /// A named policy without a program.
@@ -40,23 +41,23 @@ const LONGEST_FILE: u64 = 64 * 1024;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Its name, or the file that it came from.
+    /// Name of the profile, or the path of its file.
     pub name: String,
-    /// One line for a person.
+    /// One-line description for a person.
     pub description: String,
     /// Namespaces or the weaker fallback.
     pub confinement: Confinement,
     /// A private loopback or no internet sockets.
     pub network: Network,
-    /// How much of `/proc` is there.
+    /// How much of `/proc` is visible.
     pub proc: ProcView,
-    /// Layers without which a run is refused.
+    /// Required layers: without one of them a run is refused.
     pub require: BTreeSet<Layer>,
-    /// Limits; what is not set is the default.
+    /// Limits; those that are not set have their defaults.
     pub limits: LimitSettings,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// Host files and folders that the program sees.
+    /// Host files and folders that the program can see.
     pub binds: Vec<Bind>,
 }
 
@@ -69,9 +70,9 @@ impl Profile {
     /// A built-in profile.
     ///
     /// # Errors
-    /// When there is none of that name; the error names the nearest.
+    /// [`ProfileError`] when there is no profile of that name; the error names the nearest.
     pub fn named(name: &str) -> Result<Self, ProfileError> {
-        // Services ask at every run: each is read once.
+        // Services look a profile up for every run, so each is parsed only once.
         static READ: [OnceLock<Profile>; BUILT_IN.len()] = [const { OnceLock::new() }; BUILT_IN.len()];
         let Some((at, (known, text))) = BUILT_IN.iter().enumerate().find(|(_, (known, _))| *known == name)
         else {
@@ -87,19 +88,19 @@ impl Profile {
         Ok(READ[at].get_or_init(|| read).clone())
     }
 
-    /// A profile from a file. Relative host paths in it count from its folder.
+    /// Reads a profile from a file. Relative host paths are resolved against the folder of that file.
     ///
     /// # Errors
-    /// When the file cannot be read, or does not say what a profile says.
+    /// [`ProfileError::File`] when the file cannot be read or is not a valid profile.
     pub fn from_file(path: &Path) -> Result<Self, ProfileError> {
         let text = read_text(path)?;
         Ok(Self::parse(&text, path, &path.to_string_lossy())?)
     }
 
-    /// A profile from text; `file` is for messages and for relative paths.
+    /// Parses a profile; `file` is used for messages and for relative paths.
     ///
     /// # Errors
-    /// [`FileError`] with line and nearest key.
+    /// [`FileError`] with the line and the nearest known key when the text is not a valid profile.
     pub fn parse(text: &str, file: &Path, name: &str) -> Result<Self, FileError> {
         let written: Written = parse_strict(text, file, KEYS)?;
         let base = file.parent().unwrap_or(Path::new(""));
@@ -123,13 +124,13 @@ impl Profile {
         })
     }
 
-    /// A policy with everything that this profile says; the program is still to be named.
+    /// A policy with all settings of this profile, without a program.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy_over(&Limits::default())
     }
 
-    /// The policy that it stands for, with these limits where it names none.
+    /// Like [`Profile::policy`], but with `limits` as defaults for the limits that the profile does not set.
     #[must_use]
     pub fn policy_over(&self, limits: &Limits) -> Policy {
         let mut policy = Policy::default();
@@ -144,7 +145,7 @@ impl Profile {
     }
 }
 
-/// Why there is no such profile.
+/// Error of a profile that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// No built-in profile has this name.
@@ -152,28 +153,28 @@ pub enum ProfileError {
         "there is no profile {name:?}; did you mean {nearest:?}? (a file is given with a slash, as ./mine.toml)"
     )]
     Unknown {
-        /// As it was asked for.
+        /// The requested name.
         name: String,
-        /// The most likely one.
+        /// The nearest existing name.
         nearest: &'static str,
     },
-    /// The file cannot be read or understood.
+    /// The file cannot be read or parsed.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// What is wrong with a file that a person wrote: `FILE:LINE: MESSAGE`.
+/// An error in a file written by a person: `FILE:LINE: MESSAGE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// The file, as it was named.
+    /// Path of the file, as it was given.
     pub file: PathBuf,
-    /// Counted from 1, where known.
+    /// Line number from 1, if known.
     pub line: Option<usize>,
-    /// The key that is wrong, dotted, where it is one.
+    /// The invalid key in dotted form, if the error is about a key.
     pub key: Option<String>,
-    /// The key that was probably meant.
+    /// The key that was probably intended.
     pub nearest: Option<String>,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -188,7 +189,7 @@ impl FileError {
         Self { key: Some(key.to_owned()), ..Self::of_file(file, format!("{key}: {message}")) }
     }
 
-    /// The same, with the line on which `key` stands in `text`.
+    /// Adds the line on which `key` appears in `text`.
     #[must_use]
     pub fn found_in(mut self, text: &str) -> Self {
         if let (None, Some(key)) = (self.line, &self.key) {
@@ -210,7 +211,7 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// The form of a profile file.
+/// Contents of a profile file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
@@ -226,12 +227,12 @@ struct Written {
     rw: Vec<String>,
 }
 
-/// A key that a file may have, with the keys of its table; a table without known keys is free.
+/// A key allowed in a file, with the keys of its table; a table without known keys accepts any key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// The keys within it.
+    /// Keys allowed in its table.
     pub within: &'static [Key],
 }
 
@@ -259,6 +260,7 @@ pub const LIMIT_KEYS: &[Key] = &[
     Key::value("capture"),
     Key::value("output"),
     Key::value("cpus"),
+    Key::value("open_files"),
 ];
 
 const KEYS: &[Key] = &[
@@ -273,7 +275,7 @@ const KEYS: &[Key] = &[
     Key::value("rw"),
 ];
 
-/// The network as people write it: the command line's words.
+/// The network setting as written in files and on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkName {
@@ -292,10 +294,10 @@ impl From<NetworkName> for Network {
     }
 }
 
-/// A limit of time that may be absent: `60s`, a number of seconds, or `none`.
+/// A time limit that may be switched off: `60s`, a number of seconds, or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// This long.
+    /// This duration.
     Of(Duration),
     /// No limit.
     Unlimited,
@@ -308,14 +310,14 @@ impl std::str::FromStr for Span {
     }
 }
 
-/// Limits that somebody set; the others are left to who is asked next.
+/// Optional limits; a limit that is not set is taken from the next source.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)] // each is the field of `Limits` of that name
 pub struct LimitSettings {
     #[serde(deserialize_with = "size")]
     pub memory: Option<Bytes>,
-    /// The wall clock.
+    /// Limit of wall-clock time.
     #[serde(deserialize_with = "time")]
     pub timeout: Option<Duration>,
     #[serde(deserialize_with = "span")]
@@ -329,10 +331,11 @@ pub struct LimitSettings {
     #[serde(deserialize_with = "size")]
     pub output: Option<Bytes>,
     pub cpus: Option<f64>,
+    pub open_files: Option<u64>,
 }
 
 impl LimitSettings {
-    /// `base` with what is set here.
+    /// Returns `base` with the limits that are set here replaced.
     #[must_use]
     pub fn over(&self, base: &Limits) -> Limits {
         Limits {
@@ -349,14 +352,15 @@ impl LimitSettings {
             capture: self.capture.unwrap_or(base.capture),
             output: self.output.unwrap_or(base.output),
             cpus: self.cpus.or(base.cpus),
+            open_files: self.open_files.or(base.open_files),
         }
     }
 }
 
-/// Reads a list of layers; a mistake names the nearest.
+/// Deserializes a list of layers; an error about an unknown name includes the nearest known one.
 ///
 /// # Errors
-/// When it is not a list of names of layers.
+/// When the value is not a list of layer names.
 pub fn layers<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeSet<Layer>, D::Error> {
     struct Name(Layer);
     impl<'de> Deserialize<'de> for Name {
@@ -367,7 +371,7 @@ pub fn layers<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeSet<Layer>, D::Err
     Ok(Vec::<Name>::deserialize(d)?.into_iter().map(|name| name.0).collect())
 }
 
-/// Reads text or a whole number, and says what it wanted when it finds something else.
+/// Deserializes text or a whole number; an error about another type says what was expected.
 struct Quantity<T>(&'static str, fn(&str) -> Result<T, String>);
 
 impl<T> Visitor<'_> for Quantity<T> {
@@ -405,22 +409,22 @@ fn time<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
     .map(Some)
 }
 
-/// Reads a small text file: a regular one, in full, as UTF-8.
+/// Reads a small text file in full. It must be a regular file in UTF-8.
 ///
 /// # Errors
-/// [`FileError`] with what is in the way.
+/// [`FileError`] when the file cannot be read, is not a regular file, is too large or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     use std::os::unix::fs::OpenOptionsExt;
-    // A pipe that nobody writes must not hold us up.
+    // O_NONBLOCK: opening a pipe without a writer must not block.
     let file = std::fs::OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
     let file = file.map_err(|e| FileError::of_file(path, format!("cannot be read: {e}")))?;
     text_of(file, path)
 }
 
-/// Reads a small text file that is open already.
+/// Reads a small text file that is already open.
 ///
 /// # Errors
-/// [`FileError`] with what is in the way.
+/// [`FileError`] when the file cannot be read, is not a regular file, is too large or is not UTF-8.
 pub fn text_of(file: std::fs::File, path: &Path) -> Result<String, FileError> {
     let bad = |message: String| FileError::of_file(path, message);
     let metadata = file.metadata().map_err(|e| bad(format!("cannot be read: {e}")))?;
@@ -435,15 +439,15 @@ pub fn text_of(file: std::fs::File, path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|_| bad("is not UTF-8 text".to_owned()))
 }
 
-/// Reads TOML in which every key must be known.
+/// Parses TOML, rejecting unknown keys.
 ///
 /// # Errors
-/// [`FileError`] with the line, and for an unknown key the nearest one that exists at its place.
+/// [`FileError`] with the line, and for an unknown key the nearest key that is allowed there.
 pub fn parse_strict<T: DeserializeOwned>(text: &str, file: &Path, known: &[Key]) -> Result<T, FileError> {
     let at = |span: Option<std::ops::Range<usize>>| span.map(|s| line_at(text, s.start));
     let of_toml = |e: toml::de::Error| FileError {
         line: at(e.span()),
-        // The first line: what follows is a picture of the place.
+        // Only the first line: the rest is an excerpt of the file.
         ..FileError::of_file(file, e.message().lines().next().unwrap_or("is not TOML").to_owned())
     };
     let document = DeTable::parse(text).map_err(of_toml)?;
@@ -480,7 +484,7 @@ fn check_keys(table: &DeTable<'_>, known: &[Key], above: &str) -> Result<(), Unk
     Ok(())
 }
 
-/// The line, counted from 1, on which a dotted key stands.
+/// Line number, from 1, on which a dotted key appears.
 #[must_use]
 pub fn line_of_key(text: &str, dotted: &str) -> Option<usize> {
     fn find(table: &DeTable<'_>, dotted: &str) -> Option<usize> {
@@ -503,16 +507,16 @@ fn line_at(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
 }
 
-/// What is wrong with `HOST[:INSIDE]`.
+/// Error for text that does not have the form `HOST[:INSIDE]`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} names no host path; write HOST or HOST:/INSIDE")]
 pub struct BindError(PathBuf);
 
-/// Reads `HOST[:INSIDE]`. INSIDE is absolute, so the last `:/` divides them; without it the place inside is the
-/// host's. A relative HOST counts from `base`.
+/// Parses `HOST[:INSIDE]`. INSIDE is absolute, so the last `:/` separates the two; without INSIDE the host's
+/// path is also used inside. A relative HOST is resolved against `base`.
 ///
 /// # Errors
-/// [`BindError`] when there is no HOST.
+/// [`BindError`] when HOST is missing.
 pub fn parse_bind(text: &Path, base: &Path, writable: bool) -> Result<Bind, BindError> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let bytes = text.as_os_str().as_bytes();
@@ -530,7 +534,7 @@ pub fn parse_bind(text: &Path, base: &Path, writable: bool) -> Result<Bind, Bind
     Ok(Bind { host, inside, writable, copy_on_write: false, identity: None })
 }
 
-/// An absolute path without `.` and `..`, by its text.
+/// Makes an absolute path without `.` and `..`, without looking at the file system.
 fn without_dots(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut out = PathBuf::new();
@@ -622,6 +626,7 @@ mod tests {
             capture = "0"
             output = "2k"
             cpus = 1.5
+            open_files = 600
         "#;
         for key in KEYS.iter().chain(LIMIT_KEYS) {
             assert!(text.contains(&format!("{} = ", key.name)) || key.name == "limits", "{}", key.name);
@@ -634,6 +639,7 @@ mod tests {
         );
         assert_eq!((limits.wall, limits.cpu_time), (Duration::from_millis(1500), None));
         assert_eq!((limits.processes, limits.files, limits.cpus), (3, 4, Some(1.5)));
+        assert_eq!(limits.open_files, Some(600));
         assert_eq!(policy.job.env, [("A".into(), "b".into())]);
         let bind = |host: &str, inside: &str, writable| Bind {
             host: host.into(),

@@ -1,28 +1,33 @@
 //! The root file system of the `host` image: the host's `/usr` read-only, a minimal `/etc` and `/dev`, mountpoints.
 //!
-//! [`HostRoot::look`] reads what this host has; [`ops`] decides, purely, what the root is made of. The launcher
-//! builds it once and clones it for every sandbox. With an image ([`image_ops`]) its layers take the place of the
-//! host's folders, and of `/etc` only what is the sandbox's own is ours.
+//! [`HostRoot::look`] reads what this host has; [`ops`], which is pure, decides what the root consists of.
+//! The launcher builds the root once and clones it for every sandbox. With an image ([`image_ops`]), the
+//! image's layers replace the host's folders, and only the sandbox's own files of `/etc` come from hotcell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsStr};
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use crate::alias::Link;
 use crate::encode::Op;
 use crate::policy::{HOME, ImageRoot};
 
-/// Top-level folders that a merged-usr distribution links into `/usr`, and others keep as folders.
+/// Top-level folders that are links into `/usr` on a merged-usr distribution, and folders elsewhere.
 const TOP: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// Device nodes that a program may use.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
-/// The terminal of whoever opens it: the one that a program made for itself, since it starts in a session that has
-/// none. Password prompts and terminal tests open it by this name.
+/// The controlling terminal of the process that opens it. A program starts in a session without a terminal,
+/// so this is one that it made itself. Password prompts and terminal tests open it by this name.
 pub const TERMINAL: &str = "tty";
 /// Files of `/etc` that are shown when present: libraries, time zone, names of services and locales, which system
-/// this is, TLS defaults, where manual pages are, what Maven consists of. Nothing here names users, hosts or secrets of the host.
-const ETC_FILES: [&str; 14] = [
+/// this is, TLS defaults, where manual pages are, what Maven and R consist of. Nothing here names users, hosts or secrets of the host.
+///
+/// The list is reviewed name by name: what links of `/usr` lead to would be longer, and of it `environment`, `ssl/private` and R's
+/// `Renviron.site` are where hosts keep passwords.
+const ETC_FILES: [&str; 21] = [
     "ld.so.cache",
     "os-release",
     "host.conf",
@@ -37,43 +42,63 @@ const ETC_FILES: [&str; 14] = [
     "debian_version",
     "ssl/openssl.cnf",
     "maven/m2.conf",
+    "R/Makeconf",
+    "R/Renviron",
+    "R/javaconf",
+    "R/ldpaths",
+    "R/repositories",
+    "X11/rgb.txt",
+    "octave.conf",
 ];
 /// Folders of `/etc` that programs in `/usr` link into.
-const ETC_FOLDERS: [&str; 6] = ["alternatives", "ssl/certs", "fonts", "maven/logging", "perl", "terminfo"];
+const ETC_FOLDERS: [&str; 11] = [
+    "alternatives",
+    "ant",
+    "fonts",
+    "groff",
+    "groovy",
+    "julia",
+    "maven/logging",
+    "openmpi",
+    "perl",
+    "ssl/certs",
+    "terminfo",
+];
 /// Folders of `/etc` by prefix: run-time configuration of language runtimes.
-const ETC_PREFIXES: [&str; 2] = ["java-", "python3"];
+const ETC_PREFIXES: [&str; 3] = ["ImageMagick-", "java-", "python3"];
 /// The largest file of `/etc` that is copied.
 const ETC_FILE_MAX: u64 = 1 << 20;
 
-/// What a top-level folder of the host is.
+/// Kind of a top-level folder of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Top {
-    /// A link, and what it says.
+    /// A symbolic link, and its target.
     Link(PathBuf),
     /// A folder.
     Folder,
 }
 
-/// What this host's root consists of, as far as sandboxes need it.
+/// The parts of this host that sandboxes have in their root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRoot {
-    /// `bin`, `lib` and so on that exist.
+    /// Those of `bin`, `lib` and so on that exist.
     pub top: Vec<(&'static str, Top)>,
-    /// Files of `/etc` with their content.
+    /// Files of `/etc` with their contents.
     pub etc_files: Vec<(String, Vec<u8>)>,
-    /// Files of `/etc` that are links into `/usr`, and what they say. They stay links: the time zone's name, say, is
-    /// nowhere else on some systems.
+    /// Files of `/etc` that are links into `/usr`, with their targets. They stay links because on some
+    /// systems, for example, the name of the time zone is found in the link's target alone.
     pub etc_links: Vec<(String, PathBuf)>,
     /// Folders of `/etc`.
     pub etc_folders: Vec<String>,
-    /// Whether `localhost` is `::1` too. Programs choose addresses, and tests skip themselves, by that.
+    /// Whether `localhost` is also `::1`. Programs choose addresses, and tests skip themselves, depending on
+    /// this.
     pub localhost_v6: bool,
     /// Device nodes.
     pub devices: Vec<&'static str>,
 }
 
 impl HostRoot {
-    /// Looks at this host.
+    /// Inspects this host.
     pub fn look() -> Self {
         let mut host = Self::default();
         for name in TOP {
@@ -112,19 +137,19 @@ impl HostRoot {
         host
     }
 
-    /// Top-level folders that are no links: they need an access rule of their own.
+    /// Top-level folders that are not links: they need an access rule of their own.
     pub fn folders(&self) -> impl Iterator<Item = &'static str> {
         self.top.iter().filter(|(_, top)| *top == Top::Folder).map(|(name, _)| *name)
     }
 }
 
-/// Whether a link of `/etc` itself leads into `/usr` and not out of it again.
+/// Whether the target of a link in `/etc` leads into `/usr` and not out of it again.
 fn leads_into_usr(says: &Path) -> bool {
     let rest = says.strip_prefix("/usr").or_else(|_| says.strip_prefix("../usr"));
     rest.is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))))
 }
 
-/// Whether a host table says that `localhost` is `::1`.
+/// Whether a hosts file maps `localhost` to `::1`.
 fn names_v6_localhost(hosts: &[u8]) -> bool {
     String::from_utf8_lossy(hosts).lines().any(|line| {
         let line = line.split('#').next().unwrap_or_default();
@@ -143,17 +168,24 @@ fn read_small(path: &Path) -> Option<Vec<u8>> {
     (content.len() as u64 <= ETC_FILE_MAX).then_some(content)
 }
 
-/// A place in the root for something that is mounted when a job arrives.
+/// A mountpoint in the root for a mount that comes with a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Absolute path inside.
     pub inside: PathBuf,
-    /// A folder, or a file.
+    /// True for a folder, false for a file.
     pub folder: bool,
 }
 
-/// What the root is made of, in order. `names`: its loopback answers questions about names.
-pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, names: bool, user: u32) -> Vec<Op> {
+/// Mountpoints, and aliases of a workspace.
+type Given<'a> = (&'a BTreeSet<Place>, &'a BTreeSet<Link>);
+
+/// Names that lead to addresses of the sandbox's own loopback.
+pub type Names = BTreeMap<String, Ipv4Addr>;
+
+/// Operations that build the root, in order. With `names`, the name server is on its loopback, and its
+/// `/etc/hosts` lists these names.
+pub fn ops(host: &HostRoot, given: Given<'_>, names: Option<&Names>, user: u32) -> Vec<Op> {
     let mut root = Builder::default();
     root.bind("/usr", "usr", false);
     for (name, top) in &host.top {
@@ -164,26 +196,26 @@ pub fn ops(host: &HostRoot, places: &BTreeSet<Place>, names: bool, user: u32) ->
     }
     own_etc(&mut root, host, names, user);
     host_etc(&mut root, host);
-    mountpoints(&mut root, host, places);
+    mountpoints(&mut root, host, given);
     root.ops
 }
 
-/// What the root of an image is made of, in order: what is ours, and below it the layers.
+/// Operations that build the root of an image, in order: hotcell's own files, and below them the layers.
 pub fn image_ops(
     image: &ImageRoot,
     host: &HostRoot,
-    places: &BTreeSet<Place>,
-    names: bool,
+    given: Given<'_>,
+    names: Option<&Names>,
     user: u32,
 ) -> Vec<Op> {
     let mut root = Builder::default();
     own_etc(&mut root, host, names, user);
-    mountpoints(&mut root, host, places);
+    mountpoints(&mut root, host, given);
     root.ops.extend(image.layers.iter().map(|layer| Op::Layer(cstring(layer))));
     root.ops
 }
 
-fn mountpoints(root: &mut Builder, host: &HostRoot, places: &BTreeSet<Place>) {
+fn mountpoints(root: &mut Builder, host: &HostRoot, (places, links): Given<'_>) {
     dev(root, host);
     root.folder("proc");
     root.folder("run");
@@ -199,10 +231,17 @@ fn mountpoints(root: &mut Builder, host: &HostRoot, places: &BTreeSet<Place>) {
             root.file(relative, 0o444, b"");
         }
     }
+    for (at, says) in links {
+        let path = at.strip_prefix("/").unwrap_or(at);
+        // If another link lies below this one, it is a folder instead.
+        if !root.folders.contains(path) && !links.iter().any(|(l, _)| l != at && l.starts_with(at)) {
+            root.link(path, says.as_os_str());
+        }
+    }
 }
 
-/// What says who and where the program is: the same in every sandbox.
-fn own_etc(root: &mut Builder, host: &HostRoot, names: bool, user: u32) {
+/// Adds the files of `/etc` that identify user and host: alike in every sandbox.
+fn own_etc(root: &mut Builder, host: &HostRoot, names: Option<&Names>, user: u32) {
     let passwd = format!(
         "root:x:0:0:root:/:/usr/sbin/nologin\n\
          sandbox:x:{user}:{user}:sandbox:{HOME}:/bin/sh\n\
@@ -213,10 +252,14 @@ fn own_etc(root: &mut Builder, host: &HostRoot, names: bool, user: u32) {
     root.file("etc/group", 0o444, group.as_bytes());
     root.file("etc/hostname", 0o444, b"sandbox\n");
     let localhost = if host.localhost_v6 { "localhost " } else { "" };
-    let hosts = format!("127.0.0.1\tlocalhost sandbox\n::1\t{localhost}ip6-localhost ip6-loopback\n");
+    let mut hosts = format!("127.0.0.1\tlocalhost sandbox\n::1\t{localhost}ip6-localhost ip6-loopback\n");
+    hosts.extend(names.into_iter().flatten().map(|(name, at)| format!("{at}\t{name}\n")));
     root.file("etc/hosts", 0o444, hosts.as_bytes());
-    let (dns, server) =
-        if names { (" dns", "nameserver 127.0.0.1\n") } else { ("", "# this sandbox has no name server\n") };
+    let (dns, server) = if names.is_some() {
+        (" dns", "nameserver 127.0.0.1\n")
+    } else {
+        ("", "# this sandbox has no name server\n")
+    };
     let switch =
         format!("passwd: files\ngroup: files\nhosts: files{dns}\nservices: files\nprotocols: files\n");
     root.file("etc/nsswitch.conf", 0o444, switch.as_bytes());
@@ -244,7 +287,7 @@ fn dev(root: &mut Builder, host: &HostRoot) {
     root.folder("dev/pts");
     root.folder("dev/shm");
     root.folder("dev/mqueue");
-    // What forbidden files of /proc are covered with: nobody may open it.
+    // Covers forbidden files of /proc; it cannot be opened.
     root.file("dev/.masked", 0, b"");
     root.file("dev/.primer.js", 0o444, hotcell_launcher::NODE_PRIMER.as_bytes());
     for (name, says) in [
@@ -258,7 +301,7 @@ fn dev(root: &mut Builder, host: &HostRoot) {
     }
 }
 
-/// Collects operations, making parents once.
+/// Collects operations and creates each parent folder once.
 #[derive(Default)]
 struct Builder {
     ops: Vec<Op>,
@@ -296,7 +339,7 @@ impl Builder {
     }
 }
 
-/// A path for the kernel. Paths with NUL are refused when the policy is read, long before this.
+/// Converts text to a C string. Paths with NUL are refused much earlier, when the policy is read.
 pub fn cstring(text: impl AsRef<OsStr>) -> CString {
     let bytes = text.as_ref().as_bytes();
     CString::new(bytes.split(|b| *b == 0).next().unwrap_or_default()).expect("no NUL is left")
@@ -320,7 +363,16 @@ mod tests {
             Place { inside: "/opt/tool/a".into(), folder: true },
             Place { inside: "/data/file".into(), folder: false },
         ];
-        let made = ops(&host, &places.into_iter().collect(), true, 1000);
+        let links =
+            ["/root/project", "/opt/tool", "/root"].map(|at| (PathBuf::from(at), PathBuf::from("/there")));
+        let names = Names::from([("db.internal".to_owned(), Ipv4Addr::new(127, 0, 0, 2))]);
+        let made =
+            ops(&host, (&places.into_iter().collect(), &links.into_iter().collect()), Some(&names), 1000);
+        let hosts = made.iter().find_map(|op| match op {
+            Op::File(path, _, text) if path.to_bytes() == b"etc/hosts" => std::str::from_utf8(text).ok(),
+            _ => None,
+        });
+        assert!(hosts.is_some_and(|hosts| hosts.ends_with("127.0.0.2\tdb.internal\n")), "{hosts:?}");
         let mut seen = BTreeSet::from([PathBuf::new()]);
         for op in &made {
             let (Op::Dir(path, _) | Op::File(path, ..) | Op::Link(path, _) | Op::Bind(_, path, _)) = op
@@ -337,6 +389,13 @@ mod tests {
                 }
             }
         }
+        let says = |path: &str| {
+            made.iter().find_map(|op| match op {
+                Op::Link(at, says) if at.to_bytes() == path.as_bytes() => says.to_str().ok(),
+                _ => None,
+            })
+        };
+        assert_eq!([says("root/project"), says("opt/tool"), says("root")], [Some("/there"), None, None]);
         assert!(seen.contains(Path::new("opt/tool/a")) && seen.contains(Path::new("data/file")));
     }
 

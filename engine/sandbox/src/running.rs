@@ -1,9 +1,9 @@
-//! A job under way, as the caller sees it: its streams, its end, a way to stop it.
+//! A job in progress, as the caller sees it: its streams, its end, a way to stop it.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) enum Given {
     Socket(UnixStream),
 }
 
-/// A job under way. Dropping it ends the whole process tree.
+/// A job in progress. Dropping it ends the whole process tree.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) follow: Option<Follow>,
@@ -46,16 +46,16 @@ pub struct Running {
     pub(crate) handle: Option<tokio::task::JoinHandle<Finished>>,
 }
 
-/// Who follows a run.
+/// The process that follows a run.
 #[derive(Debug)]
 pub(crate) enum Follow {
     /// This process, which made its sandbox.
     Here(Box<Here>),
-    /// A service, which tells of it.
+    /// A service, which forwards the run's progress.
     There(Relay),
 }
 
-/// A run of this process's.
+/// A run followed by this process.
 #[derive(Debug)]
 pub(crate) struct Here {
     pub(crate) ends: Ends,
@@ -66,7 +66,7 @@ pub(crate) struct Here {
 }
 
 impl Follow {
-    /// With the files that it left only where somebody `wants` them.
+    /// Follows the run to its end. The files that it left are returned only if the caller `wants` them.
     async fn follow(self, stop: Arc<Stop>, wants: bool) -> Finished {
         match self {
             Self::Here(here) => {
@@ -81,43 +81,58 @@ impl Follow {
 /// A run that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// What it came to.
+    /// The result of the run.
     pub outcome: Outcome,
-    /// The files that it left in its home folder; none where nothing ran.
+    /// The files in its home folder; `None` if no program ran.
     pub home: Option<Home>,
-    /// What it changed in its workspace; none without a workspace, where nothing ran, and where it cannot be opened.
+    /// The changes in its workspace; `None` without a workspace, if no program ran, or if the folder cannot
+    /// be opened.
     pub changed: Option<Changed>,
 }
 
-/// What a run changed in its workspace: a folder of the program's making, so hostile. Its memory is held until this value
-/// is dropped.
+/// The changes of a run in its workspace: a hostile folder, since the program wrote it. Its memory is held
+/// until this value is dropped.
 #[derive(Debug)]
 pub struct Changed {
     /// The folder.
     pub folder: OwnedFd,
-    /// It is the whole workspace, because the kernel could only copy it; else an overlay's upper layer, in which what was
-    /// deleted is a character device 0/0 and a folder that replaced another has the attribute `user.overlay.opaque`.
+    /// True if the folder is the whole workspace, because the kernel could only copy it. Otherwise it is an
+    /// overlay's upper layer, in which a whiteout (character device 0/0) marks a deletion and the attribute
+    /// `user.overlay.opaque` a folder that replaced another entry.
     pub whole: bool,
+    /// Changes in the binds of [`Job::collects`](crate::policy::Job::collects), in the same form.
+    pub beside: Vec<Beside>,
     /// Process 1, which ends after all others.
     init: Option<OwnedFd>,
-    /// Without a root of its own, the folder is the host's and goes with the last of these.
+    /// Keeps the host folder of a sandbox without its own root; it is removed with the last holder.
     _held: Option<Held>,
 }
 
+/// Changes of a run in a copy-on-write bind; as hostile as [`Changed`].
+#[derive(Debug)]
+pub struct Beside {
+    /// Path of the bind inside the sandbox.
+    pub inside: PathBuf,
+    /// The folder.
+    pub folder: OwnedFd,
+    /// True if the folder is the whole bind, like [`Changed::whole`].
+    pub whole: bool,
+}
+
 impl Changed {
-    /// What a run changed that another process followed.
+    /// Wraps the changes of a run that another process followed.
     pub(crate) fn handed(folder: OwnedFd, whole: bool, init: Option<OwnedFd>, held: Held) -> Self {
-        Self { folder, whole, init, _held: Some(held) }
+        Self { folder, whole, beside: Vec::new(), init, _held: Some(held) }
     }
 
     pub(crate) fn init(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.init.as_ref().map(std::os::fd::AsFd::as_fd)
     }
 
-    /// Waits until nothing of the run is alive that could change the folder.
+    /// Waits until no process of the run is alive that could change the folder.
     ///
     /// # Errors
-    /// When it lives for 10 s more, which no ended tree does.
+    /// When a process is still alive after 10 s, which does not happen in a tree that has ended.
     pub async fn settle(&mut self) -> std::io::Result<()> {
         let Some(init) = self.init.take() else { return Ok(()) };
         let gone = sys::readiness(init)?;
@@ -139,7 +154,7 @@ impl std::fmt::Debug for Task {
 }
 
 impl Running {
-    /// The program's standard input, for [`crate::Stdin::Piped`]; once.
+    /// Takes the program's standard input, for [`crate::Stdin::Piped`]. Succeeds only once.
     pub fn stdin(&mut self) -> Option<StdinWriter> {
         match self.stdin.take() {
             Some(Given::Writer(writer)) => Some(writer),
@@ -150,8 +165,9 @@ impl Running {
         }
     }
 
-    /// The other end of the program's standard input, for [`crate::Stdin::Socket`]; once. Descriptors that the program may
-    /// send along are closed unless the reader asks for them: do not.
+    /// Takes the other end of the program's standard input, for [`crate::Stdin::Socket`]. Succeeds only once.
+    /// Never ask for descriptors when reading: those that the program sends along are closed only if the
+    /// reader does not ask for them.
     pub fn socket(&mut self) -> Option<UnixStream> {
         match self.stdin.take() {
             Some(Given::Socket(socket)) => Some(socket),
@@ -162,8 +178,8 @@ impl Running {
         }
     }
 
-    /// What the program prints, as it comes; once, and before [`Running::events`]. Whoever takes it must read it:
-    /// a full channel slows the program down. The outcome holds the output all the same.
+    /// Takes the program's output as it arrives. Succeeds only once, and before [`Running::events`]. The
+    /// caller must read it: a full channel slows the program down. The outcome holds the output in any case.
     pub fn output(&mut self) -> Option<mpsc::Receiver<Chunk>> {
         let follow = self.follow.as_mut()?;
         let receiver = self.chunks.1.take()?;
@@ -176,15 +192,16 @@ impl Running {
         Some(receiver)
     }
 
-    /// What the program writes to [`crate::policy::EVENTS_FD`], as it comes; once, and for a job with events. Whoever
-    /// takes it must read it: a full channel slows the program down. What nobody takes is dropped.
+    /// Takes the data that the program writes to [`crate::policy::EVENTS_FD`], as it arrives. Succeeds only
+    /// once, and for a job with events. The caller must read it: a full channel slows the program down. If it
+    /// is not taken, the data is dropped.
     pub fn events(&mut self) -> Option<mpsc::Receiver<Vec<u8>>> {
         let receiver = self.events.take()?;
         self.follow_in_background();
         Some(receiver)
     }
 
-    /// A handle that stops this run from elsewhere.
+    /// A handle to stop this run from elsewhere.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         Canceller(Arc::clone(&self.stop))
@@ -195,7 +212,7 @@ impl Running {
         Box::pin(async move { self.end(false).await.outcome })
     }
 
-    /// Follows the run to its end, and gives the files that it left in its home folder.
+    /// Follows the run to its end, and returns the files that it left in its home folder.
     pub fn finish(self) -> BoxFuture<'static, Finished> {
         self.end(true)
     }
@@ -235,12 +252,12 @@ impl Drop for Running {
     }
 }
 
-/// Stops a run from elsewhere.
+/// A handle to stop a run.
 #[derive(Clone, Debug)]
 pub struct Canceller(Arc<Stop>);
 
 impl Canceller {
-    /// Ends the whole process tree; the outcome's cause is `cancelled`, unless it had ended already.
+    /// Ends the whole process tree. The outcome's cause is `cancelled`, unless the run had already ended.
     pub fn cancel(&self) {
         self.0.stop();
     }
@@ -262,7 +279,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// What a sandbox keeps to itself until it is gone: its ids and its folder.
+/// Resources that a sandbox holds until it is gone: its ids and its folder.
 type Kept<S = Scratch> = (Option<Slot>, Option<S>);
 
 async fn follow(
@@ -273,6 +290,7 @@ async fn follow(
     held: Kept,
     wants: bool,
 ) -> Finished {
+    let collects = task.collects.clone();
     let (outcome, mut remains) = supervise(ends, task, stop).await;
     let (slot, scratch) = held;
     let plain = scratch.map(Arc::new);
@@ -284,40 +302,53 @@ async fn follow(
     let home = Home::of(top.as_ref(), plain.clone());
     let changed = changed(&outcome, top.as_ref(), home.as_ref()).map(|(folder, whole)| {
         let init = remains.pidfd.as_ref().and_then(|fd| fd.try_clone().ok());
-        Changed { folder, whole, init, _held: plain.clone().map(|plain| plain as Held) }
+        let beside = top.as_ref().map(|top| beside(&outcome, top, &collects)).unwrap_or_default();
+        Changed { folder, whole, beside, init, _held: plain.clone().map(|plain| plain as Held) }
     });
-    // Whoever closes the top last takes the file system down: not the caller, who waits for an answer.
+    // The last holder of the scratch top takes the file system down; that must not be the caller, who waits
+    // for an answer.
     remains.scratch = top.as_ref().and_then(|top| top.try_clone().ok());
     clean_up(remains, (slot, plain), &shared.cleaning);
     Finished { outcome, home, changed }
 }
 
-/// The folder with the changes of a workspace, and whether it is the whole workspace.
+/// The folder with the changes of a workspace, and whether it holds the whole workspace.
 fn changed(outcome: &Outcome, top: Option<&File>, home: Option<&Home>) -> Option<(OwnedFd, bool)> {
     let is_workspace = |kind: &str| matches!(kind, "workspace" | "copy");
     let mount = outcome.mounts.iter().find(|m| m.inside == PROJECT && is_workspace(&m.kind))?;
     let folder = match top {
         // The workspace is the first of a job's mounts.
-        Some(top) => upper(top).ok()?,
+        Some(top) => upper(top, 0).ok()?,
         None => home?.open(Path::new(PROJECT_NAME), OFlag::O_DIRECTORY).ok()?,
     };
     Some((folder, mount.kind == "copy"))
 }
 
-/// A workspace's upper layer. The program may have taken the right to enter it away; whoever owns it gives it back.
-fn upper(top: &File) -> nix::Result<OwnedFd> {
-    let name = Path::new("up0");
+/// The folders with the changes of further mounts, those that can be opened.
+fn beside(outcome: &Outcome, top: &File, collects: &[(usize, PathBuf)]) -> Vec<Beside> {
+    let open = |(number, inside): &(usize, PathBuf)| {
+        let mount = outcome.mounts.iter().rev().find(|mount| Path::new(&mount.inside) == inside)?;
+        let folder = upper(top, *number).ok()?;
+        Some(Beside { inside: inside.clone(), folder, whole: mount.kind == "copy" })
+    };
+    collects.iter().filter_map(open).collect()
+}
+
+/// The upper layer of a mount by its number. The program may have taken the right to enter it away; whoever owns it gives it back.
+fn upper(top: &File, number: usize) -> nix::Result<OwnedFd> {
+    let name = format!("up{number}");
+    let name = Path::new(&name);
     home::open(top, name, OFlag::O_DIRECTORY).or_else(|errno| {
         if errno != Errno::EACCES {
             return Err(errno);
         }
-        // Only init could put something else in its place.
+        // Only init could replace it.
         fchmodat(top, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink)?;
         home::open(top, name, OFlag::O_DIRECTORY)
     })
 }
 
-/// Lets the rest of a sandbox go away behind the answer. Its ids are handed out again only when it is gone.
+/// Cleans up the rest of a sandbox after the answer. Its ids are reused only when it is gone.
 fn clean_up(remains: Remains, held: Kept<Arc<Scratch>>, cleaning: &Arc<Cleaning>) {
     let Remains { control, given, pidfd, group, scratch } = remains;
     if cleaning.bequeaths.load(Ordering::Acquire) {
@@ -342,7 +373,7 @@ fn clean_up(remains: Remains, held: Kept<Arc<Scratch>>, cleaning: &Arc<Cleaning>
     });
 }
 
-/// Counts one sandbox that is going away; also when the runtime that waits for it ends first.
+/// Counts one sandbox that is being removed; correct even when the runtime that waits for it ends first.
 struct Open(Arc<Cleaning>);
 
 impl Open {

@@ -1,12 +1,14 @@
-//! A sandbox that is ready for its one job: release sends it what it needs to become a run.
+//! A sandbox that is ready for its one job: release sends it the job, and it becomes a run.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hotcell_launcher::wire::{MAX_LETTER, setup, tell};
+use hotcell_launcher::wire::{How, MAX_LETTER, setup, tell};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
@@ -19,9 +21,9 @@ use crate::layer::Layer;
 use crate::plan::{self, Refusal, ShapePlan, Source};
 use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Follow, Given, Here, Running};
-use crate::shared::{Shared, Slot, group_limits, out_of_descriptors, refusal_of};
+use crate::shared::{AGAIN, CROWD_TIMEOUT, Shared, Slot, group_limits, out_of_descriptors, refusal_of};
 use crate::supervise::{Ends, Stop, Task};
-use crate::{BoxFuture, host, plain, socket, sources, streams};
+use crate::{BoxFuture, alias, host, plain, root, socket, sources, streams};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -31,19 +33,19 @@ pub struct Sandbox {
     pub(crate) group: Option<Group>,
     pub(crate) plan: ShapePlan,
     pub(crate) slot: Slot,
-    /// The program's own folder, where it has no root of its own.
+    /// The program's own folder, if the sandbox has no root of its own.
     pub(crate) scratch: Option<plain::Scratch>,
     pub(crate) asked: Instant,
     pub(crate) made: Instant,
-    /// What it said of itself while it waited.
+    /// Messages that the sandbox sent while it waited.
     pub(crate) heard: Vec<socket::Message>,
-    /// CPU time that its group had used when it was ready: nobody's who asks for it later.
+    /// CPU time that its cgroup had used when it was ready; not charged to the run.
     pub(crate) spent: Duration,
-    /// What its program will have for standard input, output and error, where it was made ahead.
+    /// The program's standard input, output and error, if the sandbox was made ahead.
     pub(crate) ahead: Option<Ahead>,
 }
 
-/// Descriptors of a job, made before it is known.
+/// Descriptors of a job, made before the job is known.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     null: OwnedFd,
@@ -51,14 +53,14 @@ pub(crate) struct Ahead {
     stderr: Pipe,
 }
 
-/// The reading end, which is ours, and the writing end.
+/// The reading end, which stays in this process, and the writing end.
 type Pipe = (OwnedFd, OwnedFd);
 
-/// How long a sandbox may take until it is ready for its job.
+/// Time limit until a sandbox is ready for its job.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Sandbox {
-    /// Waits until it is ready for its job, as whoever makes one ahead wants it.
+    /// Waits until the sandbox is ready for its job; for sandboxes made ahead.
     pub(crate) async fn settled(mut self) -> Result<Self, Refusal> {
         let lost = |e: std::io::Error| Refusal::internal(format!("the sandbox cannot be heard: {e}"));
         let ready = async {
@@ -84,10 +86,10 @@ impl Sandbox {
         Ok(self)
     }
 
-    /// Sends it its job.
+    /// Sends the job to the sandbox.
     ///
     /// # Errors
-    /// [`Refusal`] when the job asks for more than the shape has; the sandbox is gone then.
+    /// [`Refusal`] when the job asks for more than the shape has; the sandbox is destroyed then.
     pub fn release<'a>(self, job: &'a Job) -> BoxFuture<'a, Result<Running, Refusal>> {
         Box::pin(async move {
             let sources = sources::find(job)?;
@@ -95,13 +97,13 @@ impl Sandbox {
         })
     }
 
-    /// Whether it still waits: nothing more was heard of it, and it has not ended. `poll(2)`
+    /// Whether the sandbox is still waiting: it has sent no message and has not ended. `poll(2)`
     pub(crate) fn is_waiting(&self) -> bool {
         let mut polled = [PollFd::new(self.control.as_fd(), PollFlags::POLLIN)];
         poll(&mut polled, PollTimeout::ZERO) == Ok(0)
     }
 
-    /// The same for somebody who asks now: the time that it waited before is nobody's.
+    /// Sets the time of the request: the time that the sandbox waited before is not the run's.
     pub(crate) fn asked_at(self, now: Instant) -> Self {
         Self { asked: now, made: now, ..self }
     }
@@ -109,10 +111,19 @@ impl Sandbox {
     pub(crate) async fn start(mut self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
         let host = &self.shared.host;
         let home = self.scratch.as_ref().map_or(Path::new(HOME), plain::Scratch::path);
-        // In a user namespace of its own only its own count, and as root its id is nobody else's.
+        // In a user namespace of its own only its own tasks count, and with root's mapping it has an id of
+        // its own.
         let shared_id = !self.plan.layers.is_on(Layer::UserNs) && host.mapping != Mapping::Privileged;
         let beside = shared_id.then(host::tasks_of_this_user);
-        let plan = plan::job(job, &sources, home, &self.plan, host, beside)?;
+        let mut plan = plan::job(job, &sources, home, &self.plan, host, beside)?;
+        if self.plan.rooted {
+            let aliases = alias::links(job, self.plan.image.as_ref(), &sources);
+            for (name, why) in &aliases.left {
+                tracing::info!(target: "hotcell_contents", "{} leads nowhere inside: {why}", name.display());
+            }
+            let link = |(at, says): &alias::Link| (root::cstring(at), root::cstring(says));
+            plan.job.links = aliases.scratch.iter().map(link).collect();
+        }
         if let Some(group) = self.group.as_mut().filter(|_| job.limits != self.plan.ceilings) {
             group.limit(&group_limits(&job.limits)).map_err(|e| Refusal {
                 layer: Some(Layer::Cgroup),
@@ -123,7 +134,8 @@ impl Sandbox {
             scratch.fill(&sources, &job.limits)?;
         }
         let mut mounts = Vec::new();
-        // Without mounts, what has the name when the rules are made is what they allow.
+        // Without mounts, the rules apply to whichever file has the name when they are made, so check the
+        // identity here.
         for source in sources.iter().filter(|source| !self.plan.rooted && source.identity.is_some()) {
             let now = source.host.metadata().map_err(|e| sources::no_such_folder(&source.host, &e))?;
             sources::is_meant(source, &now)?;
@@ -151,6 +163,13 @@ impl Sandbox {
         let (events_sender, events_receiver) = mpsc::channel(64);
         let (events, events_writer) = events.unzip();
         given.extend(events_writer);
+        let number = |inside: &PathBuf| {
+            let here = |mount: &crate::encode::JobMount| {
+                mount.how == How::CopyOnWrite && mount.target.to_bytes() == inside.as_os_str().as_bytes()
+            };
+            plan.job.mounts.iter().position(here).map(|number| (number, inside.clone()))
+        };
+        let collects = job.collects.iter().filter_map(number).collect();
         let first_job_mount = self.plan.mounts.len();
         let mut all_mounts = self.plan.mounts;
         all_mounts.extend(plan.mounts);
@@ -179,6 +198,7 @@ impl Sandbox {
                 released,
                 heard: self.heard,
                 spent: self.spent,
+                collects,
                 given,
             },
             shared: self.shared,
@@ -188,9 +208,10 @@ impl Sandbox {
         let to = direct_of(&here.task.heard).unwrap_or(here.ends.control.as_fd());
         let fds: Vec<_> =
             [stdin.as_fd()].into_iter().chain(here.task.given.iter().map(AsFd::as_fd)).collect();
-        // What comes behind this does not fail: whoever is refused may take another sandbox, and a job runs once.
-        send_job(to, &plan.job.encode(), &fds, primed)?;
-        // At once: whoever writes to it hears by that end alone that nobody reads.
+        // Steps after this must not fail: after a refusal the caller may take another sandbox, but a job must
+        // run only once.
+        send_patiently(to, &plan.job.encode(), &fds, primed).await?;
+        // Close at once: a writer learns only by this end being closed that there is no reader.
         drop(stdin);
         Ok(Running {
             follow: Some(Follow::Here(here)),
@@ -206,7 +227,8 @@ impl Sandbox {
         direct_of(&self.heard)
     }
 
-    /// A pipe whose reading end does not block, and whose writing end the program may also open again through `/dev/stdout`.
+    /// A pipe whose reading end does not block, and whose writing end the program can also reopen through
+    /// `/dev/stdout`.
     fn pipe(&self) -> Result<(OwnedFd, OwnedFd), Refusal> {
         let (reader, writer) =
             nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| out_of_descriptors(e.into()))?;
@@ -227,7 +249,7 @@ impl Sandbox {
             Stdin::Null => (null()?, None),
             Stdin::Bytes(bytes) => {
                 let memory = socket::sealed(c"stdin", bytes).map_err(out_of_descriptors)?;
-                // The write above moved the offset: open it anew from its start.
+                // Writing moved the offset, so reopen the file at its start.
                 let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
                 let fresh = std::fs::File::open(path).map_err(out_of_descriptors)?.into();
                 self.give(&fresh);
@@ -249,7 +271,7 @@ impl Sandbox {
     }
 }
 
-/// Where the job of a sandbox that said this goes, if not to process 1.
+/// The socket that takes the job directly, if the sandbox sent one; otherwise the job goes to process 1.
 fn direct_of(heard: &[socket::Message]) -> Option<BorrowedFd<'_>> {
     heard.iter().find_map(|message| {
         let said = message.tell().ok().filter(|said| said.kind == tell::READY && said.b == 1);
@@ -257,29 +279,50 @@ fn direct_of(heard: &[socket::Message]) -> Option<BorrowedFd<'_>> {
     })
 }
 
-/// Sends a job in the message itself, or where it is long, or an interpreter that waits reads it, in a memory of its own.
-fn send_job(
+/// Sends a job, retrying for a while where the kernel temporarily refuses this user's descriptors.
+async fn send_patiently(
     control: BorrowedFd<'_>,
     job: &[u8],
     fds: &[BorrowedFd<'_>],
     in_memory: bool,
 ) -> Result<(), Refusal> {
+    let until = Instant::now() + CROWD_TIMEOUT;
+    loop {
+        let sent = send_job(control, job, fds, in_memory)?;
+        if !sent.is_err_and(|e| e.raw_os_error() == Some(libc::ETOOMANYREFS)) {
+            // A sandbox that could not be made has reported that on this socket already, so another send
+            // error adds nothing.
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            return Err(Refusal::internal(launcher::CROWDED));
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Sends a job in the message itself, or in a memfd if it is long or is read by a waiting interpreter.
+fn send_job(
+    control: BorrowedFd<'_>,
+    job: &[u8],
+    fds: &[BorrowedFd<'_>],
+    in_memory: bool,
+) -> Result<io::Result<()>, Refusal> {
     let len = (job.len() as u64).to_le_bytes();
     if !in_memory && job.len() <= MAX_LETTER {
         match socket::send(control, &[&len, job].concat(), fds) {
-            // The kernel gives so much room to no socket.
+            // The message is larger than the kernel allows for a socket.
             Err(e) if matches!(e.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS | libc::EAGAIN)) => {}
-            // A sandbox that could not be made has told so on this socket already: a failure to send is no news.
-            _ => return Ok(()),
+            sent => return Ok(sent),
         }
     }
     let memory = socket::sealed(c"hotcell-job", job).map_err(out_of_descriptors)?;
     let all: Vec<_> = [memory.as_fd()].into_iter().chain(fds.iter().copied()).collect();
-    let _ = socket::send(control, &len, &all);
-    Ok(())
+    Ok(socket::send(control, &len, &all))
 }
 
-/// Every program has a `/dev/null` of its own: what is set on it would be set for all that share it.
+/// Opens a `/dev/null` for this program alone: flags set on a shared description would apply to all who share
+/// it.
 fn null() -> Result<OwnedFd, Refusal> {
     std::fs::File::open("/dev/null")
         .map(OwnedFd::from)

@@ -1,4 +1,5 @@
-//! What all sandboxes of an engine share: the host, the launchers with their roots, the cgroups, the ids.
+//! Resources shared by all sandboxes of an engine: the host, the launchers with their roots, the cgroups, the
+//! ids.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
@@ -8,21 +9,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hotcell_launcher::wire::{IdMap, Step, setup};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::alias::Link;
 use crate::cgroup::{Cgroups, Group, GroupLimits, Join};
+use crate::descriptors;
 use crate::doctor::advise;
 use crate::failure::explain;
 use crate::host::Host;
-use crate::ids::Mapping;
+use crate::ids::{Mapping, SLOTS, Slots};
 use crate::launcher::{Launcher, Trouble};
 use crate::layer::Layer;
 use crate::plan::{Refusal, ShapePlan, Source, SourceKind};
 use crate::policy::{ImageRoot, Limits};
 use crate::room::Room;
-use crate::root::{self, Place};
+use crate::root::{self, Names, Place};
 use crate::units::Bytes;
 use crate::{encode, socket, sources};
 
@@ -31,40 +35,52 @@ pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) cgroups: Option<Cgroups>,
     launchers: tokio::sync::Mutex<Launchers>,
-    slots: Mutex<BTreeSet<u32>>,
+    slots: Mutex<Slots>,
     pub(crate) room: Room,
     pub(crate) cleaning: Arc<Cleaning>,
 }
 
-/// At most two: one with namespaces of its own, one on the host's tree for sandboxes without.
+/// At most two launchers: one with namespaces of its own, one on the host's tree for sandboxes without.
 #[derive(Debug, Default)]
 struct Launchers {
     rooted: Option<Ready>,
     plain: Option<Ready>,
+    /// Launchers that no longer answer but have running sandboxes: they end with this engine.
+    replaced: Vec<Launcher>,
 }
 
 impl Launchers {
     fn of(&mut self, rooted: bool) -> &mut Option<Ready> {
         if rooted { &mut self.rooted } else { &mut self.plain }
     }
+
+    /// Makes the next request start another launcher. The old one is kept alive: ending it would end all its
+    /// sandboxes, although they need nothing else from it.
+    fn replace(&mut self, rooted: bool) {
+        let launcher = self.of(rooted).take().map(|ready| ready.launcher);
+        self.replaced.extend(launcher);
+        self.replaced.retain_mut(|launcher| !launcher.has_ended());
+    }
 }
 
-/// What differs between roots.
+/// The key by which roots differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Differs {
-    /// The mountpoints.
+    /// Mountpoints.
     places: BTreeSet<Place>,
-    /// The image; the host's own where there is none.
+    /// Aliases of a workspace.
+    links: BTreeSet<Link>,
+    /// The image; `None` for the host's own root.
     image: Option<ImageRoot>,
-    /// Names can be asked for.
-    names: bool,
+    /// Names can be asked for, and these are its own.
+    names: Option<Names>,
 }
 
-/// A launcher with the templates that it holds.
+/// A launcher with its templates.
 #[derive(Debug)]
 struct Ready {
     launcher: Launcher,
-    /// Roots by what differs between them.
+    /// Mounted roots, by their key.
     templates: HashMap<Differs, Template>,
     next: u32,
 }
@@ -73,19 +89,24 @@ struct Ready {
 #[derive(Debug)]
 struct Template {
     id: u32,
-    /// The layers of its image, locked as `flock(2)` has it: whoever removes images leaves those that somebody holds, and an
-    /// overlay over a folder that was removed is nothing that the kernel defines.
+    /// The layers of the image, locked with `flock(2)`: image removal skips locked layers, since the
+    /// behaviour of an overlay over a removed folder is undefined.
     _layers: Vec<File>,
 }
 
-/// Templates that a launcher holds at once; the number is the launcher's.
+/// Maximum time that a request waits until the kernel takes this user's descriptors again, and the interval
+/// between retries.
+pub(crate) const CROWD_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const AGAIN: Duration = Duration::from_millis(20);
+
+/// Maximum number of templates of one launcher; must match the launcher's own number.
 const TEMPLATES: u32 = 32;
 
-/// Sandboxes that have answered and are not gone yet.
+/// Sandboxes that have answered but are not gone yet.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaning {
     pub(crate) open: AtomicUsize,
-    /// This process ends after its run: what is left is the launcher's.
+    /// This process ends after its run; the launcher removes what is left.
     pub(crate) bequeaths: AtomicBool,
     /// Cgroups for the launcher to remove.
     pub(crate) left: Mutex<Vec<CString>>,
@@ -94,11 +115,11 @@ pub(crate) struct Cleaning {
 impl Shared {
     pub(crate) fn new(host: Host, cgroups: Option<Cgroups>) -> Self {
         Self {
-            room: Room::new(host.open_files),
+            room: Room::new(descriptors::raised().before),
+            slots: Mutex::new(Slots::of_this_process(host.mapping)),
             host,
             cgroups,
             launchers: tokio::sync::Mutex::default(),
-            slots: Mutex::default(),
             cleaning: Arc::default(),
         }
     }
@@ -109,21 +130,21 @@ impl Shared {
         groups == 0 && self.cleaning.open.load(Ordering::Acquire) == 0
     }
 
-    /// The process id of the launcher, once there is one.
+    /// The process id of the launcher, once it is started.
     pub(crate) async fn launcher_id(&self) -> Option<u32> {
         let launchers = self.launchers.lock().await;
         launchers.rooted.as_ref().or(launchers.plain.as_ref()).map(|r| r.launcher.id())
     }
 
-    /// Starts the launcher and lets it build the usual root, without waiting for either.
+    /// Starts the launcher and lets it build the default root, without waiting for either.
     pub(crate) fn warm_up(&self) -> Result<(), Trouble> {
         let Ok(mut launchers) = self.launchers.try_lock() else { return Ok(()) };
         let ready = self.launcher(launchers.of(true), true)?;
         ready.template(&Differs::default(), &self.host).map(drop)
     }
 
-    /// Hands the removal of cgroups to the launcher, which does it when this process has ended. False when there is
-    /// no launcher to do it.
+    /// Hands the removal of cgroups over to the launcher, which does it when this process has ended. False
+    /// when there is no launcher.
     pub(crate) fn bequeath(&self) -> bool {
         let folders = std::mem::take(&mut *self.cleaning.left.lock().unwrap_or_else(PoisonError::into_inner));
         let Ok(launchers) = self.launchers.try_lock() else { return folders.is_empty() };
@@ -133,7 +154,8 @@ impl Shared {
         ready.launcher.tell(&encode::remove(&folders), &[]).is_ok()
     }
 
-    /// Asks the launcher for a sandbox, whose fate is then told on `control`'s other end. `mounts` are those of a primed runtime.
+    /// Asks the launcher for a sandbox, which then reports on `control`'s other end. `mounts` are those of a
+    /// primed runtime.
     pub(crate) async fn ask_for_sandbox(
         &self,
         plan: &mut ShapePlan,
@@ -141,33 +163,59 @@ impl Shared {
         group: Option<&Group>,
         mounts: &[OwnedFd],
     ) -> Result<(), Trouble> {
+        let until = Instant::now() + CROWD_TIMEOUT;
+        loop {
+            match self.ask_once(plan, control, group, mounts).await {
+                Err(trouble) if trouble.may_pass() && Instant::now() < until => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                sent => return sent,
+            }
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        plan: &mut ShapePlan,
+        control: BorrowedFd<'_>,
+        group: Option<&Group>,
+        mounts: &[OwnedFd],
+    ) -> Result<(), Trouble> {
         let mut launchers = self.launchers.lock().await;
-        let launcher = launchers.of(plan.rooted);
         let mut sent = Err(Trouble::Lost("was not asked".to_owned()));
-        // Twice: a launcher that somebody killed is replaced, unless it dies again.
+        // Two attempts: a launcher that was killed is replaced, unless the new one dies as well.
         for _ in 0..2 {
-            sent = self.send(launcher, plan, control, group, mounts).await;
-            match sent {
+            sent = self.send(launchers.of(plan.rooted), plan, control, group, mounts).await;
+            match &sent {
                 Ok(()) => break,
-                Err(Trouble::Lost(_)) => *launcher = None,
+                Err(Trouble::Lost(_)) => launchers.replace(plan.rooted),
                 Err(Trouble::Failed(failure)) => {
-                    // One that could not set itself up is of no use; any other may have sandboxes that run.
+                    // A launcher that could not set itself up is useless; any other may have running
+                    // sandboxes.
                     if failure.step == Step::Hello {
-                        *launcher = None;
+                        *launchers.of(plan.rooted) = None;
                     }
                     break;
                 }
-                Err(Trouble::Here(_)) => break,
+                Err(Trouble::Here(_) | Trouble::Crowded) => break,
             }
         }
         sent
     }
 
-    pub(crate) fn take_slot(self: &Arc<Self>) -> Slot {
-        let mut taken = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = (0..).find(|n| !taken.contains(n)).unwrap_or(0);
-        taken.insert(number);
-        Slot { number, place: None, shared: Arc::clone(self) }
+    pub(crate) fn take_slot(self: &Arc<Self>) -> Result<Slot, Refusal> {
+        let number = match self.host.mapping {
+            Mapping::OwnId { .. } => None,
+            Mapping::Privileged => {
+                let taken = self.slots.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Some(taken.ok_or_else(|| {
+                    Refusal::internal(format!(
+                        "{SLOTS} sandboxes run at once, and each has a host id of its own; run fewer"
+                    ))
+                })?)
+            }
+        };
+        Ok(Slot { number, place: None, shared: Arc::clone(self) })
     }
 
     pub(crate) fn take_group(&self, plan: &ShapePlan) -> Result<Option<Group>, Refusal> {
@@ -178,7 +226,7 @@ impl Shared {
         })
     }
 
-    /// Makes sure of launcher and template, and asks for the sandbox.
+    /// Ensures that launcher and template exist, and asks for the sandbox.
     async fn send(
         &self,
         ready: &mut Option<Ready>,
@@ -188,7 +236,12 @@ impl Shared {
         mounts: &[OwnedFd],
     ) -> Result<(), Trouble> {
         let ready = self.launcher(ready, plan.rooted)?;
-        let differs = Differs { places: plan.places.clone(), image: plan.image.clone(), names: plan.proxied };
+        let differs = Differs {
+            places: plan.places.clone(),
+            links: plan.links.clone(),
+            image: plan.image.clone(),
+            names: plan.names.clone(),
+        };
         if plan.rooted {
             plan.setup.template = ready.template(&differs, &self.host)?;
         }
@@ -208,7 +261,7 @@ impl Shared {
         fds.extend(mounts.iter().map(AsFd::as_fd));
         fds.extend(library.iter().map(AsFd::as_fd));
         ready.launcher.tell(&plan.setup.encode(), &fds)?;
-        // A new launcher has worked on all of it meanwhile.
+        // A new launcher has worked on these requests in parallel.
         let settled = ready.launcher.settle().await;
         if settled.is_err() {
             ready.templates.remove(&differs);
@@ -224,10 +277,10 @@ impl Shared {
         ready.as_mut().ok_or_else(|| Trouble::Lost("is missing".to_owned()))
     }
 
-    /// Clones a host folder through the launcher, showing its owner as the sandbox's user.
+    /// Clones the mount at a host folder through the launcher, mapping its owner to the sandbox's user.
     pub(crate) async fn clone_mount(&self, source: &Source, outside: (u32, u32)) -> Result<OwnedFd, Refusal> {
         let metadata = source.host.metadata().map_err(|e| sources::no_such_folder(&source.host, &e))?;
-        // The launcher checks that it clones this one.
+        // The launcher checks that it clones the same file.
         sources::is_meant(source, &metadata)?;
         let idmap = (self.host.mapping == Mapping::Privileged).then_some(IdMap {
             from_uid: metadata.uid(),
@@ -238,10 +291,13 @@ impl Shared {
         let read_only = source.kind != SourceKind::ReadWrite;
         let path = root::cstring(&source.host);
         let request = |idmap| encode::clone_mount(&path, metadata.dev(), metadata.ino(), read_only, idmap);
-        let mut launchers = self.launchers.lock().await;
-        let ready = self.launcher(launchers.of(true), true).map_err(|t| refusal_of(&t))?;
-        let mut answer = ready.launcher.ask(&request(idmap), &[]).await;
-        // Where the file system cannot map owners, what everybody may read can still be read.
+        let until = Instant::now() + CROWD_TIMEOUT;
+        let mut answer = self.ask_rooted(&request(idmap)).await;
+        while answer.as_ref().is_err_and(Trouble::may_pass) && Instant::now() < until {
+            tokio::time::sleep(AGAIN).await;
+            answer = self.ask_rooted(&request(idmap)).await;
+        }
+        // Where the file system cannot map owners, files readable by all users can still be read.
         if let (Err(Trouble::Failed(f)), Some(_), true) = (&answer, idmap, read_only)
             && f.detail == 6
         {
@@ -249,7 +305,7 @@ impl Shared {
                 "{}: its file system cannot map owners; only what everybody may read is readable inside",
                 source.host.display()
             );
-            answer = ready.launcher.ask(&request(None), &[]).await;
+            answer = self.ask_rooted(&request(None)).await;
         }
         let fd = answer.map_err(|trouble| {
             let refusal = refusal_of(&trouble);
@@ -259,8 +315,21 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Asks the launcher that has namespaces. If it does not answer it is replaced: the sandbox of this
+    /// request may be waiting for it too, and the next sandbox is made by another launcher.
+    async fn ask_rooted(&self, request: &[u8]) -> Result<Option<OwnedFd>, Trouble> {
+        let mut launchers = self.launchers.lock().await;
+        let answer = self.launcher(launchers.of(true), true)?.launcher.ask(request, &[]).await;
+        if matches!(answer, Err(Trouble::Lost(_))) {
+            launchers.replace(true);
+        }
+        answer
+    }
+}
+
 impl Ready {
-    /// Makes sure of a root; does not wait for it.
+    /// Ensures that a root exists; does not wait for it.
     fn template(&mut self, differs: &Differs, host: &Host) -> Result<u32, Trouble> {
         if let Some(template) = self.templates.get(differs) {
             return Ok(template.id);
@@ -271,8 +340,8 @@ impl Ready {
             self.launcher.ask_later(&encode::forget(id), &[])?;
             self.templates.remove(&old);
         }
-        let Differs { places, image, names } = differs;
-        // What is not there is the launcher's to say.
+        let Differs { places, links, image, names } = differs;
+        // A missing layer is reported by the launcher.
         let hold = |layer: &PathBuf| {
             let folder = File::open(layer)?;
             folder.lock_shared().map(|()| folder)
@@ -280,8 +349,10 @@ impl Ready {
         let layers =
             image.iter().flat_map(|image| &image.layers).filter_map(|layer| hold(layer).ok()).collect();
         let bytes = encode::ops(&match image {
-            Some(image) => root::image_ops(image, &host.root, places, *names, crate::ids::INSIDE),
-            None => root::ops(&host.root, places, *names, crate::ids::INSIDE),
+            Some(image) => {
+                root::image_ops(image, &host.root, (places, links), names.as_ref(), crate::ids::INSIDE)
+            }
+            None => root::ops(&host.root, (places, links), names.as_ref(), crate::ids::INSIDE),
         });
         let memory = socket::sealed(c"hotcell-template", &bytes).map_err(Trouble::Here)?;
         self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;
@@ -291,29 +362,32 @@ impl Ready {
     }
 }
 
-/// The limits of a sandbox's group.
+/// The limits of a sandbox's cgroup.
 pub(crate) fn group_limits(limits: &Limits) -> GroupLimits {
     GroupLimits {
-        // Scratch lives in memory and is charged to the group.
+        // Scratch lives in memory and is charged to the cgroup.
         memory: Bytes(limits.memory.0.saturating_add(limits.disk.0)),
-        // Process 1 counts.
+        // Process 1 counts too.
         processes: limits.processes.saturating_add(1),
         cpus: limits.cpus,
     }
 }
 
-/// The number of a sandbox among those alive, from which its host ids follow.
+/// The number of a sandbox among those alive, which determines its host ids; `None` where they are the
+/// caller's own.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    pub(crate) number: u32,
-    /// Its place among the jobs that there are descriptors for, once it has one.
+    pub(crate) number: Option<u32>,
+    /// Permit to run a job, once the sandbox has one.
     pub(crate) place: Option<OwnedSemaphorePermit>,
     shared: Arc<Shared>,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        if let Some(number) = self.number {
+            self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner).give_back(number);
+        }
     }
 }
 
@@ -324,9 +398,7 @@ pub(crate) fn refusal_of(trouble: &Trouble) -> Refusal {
     }
 }
 
-#[allow(clippy::needless_pass_by_value)] // the shape that map_err wants
+#[allow(clippy::needless_pass_by_value)] // the signature that map_err needs
 pub(crate) fn out_of_descriptors(e: std::io::Error) -> Refusal {
-    Refusal::internal(format!(
-        "a descriptor for the sandbox cannot be made: {e}; raise `ulimit -n` or run fewer at once"
-    ))
+    Refusal::without_descriptors(&format!("a descriptor for the sandbox cannot be made: {e}"))
 }

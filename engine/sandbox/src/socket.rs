@@ -1,4 +1,5 @@
-//! Messages with descriptors over a `SOCK_SEQPACKET` pair. Thin; the decisions are in `launcher` and `supervise`.
+//! Messages with descriptors over a `SOCK_SEQPACKET` pair. A thin layer; decisions are made in `launcher` and
+//! `supervise`.
 
 use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,7 +12,7 @@ use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockTy
 
 use crate::sys::Received;
 
-/// Two connected ends, closed on exec; the first is non-blocking.
+/// A connected pair, close-on-exec; the first end is non-blocking.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     fcntl(&ours, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
@@ -32,12 +33,12 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io:
 pub struct Message {
     bytes: [u8; 1024],
     len: usize,
-    /// The descriptors that came with it.
+    /// Descriptors received with the message.
     pub fds: Vec<OwnedFd>,
 }
 
 impl Message {
-    /// What it says.
+    /// Decodes the message.
     pub fn tell(&self) -> io::Result<wire::Tell<'_>> {
         wire::Tell::decode(&self.bytes[..self.len]).map_err(|_| {
             io::Error::new(io::ErrorKind::InvalidData, "the launcher sent a message that is none")
@@ -48,8 +49,8 @@ impl Message {
 /// Receives one message without waiting; `None` at the end of the stream.
 pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     match receive_once(socket) {
-        // The other side ended without reading our last message. The kernel tells so once, before what it had
-        // sent itself, which is still there.
+        // The other side ended without reading our last message. The kernel reports that once, before the
+        // messages that the other side had sent, which are still there.
         Err(e) if e.kind() == io::ErrorKind::ConnectionReset => receive_once(socket),
         received => received,
     }
@@ -62,26 +63,27 @@ fn receive_once(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     Ok(Some(message))
 }
 
-/// What came into a buffer.
+/// A message received into a buffer.
 #[derive(Debug)]
 pub struct Piece {
-    /// So many bytes.
+    /// Number of bytes received.
     pub len: usize,
-    /// The message was longer: the rest is gone.
+    /// Whether the message was longer than the buffer; the rest is lost.
     pub cut: bool,
-    /// The descriptors that came with it.
+    /// Descriptors received with the message.
     pub fds: Vec<OwnedFd>,
 }
 
-/// As many descriptors as the kernel lets anybody send at once (`SCM_MAX_FD`).
+/// Maximum number of descriptors in one message (the kernel's `SCM_MAX_FD`).
 pub const ALL: usize = 253;
 
-/// Receives one message into a buffer, with at most `room` descriptors, without waiting; `None` at the end of the stream. It is an error when
-/// more came, or when this process may not have as many (`EMFILE`): none of them stays open.
+/// Receives one message into a buffer, with at most `room` descriptors, without waiting; `None` at the end of
+/// the stream. Fails when more descriptors came, or when this process may not open as many (`EMFILE`): all of
+/// them are closed then.
 pub fn receive_into(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -> io::Result<Option<Piece>> {
     let received = crate::sys::receive_message(socket, buffer, room)?;
     if received.fds_cut && received.fds.len() < room {
-        // There was room for more: the kernel could not give this process the rest, and does not say so otherwise.
+        // There was room for more, so the kernel could not install the rest; it reports this in no other way.
         return Err(nix::errno::Errno::EMFILE.into());
     }
     if received.fds_cut {
@@ -91,14 +93,14 @@ pub fn receive_into(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -> i
     Ok((len > 0).then_some(Piece { len, cut, fds }))
 }
 
-/// A memory file with these bytes that nobody can change any more.
+/// A memfd with these bytes, sealed so that it cannot be changed any more.
 pub fn sealed(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
     seal(memfd_create(name, SEALABLE)?, bytes)
 }
 
 const SEALABLE: MFdFlags = MFdFlags::MFD_CLOEXEC.union(MFdFlags::MFD_ALLOW_SEALING);
 
-/// The same, and executable also where `vm.memfd_noexec` is 1.
+/// Like [`sealed`], but executable even where `vm.memfd_noexec` is 1.
 pub fn sealed_program(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
     const MFD_EXEC: MFdFlags = MFdFlags::from_bits_retain(0x10);
     let fd = match memfd_create(name, SEALABLE | MFD_EXEC) {
@@ -109,10 +111,11 @@ pub fn sealed_program(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd
     seal(fd, bytes)
 }
 
-/// The bytes of a memory file that somebody else sealed, at most `most`; an error where it is none, or can still be changed.
+/// Reads a memfd that another process sealed, at most `most` bytes; fails for any other file, or if it can
+/// still be changed.
 pub fn read_sealed(fd: OwnedFd, most: u64) -> io::Result<Vec<u8>> {
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    // Only memory has seals: nothing else is read, which could make the reader wait.
+    // Only a memfd has seals. Any other file is refused before it is read, since reading it could block.
     let seals = fcntl(fd.as_fd(), FcntlArg::F_GET_SEALS).map_err(|_| bad("it is no memory"))?;
     if !SealFlag::from_bits_retain(seals).contains(SEALED) {
         return Err(bad("it can still be changed"));
@@ -145,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// The reading end hears the end when nobody has the writing end any more.
+    /// The reading end sees the end of file once all copies of the writing end are closed.
     #[test]
     fn no_descriptor_stays_open_that_did_not_fit() {
         for (sent, room, want) in
@@ -159,7 +162,7 @@ mod tests {
             assert_eq!(received.as_ref().ok().map(|p| p.as_ref().unwrap().fds.len()), want, "{sent} {room}");
             drop(received);
             assert_eq!(reader.read(&mut [0]).unwrap(), 0, "{sent} {room}");
-            // And the next message is heard.
+            // The next message is received all the same.
             send(theirs.as_fd(), b"next", &[]).unwrap();
             assert_eq!(receive_into(ours.as_fd(), &mut [0; 8], room).unwrap().unwrap().len, 4);
         }

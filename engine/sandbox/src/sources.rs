@@ -1,13 +1,14 @@
-//! Finds what a job mounts on the host, and refuses what is never mounted.
+//! Resolves the host paths that a job mounts, and refuses those that must never be mounted.
 
 use std::path::{Path, PathBuf};
 
 use hotcell_launcher::wire::MAX_LAYERS;
 
+use crate::alias;
 use crate::plan::{self, Refusal, Source, SourceKind};
 use crate::policy::{Confinement, FileId, HOME, Job, MountPlace, PROJECT, Policy, Shape};
 
-/// Finds what a job mounts on the host: canonical paths, so that no link is followed afterwards.
+/// Resolves the host paths that a job mounts to canonical paths, so that no link is followed later.
 pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
     if job.layers.len() > MAX_LAYERS || (job.workspace.is_none() && !job.layers.is_empty()) {
         return Err(Refusal::new(format!(
@@ -18,7 +19,10 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
     }
     let mut sources = Vec::new();
     let workspace = job.workspace.iter().map(|w| (w.clone(), PathBuf::from(PROJECT), SourceKind::Workspace));
-    let toolchains = job.toolchains.iter().map(|t| (t.clone(), t.clone(), SourceKind::Toolchain));
+    let toolchains = job
+        .toolchains
+        .iter()
+        .map(|t| (t.clone(), t.clone(), SourceKind::Toolchain, job.toolchain_ids.get(t).copied()));
     let binds = job.binds.iter().map(|b| {
         let kind = match (b.writable, b.copy_on_write) {
             (true, _) => SourceKind::ReadWrite,
@@ -29,7 +33,7 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
     });
     let layers = job.layers.iter().map(|l| (l.clone(), PathBuf::from(PROJECT), SourceKind::Layer));
     let any = |(host, inside, kind)| (host, inside, kind, None);
-    for (host, inside, kind, identity) in layers.chain(workspace).chain(toolchains).map(any).chain(binds) {
+    for (host, inside, kind, identity) in layers.chain(workspace).map(any).chain(toolchains).chain(binds) {
         let found = host.canonicalize().map_err(|e| no_such_folder(&host, &e))?;
         let folder = found.is_dir();
         if matches!(kind, SourceKind::Workspace | SourceKind::Layer) && !folder {
@@ -66,7 +70,8 @@ pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
     Ok(sources)
 }
 
-/// Within a folder that is the host's own, a place for another would have to be made on the host.
+/// Refuses mounts below a folder of the host that the job mounts writable: their mountpoints would have to be
+/// made on the host.
 fn refuse_new_places(sources: &[Source]) -> Result<(), Refusal> {
     for outer in sources.iter().filter(|s| s.kind == SourceKind::ReadWrite && s.folder) {
         for inner in sources {
@@ -84,10 +89,11 @@ fn refuse_new_places(sources: &[Source]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Places inside that a job cannot cover.
+/// Paths inside that a job cannot cover.
 const RESERVED: [&str; 3] = ["/proc", "/dev", "/sys"];
 
-/// Mountpoints that the root must have for them. Without a root of its own, nothing but what is copied is in scratch.
+/// Mountpoints that the root must have for these sources. Without a root of its own, a sandbox has only
+/// copies in scratch.
 pub fn places_for(sources: &[Source], confinement: Confinement) -> impl Iterator<Item = MountPlace> {
     let in_scratch = move |s: &&Source| match confinement {
         Confinement::Namespaces => plan::in_scratch(&s.inside),
@@ -99,10 +105,15 @@ pub fn places_for(sources: &[Source], confinement: Confinement) -> impl Iterator
         .map(|s| MountPlace { inside: s.inside.clone(), folder: s.folder })
 }
 
-/// The shape of a sandbox for this very policy: with its places, and no more than its own limits.
+/// The shape of a sandbox for exactly this policy: with its mountpoints, and limits no higher than its own.
 pub fn shape_for(policy: &Policy, sources: &[Source]) -> Shape {
     let Policy { shape, job } = policy;
+    let mut links = shape.links.clone();
+    if shape.confinement == Confinement::Namespaces {
+        links.append(&mut alias::links(job, shape.image.as_ref(), sources).root);
+    }
     Shape {
+        links,
         places: shape.places.iter().cloned().chain(places_for(sources, shape.confinement)).collect(),
         ceilings: job.limits.clone(),
         host_writes: shape.host_writes || job.binds.iter().any(|b| b.writable),
@@ -110,18 +121,18 @@ pub fn shape_for(policy: &Policy, sources: &[Source]) -> Shape {
     }
 }
 
-/// Whether a source is what it has to be.
+/// Checks that a source has the identity that it must have.
 pub fn is_meant(source: &Source, now: &std::fs::Metadata) -> Result<(), Refusal> {
     match source.identity {
         Some(identity) if identity != FileId::from(now) => Err(Refusal::new(format!(
-            "{} is another now than the one that was granted",
+            "{} is another now than the one that was granted or found",
             source.host.display()
         ))),
         _ => Ok(()),
     }
 }
 
-/// A host path that is not there.
+/// The refusal for a host path that does not exist.
 pub fn no_such_folder(path: &Path, e: &std::io::Error) -> Refusal {
     Refusal::new(format!("{} cannot be mounted: {e}", path.display()))
 }

@@ -1,12 +1,12 @@
-//! Bounded capture of output: the first and the last half are kept, the rest is counted.
+//! Bounded capture of output: the first and the last half are kept, the rest is only counted.
 //!
-//! Memory is flat whatever a program prints: a head that fills once and a ring for the tail.
+//! Memory is bounded whatever a program prints: a head that fills once, and a ring buffer for the tail.
 
 use std::collections::VecDeque;
 
 use crate::outcome::Output;
 
-/// One stream's capture.
+/// Capture of one stream.
 #[derive(Debug)]
 pub struct Capture {
     head: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Keeps at most `limit` bytes.
+    /// Makes a capture of at most `limit` bytes.
     pub fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Self {
@@ -29,7 +29,7 @@ impl Capture {
         }
     }
 
-    /// Takes what was read.
+    /// Appends bytes read from the stream.
     pub fn push(&mut self, mut bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = self.head_most - self.head.len();
@@ -48,7 +48,7 @@ impl Capture {
         }
     }
 
-    /// What was kept.
+    /// Returns the captured output.
     pub fn finish(mut self) -> Output {
         self.head.extend(self.tail);
         Output::new(self.head, self.total)

@@ -1,7 +1,8 @@
-//! What a run prints, read and kept within bounds.
+//! Reads a run's output streams and captures a bounded part.
 //!
-//! Where nobody follows the output, the run's own supervision reads it, so that no other thread wakes up beside the program.
-//! A stream that somebody follows has a task of its own: a slow listener holds the stream up and nothing else.
+//! If nothing follows the output, the run's own supervisor reads it, so that no other thread wakes up while
+//! the program runs. A stream that is followed has a task of its own: a slow listener delays that stream
+//! only.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -17,7 +18,7 @@ use crate::later::Later;
 use crate::outcome::Output;
 use crate::stdio::Capture;
 
-/// What a running program printed, as it comes.
+/// A piece of a running program's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// On standard output.
@@ -26,12 +27,12 @@ pub enum Chunk {
     Stderr(Vec<u8>),
 }
 
-/// How long somebody who follows the output may take to accept what was printed last.
+/// Maximum time that a listener may take to accept the last output.
 const LISTENER: Duration = Duration::from_secs(30);
-/// Read from a pipe at once.
+/// Bytes read from a pipe at once.
 const PIECE: usize = 16 * 1024;
 
-/// The streams of one run: standard output and error, then events where there are any.
+/// The streams of one run: standard output, standard error, and events if there are any.
 pub struct Streams {
     flow: Arc<Flow>,
     own: Vec<Own>,
@@ -39,9 +40,9 @@ pub struct Streams {
     buffer: Vec<u8>,
 }
 
-/// A stream that is read here.
+/// A stream that the supervisor reads.
 struct Own {
-    /// None when it has ended.
+    /// `None` once the stream has ended.
     pipe: Option<Later>,
     capture: Capture,
 }
@@ -52,19 +53,19 @@ struct Followed {
     task: tokio::task::JoinHandle<()>,
 }
 
-/// How much was printed on all streams, and what their tasks are told.
+/// Byte count of all streams, and signals to their tasks.
 struct Flow {
     printed: AtomicU64,
     most: u64,
     over: Notify,
-    /// Set when the program has ended: read what is there and stop.
+    /// Set when the program has ended: read what is left and stop.
     ended: AtomicBool,
     end: Notify,
 }
 
 impl Flow {
-    /// Counts what was read. A stream is read on when there is too much: a closed pipe would end the program by SIGPIPE before
-    /// its limit does.
+    /// Adds to the byte count. Reading goes on above the limit: a closed pipe would end the program by
+    /// SIGPIPE before its limit does.
     fn count(&self, n: usize) {
         let printed = self.printed.fetch_add(n as u64, Ordering::AcqRel) + n as u64;
         if printed > self.most {
@@ -73,20 +74,21 @@ impl Flow {
     }
 }
 
-/// The reading ends of a run's streams, which do not block, and who follows them.
+/// The non-blocking reading ends of a run's streams, and their listeners.
 pub struct Ends {
     /// Standard output and error.
     pub output: [OwnedFd; 2],
-    /// Who is told what comes on them.
+    /// Receiver of the output, if it is followed.
     pub chunks: Option<mpsc::Sender<Chunk>>,
-    /// The descriptor for events, and where its bytes go.
+    /// The descriptor for events, and the receiver of its bytes.
     pub events: Option<(OwnedFd, mpsc::Sender<Vec<u8>>)>,
-    /// When the job was sent.
+    /// Time when the job was sent.
     pub released: Instant,
 }
 
 impl Streams {
-    /// Of each stream of output `keep` bytes are kept; [`Streams::too_much`] tells of more than `most` on all together.
+    /// Captures `keep` bytes of each output stream; [`Streams::too_much`] reports more than `most` bytes on
+    /// all streams together.
     pub fn new(ends: Ends, keep: u64, most: u64) -> Self {
         let flow = Arc::new(Flow {
             printed: AtomicU64::new(0),
@@ -113,14 +115,15 @@ impl Streams {
                 );
             }
         }
-        // Last, and nothing of it is kept: who asked for events takes them as they come.
+        // Last, and not captured: the caller takes events as they arrive.
         followed
             .extend(ends.events.map(|(pipe, to)| Followed::start(later(pipe), 0, &flow, to, |bytes| bytes)));
         let buffer = if own.is_empty() { Vec::new() } else { vec![0; PIECE] };
         Self { flow, own, followed, buffer }
     }
 
-    /// Reads one piece of what nobody else reads. Waits for ever when there is nothing left; may be given up at any moment.
+    /// Reads one piece of a stream without a listener. Never completes once all of these have ended. Cancel
+    /// safe.
     pub async fn read(&mut self) {
         let Self { own, buffer, flow, .. } = self;
         let [stdout, stderr] = own.as_mut_slice() else { return std::future::pending().await };
@@ -142,18 +145,19 @@ impl Streams {
         }
     }
 
-    /// Whether more was printed than may be, so far.
+    /// Whether the limit of output was exceeded.
     pub fn is_over(&self) -> bool {
         self.flow.printed.load(Ordering::Acquire) > self.flow.most
     }
 
-    /// Comes when more was printed than may be.
+    /// Completes when the limit of output is exceeded.
     pub fn too_much(&self) -> impl Future<Output = ()> + use<> {
         let flow = Arc::clone(&self.flow);
         async move { flow.over.notified().await }
     }
 
-    /// Reads what is left in the pipes; nobody waits for a descendant that keeps them open. What came on standard output and error.
+    /// Reads what is left in the pipes, without waiting for a descendant that keeps them open. Returns
+    /// standard output and error.
     pub async fn finish(&mut self) -> [Output; 2] {
         self.flow.ended.store(true, Ordering::Release);
         self.flow.end.notify_waiters();
@@ -164,7 +168,8 @@ impl Streams {
                 kept.push(stream.capture.finish());
                 continue;
             };
-            // What was written before the end fits into the pipe: who writes on is none of the run any more.
+            // Everything written before the end fits into the pipe; a process that writes later is no longer
+            // part of the run.
             let mut left = fcntl(pipe, FcntlArg::F_GETPIPE_SZ).map_or(PIECE, |n| n.unsigned_abs() as usize);
             while left > 0
                 && let Some(n) = read_now(pipe, &mut self.buffer)
@@ -187,7 +192,7 @@ impl Streams {
     }
 }
 
-/// Waits for what is to be read; for ever where the stream has ended.
+/// Waits until there is something to read; forever if the stream has ended.
 async fn readable(pipe: Option<&Later>) -> io::Result<()> {
     match pipe {
         Some(pipe) => pipe.ready().await,
@@ -195,8 +200,8 @@ async fn readable(pipe: Option<&Later>) -> io::Result<()> {
     }
 }
 
-/// One piece of what is in a pipe now; none when it is empty or has ended. Straight from the kernel: what the runtime knows of
-/// the pipe may be older than the end of the program.
+/// Reads one piece from a pipe without waiting; `None` when it is empty or has ended. Reads directly, because
+/// the runtime's idea of its readiness may be older than the end of the program.
 fn read_now(pipe: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<usize> {
     loop {
         match nix::unistd::read(pipe, buffer) {
@@ -230,7 +235,7 @@ async fn follow<T>(
 ) {
     let mut buffer = vec![0u8; PIECE];
     loop {
-        // Neither reading nor a listener that is gone spends tokio's budget.
+        // Neither reading nor a listener that is gone consumes tokio's budget.
         tokio::task::consume_budget().await;
         let end = flow.end.notified();
         let n = if flow.ended.load(Ordering::Acquire) {
@@ -253,7 +258,7 @@ async fn follow<T>(
             return;
         }
         capture.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..n]);
-        // A slow listener slows the program down, as a full pipe does.
+        // A slow listener slows the program down, as a full pipe would.
         let _ = to.send(kind(buffer[..n].to_vec())).await;
         flow.count(n);
     }

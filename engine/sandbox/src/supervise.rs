@@ -1,7 +1,8 @@
-//! One run, from release to outcome: streams, limits, denials, and the first cause that ends it.
+//! One run, from release to outcome: streams, limits, denials, and the first cause that ends the run.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,51 +28,53 @@ use crate::units::Bytes;
 use crate::watch::{self, INTERVAL, Scratch, Seen, Watch, micros};
 use crate::{socket, sys};
 
-/// How long the end may take after a kill before it is reported anyway.
+/// Maximum time between a kill and the report of the end.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
-/// A sandbox's ends on this side.
+/// The supervisor's handles of a sandbox.
 pub struct Ends {
-    /// Messages of launcher and init.
+    /// Socket for messages of launcher and init.
     pub control: OwnedFd,
-    /// Its cgroup.
+    /// The sandbox's cgroup.
     pub group: Option<Group>,
-    /// What it was planned with.
+    /// Layers that were planned.
     pub layers: Layers,
-    /// What is mounted.
+    /// Mounts of the sandbox.
     pub mounts: Vec<Mount>,
-    /// The first of them that came with the job.
+    /// Index of the first mount that came with the job.
     pub first_job_mount: usize,
-    /// Without a process namespace, killing process 1 kills nothing else: it is asked instead.
+    /// Without a pid namespace, killing process 1 kills nothing else, so it is asked to end the tree instead.
     pub asks_for_end: bool,
 }
 
-/// What the supervisor needs to know about the job.
+/// The supervisor's view of the job.
 pub struct Task {
-    /// Its limits.
+    /// The job's limits.
     pub limits: Limits,
-    /// The reading ends of its streams.
+    /// Reading ends of its streams.
     pub streams: streams::Ends,
     /// The program's name, for messages.
     pub program: String,
-    /// Its start folder, for messages.
+    /// Start folder of the program, for messages.
     pub folder: String,
-    /// Who serves its sockets.
+    /// Proxy that serves its sockets.
     pub proxy: Option<SharedProxy>,
-    /// When the run was asked for.
+    /// Time of the request.
     pub asked: Instant,
-    /// When its launcher was ready.
+    /// Time when its launcher was ready.
     pub ready: Instant,
-    /// When the job was sent.
+    /// Time when the job was sent.
     pub released: Instant,
-    /// What the sandbox said before; none of one that was made for this run.
+    /// Earlier messages of the sandbox; empty if it was made for this run.
     pub heard: Vec<socket::Message>,
-    /// CPU time of its group that is not this run's.
+    /// CPU time of its cgroup that does not belong to this run.
     pub spent: Duration,
-    /// What the program was given: closing it can wait.
+    /// The numbers of the mounts whose changes are wanted, with their paths inside.
+    pub collects: Vec<(usize, PathBuf)>,
+    /// Descriptors that the program was given: they need not be closed at once.
     pub given: Vec<OwnedFd>,
 }
 
-/// Lets the caller stop a run.
+/// A signal to stop a run.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: std::sync::atomic::AtomicBool,
@@ -79,13 +82,13 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks for the end.
+    /// Requests the end of the run.
     pub fn stop(&self) {
         self.asked.store(true, Ordering::Release);
         self.bell.notify_one();
     }
 
-    /// Comes when somebody asked.
+    /// Waits for a request to stop.
     pub async fn wait(&self) {
         while !self.asked.load(Ordering::Acquire) {
             self.bell.notified().await;
@@ -93,17 +96,17 @@ impl Stop {
     }
 }
 
-/// What is left of a sandbox when its outcome is known: the rest goes away behind the caller's back.
+/// The parts of a sandbox that are left when its outcome is known; they are cleaned up after the answer.
 pub struct Remains {
-    /// Process 1 ends when it is hung up on: not while the answer is on its way.
+    /// Closing this socket makes process 1 end, so it is closed only after the answer is sent.
     pub control: OwnedFd,
-    /// Where the job went, and what the program was given.
+    /// The socket that took the job, and descriptors that were passed to the program.
     pub given: Vec<OwnedFd>,
-    /// Its process 1.
+    /// Pidfd of process 1.
     pub pidfd: Option<OwnedFd>,
-    /// Its cgroup.
+    /// The sandbox's cgroup.
     pub group: Option<Group>,
-    /// The top of its scratch.
+    /// The top folder of its scratch.
     pub scratch: Option<std::fs::File>,
 }
 
@@ -134,7 +137,8 @@ struct Run {
     proxy: Option<SharedProxy>,
     serving: Option<Box<dyn Serving>>,
     listener: Option<Listener>,
-    /// The job went to the runner itself, by this: process 1 has to be asked whether the program runs.
+    /// Set if the job was sent to the runner directly over this socket: process 1 must then be asked whether
+    /// the program runs.
     direct: Option<OwnedFd>,
     watch: Watch,
     cause: Option<Cause>,
@@ -177,7 +181,8 @@ impl Run {
         }
     }
 
-    /// Takes what a sandbox that was made ahead has said long ago. Its steps are no part of this run's time.
+    /// Processes the messages that a prewarmed sandbox sent earlier. Its steps do not count towards this
+    /// run's time.
     fn recall(&mut self, heard: Vec<socket::Message>) -> Result<(), Lost> {
         for message in heard {
             self.hear(Some(message))?;
@@ -190,9 +195,10 @@ impl Run {
         self.times[2]
     }
 
-    /// Until the program has ended or was killed. An error is a sandbox that never ran or was lost.
+    /// Follows the run until the program has ended or was killed. Fails for a sandbox that never ran or was
+    /// lost.
     async fn follow(&mut self, stop: &Stop) -> Result<(), Lost> {
-        // Here, and not before: whoever follows a run may do it by another runtime than the one that started it.
+        // Registered only here: a run may be followed on another runtime than the one that started it.
         let control = self.ends.control.try_clone().map_err(Lost::Io)?;
         let control = sys::readiness(control).map_err(Lost::Io)?;
         let too_much = self.streams.too_much();
@@ -218,7 +224,8 @@ impl Run {
                     self.given.clear();
                     self.direct = None;
                     if asks {
-                        // One that has ended meanwhile has told so; where there was no room, once more.
+                        // A program that has ended has reported that already; ask once more if the socket was
+                        // full.
                         let sent = socket::send(self.ends.control.as_fd(), ASK, &[]);
                         let full = [Errno::EAGAIN, Errno::ENOBUFS, Errno::ENOMEM].map(|errno| errno as i32);
                         asks = sent.is_err_and(|e| e.raw_os_error().is_some_and(|errno| full.contains(&errno)));
@@ -227,7 +234,7 @@ impl Run {
                 }
                 () = sleep_until(deadline) => {
                     if killed {
-                        // Its process 1 had its time to end.
+                        // Process 1 had enough time to end.
                         return Err(Lost::Silent);
                     }
                     self.watch.wall(self.released().elapsed());
@@ -244,7 +251,7 @@ impl Run {
                         self.kill(cause);
                     }
                 }
-                // Last: what the program does as often as it likes comes behind what ends it.
+                // Last: events that the program can repeat at will come after those that end it.
                 heard = hear_program(self.listener.as_mut(), &mut self.denials, &mut self.streams), if !is_quiet => {
                     if !heard {
                         self.listener = None;
@@ -255,13 +262,13 @@ impl Run {
                 killed = true;
                 deadline = Tick::now() + LAST_WORDS;
             }
-            // Neither of the program's sources spends tokio's budget: without this a flood would hold the thread, and with it
-            // every timer and every other run.
+            // Neither source of the program consumes tokio's budget: without this call a flood would hold the
+            // thread, and with it every timer and every other run.
             tokio::task::consume_budget().await;
         }
     }
 
-    /// Ends the whole tree. The first cause stays.
+    /// Ends the whole tree. The first cause is kept.
     fn kill(&mut self, cause: Cause) {
         self.cause.get_or_insert(cause);
         if self.ends.asks_for_end {
@@ -274,10 +281,11 @@ impl Run {
         }
     }
 
-    /// Takes a message; true when the program has ended.
+    /// Handles a message; returns true when the program has ended.
     fn hear(&mut self, message: Option<socket::Message>) -> Result<bool, Lost> {
         let Some(mut message) = message else {
-            // Process 1 is gone without a word: killed with the sandbox, or by the kernel for memory.
+            // Process 1 ended without a message: it was killed with the sandbox, or by the kernel's OOM
+            // killer.
             return if self.cause.is_some() { Ok(true) } else { Err(Lost::Silent) };
         };
         let mut fds = std::mem::take(&mut message.fds).into_iter();
@@ -287,10 +295,11 @@ impl Run {
             tell::BORN => {
                 self.pidfd = fds.next();
                 // Without a proxy they are closed here: nothing listens.
-                if let (Some(proxy), Some(sockets)) = (self.proxy.take(), Sockets::of(fds.collect())) {
+                if let (Some(proxy), Some(sockets)) = (self.proxy.take(), Sockets::of(fds)) {
                     self.serving = Some(proxy.serve(sockets).map_err(Lost::Io)?);
                 }
-                // Ended before it was born, when without a cgroup there was nothing to kill.
+                // The run was stopped before process 1 existed, when without a cgroup there was nothing to
+                // kill.
                 if let Some(cause) = self.cause {
                     self.kill(cause);
                 }
@@ -298,12 +307,13 @@ impl Run {
             tell::READY => {
                 let has_listener = said.a == 1;
                 if said.b == 1 {
-                    // The job was sent on it already, if it could be. Closing it takes time that the program needs now.
+                    // If possible, the job was already sent on this socket. Keep it open: closing it would
+                    // take time that the program needs now.
                     self.direct = fds.next();
                 }
                 let mut rest: Vec<OwnedFd> = fds.collect();
                 if has_listener && let Some(listener) = rest.pop() {
-                    self.listener = Some(Listener::new(listener, self.released()));
+                    self.listener = Some(Listener::new(listener, self.released(), self.limits.cpus));
                 }
                 if let Some(scratch) = rest.pop() {
                     self.scratch = Some(scratch.into());
@@ -323,7 +333,7 @@ impl Run {
             }
             tell::ENDED => {
                 self.ended = Some(Instant::now());
-                // Nobody was told that it ran.
+                // The start of the program was not reported separately.
                 let ran = said.steps().find(|(step, _)| *step == Step::Exec);
                 self.running = self.running.or_else(|| ran.map(|(_, at)| instant(at)));
                 self.status = Some(i32::try_from(said.a).unwrap_or(0));
@@ -338,20 +348,20 @@ impl Run {
         Ok(false)
     }
 
-    /// One look at what the run uses.
+    /// Takes one sample of the run's resources.
     fn see(&self) -> Seen {
         let before = self.see_scratch();
         let mut seen = Seen { at: self.released().elapsed(), ..Seen::default() };
         match self.ends.group.as_ref().map(Group::sample) {
             Some(Ok(sample)) => {
-                // Shared memory that is no file on scratch is memory. Scratch is looked at before and after, since
-                // files may come or go meanwhile, and the larger sight is taken off.
+                // Shared memory that is not a file in scratch counts as memory. Scratch is sampled before and
+                // after, since files may come or go in between, and the larger value is subtracted.
                 seen.scratch = self.see_scratch();
                 let files = [before, seen.scratch].into_iter().flatten().map(|s| s.bytes).max().unwrap_or(0);
                 let other = sample.shmem.0.saturating_sub(files);
                 seen.memory = Some(Bytes(sample.memory_without_shmem.0.saturating_add(other)));
                 seen.cpu = sample.cpu.map(|cpu| cpu.saturating_sub(self.spent));
-                // Process 1 is in the group too.
+                // Process 1 is in the cgroup too.
                 seen.processes = Some(sample.processes_peak.unwrap_or(sample.processes).saturating_sub(1));
                 seen.oom_kills = Some(sample.oom_kills);
                 seen.fork_failures = Some(sample.fork_failures);
@@ -367,17 +377,17 @@ impl Run {
         seen
     }
 
-    /// What a tree that has ended leaves: it holds no memory and is no process any more.
+    /// Takes the final sample of a tree that has ended: it holds no memory and has no processes any more.
     fn see_the_end(&self) -> Seen {
         let tally = match self.ends.group.as_ref().map(Group::tally) {
             Some(Ok(tally)) => tally,
-            // Where process 1 tells, it has told.
+            // Process 1 has already reported its tally, where it does so.
             _ => return self.see(),
         };
         Seen {
             at: self.released().elapsed(),
             cpu: tally.cpu.map(|cpu| cpu.saturating_sub(self.spent)),
-            // Process 1 is in the group too; where the kernel keeps no peak, the program itself was one.
+            // Process 1 is in the cgroup too. Where the kernel records no peak, count the program itself.
             processes: Some(tally.processes_peak.map_or(1, |peak| peak.saturating_sub(1))),
             oom_kills: Some(tally.oom_kills),
             fork_failures: Some(tally.fork_failures),
@@ -406,12 +416,12 @@ impl Run {
         if self.cause.is_some() {
             self.wait_for_the_tree().await;
         }
-        // The last look: what happened between the last sample and the end.
+        // The last sample covers the time between the previous one and the end.
         let seen = self.see_the_end();
         let verdict = self.watch.look(seen);
         let oom = self.watch.has_hit(Limit::Memory);
         let [stdout, stderr] = self.streams.finish().await;
-        // Of one that ended before anybody read.
+        // Output of a program that ended before any of it was read.
         if self.streams.is_over() && self.cause.is_none() {
             self.watch.output(self.released().elapsed());
             before = Some(Cause::OutputLimit);
@@ -419,9 +429,10 @@ impl Run {
         self.listener = None;
         let refusal = match &failed {
             None => None,
-            // It was being ended: a step that failed then, such as a fork in a group that is killed, is news of that.
+            // The run was being ended: a step that failed then, such as a fork in a cgroup that is being
+            // killed, is a consequence.
             Some(_) if before.is_some() => None,
-            // The kernel took process 1 as well.
+            // The OOM killer killed process 1 as well.
             Some(Lost::Silent) if oom => None,
             Some(lost) => Some(lost.explain(&self.program, &self.folder)),
         };
@@ -449,7 +460,8 @@ impl Run {
             usage,
             limits_hit: self.watch.into_hits(),
             denials: denials.into_rows(),
-            // What is missing (ENOENT) or read-only (EROFS), and what Landlock refuses, is not told by the kernel.
+            // The kernel does not report accesses to missing (ENOENT) or read-only (EROFS) files, nor those
+            // that Landlock refuses.
             denials_complete: false,
             layers,
             mounts: self.ends.mounts,
@@ -463,8 +475,8 @@ impl Run {
         (outcome, Remains { control, given, pidfd: self.pidfd, group, scratch: self.scratch })
     }
 
-    /// Process 1 that is killed closes what it has open before the kernel has ended the others; who is told that a run
-    /// was ended may look for them.
+    /// Waits until the tree has ended. A killed process 1 closes its descriptors before the kernel has ended
+    /// the others, but a caller who is told that a run was ended may look for them.
     async fn wait_for_the_tree(&self) {
         let gone = self.pidfd.as_ref().map(|pidfd| pidfd.try_clone().and_then(sys::readiness));
         if let Some(Ok(gone)) = gone {
@@ -515,7 +527,7 @@ impl Run {
     }
 }
 
-/// Why a run has no proper end.
+/// The reason why a run has no proper end.
 #[derive(Debug)]
 enum Lost {
     Failed(Failure),
@@ -528,7 +540,8 @@ impl Lost {
         match self {
             Self::Failed(failure) => advise(explain(*failure, program, folder)),
             Self::Silent => Refusal::internal(
-                "the sandbox ended without a report: its launcher or its process 1 was killed from outside",
+                "the sandbox ended without a report: its launcher or its process 1 was killed, by somebody outside of it or by \
+                 the kernel, where this host had no memory left",
             ),
             Self::Io(e) if e.raw_os_error() == Some(Errno::EMFILE as i32) => {
                 out_of_descriptors(Errno::EMFILE.into())
@@ -538,7 +551,7 @@ impl Lost {
     }
 }
 
-/// How a program that nobody stopped ended.
+/// Cause, exit code and signal of a program that was not stopped.
 fn end(status: Option<i32>, verdict: Option<Cause>, oom: bool) -> (Cause, Option<i32>, Option<String>) {
     let Some(status) = status else {
         return (verdict.unwrap_or(if oom { Cause::MemoryLimit } else { Cause::Internal }), None, None);
@@ -548,9 +561,10 @@ fn end(status: Option<i32>, verdict: Option<Cause>, oom: bool) -> (Cause, Option
     }
     let signal = nix::libc::WTERMSIG(status);
     let cause = match signal {
-        // Killed by the kernel for memory, before anybody looked.
+        // Killed by the OOM killer before a sample showed it.
         nix::libc::SIGKILL if oom => Cause::MemoryLimit,
-        // The limit of one process stands behind the sum's; the signal alone anybody can send.
+        // The limit of one process backs up the sum's. The signal alone is no proof, since any process can
+        // send it.
         nix::libc::SIGXCPU if verdict == Some(Cause::CpuLimit) => Cause::CpuLimit,
         _ => Cause::Signaled,
     };
@@ -566,17 +580,17 @@ fn signal_name(status: i32) -> Option<String> {
     Some(name.unwrap_or_else(|_| format!("SIG{number}")))
 }
 
-/// Takes one piece of what the program prints, or answers some of the calls that its filter stops, whichever comes, and by chance where
-/// both wait; false when no more calls will come.
+/// Reads one piece of the program's output or answers some of the calls that its filter stops, whichever is
+/// ready, at random if both are; false when no more calls will come.
 async fn hear_program(listener: Option<&mut Listener>, denials: &mut Denials, streams: &mut Streams) -> bool {
     tokio::select! {
-        // No process uses the filter any more, or nothing can be heard of it.
+        // False: no process uses the filter any more, or its descriptor cannot be read.
         answered = denials::answer(listener, denials) => matches!(answered, Ok(true)),
         () = streams.read() => true,
     }
 }
 
-/// A moment that process 1 told, in nanoseconds of the clock that [`Instant`] has.
+/// Converts a time reported by process 1, in nanoseconds of the clock that [`Instant`] uses.
 fn instant(at: u64) -> Instant {
     let now =
         nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);

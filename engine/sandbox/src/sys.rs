@@ -1,4 +1,5 @@
-//! System calls that no crate offers safely: seccomp notifications, Landlock's version, sealed memory files, descriptors in messages.
+//! System calls without a safe wrapper in any crate: seccomp notifications, Landlock's version, sealed
+//! memfds, descriptors in messages.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -7,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::libc;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
-/// The Landlock version of this kernel; the error where it has none (`ENOSYS`) or does not run it (`EOPNOTSUPP`).
+/// The Landlock version of this kernel. Fails with `ENOSYS` where the kernel has none, `EOPNOTSUPP` where it
+/// is switched off.
 pub fn landlock_abi() -> io::Result<u32> {
     const CREATE_RULESET_VERSION: u32 = 1;
     // SAFETY: with this flag the call takes no memory; see landlock_create_ruleset(2).
@@ -22,10 +24,11 @@ pub fn landlock_abi() -> io::Result<u32> {
     if version < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::try_from(version).unwrap_or(0)) }
 }
 
-/// Whether a filter of this process's children can notify of system calls (seccomp user notification).
+/// Checks that a filter of this process's children can notify of system calls (seccomp user notification).
 ///
-/// Under a filter already, as in a container, it is tried in a thread that ends with its filter: that filter may
-/// refuse the call, and where it notifies somebody itself, no other may.
+/// If this process already runs under a filter, as in a container, this is tried in a thread that ends with
+/// its own filter: the outer filter may refuse the call, and if it has a listener itself, no other filter may
+/// have one.
 pub fn notifications_work() -> io::Result<()> {
     const GET_NOTIF_SIZES: libc::c_uint = 3;
     let mut sizes = [0u16; 3];
@@ -50,34 +53,34 @@ fn install_listener() -> io::Result<()> {
     // A single "return ALLOW".
     let mut filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: ALLOW };
     let program = libc::sock_fprog { len: 1, filter: &raw mut filter };
-    // SAFETY: no memory is passed; of this thread alone. PR_SET_NO_NEW_PRIVS(2const)
+    // SAFETY: no memory is passed, and the call affects this thread alone. PR_SET_NO_NEW_PRIVS(2const)
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the program and its one instruction live across the call, which copies them. seccomp(2)
     let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, NEW_LISTENER, &raw const program) };
     match i32::try_from(fd) {
-        // SAFETY: the kernel has just made it for us.
+        // SAFETY: the kernel has just created this descriptor for us.
         Ok(fd) if fd >= 0 => drop(unsafe { own(fd) }),
         _ => return Err(io::Error::last_os_error()),
     }
     Ok(())
 }
 
-/// A system call that waits for an answer. `seccomp_unotify(2)`
+/// A system call waiting for an answer. `seccomp_unotify(2)`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notification {
-    /// To be named in the answer.
+    /// Identifies the call in the answer.
     pub id: u64,
-    /// The thread, as this process numbers it.
+    /// Thread id in this process's pid namespace.
     pub pid: u32,
     flags: u32,
-    /// The call's number.
+    /// System call number.
     pub number: i32,
     arch: u32,
     instruction_pointer: u64,
-    /// Its arguments.
+    /// Arguments of the call.
     pub arguments: [u64; 6],
 }
 
@@ -93,7 +96,7 @@ nix::ioctl_readwrite!(notif_recv, b'!', 0, Notification);
 nix::ioctl_readwrite!(notif_send, b'!', 1, Answer);
 nix::ioctl_write_ptr!(notif_id_valid, b'!', 2, u64);
 
-/// Takes the next waiting call. `ENOENT` when its thread was killed meanwhile.
+/// Receives the next waiting call. Fails with `ENOENT` when its thread was killed meanwhile.
 pub fn receive_notification(listener: BorrowedFd<'_>) -> nix::Result<Notification> {
     let mut notification = Notification::default(); // the kernel wants it zeroed
     // SAFETY: the descriptor lives across the call, the structure is the kernel's struct seccomp_notif.
@@ -113,13 +116,13 @@ pub fn answer_notification(listener: BorrowedFd<'_>, id: u64, error: Option<i32>
     unsafe { notif_send(listener.as_raw_fd(), &raw mut answer) }.map(drop)
 }
 
-/// Whether the call still waits, so that what was read from its thread's memory was that thread's.
+/// Whether the call is still waiting, so that memory read from its thread was really that thread's.
 pub fn still_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the descriptor and the number live across the call.
     unsafe { notif_id_valid(listener.as_raw_fd(), &raw const id) }.is_ok()
 }
 
-/// Signals the process behind a pidfd.
+/// Sends a signal to the process behind a pidfd.
 pub fn signal_process(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     // SAFETY: no memory is passed. pidfd_send_signal(2)
     let sent = unsafe {
@@ -128,29 +131,30 @@ pub fn signal_process(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What one `recvmsg(2)` gave.
+/// Result of one `recvmsg(2)`.
 #[derive(Debug)]
 pub struct Received {
-    /// So many bytes.
+    /// Number of bytes received.
     pub len: usize,
-    /// The message was longer.
+    /// Whether the message was longer than the buffer.
     pub cut: bool,
-    /// More descriptors came than there was room for, or than this process may have.
+    /// Whether more descriptors came than fit, or than this process may have.
     pub fds_cut: bool,
-    /// Those that did come.
+    /// The descriptors received.
     pub fds: Vec<OwnedFd>,
 }
 
-/// Receives one message and at most `room` descriptors, without waiting. Every descriptor that the kernel installs is owned by the
-/// answer, also when others did not fit: nix's own way hands out none of them then, and they would stay open for ever.
+/// Receives one message and at most `room` descriptors, without waiting. The result owns every descriptor
+/// that the kernel installed, even when others did not fit: nix's own function returns none of them in that
+/// case, so they would leak.
 pub fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -> io::Result<Received> {
     const FD: usize = size_of::<libc::c_int>();
     let too_much = || io::Error::from(io::ErrorKind::InvalidInput);
     let wanted = u32::try_from(room.saturating_mul(FD)).map_err(|_| too_much())?;
-    // Told is the length: the padding of the space has room for one more.
+    // The kernel is given the length: the padding in the space would have room for one more descriptor.
     // SAFETY: arithmetic. cmsg(3)
     let (length, space) = unsafe { (libc::CMSG_LEN(wanted), libc::CMSG_SPACE(wanted) as usize) };
-    // Of words, so that the headers in it are aligned.
+    // A vector of words, so that the headers in it are aligned.
     let mut control = vec![0u64; space.div_ceil(size_of::<u64>())];
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all of its fields may be zero.
@@ -161,12 +165,14 @@ pub fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -
         message.msg_controllen = length as _;
     }
     let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
-    // SAFETY: the header, the one piece and the control buffer live across the call, with the lengths that it is told.
+    // SAFETY: the header, the one buffer and the control buffer live across the call, with the lengths that
+    // it is given.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     let mut fds = Vec::new();
-    // SAFETY: the kernel wrote the headers, and says in msg_controllen how far they go; the macros stay within. A header's data is as
-    // long as it says, and holds descriptors that it has just installed for this process, which nothing else knows.
+    // SAFETY: the kernel wrote the headers and reports their total length in msg_controllen; the macros stay
+    // within it. A header's data is as long as the header says, and holds descriptors just installed for this
+    // process, which nothing else owns.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while let Some(about) = header.as_ref() {
@@ -183,26 +189,27 @@ pub fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -
     Ok(Received { len, cut: has(libc::MSG_TRUNC), fds_cut: has(libc::MSG_CTRUNC), fds })
 }
 
-/// Takes over a descriptor that the kernel has just made for this process.
+/// Takes ownership of a descriptor that the kernel has just made for this process.
 ///
 /// # Safety
-/// Nothing else may own it.
+/// No other value may own the descriptor.
 pub unsafe fn own(fd: i32) -> OwnedFd {
     // SAFETY: the caller's contract.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// The first descriptor after the three of everybody: where a socket is that was passed. `sd_listen_fds(3)`
+/// First descriptor after standard input, output and error: a socket passed by the parent process.
+/// `sd_listen_fds(3)`
 pub const PASSED: i32 = 3;
 
-/// That descriptor, once; for whoever was told that it is this process's own.
+/// Takes that descriptor, once. Call only if the environment says that it was passed to this process.
 pub fn passed() -> Option<OwnedFd> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    // SAFETY: whoever started this process left it there for it, and nobody else here takes it.
+    // SAFETY: the parent process passed it to this process, and no other code here takes it.
     (!TAKEN.swap(true, Ordering::AcqRel)).then(|| unsafe { own(PASSED) })
 }
 
-/// Descriptors that always are the same one for as long as they live.
+/// Types whose descriptor stays the same for as long as the value lives.
 pub trait Steady: AsRawFd {}
 impl Steady for OwnedFd {}
 impl Steady for BorrowedFd<'_> {}
@@ -212,12 +219,13 @@ pub fn readiness<T: Steady>(fd: T) -> io::Result<AsyncFd<T>> {
     register(fd).map_err(Into::into)
 }
 
-/// The same; the descriptor again where the runtime cannot have it.
+/// Like [`readiness`], but returns the descriptor if the runtime cannot register it.
 pub fn try_readiness<T: Steady>(fd: T) -> Result<AsyncFd<T>, T> {
     register(fd).map_err(|e| e.into_parts().0)
 }
 
 fn register<T: Steady>(fd: T) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
-    // SAFETY: `Steady` types own or borrow one descriptor, return it always, and keep it open while they live.
+    // SAFETY: `Steady` types own or borrow one descriptor, always return that one, and keep it open while
+    // they live.
     unsafe { AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) }
 }

@@ -1,5 +1,5 @@
-//! Private folders of the host for what one run needs: gone with their value, and found by the next start when the
-//! process that made them was killed before.
+//! Private folders on the host for the needs of one run: removed with their value, or, if their process was
+//! killed before, by the next start.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -10,23 +10,24 @@ use tempfile::TempDir;
 
 use crate::owner::Owner;
 
-/// The beginning of every name; the owner follows, then a suffix that nobody can guess.
+/// Prefix of every name; it is followed by the owner and an unguessable suffix.
 const PREFIX: &str = "hotcell-";
 
-/// Makes a folder in `TMPDIR` that only this user can write to: a sandbox that is somebody else to the host has to enter it.
+/// Makes a folder in `TMPDIR` that only this user can write to. Other users may enter it, since a sandbox can
+/// have another user id on the host.
 ///
 /// # Errors
-/// When `TMPDIR` cannot be written.
+/// When `TMPDIR` is not writable.
 pub fn folder() -> io::Result<TempDir> {
     let name = Owner::this_process()?.next_name();
     tempfile::Builder::new().prefix(&format!("{PREFIX}{name}-")).tempdir()
 }
 
-/// Writes a file into a folder of [`folder`]; its path. Everybody may read the file, so
-/// that a sandbox can where its owner cannot be mapped.
+/// Writes a file into a folder of [`folder`] and returns its path. The file is readable by all users, for
+/// sandboxes in which its owner cannot be mapped.
 ///
 /// # Errors
-/// When it is there already, or there is no room.
+/// When the file already exists, or there is no space left.
 pub fn file(folder: &TempDir, name: &str, text: &[u8]) -> io::Result<PathBuf> {
     let path = folder.path().join(name);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
@@ -44,7 +45,8 @@ pub(crate) fn remove_leftovers() {
             .to_str()
             .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'))
             .and_then(|(owner, _)| Owner::of(owner));
-        // Ours, or given by us to a sandbox: in a shared folder anybody can make such a name.
+        // Only folders of this user, or given by hotcell to a sandbox: in a shared folder any user can create
+        // such a name.
         let made_by_us = entry.metadata().is_ok_and(|m| {
             m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST)
         });

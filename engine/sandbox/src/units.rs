@@ -1,4 +1,4 @@
-//! Quantities with their unit in the type. Not for arithmetic beyond what limits need.
+//! Quantities with their unit in the type. Only the arithmetic that limits need.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A number of bytes.
 ///
-/// Written by people as `512M`, `4GiB` or `1048576`; the suffixes `K`, `M`, `G`, `T` (with or without
-/// `iB` or `B`) are powers of 1,024. In JSON it is the plain number.
+/// In text it is written as `512M`, `4GiB` or `1048576`; the suffixes `K`, `M`, `G`, `T` (with or without
+/// `iB` or `B`) are powers of 1,024. In JSON it is a plain number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
@@ -50,7 +50,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// What was wrong with a quantity that a person wrote.
+/// Error of a quantity that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {what}")]
 pub struct ParseUnitError {
@@ -110,10 +110,10 @@ impl JsonSchema for Bytes {
     }
 }
 
-/// A span of time as people write it: `90`, `90s`, `1.5s`, `250ms`, `10m`, `2h`, `7d`. A bare number is seconds.
+/// Parses a duration: `90`, `90s`, `1.5s`, `250ms`, `10m`, `2h`, `7d`. A number without a unit is seconds.
 ///
 /// # Errors
-/// When `text` is not of that form, is negative, or does not fit.
+/// [`ParseUnitError`] when `text` is not of that form, is negative, or does not fit.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     let bad = || ParseUnitError {
         text: text.to_owned(),
@@ -133,7 +133,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     Duration::try_from_secs_f64(number * scale).map_err(|_| bad())
 }
 
-/// A span of time, for messages: `60 s`, `10 min`, `250 ms`.
+/// Formats a duration for messages: `60 s`, `10 min`, `250 ms`.
 #[must_use]
 pub fn format_duration(d: Duration) -> String {
     let ms = d.as_millis();
@@ -148,7 +148,7 @@ pub fn format_duration(d: Duration) -> String {
     }
 }
 
-/// Durations in serialised policies: seconds as a number, or text as [`parse_duration`] reads it.
+/// Serialization of durations in policies: seconds as a number, or text as [`parse_duration`] reads it.
 pub(crate) mod seconds {
     use super::{Deserialize, Deserializer, Duration, Serializer, parse_duration};
 
@@ -176,7 +176,7 @@ pub(crate) mod seconds {
         Written::deserialize(d)?.read()
     }
 
-    /// The same for a limit that may be absent.
+    /// Serialization of a duration that may be absent: a limit that is switched off.
     pub mod option {
         use super::{Deserialize, Deserializer, Duration, Serializer, Written};
 

@@ -1,4 +1,4 @@
-//! Which limits a run has reached and which of them ends it. A pure state machine over samples.
+//! Decides which limits a run has reached and which of them ends it. A pure state machine over samples.
 
 use std::time::Duration;
 
@@ -6,46 +6,46 @@ use crate::outcome::{Cause, Evidence, Limit, LimitHit};
 use crate::policy::Limits;
 use crate::units::Bytes;
 
-/// How often the supervisor looks.
+/// Sampling interval of the supervisor.
 pub const INTERVAL: Duration = Duration::from_millis(50);
-/// A limit that denies ends the run when the denials go on for this long.
+/// A limit that denies ends the run when denials go on for this long.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A gap without a denial that ends a row of them.
+/// A gap without denials of this length ends a series of them.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// What was seen at one moment. `None` where this host cannot tell.
+/// One sample. `None` where this host cannot measure the value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Since release.
+    /// Time since release.
     pub at: Duration,
-    /// Memory now, without scratch.
+    /// Current memory, without scratch.
     pub memory: Option<Bytes>,
-    /// CPU time so far.
+    /// CPU time used so far.
     pub cpu: Option<Duration>,
-    /// Processes now.
+    /// Current number of processes.
     pub processes: Option<u64>,
-    /// Processes killed by the kernel for memory, so far.
+    /// Number of processes killed by the OOM killer so far.
     pub oom_kills: Option<u64>,
-    /// Forks refused so far.
+    /// Number of forks refused so far.
     pub fork_failures: Option<u64>,
-    /// Bytes and files in scratch, and whether no more fit.
+    /// Usage of scratch.
     pub scratch: Option<Scratch>,
 }
 
-/// How full scratch is.
+/// Usage of scratch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scratch {
     /// Bytes used.
     pub bytes: u64,
-    /// Files and folders.
+    /// Number of files and folders.
     pub files: u64,
-    /// No byte is left.
+    /// Whether no byte is left.
     pub bytes_full: bool,
-    /// No file is left.
+    /// Whether no inode is left.
     pub files_full: bool,
 }
 
-/// A limit that denies: since when it is being hit without a pause.
+/// Tracks a limit that denies: since when it has been hit without a gap.
 #[derive(Clone, Copy, Debug, Default)]
 struct Denying {
     since: Option<Duration>,
@@ -53,7 +53,7 @@ struct Denying {
 }
 
 impl Denying {
-    /// Takes one look; true when the patience is over.
+    /// Processes a sample; true when denials went on for too long.
     fn look(&mut self, now: Duration, hit: bool) -> bool {
         if hit {
             self.last = now;
@@ -67,7 +67,7 @@ impl Denying {
     }
 }
 
-/// Watches one run.
+/// Watches the limits of one run.
 #[derive(Debug)]
 pub struct Watch {
     limits: Limits,
@@ -76,16 +76,16 @@ pub struct Watch {
     bytes: Denying,
     files: Denying,
     fork_failures: u64,
-    /// The highest memory seen.
+    /// Highest memory sampled.
     pub peak_memory: Option<Bytes>,
-    /// The most processes seen.
+    /// Highest number of processes sampled.
     pub peak_processes: Option<u64>,
-    /// The last sight of scratch.
+    /// Last sample of scratch.
     pub scratch: Option<Scratch>,
 }
 
 impl Watch {
-    /// Starts with a job's limits.
+    /// Starts watching a job's limits.
     pub fn new(limits: &Limits) -> Self {
         Self {
             limits: limits.clone(),
@@ -100,7 +100,7 @@ impl Watch {
         }
     }
 
-    /// Takes a sample; the cause that ends the run, if one does.
+    /// Processes a sample; returns the cause if it ends the run.
     pub fn look(&mut self, seen: Seen) -> Option<Cause> {
         let now = seen.at;
         self.peak_memory = self.peak_memory.max(seen.memory);
@@ -148,17 +148,17 @@ impl Watch {
         cause
     }
 
-    /// Notes that the wall clock ran out.
+    /// Records that the wall-clock time ran out.
     pub fn wall(&mut self, at: Duration) {
         self.hit(Limit::Wall, micros(self.limits.wall), at, Evidence::Kernel);
     }
 
-    /// Notes that too much was printed.
+    /// Records that too much was printed.
     pub fn output(&mut self, at: Duration) {
         self.hit(Limit::Output, self.limits.output.0, at, Evidence::Kernel);
     }
 
-    /// The hits in time order, each limit once.
+    /// The hits in order of time, each limit once.
     pub fn into_hits(self) -> Vec<LimitHit> {
         self.hits
     }
@@ -175,12 +175,12 @@ impl Watch {
     }
 }
 
-/// Microseconds, saturating.
+/// Converts to microseconds, saturating.
 pub fn micros(d: Duration) -> u64 {
     u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One line for a person: which limit ended the run, with its value.
+/// One line for a person: the limit that ended the run, with its value.
 pub fn reason(cause: Cause, limits: &Limits) -> Option<String> {
     use crate::units::format_duration;
     Some(match cause {

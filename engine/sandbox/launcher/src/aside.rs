@@ -1,7 +1,9 @@
-//! What a Python that waits had loaded before its job, set aside (`gc.freeze`): half of the end of a short program is the collector's look through it.
+//! Freezes the objects that a waiting Python had loaded before its job (`gc.freeze`): the collector's pass
+//! over them takes half of the time in which a short program ends.
 //!
-//! It is taken back when the program imports `gc`, and when the interpreter ends, unless nobody would notice: `aside.py` looks, and is asked
-//! from here, only where the program neither traces, profiles nor audits, so that it does not see it asked.
+//! The objects are unfrozen when the program imports `gc`, and when the interpreter ends, unless that cannot
+//! be noticed, which `aside.py` checks. The check is called from here only if the program uses no tracing,
+//! profiling or audit hook, so that the program cannot see the call.
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::ptr::{null, null_mut};
@@ -16,10 +18,10 @@ unsafe extern "C" {
     fn malloc(len: usize) -> *mut c_void;
 }
 
-/// Hears of what would have it taken back. False where this cannot be heard.
+/// Installs hooks for the events that require unfreezing. False where this is not possible.
 ///
 /// # Safety
-/// Before the interpreter is initialised; the program must be CPython.
+/// Must be called before the interpreter is initialized; the program must be CPython.
 pub unsafe fn watch() -> bool {
     type Hook = unsafe extern "C" fn(*const c_char, Object, *mut c_void) -> c_int;
     // SAFETY: the function has this type since CPython 3.8.
@@ -33,27 +35,27 @@ pub unsafe fn watch() -> bool {
     }
 }
 
-/// An entry of `PyImport_Inittab`: modules that are part of the interpreter.
+/// An entry of `PyImport_Inittab`, the table of built-in modules.
 #[repr(C)]
 struct Builtin {
     name: *const c_char,
     init: Option<unsafe extern "C" fn() -> Object>,
 }
 
-/// What makes `gc` for whoever imports it.
+/// Original initializer of the module `gc`.
 static INIT_GC: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// What of CPython is needed when something that was set aside is taken back. Null where nothing is.
+/// State for unfreezing. Null if nothing is frozen.
 static ASIDE: AtomicPtr<Aside> = AtomicPtr::new(null_mut());
-/// The program has asked to be told of what the interpreter does.
+/// Whether the program has installed an audit hook.
 static AUDITED: AtomicBool = AtomicBool::new(false);
 
-/// What was there before the job, set aside: `aside.py`, `freeze`.
+/// Python objects and functions that are needed to unfreeze, from `freeze` in `aside.py`.
 struct Aside {
     noticed: Object,
     unfreeze: Object,
-    /// `sys.gettrace`, `sys.getprofile`.
+    /// The functions `sys.gettrace` and `sys.getprofile`.
     watchers: [Object; 2],
-    /// `sys.monitoring.get_tool`, or None.
+    /// The function `sys.monitoring.get_tool`, or None.
     tools: Object,
     none: Object,
     call: unsafe extern "C" fn(Object, ...) -> Object,
@@ -66,9 +68,10 @@ struct Aside {
 }
 
 impl Aside {
-    /// Whether a call without arguments, or with a small number, gives None. A call from here is told to no tracer or profiler.
+    /// Whether a call without arguments, or with a small number, returns None. A call from here is not
+    /// visible to tracers or profilers.
     unsafe fn gives_none(&self, function: Object, number: Option<c_long>) -> bool {
-        // SAFETY: the interpreter is up, and holds the function.
+        // SAFETY: the interpreter is running and holds the function.
         unsafe {
             let argument = number.map_or(null_mut(), |number| (self.long)(number));
             let given = (self.call)(function, argument, null_mut::<c_void>());
@@ -84,7 +87,7 @@ impl Aside {
         }
     }
 
-    /// Takes back what was set aside.
+    /// Unfreezes the objects.
     unsafe fn take_back(&self) {
         // SAFETY: as above.
         unsafe {
@@ -93,10 +96,10 @@ impl Aside {
         }
     }
 
-    /// Holds nothing any more: what is reachable from here would not be garbage.
+    /// Releases the references: objects reachable from here would not count as garbage.
     unsafe fn let_go(&self) {
         let [trace, profile] = self.watchers;
-        // SAFETY: once; these are the references that were taken.
+        // SAFETY: called once; these are the references that were taken.
         unsafe {
             for held in [self.noticed, self.unfreeze, trace, profile, self.tools] {
                 (self.decref)(held);
@@ -104,10 +107,11 @@ impl Aside {
         }
     }
 
-    /// At the end of the interpreter, or of the place where this is held: takes it back, unless nobody watches and nothing would notice.
+    /// Called at the end of the interpreter, or of the object that holds the capsule: unfreezes, unless there
+    /// is no tracer and nothing would notice.
     unsafe fn end(&self) {
         const TOOLS: c_long = 6;
-        // SAFETY: as above; an error that is on its way is kept.
+        // SAFETY: as above; a pending exception is preserved.
         unsafe {
             let mut error = [null_mut(); 3];
             let [kind, value, trace] = &mut error;
@@ -134,9 +138,9 @@ impl Aside {
     }
 }
 
-/// What is held where it goes when the interpreter ends.
+/// Destructor of the capsule, called when the interpreter ends.
 unsafe extern "C" fn end_of_python(_: Object) {
-    // SAFETY: it was stored whole, is never freed, and whoever ends this has the interpreter.
+    // SAFETY: the value was stored completely and is never freed, and the caller holds the interpreter.
     unsafe {
         if let Some(aside) = ASIDE.swap(null_mut(), Ordering::Relaxed).as_ref() {
             aside.end();
@@ -144,21 +148,22 @@ unsafe extern "C" fn end_of_python(_: Object) {
     }
 }
 
-/// Hears that the program has such a hook of its own.
+/// Audit hook: records that the program installs an audit hook of its own.
 unsafe extern "C" fn hear_audit(event: *const c_char, _: Object, _: *mut c_void) -> c_int {
-    // SAFETY: the interpreter gives a string.
+    // SAFETY: the interpreter passes a string.
     if unsafe { CStr::from_ptr(event) } == c"sys.addaudithook" {
         AUDITED.store(true, Ordering::Relaxed);
     }
     0
 }
 
-/// Stands in for the maker of `gc`. False where the interpreter has none.
+/// Replaces the initializer of `gc`. False if the interpreter has no such module.
 ///
 /// # Safety
-/// Before the interpreter is initialised, which copies the table in newer versions.
+/// Must be called before the interpreter is initialized, because newer versions copy the table then.
 unsafe fn watch_gc() -> bool {
-    // SAFETY: the table is the interpreter's own, written by nobody else, and ends with an entry without a name.
+    // SAFETY: the table is the interpreter's own, no other code writes to it, and it ends with an entry
+    // without a name.
     unsafe {
         let table = dlsym(RTLD_DEFAULT, c"PyImport_Inittab".as_ptr()).cast::<*mut Builtin>();
         if table.is_null() {
@@ -179,10 +184,10 @@ unsafe fn watch_gc() -> bool {
     }
 }
 
-/// Whoever imports `gc` finds nothing frozen.
+/// Initializer of `gc`: unfreezes first, so that the importing code finds nothing frozen.
 unsafe extern "C" fn make_gc() -> Object {
-    // SAFETY: functions of the types that they are taken for; the interpreter imports, so it can be called. A sub-interpreter has a
-    // collector of its own.
+    // SAFETY: the functions have these types; the interpreter is importing a module, so it can be called. A
+    // sub-interpreter has a collector of its own.
     unsafe {
         type State = unsafe extern "C" fn() -> *mut c_void;
         let states = [c"PyInterpreterState_Get", c"PyInterpreterState_Main"]
@@ -200,12 +205,13 @@ unsafe extern "C" fn make_gc() -> Object {
     }
 }
 
-/// Sets aside what is there, by what `freeze` gave, if it gave something. False when it cannot.
+/// Freezes the existing objects with the tuple returned by `freeze`, if there is one. False on failure.
 ///
 /// # Safety
-/// Once, with the interpreter up.
+/// Must be called once, while the interpreter is running.
 pub unsafe fn set(given: Object) -> bool {
-    // Within what is unsafe below: the names are C strings, and each function has the type of its place since CPython 3.8.
+    // Used within the unsafe block below: the names are C strings, and each function has the type of its
+    // field since CPython 3.8.
     macro_rules! f {
         ($name:literal) => {{
             let found = dlsym(RTLD_DEFAULT, $name.as_ptr());
@@ -217,7 +223,8 @@ pub unsafe fn set(given: Object) -> bool {
             typed
         }};
     }
-    // SAFETY: a tuple of seven things that it holds, of which five are held further; a capsule with a function of its type.
+    // SAFETY: the tuple holds seven objects, of which five are kept; the capsule's destructor has the right
+    // type.
     unsafe {
         let none = dlsym(RTLD_DEFAULT, c"_Py_NoneStruct".as_ptr());
         if given == none {
@@ -263,7 +270,7 @@ pub unsafe fn set(given: Object) -> bool {
             return false;
         }
         decref(frozen);
-        // The tuple goes, since it holds the place itself.
+        // Release the tuple, since it also holds the capsule.
         for kept in [noticed, unfreeze, trace, profile, tools] {
             incref(kept);
         }

@@ -1,4 +1,4 @@
-//! What init mounts for a job: the host's folders, bound, sealed or copy-on-write, at their places inside.
+//! Mounts a job's host folders at their places inside: bound, sealed or copy-on-write.
 
 use core::ffi::CStr;
 
@@ -10,7 +10,8 @@ use crate::sys::{self, Errno, Fd};
 use crate::text::Text;
 use crate::wire::{How, Job, JobMount, MAX_LAYERS, Setup, Step, setup};
 
-/// Attaches the job's mounts and gives scratch the job's size. Returns which of them are copies, as bits.
+/// Attaches the job's mounts and sets the size of scratch for the job. Returns a bit for each mount that is a
+/// copy.
 pub fn attach(
     job: &Job<'_>,
     release: &Release<'_>,
@@ -36,11 +37,33 @@ pub fn attach(
         }
         number += usize::from(mount.how != How::Layer);
     }
+    for (path, says) in job.links {
+        link(path, says).at_item(Step::Mounts, number)?;
+        number += 1;
+    }
     log.done(Step::Mounts);
     Ok(copies)
 }
 
-/// The layers of the copy-on-write folder that comes next, the topmost first, attached below scratch: an overlay's layers
+/// Makes a symbolic link and its parent folders.
+fn link(path: &CStr, says: &CStr) -> sys::Result<()> {
+    let bytes = path.to_bytes_with_nul();
+    let slash = bytes.iter().rposition(|b| *b == b'/').ok_or(Errno::INVAL)?;
+    let name = CStr::from_bytes_with_nul(&bytes[slash + 1..]).map_err(|_| Errno::INVAL)?;
+    let mut text = [0u8; 4096];
+    text.get_mut(..slash).ok_or(Errno::INVAL)?.copy_from_slice(&bytes[..slash]);
+    let folder = CStr::from_bytes_until_nul(&text).map_err(|_| Errno::INVAL)?;
+    let folder = mountpoint(&JobMount { fd: 0, how: How::Bind, dir: true, target: folder })?;
+    let made = match sys::symlinkat(says, folder, name) {
+        // Two paths of one job may be the same.
+        Err(Errno::EXIST) => Ok(()),
+        made => made,
+    };
+    sys::close(folder);
+    made
+}
+
+/// Layers for the next copy-on-write folder, the topmost first, attached below scratch: an overlay's layers
 /// must be mounted in this namespace.
 #[derive(Default)]
 struct Layers {
@@ -58,7 +81,7 @@ impl Layers {
         Ok(())
     }
 
-    /// The layers that were pushed; none are left.
+    /// Takes the layers pushed so far, leaving none.
     fn take(&mut self) -> Self {
         core::mem::take(self)
     }
@@ -67,14 +90,14 @@ impl Layers {
         &self.fds[..self.count]
     }
 
-    /// Takes them out of the tree again: the overlay has its own hold on them, and in `mountinfo` they would tell the
-    /// program where its folder is on the host.
+    /// Detaches the layers again: the overlay keeps its own references, and entries in `mountinfo` would tell
+    /// the program where its folder is on the host.
     fn forget(&self) -> sys::Result<()> {
         self.all().iter().try_for_each(|layer| forget(*layer))
     }
 }
 
-/// `lowerdir=` of an overlay.
+/// Formats the layers as `lowerdir=` of an overlay.
 impl core::fmt::Display for Layers {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         for (number, layer) in self.all().iter().enumerate() {
@@ -99,7 +122,8 @@ fn attach_one(mount: &JobMount<'_>, fd: Fd, number: usize, layers: &mut Layers) 
     attached
 }
 
-/// Shows layers as one folder whose changes go to scratch, to `up` and its number; true when it is a copy.
+/// Shows layers as one folder whose changes go to scratch, into `up` with the mount's number; true when it
+/// had to be copied.
 fn copy_on_write(layers: &Layers, place: Fd, number: usize) -> sys::Result<bool> {
     let [up, work] = ["up", "work"].map(|name| Text::of(format_args!("{name}{number}")));
     for name in [&up, &work] {
@@ -116,8 +140,8 @@ fn copy_on_write(layers: &Layers, place: Fd, number: usize) -> sys::Result<bool>
 }
 
 fn overlay(layers: &Layers, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
-    // The trial: a folder that replaces one of the lower layer is marked by such an attribute, and before
-    // kernel 6.6 a tmpfs has none, so that removing a folder would fail with EIO later.
+    // Test whether attributes can be set: an overlay uses one to mark a folder that replaces a lower one. A
+    // tmpfs before kernel 6.6 has none, so that removing a folder would fail with EIO later.
     sys::fsetxattr(upper, c"user.hotcell", b"1")?;
     let options = Text::of(format_args!(
         "{layers},upperdir=/proc/self/fd/{upper},workdir=/proc/self/fd/{SCRATCH}/work{number},userxattr"
@@ -130,8 +154,8 @@ fn own_fd(fd: Fd) -> Text {
     Text::of(format_args!("/proc/self/fd/{fd}"))
 }
 
-/// Shows a folder through a read-only overlay, in which its sockets and pipes are nobody's: what listens on them on
-/// the host is out of reach. Where there is no overlay, the folder itself, read-only.
+/// Shows a folder through a read-only overlay, in which its sockets and pipes are separate objects, so that
+/// the host's listeners cannot be reached. Without overlay support, the folder itself is shown read-only.
 fn seal(fd: Fd, place: Fd, number: usize) -> sys::Result<()> {
     let [low, empty] = ["low", "empty"].map(|name| Text::of(format_args!("{name}{number}")));
     for name in [&low, &empty] {
@@ -150,12 +174,13 @@ fn seal(fd: Fd, place: Fd, number: usize) -> sys::Result<()> {
     }
 }
 
-/// Takes a layer out of the tree; what uses it keeps it.
+/// Detaches a layer; an overlay that uses it keeps it.
 fn forget(layer: Fd) -> sys::Result<()> {
     sys::umount(own_fd(layer).cstr(), sys::MNT_DETACH)
 }
 
-/// Copies the folder into scratch and shows the copy. Several layers are read through an overlay that nobody writes to.
+/// Copies the folder into scratch and shows the copy. Several layers are read through an overlay that is
+/// never written to.
 fn copy_instead(layers: &Layers, upper: Fd, place: Fd, number: usize) -> sys::Result<()> {
     let merged = Text::of(format_args!("merged{number}"));
     if layers.count > 1 {
@@ -179,8 +204,8 @@ fn copy_instead(layers: &Layers, upper: Fd, place: Fd, number: usize) -> sys::Re
     sys::mount(source.cstr(), own_fd(place).cstr(), c"", sys::MS_BIND, c"")
 }
 
-/// Opens a mountpoint, making what does not exist of it (in scratch; elsewhere the template has it). Links are not
-/// followed: the workspace may be mounted already, and its links would lead elsewhere.
+/// Opens a mountpoint, creating missing components (in scratch; elsewhere the template has them). Links are
+/// not followed: the workspace may already be mounted, and its links would lead elsewhere.
 pub fn mountpoint(mount: &JobMount<'_>) -> sys::Result<Fd> {
     let folder_flags = sys::O_PATH | sys::O_DIRECTORY;
     let mut at = sys::openat(sys::AT_FDCWD, c"/", folder_flags, 0)?;

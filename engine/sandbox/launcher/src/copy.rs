@@ -6,15 +6,15 @@ use core::ffi::CStr;
 use crate::names;
 use crate::sys::{self, Errno, Fd};
 
-/// Deeper folders than this are refused: each level holds two descriptors.
+/// Maximum depth of folders: each level holds two descriptors.
 const DEPTH: u32 = 200;
 const TYPE: u32 = 0o170_000;
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 
-/// Copies what is in `from` to the existing folder `to`: files, folders and symbolic links with their modes.
-/// Sockets, pipes and devices are left out, as is what may not be read.
+/// Copies the contents of `from` to the existing folder `to`: files, folders and symbolic links with their
+/// modes. Sockets, pipes, devices and unreadable entries are skipped.
 ///
 /// # Errors
 /// When scratch is full, or the tree is too deep.
@@ -49,7 +49,7 @@ fn entry(from: Fd, to: Fd, name: &CStr, depth: u32) -> sys::Result<()> {
             copied
         }
         FILE => {
-            // Non-blocking: its owner may have put a pipe there since.
+            // Non-blocking: the owner may have replaced the file by a pipe.
             let source = sys::openat(from, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK, 0)?;
             let flags = sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL;
             let copied = sys::openat(to, name, flags, 0o600).and_then(|target| {

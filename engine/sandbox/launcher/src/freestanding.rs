@@ -1,5 +1,5 @@
-//! The freestanding executable: an entry point without C library, and the few functions that the compiler
-//! itself calls. Compiled by `build.rs`, not by cargo.
+//! The freestanding executable: an entry point without a C library, and the few functions that compiled code
+//! calls implicitly. Compiled by `build.rs`, not by cargo.
 #![no_std]
 #![no_main]
 #![allow(dead_code, missing_docs)]
@@ -16,6 +16,7 @@ mod readback;
 mod release;
 mod report;
 mod runner;
+mod sockets;
 mod sys;
 mod template;
 mod text;
@@ -50,6 +51,6 @@ extern "C" fn start() -> ! {
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // A bug: end at once. Every sandbox dies with its parent, and the supervisor sees the closed socket.
+    // A bug: end at once. Every sandbox dies with this process, and the supervisor sees the closed socket.
     sys::exit(134)
 }

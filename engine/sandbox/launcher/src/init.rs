@@ -1,7 +1,7 @@
-//! Process 1 of a sandbox: sets it up, attaches the job's mounts at release, reaps, reports the ending.
+//! Process 1 of a sandbox: sets it up, attaches the job's mounts at release, reaps, reports the end.
 //!
-//! It stays without Landlock, because a landlocked process cannot mount, and has a small filter of its own
-//! instead. It never reads a byte that the program wrote.
+//! Init runs without Landlock, because a landlocked process cannot mount, but has a small filter of its own.
+//! No byte that the program wrote is ever read here.
 
 use core::sync::atomic::Ordering;
 
@@ -11,6 +11,7 @@ use crate::readback;
 use crate::release::Release;
 use crate::report::{At, Failure, Log, tell_failure};
 use crate::runner::{self, Ceilings, Shared, TREE, Vectors};
+use crate::sockets;
 use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
@@ -18,37 +19,37 @@ use crate::wire::{
     ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, QUIET_MS, Setup, Step, setup, tell,
 };
 
-/// What the launcher hands to a new init.
+/// Resources that the launcher passes to a new init.
 pub struct Inherited<'a> {
     /// The socket to the supervisor.
     pub control: Fd,
-    /// Version 1 `tasks` files.
+    /// The `tasks` files of cgroup version 1.
     pub cgroup: &'a [Fd],
     /// The detached root, or -1.
     pub tree: Fd,
-    /// The mounts of a primed runtime, then its library; empty without one.
+    /// The mounts of a primed runtime, then its library; empty without a primed runtime.
     pub prime: &'a [Fd],
-    /// One byte comes when the maps are written.
+    /// Pipe that receives one byte when the id maps are written.
     pub go: Fd,
-    /// Ends when the launcher does.
+    /// Pipe that is closed when the launcher ends.
     pub life: Fd,
-    /// When the request arrived.
+    /// Time when the request arrived.
     pub started: u64,
 }
 
-// Fixed places for what init keeps, so that everything else can be swept.
+// Fixed numbers for the descriptors that init keeps, so that all others can be closed.
 const CONTROL: Fd = 10;
 const LIFE: Fd = 11;
 pub const SCRATCH: Fd = 12;
 /// The mounts of a primed runtime, then its library.
 const PRIME: Fd = 14;
 
-/// Init. Never returns.
+/// Runs init. Never returns.
 pub fn run<'a>(setup: &'a Setup<'a>, inherited: &Inherited<'_>) -> ! {
     let mut control = inherited.control;
     let mut log = Log::new();
     if let Err(failure) = live(setup, inherited, &mut control, &mut log) {
-        // The runner may wait for a job, or have become the program already.
+        // The runner may be waiting for a job, or may already have become the program.
         end_tree(setup);
         let _ = tell_failure(&mut log, control, failure);
         sys::exit(1);
@@ -62,18 +63,25 @@ fn live<'a>(
     control: &mut Fd,
     log: &mut Log,
 ) -> Result<(), Failure> {
-    // First: cgroup version 1 lets only root of the whole host move a task of another user, and identify changes ids.
+    // First, because `identify` changes the ids, and in cgroup version 1 only the host's root may move a task
+    // of another user.
     join_cgroup(setup, from, log)?;
     identify(setup, from, log)?;
     keep_descriptors(from).at(Step::Ids)?;
     *control = CONTROL;
 
-    // The runner covers parts of /proc and confines itself on the other processor meanwhile.
+    // Meanwhile, on another processor, the runner covers parts of /proc and confines itself.
     let shared = Shared::new(setup);
     let pid = start_runner(&shared)?;
     log.done(Step::Runner);
     enter_root(setup, &shared, log)?;
     let signals = sys::sigchld_fd().at(Step::Runner)?;
+    // Only with a network namespace that belongs to the sandbox and not to the host: the socket reports on
+    // the namespace in which it was made.
+    let sampled = setup::SAMPLE | setup::ROOT;
+    let own_network = setup.flags & sampled == sampled && setup.namespaces & sys::CLONE_NEWNET == 0;
+    let sockets = if own_network { sockets::ask().at_item(Step::Network, 5)? } else { -1 };
+    let ends = Ends { signals, sockets };
     let early = setup.flags & setup::HARDEN_LATE == 0;
     if early {
         confirm(setup, &shared, pid, log)?;
@@ -87,9 +95,9 @@ fn live<'a>(
         None
     };
     if early && setup.flags & setup::DIRECT != 0 {
-        return direct(setup, &shared, pid, signals, log);
+        return direct(setup, &shared, pid, ends, log);
     }
-    // Made now, so that nobody waits for it later.
+    // Mapped now, to save the time later.
     let letter = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
     tell_ready(setup, &shared, early, None, log)?;
 
@@ -103,8 +111,8 @@ fn live<'a>(
         primed::hand_over(&primed, &job, &release)?;
         log.done(Step::Exec);
         let news = News { tried: 0, copies, at: sys::now() };
-        retire(setup, signals)?;
-        return supervise(setup, job.memory, signals, pid, news, false, log);
+        retire(setup, ends)?;
+        return supervise(setup, job.memory, ends, pid, news, false, log);
     }
     let vectors = Vectors::of(&job).at(Step::Release)?;
     shared.release(&job, &vectors, release.stdio(&job)?);
@@ -119,58 +127,69 @@ fn live<'a>(
     let tried = shared.wait_until_executed()?;
     log.done_at(Step::Exec, shared.asked());
     let news = News { tried, copies, at: shared.asked() };
-    retire(setup, signals)?;
-    supervise(setup, job.memory, signals, pid, news, false, log)
+    retire(setup, ends)?;
+    supervise(setup, job.memory, ends, pid, news, false, log)
 }
 
-/// The rest of a sandbox whose job asks nothing of init and comes to the runner itself: nobody else has to wake up before the
-/// program runs, and init has nothing left to lose when it does.
+/// Descriptors that init polls while the program runs.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// Readable when a child has ended.
+    signals: Fd,
+    /// Socket to query the memory of the sandbox's sockets; -1 if a cgroup counts it.
+    sockets: Fd,
+}
+
+/// Runs the rest of a sandbox whose job needs nothing from init and is sent directly to the runner: no other
+/// process has to wake up before the program starts, and init has no more privileges to drop then.
 fn direct<'a>(
     setup: &Setup<'a>,
     shared: &Shared<'a>,
     pid: i32,
-    signals: Fd,
+    ends: Ends,
     log: &mut Log,
 ) -> Result<(), Failure> {
     let [theirs, runners] = sys::socket_pair().at_item(Step::Release, 4)?;
     weaken(setup)?;
     tell_ready(setup, shared, true, Some(theirs), log)?;
     sys::close(theirs);
-    // Now: what the runner receives takes numbers in the same table. A job that is there already waits in the socket.
+    // Only now, since descriptors that the runner receives go into the shared table. A job that has already
+    // arrived waits in the socket.
     shared.may_take(runners);
 
-    // The runner wakes nobody when it takes its job: most are over before anybody has to know, and the supervisor asks when one is not.
-    let mut poll = [CONTROL, LIFE, signals].map(|fd| {
+    // The runner wakes no process when it takes its job: most programs end before their start has to be
+    // known, and otherwise the supervisor asks.
+    let mut poll = [CONTROL, LIFE, ends.signals].map(|fd| {
         let events = if fd == LIFE { 0 } else { sys::POLLIN };
         sys::PollFd { fd, events, revents: 0 }
     });
     sys::poll(&mut poll, -1).at(Step::Release)?;
     let asked = poll[0].revents != 0 && hear_ask();
     if poll[1].revents != 0 || (poll[0].revents != 0 && !asked) {
-        // The supervisor has no use for this sandbox any more, or the launcher is gone.
+        // The supervisor no longer needs this sandbox, or the launcher has ended.
         end_tree(setup);
         sys::exit(i32::from(poll[1].revents != 0));
     }
     let tried = shared.wait_until_executed()?;
     let (at, memory) = shared.taken();
     if at == 0 {
-        // A runner that was killed while it waited took no job: how it ended is no program's end.
+        // A runner that was killed while it waited took no job: its status is not the end of a program.
         end_tree(setup);
         sys::exit(1);
     }
     log.done_at(Step::Release, at);
     log.done_at(Step::Exec, shared.asked());
     let news = News { tried, copies: 0, at: shared.asked() };
-    supervise(setup, memory, signals, pid, news, asked, log)
+    supervise(setup, memory, ends, pid, news, asked, log)
 }
 
-/// The program runs and init only waits from here on.
-fn retire(setup: &Setup<'_>, signals: Fd) -> Result<(), Failure> {
-    close_all_but(signals)?;
+/// Drops init's privileges and descriptors when the program runs: from here on init only waits.
+fn retire(setup: &Setup<'_>, ends: Ends) -> Result<(), Failure> {
+    close_all_but(ends)?;
     weaken(setup)
 }
 
-/// The right to mount goes, and of the system calls those stay that waiting and reporting need.
+/// Drops the privilege to mount, and limits the system calls to those that waiting and reporting need.
 fn weaken(setup: &Setup<'_>) -> Result<(), Failure> {
     sys::drop_capability_sets().at(Step::Supervise)?;
     if !setup.init_filter.is_empty() {
@@ -180,22 +199,21 @@ fn weaken(setup: &Setup<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The program's descriptors, and whatever else init needs no more.
-fn close_all_but(signals: Fd) -> Result<(), Failure> {
-    let always = CONTROL.unsigned_abs()..=SCRATCH.unsigned_abs();
-    let signals = signals.unsigned_abs()..=signals.unsigned_abs();
-    let kept = if signals.start() < always.start() { [signals, always] } else { [always, signals] };
+/// Closes the program's descriptors, and all others that init no longer needs.
+fn close_all_but(ends: Ends) -> Result<(), Failure> {
+    let mut kept = [CONTROL, LIFE, SCRATCH, ends.signals, ends.sockets];
+    kept.sort_unstable();
     let mut first = 0;
-    for kept in kept {
-        if first < *kept.start() {
-            sys::close_range(first, kept.start() - 1, 0).at(Step::Supervise)?;
+    for kept in kept.into_iter().filter(|fd| *fd >= 0).map(Fd::unsigned_abs) {
+        if first < kept {
+            sys::close_range(first, kept - 1, 0).at(Step::Supervise)?;
         }
-        first = kept.end() + 1;
+        first = kept + 1;
     }
     sys::close_range(first, u32::MAX, 0).at(Step::Supervise)
 }
 
-/// Takes the ids inside, then ties its life to the launcher's.
+/// Changes to the ids inside, then ties the process's life to the launcher's.
 fn identify(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<(), Failure> {
     let mut byte = [0u8];
     if sys::read(from.go, &mut byte).at(Step::Map)? != 1 {
@@ -205,15 +223,15 @@ fn identify(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<()
     sys::set_name(c"hotcell-init");
     if setup.flags & setup::PRIVILEGED_MAP != 0 {
         if setup.namespaces & sys::CLONE_NEWUSER == 0 && setup.flags & setup::DROP_CAPS != 0 {
-            // The change of ids takes the right to empty the bounding set.
+            // Changing the ids would drop the privilege to empty the bounding set.
             runner::empty_bounding_set(setup)?;
         }
         sys::drop_groups().at_item(Step::Ids, 1)?;
         sys::set_ids(setup.inside.0, setup.inside.1).at_item(Step::Ids, 2)?;
     }
-    // A change of ids clears both, so they come after it.
-    // Without a process namespace a killed init would leave the program behind: there it hears of the launcher's
-    // end by the life pipe and ends the tree first.
+    // A change of ids clears both settings, so they come after it. Without a pid namespace a killed init
+    // would leave the program running: there init learns of the launcher's end from the life pipe, and ends
+    // the tree first.
     if setup.flags & setup::PID_NS != 0 {
         sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(sys::SIGKILL.unsigned_abs())).at_item(Step::Ids, 3)?;
     }
@@ -240,7 +258,7 @@ fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result
     log.done_at(Step::Decode, from.started);
     if setup.flags & setup::CGROUP_V1 != 0 {
         for (number, tasks) in from.cgroup.iter().enumerate() {
-            // "0" is the writing thread; `tasks` avoids the global lock that `cgroup.procs` takes.
+            // "0" means the writing thread; `tasks` avoids the global lock that `cgroup.procs` takes.
             sys::write(*tasks, b"0").at_item(Step::Cgroup, number)?;
         }
     }
@@ -251,7 +269,7 @@ fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result
     Ok(())
 }
 
-/// Attaches the root, makes the mounts that belong to this sandbox alone, and leaves the old tree.
+/// Attaches the root, makes the mounts private to this sandbox, and leaves the old tree.
 fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(), Failure> {
     if !setup.hostname.is_empty() {
         sys::sethostname(setup.hostname).at_item(Step::Network, 1)?;
@@ -265,7 +283,7 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
     log.done(Step::Root);
     let quiet = sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC;
     if setup.flags & setup::PROC != 0 {
-        // Before the old root goes: the kernel wants a complete /proc in sight.
+        // Before the old root is detached: the kernel requires that a complete /proc is visible.
         let options = if setup.flags & setup::PROC_SUBSET != 0 { c"subset=pid" } else { c"" };
         sys::mount(c"proc", c"proc", c"proc", quiet, options).at(Step::Proc)?;
         log.done(Step::Proc);
@@ -276,8 +294,10 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
         log.done(Step::Scratch);
     }
     if setup.flags & setup::DEVPTS != 0 {
+        // All instances of the host share 4,096 terminals, of which 1,024 are reserved for the host. With
+        // this limit, 48 sandboxes at once can use theirs.
         let exec = sys::MS_NOSUID | sys::MS_NOEXEC;
-        sys::mount(c"devpts", c"dev/pts", c"devpts", exec, c"newinstance,ptmxmode=0666,mode=0620")
+        sys::mount(c"devpts", c"dev/pts", c"devpts", exec, c"newinstance,ptmxmode=0666,mode=0620,max=64")
             .at(Step::Devpts)?;
         log.done(Step::Devpts);
     }
@@ -295,7 +315,8 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
         attached.at_item(Step::Mounts, number)?;
         sys::close(fd);
     }
-    // The runner's root is the new one from here on: it can restrict itself while the old tree goes.
+    // From here on the new root is the runner's root, so it can restrict itself while the old tree is
+    // detached.
     shared.rooted();
     sys::umount(c".", sys::MNT_DETACH).at(Step::Pivot)?;
     sys::chdir(c"/").at(Step::Pivot)?;
@@ -303,7 +324,7 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
     Ok(())
 }
 
-/// One tmpfs with one size and one count of files, shown in four places.
+/// Mounts scratch: one tmpfs with one limit of bytes and of files, shown in four places.
 fn mount_scratch(setup: &Setup<'_>) -> sys::Result<()> {
     let size =
         Text::of(format_args!("size={},nr_inodes={},mode=0755", setup.scratch_bytes, setup.scratch_files));
@@ -315,15 +336,15 @@ fn mount_scratch(setup: &Setup<'_>) -> sys::Result<()> {
     for (from, to) in [(c"tmp/home", c"home/sandbox"), (c"tmp/shm", c"dev/shm"), (c"tmp/tmp", c"var/tmp")] {
         sys::mount(from, to, c"", sys::MS_BIND, c"")?;
     }
-    // Last: it hides the top folder, where an overlay's upper layer will be.
+    // Last: it hides the top folder, which will contain overlays' upper layers.
     sys::mount(c"tmp/tmp", c"tmp", c"", sys::MS_BIND, c"")?;
     sys::dup3(top, SCRATCH, sys::O_CLOEXEC)
 }
 
-/// Moves what init keeps to fixed places and closes everything else that it inherited.
+/// Moves the descriptors that init keeps to fixed numbers and closes all other inherited ones.
 fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
-    // Inherited numbers may collide with the fixed places: go through places behind all of these first. They are low, and the next
-    // free ones: whoever started this may have few descriptors.
+    // Inherited numbers may collide with the fixed ones, so duplicate to numbers above all of these first.
+    // Those are low, and the next free ones, because the parent process may have a low limit of descriptors.
     const BEHIND: Fd = 24;
     const { assert!(PRIME.unsigned_abs() as usize + MAX_PRIME_MOUNTS <= BEHIND.unsigned_abs() as usize) }
     let mut kept = [(-1, -1); 4 + MAX_PRIME_MOUNTS];
@@ -337,7 +358,7 @@ fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
     for (fd, place) in kept.into_iter().filter(|(fd, _)| *fd >= 0) {
         sys::dup3(fd, place, sys::O_CLOEXEC)?;
     }
-    // Standard input, output and error are taken, so that nothing else gets their numbers.
+    // Occupy standard input, output and error, so that no other descriptor gets their numbers.
     for place in 0..=2 {
         sys::dup3(CONTROL, place, sys::O_CLOEXEC)?;
     }
@@ -346,7 +367,8 @@ fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
     sys::close_range(PRIME.unsigned_abs() + u32::try_from(from.prime.len()).unwrap_or(0), u32::MAX, 0)
 }
 
-/// Starts the runner on a stack of its own, sharing memory and descriptors with init until it executes.
+/// Starts the runner on a stack of its own; it shares memory and descriptors with init until it executes the
+/// program.
 fn start_runner(shared: &Shared<'_>) -> Result<i32, Failure> {
     const STACK: usize = 64 * 1024;
     let stack = sys::map(-1, STACK).at(Step::Runner)?;
@@ -359,12 +381,12 @@ fn start_runner(shared: &Shared<'_>) -> Result<i32, Failure> {
         ..CloneArgs::default()
     };
     let argument = core::ptr::from_ref(shared).cast_mut().cast();
-    // SAFETY: the stack is a fresh mapping that is never freed; `shared` lives on init's stack, which does not
-    // return before the runner has executed or ended; it is touched through atomics only.
+    // SAFETY: the stack is a fresh mapping that is never freed; `shared` lives on init's stack, in a frame
+    // that does not return before the runner has executed or ended; it is accessed through atomics only.
     unsafe { sys::clone_onto(&args, runner::entry, argument) }.at(Step::Runner)
 }
 
-/// Waits until the runner is confined and reads every layer back.
+/// Waits until the runner is confined, and reads every layer back.
 fn confirm(setup: &Setup<'_>, shared: &Shared<'_>, pid: i32, log: &mut Log) -> Result<(), Failure> {
     shared.wait_until_confined()?;
     for (step, at) in shared.times() {
@@ -401,8 +423,8 @@ fn tell_ready(
     log.tell(CONTROL, tell::READY, told, &fds[..count]).at(Step::Readback)
 }
 
-/// Waits for the job. A primed runtime or a runner that ends while it waits ends its sandbox: nobody is left to run the job, and
-/// how the runner ended is no program's end.
+/// Waits for the job. If a primed runtime or a runner ends while it waits, its sandbox ends too: no process
+/// is left to run the job, and the runner's status is not the end of a program.
 fn receive_job<'a>(
     setup: &Setup<'_>,
     letter: &'a mut [u8],
@@ -417,7 +439,7 @@ fn receive_job<'a>(
     ];
     loop {
         sys::poll(&mut poll, -1).at(Step::Release)?;
-        // A runtime may have left children, which end when they like.
+        // A runtime may have left children, which may end at any time.
         let alone = poll[3].revents != 0 && reap(signals, runner).is_some();
         if poll[1].revents != 0 || poll[2].revents != 0 || alone {
             end_tree(setup);
@@ -430,25 +452,25 @@ fn receive_job<'a>(
     let message = sys::receive(CONTROL, letter).at(Step::Release)?;
     if message.len == 0 {
         end_tree(setup);
-        sys::exit(0); // the supervisor has no use for this sandbox any more
+        sys::exit(0); // the supervisor no longer needs this sandbox
     }
     Release::of(&message, letter)
 }
 
-/// Ends what is left of the tree. In an own process namespace the end of process 1 does it.
+/// Ends the remaining processes of the tree. In an own pid namespace the end of process 1 does that.
 fn end_tree(setup: &Setup<'_>) {
     if setup.flags & setup::PID_NS == 0 {
         tree::end();
     }
 }
 
-/// That the program runs.
+/// The message that the program runs.
 struct News {
-    /// Which of its paths it was.
+    /// Index of its path among those tried.
     tried: u64,
-    /// Which mounts are copies, as bits.
+    /// A bit for each mount that is a copy.
     copies: u64,
-    /// Since when.
+    /// Time of its start.
     at: u64,
 }
 
@@ -458,11 +480,12 @@ impl News {
     }
 }
 
-/// Process 1 ends so long after its last word at most, in milliseconds, or when the supervisor hangs up: its own end, with that of the
-/// namespaces, would take the processor from who waits for this word.
+/// Maximum time in milliseconds that process 1 stays after its last message, unless the supervisor hangs up
+/// earlier. Ending at once, together with the namespaces, would take the processor from the process that
+/// waits for this message.
 const PARTING_MS: i64 = 1;
 
-/// Reaps whoever has ended; how `one` did, if it is among them.
+/// Reaps all ended children; returns the status of `one` if it is among them.
 fn reap(signals: Fd, one: i32) -> Option<i32> {
     let _ = sys::read(signals, &mut [0u8; 128]);
     while let Ok((pid, status)) = sys::wait(-1, sys::WNOHANG | sys::WALL) {
@@ -476,31 +499,33 @@ fn reap(signals: Fd, one: i32) -> Option<i32> {
     None
 }
 
-/// Takes a word of the supervisor's; whether it asks for news, and not for the end.
+/// Reads a message of the supervisor; true if it asks whether the program runs, false if it asks for the
+/// end.
 fn hear_ask() -> bool {
     let mut word = [0u8; ASK.len()];
     sys::read(CONTROL, &mut word) == Ok(ASK.len()) && word == *ASK
 }
 
-/// Reaps until the program has ended, then reports. Ends early when supervisor or launcher are gone. The news that it runs waits for its
-/// end, unless somebody `asked` for it: the supervisor, woken meanwhile, would only take a processor from the program.
+/// Reaps until the program has ended, then reports. Ends early when supervisor or launcher have ended. The
+/// message that the program runs is sent together with its end, unless the supervisor `asked` for it: waking
+/// the supervisor earlier would only take a processor from the program.
 fn supervise(
     setup: &Setup<'_>,
     memory: u64,
-    signals: Fd,
+    ends: Ends,
     program: i32,
     news: News,
     asked: bool,
     log: &mut Log,
 ) -> Result<(), Failure> {
     let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
-    // Who stops a run early must know which of its folders are copies.
+    // A supervisor that stops a run early must know which of its folders are copies.
     let mut patience = if asked || news.copies != 0 { 0 } else { i64::from(QUIET_MS) };
     let mut news = Some(news);
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
-        sys::PollFd { fd: signals, events: sys::POLLIN, revents: 0 },
+        sys::PollFd { fd: ends.signals, events: sys::POLLIN, revents: 0 },
     ];
     loop {
         match sys::poll(&mut poll, patience) {
@@ -509,15 +534,15 @@ fn supervise(
         }
         patience = interval;
         if poll[1].revents != 0 || (poll[0].revents != 0 && !hear_ask()) {
-            // The supervisor asks for the end, or is gone, or the launcher is.
+            // The supervisor asks for the end, or supervisor or launcher have ended.
             end_tree(setup);
             sys::exit(1);
         }
-        let ended = reap(signals, program);
-        // Who has ended needs no news, but of its copies.
+        let ended = reap(ends.signals, program);
+        // When the program has ended, this message is only needed for its copies.
         if let Some(news) = news.take_if(|news| ended.is_none() || news.copies != 0) {
-            // What came for the program came here too, where a runner took its job itself.
-            close_all_but(signals)?;
+            // Where a runner received its job itself, the program's descriptors are in init's table too.
+            close_all_but(ends)?;
             news.tell(log)?;
         }
         if let Some(status) = ended {
@@ -531,8 +556,10 @@ fn supervise(
             return Ok(());
         }
         if interval > 0 {
-            let used = tree::used(memory);
-            log.tell(CONTROL, tell::USE, [used.memory, used.cpu_us, used.processes], &[])
+            let buffered = sockets::held(ends.sockets);
+            let used = tree::used(memory.saturating_sub(buffered));
+            let held = used.memory.saturating_add(buffered);
+            log.tell(CONTROL, tell::USE, [held, used.cpu_us, used.processes], &[])
                 .at_item(Step::Supervise, 3)?;
         }
     }

@@ -1,9 +1,10 @@
-//! The launcher's loop: one request at a time from the supervisor's socket, which is descriptor 0.
+//! The launcher's loop: serves requests from the supervisor's socket, descriptor 0, one at a time.
 //!
-//! It ends when the supervisor does (end of file), and every sandbox ends with it (`PDEATHSIG` and the life
-//! pipe). Not for anything that depends on a program: no sandbox's data is read here.
+//! The launcher ends when the supervisor does (end of file), and every sandbox ends with it (`PDEATHSIG` and
+//! the life pipe). Nothing here depends on a program: no sandbox's data is read.
 
 use crate::init::{self, Inherited};
+use crate::procfs::{self, write as write_file};
 use core::ffi::CStr;
 
 use crate::report::{At, Failure, Log, tell_failure};
@@ -11,8 +12,8 @@ use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::template::{self, HOST};
 use crate::text::Text;
 use crate::wire::{
-    CloneRequest, IdMap, List, MAX_MESSAGE, NAMES_PORT, PROXY_PORT, Request, Setup, Step, setup, tell,
-    template_ops,
+    CloneRequest, IdMap, List, MAX_MESSAGE, MAX_RELAYS, NAMES_PORT, PROXY_PORT, Request, Setup, Step, setup,
+    tell, template_ops,
 };
 
 const SUPERVISOR: Fd = 0;
@@ -24,34 +25,38 @@ struct Launcher {
     host: Fd,
     /// The host's `/proc`, for the maps of new user namespaces.
     proc: Fd,
-    /// A pipe that nobody writes to: its end of file tells an init that the launcher is gone.
+    /// A pipe that is never written to: its end of file tells an init that the launcher has ended.
     life: [Fd; 2],
     templates: [Fd; MAX_TEMPLATES],
-    /// User namespaces that stand for an owner map, by the map.
+    /// User namespaces that represent owner maps, by the map.
     idmaps: [Option<(IdMap, Fd)>; IDMAPS],
     next_idmap: usize,
     network: Network,
+    /// Whether the launcher is in a user namespace of its own, so that its sandboxes have the host id of the
+    /// user who started it.
+    own_user: bool,
 }
 
-/// The network namespace that this process is in. Making one is half of all the work for a sandbox, so it is made
-/// ahead, in idle moments; every sandbox gets one that nobody has been in.
+/// State of the network namespace that this process is in. Making one is half of all the work for a sandbox,
+/// so it is made ahead while idle; every sandbox gets an unused one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// The host's: sandboxes make their own.
+    /// The host's namespace: sandboxes make their own.
     Host,
-    /// A fresh one, for the next sandbox.
+    /// A fresh namespace, for the next sandbox.
     Fresh,
-    /// One that a sandbox has got.
+    /// A namespace that was given to a sandbox.
     Used,
 }
 
-/// How long after a sandbox the next network namespace is made: its set-up and start are over by then.
+/// Delay in milliseconds between a sandbox and making the next network namespace; by then the sandbox has
+/// been set up and started.
 const IDLE_MS: i64 = 3;
 
-/// The launcher. Never returns.
+/// Entry point of the launcher. Never returns.
 pub fn main() -> ! {
     sys::set_name(c"hotcell-launch");
-    sys::setsid(); // no keystroke of the terminal reaches it
+    sys::setsid(); // so that no keystroke of the terminal reaches the launcher
     sys::default_signals();
     sys::block_signals(0);
     sys::reap_by_kernel();
@@ -66,12 +71,13 @@ pub fn main() -> ! {
         idmaps: [None; IDMAPS],
         next_idmap: 0,
         network: Network::Host,
+        own_user: false,
     };
     loop {
         if launcher.network == Network::Used {
             let mut socket = [sys::PollFd { fd: SUPERVISOR, events: sys::POLLIN, revents: 0 }];
             if sys::poll(&mut socket, IDLE_MS) == Ok(0) {
-                // A failure comes again, and is told, when the next sandbox is asked for.
+                // A failure recurs and is reported when the next sandbox is requested.
                 let _ = launcher.renew_network();
             }
         }
@@ -99,7 +105,11 @@ fn answer(tag: u32, result: Result<Option<Fd>, Failure>) {
         Ok(Some(fd)) => {
             let sent = log.tell(SUPERVISOR, tell::DONE, [tag, 0, 0], &[fd]);
             sys::close(fd);
-            sent
+            // If the kernel refuses to send the descriptor, only this request fails; running sandboxes go on.
+            sent.or_else(|errno| {
+                let numbers = [tag | Step::CloneMount as u64, u64::from(errno.0.unsigned_abs()), 8];
+                log.tell(SUPERVISOR, tell::FAILED, numbers, &[])
+            })
         }
         Err(f) => {
             let numbers = [tag | f.step as u64, u64::from(f.errno.0.unsigned_abs()), f.detail];
@@ -125,7 +135,7 @@ impl Launcher {
             Request::Clone(request) => self.clone_mount(&request).map(Some),
             Request::Remove(folders) => self.remove_at_end(folders),
             Request::Spawn(mut setup) => {
-                // Everything about a sandbox is told on its own socket.
+                // Everything about a sandbox is reported on its own socket.
                 let Some((&control, given)) = fds.split_first() else {
                     return answer(tag, Err(Failure { step: Step::Decode, errno: Errno::BADF, detail: 0 }));
                 };
@@ -139,7 +149,7 @@ impl Launcher {
         answer(tag, done);
     }
 
-    /// Waits for the supervisor's end, then removes folders that become empty as the last processes in them end.
+    /// Waits for the supervisor's end, then removes the folders once their last processes have ended.
     fn remove_at_end(&self, folders: List<'_, &CStr>) -> ! {
         let mut socket = [sys::PollFd { fd: SUPERVISOR, events: 0, revents: 0 }];
         while !matches!(sys::poll(&mut socket, -1), Ok(n) if n > 0) {}
@@ -155,7 +165,7 @@ impl Launcher {
             }
             let _ = sys::poll(&mut [], 1 + pause / 10);
         }
-        // And the folder around them, unless somebody else's groups are in it.
+        // Also remove the folder around them, unless it contains other processes' groups.
         for folder in folders {
             let bytes = folder.to_bytes();
             let parent = bytes.iter().rposition(|b| *b == b'/').and_then(|slash| bytes.get(1..slash));
@@ -184,10 +194,18 @@ impl Launcher {
             write_file(sys::AT_FDCWD, c"/proc/self/uid_map", map.bytes()).at_item(Step::Hello, 3)?;
             let map = Text::of(format_args!("{gid} {gid} 1\n"));
             write_file(sys::AT_FDCWD, c"/proc/self/gid_map", map.bytes()).at_item(Step::Hello, 4)?;
+            share_of_this_user();
         }
+        // Backs up each program's own limit (see the plan), also where the inherited hard limit is 0, if
+        // permitted.
+        let _ = sys::set_rlimit(0, sys::RLIMIT_CORE, 1, 1);
         if network {
             sys::loopback_up().at_item(Step::Hello, 9)?;
             self.network = Network::Fresh;
+        }
+        self.own_user = user;
+        if user && network {
+            nobody_waits_with_descriptors(sys::AT_FDCWD, c"/proc/sys/net/unix/max_dgram_qlen");
         }
         let host = if mounts {
             own_root().at_item(Step::Hello, 5)?;
@@ -195,8 +213,8 @@ impl Launcher {
         } else {
             c"/"
         };
-        // Nobody may look into a process that holds other sandboxes' descriptors. Not earlier: the files of
-        // /proc/self would belong to root, and an ordinary user could not write the maps above.
+        // No other process may inspect a process that holds other sandboxes' descriptors. Not earlier: the
+        // files of /proc/self would belong to root, and an ordinary user could not write the maps above.
         sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Hello, 8)?;
         self.host =
             sys::openat(sys::AT_FDCWD, host, sys::O_PATH | sys::O_DIRECTORY, 0).at_item(Step::Hello, 6)?;
@@ -209,11 +227,14 @@ impl Launcher {
     fn renew_network(&mut self) -> Result<(), Failure> {
         sys::unshare(sys::CLONE_NEWNET).at_item(Step::Network, 3)?;
         sys::loopback_up().at_item(Step::Network, 2)?;
+        if self.own_user {
+            nobody_waits_with_descriptors(self.proc, c"sys/net/unix/max_dgram_qlen");
+        }
         self.network = Network::Fresh;
         Ok(())
     }
 
-    /// Lets the next child have this process's network namespace, which nobody has been in.
+    /// Gives the next child this process's unused network namespace.
     fn give_network(&mut self, setup: &mut Setup<'_>) -> Result<(), Failure> {
         if self.network == Network::Used {
             self.renew_network()?;
@@ -270,7 +291,7 @@ impl Launcher {
     fn clone_found(&mut self, found: Fd, request: &CloneRequest<'_>) -> Result<Fd, Failure> {
         let stat = sys::fstat(found).at_item(Step::CloneMount, 2)?;
         if (stat.dev, stat.ino) != (request.dev, request.ino) {
-            // Somebody put another file there since the policy was checked.
+            // The file was replaced after the policy was checked.
             return Err(Errno::STALE).at_item(Step::CloneMount, 3);
         }
         let clone = sys::open_tree_clone(found, c"", true).at_item(Step::CloneMount, 4)?;
@@ -297,7 +318,7 @@ impl Launcher {
         Ok(())
     }
 
-    /// A user namespace that stands for `map`; made once and kept.
+    /// A user namespace that represents `map`; made once and cached.
     fn owner_map(&mut self, map: IdMap) -> Result<Fd, Failure> {
         if let Some((_, fd)) = self.idmaps.iter().flatten().find(|(known, _)| *known == map) {
             return Ok(*fd);
@@ -320,7 +341,7 @@ impl Launcher {
         };
         let pid = sys::fork(&args)?;
         if pid == 0 {
-            // Holds the namespace until the launcher has opened it.
+            // The child keeps the namespace alive until the launcher has opened it.
             sys::close(hold[1]);
             let _ = sys::read(hold[0], &mut [0]);
             sys::exit(0);
@@ -377,31 +398,35 @@ impl Launcher {
         let born = self.proxy_sockets(setup).and_then(|sockets| {
             let born = self.fork_init(setup, control, cgroup, (tree, prime, &sockets), started);
             // From here on they are the supervisor's alone: who closes them closes the only way out.
-            sockets.into_iter().for_each(sys::close);
+            sockets.close();
             born
         });
         sys::close(tree);
         born
     }
 
-    /// The sockets of a sandbox's proxy, in the network namespace that it is about to get; all -1 for one without.
-    fn proxy_sockets(&self, setup: &Setup<'_>) -> Result<[Fd; 3], Failure> {
-        let mut sockets = [-1; 3];
+    /// The sockets of a sandbox's proxy, in the network namespace that it is about to get; none for one without.
+    fn proxy_sockets(&self, setup: &Setup<'_>) -> Result<ProxySockets, Failure> {
+        const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
+        let mut sockets = ProxySockets { fds: [-1; 3 + MAX_RELAYS], count: 0 };
         if setup.flags & setup::PROXY == 0 {
             return Ok(sockets);
         }
         if self.network == Network::Host {
             return Err(Errno::PERM).at_item(Step::Network, 4);
         }
-        let wanted = [(PROXY_PORT, false), (NAMES_PORT, true), (NAMES_PORT, false)];
-        for (number, (port, datagrams)) in wanted.into_iter().enumerate() {
-            match sys::loopback_socket(port, datagrams) {
-                Ok(socket) => sockets[number] = socket,
+        let own = [(PROXY_PORT, false), (NAMES_PORT, true), (NAMES_PORT, false)];
+        let own = own.into_iter().map(|(port, datagrams)| (LOOPBACK, port, datagrams));
+        let relays = setup.relays.map(|(at, port)| (at, port, false));
+        for (slot, (at, port, datagrams)) in sockets.fds.iter_mut().zip(own.chain(relays)) {
+            match sys::loopback_socket(at, port, datagrams) {
+                Ok(socket) => *slot = socket,
                 Err(errno) => {
-                    sockets.into_iter().for_each(sys::close);
+                    sockets.close();
                     return Err(errno).at_item(Step::Network, 4);
                 }
             }
+            sockets.count += 1;
         }
         Ok(sockets)
     }
@@ -411,13 +436,13 @@ impl Launcher {
         setup: &'a Setup<'a>,
         control: Fd,
         cgroup: &[Fd],
-        (tree, prime, sockets): (Fd, &[Fd], &[Fd; 3]),
+        (tree, prime, sockets): (Fd, &[Fd], &ProxySockets),
         started: u64,
     ) -> Result<(), Failure> {
         let go = sys::pipe().at(Step::Fork)?;
         let mut pidfd: Fd = -1;
         let mut args = CloneArgs {
-            // Where the launcher has none to give, the runner makes it while init mounts.
+            // If the launcher has no namespace ready, the runner makes it while init mounts.
             flags: (setup.namespaces & !sys::CLONE_NEWNET) | sys::CLONE_PIDFD,
             pidfd: &raw mut pidfd as u64,
             exit_signal: u64::from(sys::SIGCHLD.unsigned_abs()),
@@ -427,7 +452,8 @@ impl Launcher {
             args.flags |= sys::CLONE_INTO_CGROUP;
             args.cgroup = u64::from(group.unsigned_abs());
         }
-        // The child inherits this, and while it is 0 only root may write the child's maps; init sets it again.
+        // The child inherits this setting. While it is 0, only root may write the child's maps; init sets it
+        // to 0 again.
         let ordinary = setup.flags & setup::PRIVILEGED_MAP == 0;
         if ordinary {
             let _ = sys::prctl(sys::PR_SET_DUMPABLE, 1);
@@ -446,12 +472,14 @@ impl Launcher {
         if pid == 0 {
             sys::close(go[1]);
             sys::close(self.life[1]);
-            sockets.iter().copied().for_each(sys::close);
+            sockets.close();
             let inherited =
                 Inherited { control, cgroup, tree, prime, go: go[0], life: self.life[0], started };
             init::run(setup, &inherited);
         }
         let forked = sys::now();
+        let first_to_go =
+            procfs::write(self.proc, Text::of(format_args!("{pid}/oom_score_adj")).cstr(), b"1000");
         let mapped = if setup.namespaces & sys::CLONE_NEWUSER == 0 {
             Ok(())
         } else {
@@ -462,23 +490,55 @@ impl Launcher {
         log.done_at(Step::Decode, started);
         log.done_at(Step::Fork, forked);
         log.done(Step::Map);
-        let told = mapped.at(Step::Map).and_then(|()| {
+        let told = mapped.at(Step::Map).and(first_to_go.at_item(Step::Fork, 1)).and_then(|()| {
             // The supervisor holds the sandbox's life in its hand before the sandbox does anything.
-            let [proxy, names, names_by_stream] = *sockets;
-            let fds = [pidfd, proxy, names, names_by_stream];
-            let fds = if proxy < 0 { &fds[..1] } else { &fds };
+            let mut fds = [pidfd; 1 + 3 + MAX_RELAYS];
+            fds[1..].copy_from_slice(&sockets.fds);
+            let fds = &fds[..=sockets.count];
             log.tell(control, tell::BORN, [u64::from(pid.unsigned_abs()), 0, 0], fds).at(Step::Fork)?;
             sys::write(go[1], b"g").at(Step::Fork)
         });
         sys::close(pidfd);
-        go.into_iter().for_each(sys::close); // without the byte, the child sees the end of file and ends
+        go.into_iter().for_each(sys::close); // on failure no byte was written: the child sees the end of file and ends
         told.map(drop)
     }
 }
 
-/// Leaves the host's tree for a small one of our own, with the host's at [`HOST`].
+/// The sockets of a sandbox's proxy: its own three, then those of its relays.
+struct ProxySockets {
+    fds: [Fd; 3 + MAX_RELAYS],
+    count: usize,
+}
+
+impl ProxySockets {
+    fn close(&self) {
+        self.fds[..self.count].iter().copied().for_each(sys::close);
+    }
+}
+
+/// Keeps, of what the kernel counts for each user of the host, a share for that user's own programs: all sandboxes of this launcher
+/// together have half of the default. Each has a ceiling of its own too, where these cannot be written.
+fn share_of_this_user() {
+    let ceilings: [(&CStr, &[u8]); 2] =
+        [(c"/proc/sys/user/max_inotify_instances", b"64"), (c"/proc/sys/user/max_inotify_watches", b"4096")];
+    for (ceiling, value) in ceilings {
+        let _ = write_file(sys::AT_FDCWD, ceiling, value);
+    }
+}
+
+/// Removes the maximum length of datagram queues in this process's network namespace: only the sender's
+/// buffer limits them.
+///
+/// The kernel checks the number of a user's descriptors in flight before a sender waits for space in the
+/// queue, and adds the sender's afterwards (from Linux 6.10 on). Senders that wait at the same time could
+/// each exceed the limit by 253 descriptors.
+fn nobody_waits_with_descriptors(dir: Fd, file: &CStr) {
+    let _ = write_file(dir, file, b"2147483647");
+}
+
+/// Replaces the host's tree by a small one of the launcher's own, with the host's at [`HOST`].
 fn own_root() -> sys::Result<()> {
-    // What the host mounts or unmounts later is followed; what we mount stays here.
+    // Later mounts of the host propagate here; mounts made here do not propagate to the host.
     sys::mount(c"", c"/", c"", sys::MS_REC | sys::MS_SLAVE, c"")?;
     sys::mount(
         c"hotcell",
@@ -491,11 +551,4 @@ fn own_root() -> sys::Result<()> {
     sys::chdir(c"/tmp")?;
     sys::pivot_root(c".", c"host")?;
     sys::chdir(c"/")
-}
-
-fn write_file(dir: Fd, path: &CStr, bytes: &[u8]) -> sys::Result<()> {
-    let file = sys::openat(dir, path, sys::O_WRONLY, 0)?;
-    let written = sys::write(file, bytes);
-    sys::close(file);
-    written.map(drop)
 }

@@ -1,10 +1,10 @@
 //! The memory functions that compiled code calls by name and that a C library would provide.
 //!
-//! Only in the freestanding executable. Byte loops written so that the compiler cannot turn them back into
-//! calls of themselves: string instructions where there are any, volatile accesses elsewhere.
+//! Used only in the freestanding executable. The byte loops are written so that the compiler cannot turn them
+//! back into calls of themselves: string instructions where available, volatile accesses elsewhere.
 
 /// # Safety
-/// As `memcpy(3)`.
+/// Same contract as `memcpy(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcpy(dest: *mut u8, src: *const u8, n: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn memcpy(dest: *mut u8, src: *const u8, n: usize) -> *mut
 }
 
 /// # Safety
-/// As `memmove(3)`.
+/// Same contract as `memmove(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memmove(dest: *mut u8, src: *const u8, n: usize) -> *mut u8 {
     if (dest as usize).wrapping_sub(src as usize) >= n {
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn memmove(dest: *mut u8, src: *const u8, n: usize) -> *mu
 }
 
 /// # Safety
-/// As `memset(3)`.
+/// Same contract as `memset(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memset(dest: *mut u8, byte: i32, n: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn memset(dest: *mut u8, byte: i32, n: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// As `memcmp(3)`.
+/// Same contract as `memcmp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     for i in 0..n {
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
 }
 
 /// # Safety
-/// As `bcmp(3)`.
+/// Same contract as `bcmp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     // SAFETY: the same contract.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
 }
 
 /// # Safety
-/// As `strlen(3)`.
+/// Same contract as `strlen(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strlen(s: *const u8) -> usize {
     let mut n = 0;

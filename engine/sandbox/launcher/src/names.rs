@@ -1,10 +1,10 @@
-//! Walks a folder's names. One parser of `struct linux_dirent64` for all who list.
+//! Lists the names in a folder. The only parser of `struct linux_dirent64`.
 
 use core::ffi::CStr;
 
 use crate::sys::{self, Errno, Fd};
 
-/// Calls `each` with every name in the open folder but `.` and `..`; its first error ends the walk.
+/// Calls `each` for every name in the open folder except `.` and `..`; stops at the first error.
 pub fn each(folder: Fd, mut each: impl FnMut(&CStr) -> sys::Result<()>) -> sys::Result<()> {
     let mut entries = [0u8; 4096];
     loop {
@@ -13,7 +13,7 @@ pub fn each(folder: Fd, mut each: impl FnMut(&CStr) -> sys::Result<()>) -> sys::
             return Ok(());
         }
         let mut rest = &entries[..len];
-        // Inode, offset, record length at 16, type at 18, name at 19.
+        // Offsets: inode, offset, record length at 16, type at 18, name at 19.
         while rest.len() > 19 {
             let record = usize::from(u16::from_ne_bytes([rest[16], rest[17]])).clamp(19, rest.len());
             let name = CStr::from_bytes_until_nul(&rest[19..record]).map_err(|_| Errno::INVAL)?;

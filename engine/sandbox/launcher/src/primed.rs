@@ -1,7 +1,8 @@
-//! A runtime that is started before its job is known: init's side of it.
+//! Init's part in starting a runtime before its job is known.
 //!
-//! The runner executes it as any program, confined by every layer; the library that it is started with lets it wait.
-//! Its job is handed to it as init got it. Nothing that it says is read but one byte, and what it did meanwhile ends it.
+//! The runner executes the runtime like any program, confined by every layer; a preloaded library makes it
+//! wait. Init passes the job on as it received it. Of the runtime's data only one byte is read, and anything
+//! else that happens ends the runtime.
 
 use crate::names;
 use crate::release::Release;
@@ -11,16 +12,16 @@ use crate::sys::{self, Errno, Fd};
 use crate::text::Text;
 use crate::wire::{Job, Setup, Step};
 
-/// How long a runtime may take until it waits.
+/// Time limit in milliseconds until a runtime waits.
 const PATIENCE_MS: i64 = 10_000;
 
 /// A runtime that waits for its job.
 pub struct Waiting {
-    /// Our end of the socket.
+    /// Init's end of the socket.
     pub socket: Fd,
 }
 
-/// Starts it and waits until it waits. `life` ends when nobody wants it any more.
+/// Starts the runtime and waits until it is ready. `life` is closed when the runtime is no longer needed.
 pub fn start<'a>(
     setup: &'a Setup<'a>,
     shared: &Shared<'a>,
@@ -46,7 +47,7 @@ pub fn start<'a>(
     if poll[1].revents != 0 || poll[2].revents != 0 {
         sys::exit(1);
     }
-    // Its end closes the socket: nothing is read then.
+    // If the runtime ends, the socket is closed and the read returns nothing.
     let mut byte = [0u8];
     if poll[0].revents == 0 || sys::read(socket, &mut byte) != Ok(1) {
         return Err(Errno::PROTO).at_item(Step::Prime, 5);
@@ -55,7 +56,8 @@ pub fn start<'a>(
     Ok(Waiting { socket })
 }
 
-/// Whether it is the only process besides init: what it started would not have the limits of the job.
+/// Checks that it is the only process besides init: processes that it started would not get the limits of the
+/// job.
 fn alone(pid: i32) -> Result<(), Failure> {
     let proc =
         sys::openat(sys::AT_FDCWD, c"/proc", sys::O_RDONLY | sys::O_DIRECTORY, 0).at_item(Step::Prime, 6)?;
@@ -71,9 +73,9 @@ fn alone(pid: i32) -> Result<(), Failure> {
     if others == 0 { Ok(()) } else { Err(Errno::PROTO).at_item(Step::Prime, 8) }
 }
 
-/// Gives it its job; it has its limits.
+/// Applies the job's limits to the runtime, and sends it the job.
 pub fn hand_over(waiting: &Waiting, job: &Job<'_>, release: &Release<'_>) -> Result<(), Failure> {
-    // It reads its job itself, so that it has to be in a memory of its own.
+    // The runtime reads its job itself, so the job must be in a memfd.
     let mut fds = [-1; 5];
     for (number, fd) in fds[..4].iter_mut().enumerate() {
         *fd = release.fd(number).at_item(Step::Prime, 10)?;

@@ -1,11 +1,14 @@
-//! The library that a primed runtime is started with (`LD_PRELOAD`): a C library's only guest, compiled by `build.rs`.
+//! The library preloaded into a primed runtime (`LD_PRELOAD`). It depends only on a C library, and is
+//! compiled by `build.rs`.
 //!
-//! It puts itself before the runtime's `main`: brings the interpreter up, lets it run a little for practice, says so by
-//! one byte, and waits for the job. Then it takes on what a started program would have got (descriptors, folder,
-//! environment, arguments) and lets the interpreter's own `main` do the rest, so that no frame, module or flag of ours is there for the
-//! program to see. It runs inside the sandbox, confined by every layer, and is trusted with nothing.
+//! The library takes control before the runtime's `main`: initializes the interpreter, exercises it a little,
+//! reports readiness with one byte, and waits for the job. Then it adopts everything that a started program
+//! would have got (descriptors, folder, environment, arguments) and lets the interpreter's own `main` do the
+//! rest, so that the program sees no frame, module or flag of the library. All of this runs inside the
+//! sandbox, confined by every layer, and is not trusted.
 //!
-//! CPython: initialising twice is what `Py_Main` after `Py_Initialize` has always been, see its issue 78189 (bpo-34008).
+//! CPython: initializing twice is what calling `Py_Main` after `Py_Initialize` has always done, see its issue
+//! 78189 (bpo-34008).
 #![no_std]
 #![allow(dead_code, missing_docs)]
 
@@ -51,18 +54,18 @@ unsafe extern "C" {
     fn abort() -> !;
 }
 
-/// Where the last argument ends.
+/// End of the last argument.
 static ROOM_END: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
-/// How a runtime that cannot be primed ends; nothing was run.
+/// Exit status of a runtime that cannot be primed; no program was run.
 const NO_RUNTIME: c_int = 70;
-/// How a program ends that could not be executed after all, as a shell has it.
+/// Exit status when the program could not be executed after all, as in a shell.
 const NOT_EXECUTED: c_int = 127;
 const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 const RTLD_DEFAULT: *mut c_void = null_mut();
 
 static MAIN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// The arguments that this process was started with: the program, the kind of runtime, modules, room.
+/// The arguments of this process: the program, the kind of runtime, modules, reserved room.
 static STARTED_WITH: AtomicPtr<*mut c_char> = AtomicPtr::new(null_mut());
 
 #[panic_handler]
@@ -71,10 +74,10 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     unsafe { abort() }
 }
 
-/// Takes the place of the C library's function of this name, which a program's first instructions call.
+/// Replaces the C library's function of this name, which a program's first instructions call.
 ///
 /// # Safety
-/// As the C library's own.
+/// Same contract as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __libc_start_main(
     main: Main,
@@ -86,8 +89,8 @@ pub unsafe extern "C" fn __libc_start_main(
     stack_end: *mut c_void,
 ) -> c_int {
     MAIN.store(main as *mut c_void, Ordering::Relaxed);
-    // SAFETY: the name ends with a NUL; the function that is found has the type of the one that it is, and gets what it was
-    // to get but for `main`.
+    // SAFETY: the name ends with a NUL; the symbol has this type, and gets the original arguments except for
+    // `main`.
     unsafe {
         let next = dlsym(RTLD_NEXT, c"__libc_start_main".as_ptr());
         if next.is_null() {
@@ -98,18 +101,18 @@ pub unsafe extern "C" fn __libc_start_main(
     }
 }
 
-/// While an interpreter is initialised again, it is told the name of its encoding as it writes that itself: what it is told is
-/// what `sys.getfilesystemencoding` says then.
+/// Set while an interpreter is initialized again: the encoding's name is then returned as the interpreter
+/// itself spells it, because `sys.getfilesystemencoding` repeats the spelling.
 static WRITTEN_SMALL: AtomicBool = AtomicBool::new(false);
 
-/// Takes the place of the C library's function of this name.
+/// Replaces the C library's function of this name.
 ///
 /// # Safety
-/// As the C library's own.
+/// Same contract as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nl_langinfo(item: c_int) -> *const c_char {
     const CODESET: c_int = 14;
-    // SAFETY: the function that is found has the type of the one that it is.
+    // SAFETY: the symbol has this type.
     let found = unsafe {
         let next = dlsym(RTLD_NEXT, c"nl_langinfo".as_ptr());
         if next.is_null() {
@@ -119,12 +122,12 @@ pub unsafe extern "C" fn nl_langinfo(item: c_int) -> *const c_char {
         next(item)
     };
     let small = item == CODESET && WRITTEN_SMALL.load(Ordering::Relaxed) && !found.is_null();
-    // SAFETY: the C library's answer is a string.
+    // SAFETY: the C library returns a string.
     if small && unsafe { CStr::from_ptr(found) } == c"UTF-8" { c"utf-8".as_ptr() } else { found }
 }
 
 /// # Safety
-/// As any `main`.
+/// Same contract as any `main`.
 unsafe extern "C" fn instead_of_main(argc: c_int, argv: *mut *mut c_char, _: *mut *mut c_char) -> c_int {
     // SAFETY: called once, by the C library, in a process with one thread.
     unsafe {
@@ -145,7 +148,7 @@ unsafe extern "C" fn instead_of_main(argc: c_int, argv: *mut *mut c_char, _: *mu
 }
 
 /// # Safety
-/// `argv` as [`instead_of_main`] has it.
+/// `argv` must be as in [`instead_of_main`].
 unsafe fn start_python(argv: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's contract; called once.
     unsafe {
@@ -159,10 +162,11 @@ unsafe fn start_python(argv: *mut *mut c_char) -> c_int {
     }
 }
 
-/// Says that the runtime waits, waits, and takes the job on but for environment and arguments.
+/// Reports that the runtime is ready, waits for the job, and adopts all of it except environment and
+/// arguments.
 ///
 /// # Safety
-/// Once, with no other thread that does the same.
+/// Must be called once, by a single thread.
 unsafe fn wait() -> Job<'static> {
     // SAFETY: the caller's contract; the arguments were stored by `main`.
     unsafe {
@@ -175,10 +179,10 @@ unsafe fn wait() -> Job<'static> {
     }
 }
 
-/// Starts the program of the job as it would have been started without us. Slower, and the same.
+/// Executes the job's program in the ordinary way. Slower, with the same result.
 ///
 /// # Safety
-/// The job is the one that was received.
+/// `job` must be the one that was received.
 unsafe fn start_anew(job: &Job<'static>) -> ! {
     // SAFETY: the arrays end with a null, the strings with a NUL.
     unsafe {
@@ -190,15 +194,16 @@ unsafe fn start_anew(job: &Job<'static>) -> ! {
     }
 }
 
-/// Node's `main` with a file to load before the program's own: it waits there by asking for the priority of a process that
-/// there cannot be.
+/// Runs Node's `main` with a file that is loaded before the program. That file waits by asking for the
+/// priority of a process id that cannot exist.
 ///
 /// # Safety
-/// `argv` as [`instead_of_main`] has it.
+/// `argv` must be as in [`instead_of_main`].
 unsafe fn start_node(argv: *mut *mut c_char) -> c_int {
-    // SAFETY: the strings of `argv` lie behind one another, and there is room for these in them; `main` is Node's own.
+    // SAFETY: the strings of `argv` are contiguous, and have room for these; `main` is Node's own.
     unsafe {
-        // Where they lie together Node finds the place for a title, should the program set one.
+        // Node looks for contiguous arguments to find the space for a process title, should the program set
+        // one.
         let mut place = (*argv).add(CStr::from_ptr(*argv).to_bytes().len() + 1);
         for (number, text) in [c"-r", NODE_FILE, c"/tmp/hotcell-program"].into_iter().enumerate() {
             let bytes = text.to_bytes_with_nul();
@@ -211,19 +216,21 @@ unsafe fn start_node(argv: *mut *mut c_char) -> c_int {
     }
 }
 
-/// Where every root has what Node loads first: `primer.js`. Its workers load it too, and find nothing to do.
+/// Path in every root of the file that Node loads first, `primer.js`. Its workers load it too, and find
+/// nothing to do.
 const NODE_FILE: &CStr = c"/dev/.primer.js";
 
-/// Takes the place of the C library's function of this name, by which a primed Node says that it waits, and then that it has
-/// taken everything on.
+/// Replaces the C library's function of this name. A primed Node calls it to report that it is ready, and
+/// then that it has adopted the job.
 ///
 /// # Safety
-/// As the C library's own.
+/// Same contract as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getpriority(which: c_int, who: c_int) -> c_int {
     const WAIT: c_int = 2_000_000_011;
     const START_ANEW: c_int = 2_000_000_012;
-    // SAFETY: only Node's first thread comes here with these, once each, before the program is there.
+    // SAFETY: only Node's first thread gets here with these arguments, once each, before the program is
+    // loaded.
     unsafe {
         if who == WAIT && JOB.load(Ordering::Relaxed).is_null() {
             let place = malloc(size_of::<Job<'_>>()).cast::<Job<'static>>();
@@ -256,17 +263,18 @@ pub unsafe extern "C" fn getpriority(which: c_int, who: c_int) -> c_int {
     }
 }
 
-/// Whether the program of a primed Node has begun: what it asks for is its own affair.
+/// Whether the program of a primed Node has begun: its own calls are passed through.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// The job of a primed Node.
 static JOB: AtomicPtr<Job<'static>> = AtomicPtr::new(null_mut());
 
-/// Gives it the environment of its job, and the arguments in it, from where it takes them out again.
+/// Sets the environment of the job, and puts the arguments into it, from which the script takes them out
+/// again.
 ///
 /// # Safety
-/// Nothing else reads the environment meanwhile.
+/// No other thread may access the environment meanwhile.
 unsafe fn hand_to_node(job: &Job<'static>) {
-    // SAFETY: strings that are put there live for ever; others are copied.
+    // SAFETY: strings stored there live forever; others are copied.
     unsafe {
         clearenv();
         for variable in job.env {
@@ -283,14 +291,14 @@ unsafe fn hand_to_node(job: &Job<'static>) {
     }
 }
 
-/// `HOTCELL_ARG_` and a number, with a NUL behind it.
+/// Writes `HOTCELL_ARG_` and a number, ended by NUL.
 fn numbered(into: &mut [u8; 32], number: usize) {
     const NAME: &[u8] = b"HOTCELL_ARG_";
     into[..NAME.len()].copy_from_slice(NAME);
     digits(&mut into[NAME.len()..], number);
 }
 
-/// A number with a NUL behind it, where it fits.
+/// Writes a number ended by NUL, if it fits.
 fn digits(into: &mut [u8], number: usize) {
     let count = 1 + number.checked_ilog10().unwrap_or(0) as usize;
     let mut rest = number;
@@ -315,10 +323,10 @@ struct MessageHeader {
 #[repr(C, align(8))]
 struct Control([u8; 16 + 4 * 6]);
 
-/// Waits for the job, and takes its descriptors and its folder.
+/// Waits for the job, and adopts its descriptors and its folder.
 ///
 /// # Safety
-/// Once, in a process with one thread.
+/// Must be called once, in a process with one thread.
 unsafe fn receive() -> Job<'static> {
     let (mut head, mut control) = ([0u8; 8], Control([0; 40]));
     let mut iov = [head.as_mut_ptr() as usize, head.len()];
@@ -331,11 +339,12 @@ unsafe fn receive() -> Job<'static> {
         control_len: control.0.len(),
         flags: 0,
     };
-    // SAFETY: the header's pointers live across the call; descriptors that came are ours; the memory is mapped for good.
+    // SAFETY: the header's pointers live across the call; received descriptors are ours; the memory is never
+    // unmapped.
     unsafe {
         let got = recvmsg(HANDOVER_FD, &raw mut header, 0);
         if got == 0 {
-            _exit(0); // nobody has a job for it any more
+            _exit(0); // there will be no job
         }
         let bytes = usize::from_ne_bytes([
             control.0[0], control.0[1], control.0[2], control.0[3], control.0[4], control.0[5], control.0[6],
@@ -370,12 +379,12 @@ unsafe fn receive() -> Job<'static> {
     }
 }
 
-/// Writes the job's arguments where the kernel shows this process's own, as far as they fit.
+/// Writes the job's arguments to where the kernel shows this process's own, as far as they fit.
 ///
 /// # Safety
-/// `argv` must be what the process was started with: its strings lie behind one another.
+/// `argv` must be the process's original array: its strings are contiguous.
 unsafe fn show_arguments(argv: *mut *mut c_char, job: &Job<'_>) {
-    // SAFETY: the caller's contract; where the last of them ended was stored when none had been moved.
+    // SAFETY: the caller's contract; the end of the last string was stored before any was moved.
     let place = unsafe {
         let start = (*argv).cast::<u8>();
         let len = ROOM_END.load(Ordering::Relaxed).offset_from(start).unsigned_abs();
@@ -391,10 +400,10 @@ unsafe fn show_arguments(argv: *mut *mut c_char, job: &Job<'_>) {
     }
 }
 
-/// An array of pointers with a null at its end, never freed.
+/// Makes an array of pointers that ends with a null and is never freed.
 ///
 /// # Safety
-/// None; the strings live for ever.
+/// None; the strings live forever.
 unsafe fn pointers(strings: wire::List<'static, &'static CStr>) -> *const *const c_char {
     // SAFETY: fresh memory of the right size, written before it is read.
     unsafe {
@@ -412,7 +421,7 @@ unsafe fn pointers(strings: wire::List<'static, &'static CStr>) -> *const *const
     }
 }
 
-/// `PyStatus`.
+/// The structure `PyStatus`.
 #[repr(C)]
 struct Status {
     kind: c_int,
@@ -421,7 +430,8 @@ struct Status {
     code: c_int,
 }
 
-/// What is used of CPython's C API; the program exports it. <https://docs.python.org/3/c-api/init_config.html>
+/// The functions of CPython's C API that are used; the program exports them.
+/// <https://docs.python.org/3/c-api/init_config.html>
 struct Python {
     init_config: unsafe extern "C" fn(*mut c_void),
     set_argv: unsafe extern "C" fn(*mut c_void, isize, *const *const c_char) -> Status,
@@ -444,11 +454,11 @@ struct Python {
     clear_error: unsafe extern "C" fn(),
 }
 
-/// More than any version's `PyConfig`, which is some 400 bytes.
+/// Space for a `PyConfig`; larger than that of any version, which is some 400 bytes.
 #[repr(C, align(16))]
 struct Config([u8; 8192]);
 
-/// What a second initialisation sets anew without looking for it again.
+/// Settings that a second initialization takes over instead of computing them again.
 const KEPT: [&CStr; 9] = [
     c"path",
     c"executable",
@@ -465,7 +475,7 @@ const FILE_INPUT: c_int = 257;
 
 impl Python {
     /// # Safety
-    /// The program, if it has these functions, must be CPython.
+    /// If the program has these functions, it must be CPython.
     unsafe fn find() -> Option<Self> {
         macro_rules! f {
             ($name:literal) => {{
@@ -474,7 +484,7 @@ impl Python {
                 if found.is_null() {
                     return None;
                 }
-                // The field has the type.
+                // The field has the function's type.
                 #[allow(clippy::missing_transmute_annotations)]
                 // SAFETY: the functions have had these types since CPython 3.8.
                 let typed = unsafe { core::mem::transmute(found) };
@@ -504,10 +514,10 @@ impl Python {
         })
     }
 
-    /// Initialises the interpreter as its own `main` would for these arguments. False when it cannot.
+    /// Initializes the interpreter as its own `main` would for these arguments. False on failure.
     ///
     /// # Safety
-    /// `argv` has `argc` strings.
+    /// `argv` must have `argc` strings.
     unsafe fn start(&self, argc: usize, argv: *const *const c_char) -> bool {
         let mut config = Config([0; 8192]);
         let config = (&raw mut config).cast();
@@ -523,12 +533,12 @@ impl Python {
         }
     }
 
-    /// Initialises it again, for other arguments. False when it cannot.
+    /// Initializes it again, for other arguments. False on failure.
     ///
     /// # Safety
-    /// After [`Self::start`].
+    /// Must be called after [`Self::start`].
     unsafe fn start_again(&self, argc: usize, argv: *const *const c_char) -> bool {
-        // SAFETY: the interpreter is up; the references are held while they are not its own.
+        // SAFETY: the interpreter is running; the references are held while it does not own them.
         unsafe {
             let mut kept = [null_mut(); KEPT.len()];
             for (object, name) in kept.iter_mut().zip(KEPT) {
@@ -551,12 +561,13 @@ impl Python {
         }
     }
 
-    /// Brings the interpreter up and lets it practise. The names of `primer.py`, with what is to be done when the job is there; none when it cannot.
+    /// Initializes the interpreter and exercises it. Returns the globals of `primer.py`, with the function to
+    /// call when the job arrives; `None` on failure.
     ///
     /// # Safety
-    /// Once; `argv` as [`instead_of_main`] has it.
+    /// Must be called once; `argv` must be as in [`instead_of_main`].
     unsafe fn prepare(&self, argv: *mut *mut c_char) -> Option<Object> {
-        // SAFETY: the interpreter is started before it is used, by this one thread.
+        // SAFETY: the interpreter is initialized before it is used, by this one thread.
         unsafe {
             let program = (*argv).cast_const();
             let first = [program, c"-c".as_ptr(), c"pass".as_ptr(), null()];
@@ -574,11 +585,11 @@ impl Python {
                 return None;
             }
             (self.decref)(ran);
-            // What was said while it came up and imported, a cold start would say to whoever asked.
+            // A cold start would show the user any output of the initialization and of the imports.
             if !quiet::said_nothing() {
                 return None;
             }
-            // Once for practice: a version that cannot be initialised again fails here, where nothing is lost.
+            // One trial run: a version that cannot be initialized again fails here, before there is a job.
             if !self.start_again(3, first.as_ptr()) {
                 return None;
             }
@@ -596,12 +607,12 @@ impl Python {
         }
     }
 
-    /// Takes on arguments and environment, and runs the program as the interpreter's own `main` does.
+    /// Adopts arguments and environment, and runs the program as the interpreter's own `main` does.
     ///
     /// # Safety
-    /// After [`Self::prepare`], with what it gave.
+    /// Must be called after [`Self::prepare`], with its result.
     unsafe fn become_program(&self, own: Object, job: &Job<'static>) -> c_int {
-        // SAFETY: the interpreter is up, and this is its one thread.
+        // SAFETY: the interpreter is running, and this is its only thread.
         unsafe {
             let argv = pointers(job.argv);
             let list = (self.list_new)(0);
@@ -623,7 +634,7 @@ impl Python {
     }
 }
 
-/// What the interpreter does for practice, and what it does when the job is there.
+/// Script that exercises the interpreter, and prepares it when the job arrives.
 const PRACTICE: &CStr = {
     const TEXT: &[u8] = concat!(include_str!("primer.py"), include_str!("aside.py"), "\0").as_bytes();
     match CStr::from_bytes_with_nul(TEXT) {

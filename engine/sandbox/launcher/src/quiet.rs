@@ -1,5 +1,5 @@
-//! What a primed runtime says before it has a job. Nobody is there to hear it, and a start of its own would have said it to
-//! whoever asked: so it is heard here, and a runtime that said anything is not used.
+//! Captures the output of a primed runtime before it has a job. A normal start would have shown such output
+//! to the user, so a runtime that printed anything is not used.
 
 use core::ffi::{c_int, c_short, c_ulong};
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -18,13 +18,14 @@ struct Polled {
     found: c_short,
 }
 
-/// Where what it says can be read.
+/// Descriptor from which the output can be read.
 static HEARD: AtomicI32 = AtomicI32::new(-1);
 
-/// Puts a pipe in the place of standard output and error. Who says more than it holds is told that it cannot: nobody waits.
+/// Replaces standard output and error by a pipe. It does not block: when it is full, writing fails.
 ///
 /// # Safety
-/// Once, before anything is said; the lowest free descriptor is what `primer.py` takes it for.
+/// Must be called once, before any output; the lowest free descriptor must be the one that `primer.py`
+/// expects.
 pub unsafe fn listen() -> bool {
     const CLOSED_AT_EXEC_AND_UNBLOCKED: c_int = 0o2_000_000 | 0o4000;
     let mut ends = [-1; 2];
@@ -40,14 +41,14 @@ pub unsafe fn listen() -> bool {
     }
 }
 
-/// Whether nothing was said; from now on what is said goes nowhere.
+/// Whether there was no output; from now on output is discarded.
 ///
 /// # Safety
-/// After [`listen`], once.
+/// Must be called once, after [`listen`].
 pub unsafe fn said_nothing() -> bool {
     const READABLE: c_short = 1;
     let mut polled = Polled { fd: HEARD.load(Ordering::Relaxed), events: READABLE, found: 0 };
-    // SAFETY: the descriptor is ours; standard input is `/dev/null`, open for both.
+    // SAFETY: the descriptor is ours; standard input is `/dev/null`, open for reading and writing.
     unsafe {
         let nothing = poll(&raw mut polled, 1, 0) == 0;
         let placed = dup2(0, 1) == 1 && dup2(0, 2) == 2;

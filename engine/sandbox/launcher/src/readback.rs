@@ -1,6 +1,6 @@
-//! Proves from `/proc` and the mounts that what was set is in force.
+//! Proves from `/proc` and the mounts that all requested layers are in force.
 //!
-//! Rule 3 of the security model: a one-shot run takes its own set-up as the trial. Any difference is a
+//! Rule 3 of the security model: a one-shot run uses its own set-up as the test. Any difference leads to a
 //! refusal that names the layer.
 
 use crate::report::{At, Failure};
@@ -8,7 +8,7 @@ use crate::sys::{self, Errno};
 use crate::text::Text;
 use crate::wire::{Setup, Step, setup};
 
-/// Details of a failed readback.
+/// Details of a failed readback, by the kind of difference.
 pub mod differs {
     pub const NO_NEW_PRIVS: u64 = 1;
     pub const SECCOMP: u64 = 2;
@@ -22,7 +22,8 @@ fn different(detail: u64) -> Failure {
     Failure { step: Step::Readback, errno: Errno::PERM, detail }
 }
 
-/// Compares what is in force for the runner, which sees `its_root` (device, inode) as `/`, with what was asked for.
+/// Compares the layers in force for the runner, which sees `its_root` (device, inode) as `/`, with the
+/// requested ones.
 pub fn check(setup: &Setup<'_>, runner: i32, its_root: (u64, u64)) -> Result<(), Failure> {
     if setup.flags & setup::READBACK == 0 {
         return Ok(());
@@ -39,7 +40,7 @@ pub fn check(setup: &Setup<'_>, runner: i32, its_root: (u64, u64)) -> Result<(),
         if flags.at(Step::Readback)? & wanted != wanted {
             return Err(different(differs::ROOT_FLAGS));
         }
-        // The runner was there before the root was: pivot_root(2) moves every process of the namespace.
+        // The runner existed before the root was changed: pivot_root(2) moves every process of the namespace.
         let own = sys::stat(c"/").at(Step::Readback)?;
         if (own.dev, own.ino) != its_root {
             return Err(different(differs::ROOT_FLAGS));
@@ -64,7 +65,8 @@ fn check_status(setup: &Setup<'_>, status: &[u8]) -> Result<(), Failure> {
         return Err(different(differs::SECCOMP));
     }
     if has(setup::DROP_CAPS) {
-        // Without an own user namespace the bounding set is not ours to empty; no_new_privs keeps it unused.
+        // Without a user namespace of its own, the sandbox cannot empty the bounding set; no_new_privs makes
+        // it ineffective.
         let sets: [&[u8]; 5] = [b"CapInh:", b"CapPrm:", b"CapEff:", b"CapAmb:", b"CapBnd:"];
         let count = if setup.namespaces & sys::CLONE_NEWUSER == 0 { 4 } else { 5 };
         for set in &sets[..count] {
@@ -84,7 +86,7 @@ fn check_status(setup: &Setup<'_>, status: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// In an own cgroup namespace the sandbox's groups are its roots.
+/// Whether the sandbox's cgroups are the roots, as in a cgroup namespace of its own.
 fn in_own_cgroup(groups: &[u8]) -> bool {
     let mut lines = groups.split(|b| *b == b'\n').filter(|line| !line.is_empty());
     let accounted = |line: &[u8]| {
@@ -98,13 +100,13 @@ fn in_own_cgroup(groups: &[u8]) -> bool {
     lines.all(accounted)
 }
 
-/// The value behind `name` in `/proc/PID/status`, without the white space around it.
+/// The value of `name` in `/proc/PID/status`, without surrounding white space.
 fn field<'a>(status: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let line = status.split(|b| *b == b'\n').find(|line| line.starts_with(name))?;
     Some(line[name.len()..].trim_ascii())
 }
 
-/// Reads the front of a small file.
+/// Reads the beginning of a small file.
 pub fn slurp<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> sys::Result<&'a [u8]> {
     let file = sys::openat(sys::AT_FDCWD, path, sys::O_RDONLY, 0)?;
     let read = sys::read(file, buffer);

@@ -1,9 +1,10 @@
-//! What launcher and init tell the supervisor: one small message a fact, with the times of the steps.
+//! Messages of launcher and init to the supervisor: one small message for each fact, with the times of the
+//! steps.
 
 use crate::sys::{self, Errno, Fd};
 use crate::wire::{Step, TELL_HEAD, tell};
 
-/// A step that failed, with the kernel's answer and a detail that depends on the step (an index, a signal).
+/// A step that failed, with the kernel's error and a detail that depends on the step (an index, a signal).
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     pub step: Step,
@@ -28,7 +29,7 @@ impl<T> At<T> for sys::Result<T> {
 
 const MOST_STEPS: usize = 40;
 
-/// The times at which steps were done, since the last message.
+/// Times at which steps were completed, since the last message.
 pub struct Log {
     bytes: [u8; TELL_HEAD + 9 * MOST_STEPS],
     len: usize,
@@ -39,12 +40,12 @@ impl Log {
         Self { bytes: [0; TELL_HEAD + 9 * MOST_STEPS], len: TELL_HEAD }
     }
 
-    /// Notes that `step` is done now.
+    /// Records that `step` is completed now.
     pub fn done(&mut self, step: Step) {
         self.done_at(step, sys::now());
     }
 
-    /// Notes that `step` was done then.
+    /// Records that `step` was completed at this time.
     pub fn done_at(&mut self, step: Step, at: u64) {
         if let Some(slot) = self.bytes.get_mut(self.len..self.len + 9) {
             slot[0] = step as u8;
@@ -53,7 +54,7 @@ impl Log {
         }
     }
 
-    /// Sends a message with the steps so far, which are then forgotten.
+    /// Sends a message with the steps recorded so far, and clears them.
     pub fn tell(&mut self, to: Fd, kind: u32, abc: [u64; 3], fds: &[Fd]) -> sys::Result<()> {
         self.bytes[..4].copy_from_slice(&kind.to_le_bytes());
         for (i, value) in abc.into_iter().enumerate() {
@@ -65,7 +66,7 @@ impl Log {
     }
 }
 
-/// Tells of a failure.
+/// Reports a failure.
 pub fn tell_failure(log: &mut Log, to: Fd, f: Failure) -> sys::Result<()> {
     log.tell(to, tell::FAILED, [f.step as u64, u64::from(f.errno.0.unsigned_abs()), f.detail], &[])
 }

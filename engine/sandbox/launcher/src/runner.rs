@@ -1,8 +1,8 @@
 //! The process that becomes the program. It shares memory and descriptors with init until it executes, so
-//! that making it is cheap and every failure can be told.
+//! that creating it is cheap and every failure can be reported.
 //!
-//! While init mounts, it covers the dangerous parts of `/proc`, empties its capabilities and installs the filter;
-//! then, on the finished root, Landlock; then it waits, confined, for its job.
+//! While init mounts, the runner covers the dangerous parts of `/proc`, drops its capabilities and installs
+//! the filter; then, on the finished root, it enables Landlock; then it waits, confined, for its job.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::report::{At, Failure};
 use crate::sys::{self, Errno, Fd};
 use crate::wire::{Job, List, MAX_LETTER, Setup, Step, setup};
 
-/// Where init keeps the root, until it is the root.
+/// Descriptor of the root, until it has become the root.
 pub const TREE: Fd = 13;
 
 const STARTED: u32 = 0;
@@ -24,36 +24,36 @@ const ROOTED: u32 = 2;
 const CHECKED: u32 = 3;
 const RELEASED: u32 = 4;
 const GO: u32 = 5;
-/// Memory that waits for the pointers to a job's arguments and variables: 510 of them.
+/// Bytes reserved in advance for the pointers to a job's arguments and variables: 510 pointers.
 const READY_VECTORS: usize = 4096;
-/// How long a program that is open for writing is asked for again.
+/// Maximum time in milliseconds for retries of executing a program that is still open for writing.
 const BUSY_MS: u32 = 100;
 const TIMED: [Step; 6] =
     [Step::Network, Step::Ceiling, Step::Masks, Step::Capabilities, Step::Seccomp, Step::Landlock];
 
-/// What init and runner share. Each field has one writer.
+/// State shared by init and runner. Each field has one writer.
 pub struct Shared<'a> {
     setup: &'a Setup<'a>,
-    /// 1 while the runner uses this memory; the kernel clears and wakes it at exec or exit.
+    /// Is 1 while the runner uses this memory; the kernel clears it and wakes waiters at exec or exit.
     pub alive: AtomicU32,
-    /// By the runner: `STARTED`, `CONFINED`, `FAILED`.
+    /// Written by the runner: `STARTED`, `CONFINED`, `FAILED`.
     runner: AtomicU32,
-    /// By init: 0, `PROC`, `ROOTED`, `CHECKED`, `RELEASED`, `GO`.
+    /// Written by init: 0, `PROC`, `ROOTED`, `CHECKED`, `RELEASED`, `GO`.
     init: AtomicU32,
-    /// By init before `CHECKED`: where the runner hears of its job itself.
+    /// Written by init before `CHECKED`: the socket on which the runner receives its job directly.
     direct: AtomicI32,
-    /// By the runner, with a job that it heard of itself: when, and its limit of memory.
+    /// Written by the runner when it receives a job directly: the time, and the job's limit of memory.
     taken: [AtomicU64; 2],
-    /// By the runner: when it asked for the program.
+    /// Written by the runner: the time when it asked the kernel to execute the program.
     asked: AtomicU64,
     /// The filter's listener, or -1.
     pub listener: AtomicI32,
     failed: [AtomicU64; 3],
     done: [AtomicU64; TIMED.len()],
     tried: AtomicU64,
-    /// Device and inode of what the runner sees as `/`.
+    /// Device and inode of the runner's `/`.
     root: [AtomicU64; 2],
-    /// What the program has as its first descriptors; -1 for none.
+    /// The program's first descriptors; -1 for none.
     stdio: [AtomicI32; 5],
     job: AtomicPtr<Job<'a>>,
     vectors: AtomicPtr<Vectors>,
@@ -80,14 +80,14 @@ impl<'a> Shared<'a> {
         }
     }
 
-    // Init's side.
+    // Used by init.
 
-    /// The root is attached, with a `/proc` if it has one.
+    /// Signals that the root is attached, with a `/proc` if it has one.
     pub fn proc_is_there(&self) {
         self.advance(&self.init, PROC);
     }
 
-    /// The root is complete.
+    /// Signals that the root is complete.
     pub fn rooted(&self) {
         self.advance(&self.init, ROOTED);
     }
@@ -102,7 +102,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Device and inode of what the runner sees as `/`.
+    /// Device and inode of the runner's `/`.
     pub fn its_root(&self) -> (u64, u64) {
         (self.root[0].load(Ordering::Acquire), self.root[1].load(Ordering::Acquire))
     }
@@ -112,23 +112,23 @@ impl<'a> Shared<'a> {
         TIMED.into_iter().zip(self.done.iter().map(|t| t.load(Ordering::Acquire))).filter(|(_, at)| *at != 0)
     }
 
-    /// Every layer was read back: a job may come to the runner itself on `socket`.
+    /// Signals that every layer was read back: the runner may receive a job directly on `socket`.
     pub fn may_take(&self, socket: Fd) {
         self.direct.store(socket, Ordering::Release);
         self.advance(&self.init, CHECKED);
     }
 
-    /// When the runner took a job, and its limit of memory.
+    /// The time when the runner received a job, and the job's limit of memory.
     pub fn taken(&self) -> (u64, u64) {
         (self.taken[0].load(Ordering::Acquire), self.taken[1].load(Ordering::Acquire))
     }
 
-    /// When the runner asked the kernel for the program, last.
+    /// The time when the runner last asked the kernel to execute the program.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Hands the job over. `job` and `vectors` must stay where they are until the runner has executed.
+    /// Hands over the job. `job` and `vectors` must stay valid until the runner has executed.
     pub fn release(&self, job: &Job<'a>, vectors: &Vectors, stdio: [Fd; 5]) {
         self.job.store(core::ptr::from_ref(job).cast_mut(), Ordering::Release);
         self.vectors.store(core::ptr::from_ref(vectors).cast_mut(), Ordering::Release);
@@ -138,12 +138,12 @@ impl<'a> Shared<'a> {
         self.advance(&self.init, RELEASED);
     }
 
-    /// Lets a runner that was confined after its release execute.
+    /// Lets a runner that was confined after its release execute the program.
     pub fn go(&self) {
         self.advance(&self.init, GO);
     }
 
-    /// Waits until the program runs; the index of its path among those tried.
+    /// Waits until the program runs; returns the index of its path among those tried.
     pub fn wait_until_executed(&self) -> Result<u64, Failure> {
         loop {
             let alive = self.alive.load(Ordering::Acquire);
@@ -167,7 +167,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    // The runner's side.
+    // Used by the runner.
 
     fn wait_for(&self, stage: u32) {
         loop {
@@ -199,7 +199,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The pointer arrays of `execve`, made by init from the job.
+/// Pointer arrays for `execve`, made by init from the job.
 pub struct Vectors {
     argv: *const *const u8,
     env: *const *const u8,
@@ -212,7 +212,7 @@ impl Vectors {
         Self::within(job, &mut [])
     }
 
-    /// In `memory`, which is zero, as far as it goes, and in fresh memory where it does not.
+    /// Makes them in zeroed `memory`, or in fresh memory if it is too small.
     fn within(job: &Job<'_>, memory: &'static mut [u8]) -> sys::Result<Self> {
         let argv = (job.argv.len() + 1) * WORD;
         let whole = argv + (job.env.len() + 1) * WORD;
@@ -222,7 +222,7 @@ impl Vectors {
     }
 }
 
-/// An array of pointers in memory that is zero, so that it ends with a null pointer.
+/// Makes an array of pointers in zeroed memory, so that it ends with a null pointer.
 fn pointers(strings: List<'_, &CStr>, memory: &mut [u8]) -> *const *const u8 {
     for (slot, string) in memory.chunks_exact_mut(WORD).zip(strings) {
         slot.copy_from_slice(&(string.as_ptr() as usize).to_ne_bytes());
@@ -230,14 +230,15 @@ fn pointers(strings: List<'_, &CStr>, memory: &mut [u8]) -> *const *const u8 {
     memory.as_ptr().cast()
 }
 
-/// The runner's first and only function.
+/// Entry point of the runner.
 ///
 /// # Safety
 /// `argument` must be a [`Shared`] that outlives the runner's use of this memory.
 pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
     // SAFETY: the caller's contract.
     let shared = unsafe { &*argument.cast_const().cast::<Shared<'_>>() };
-    // The kernel makes a session a group of its scheduler too, which takes longer than the rest of becoming a program.
+    // The kernel also makes a scheduling group for each session, which takes longer than the rest of becoming
+    // a program, so do it early.
     sys::setsid();
     let late = shared.setup.flags & setup::HARDEN_LATE != 0;
     let landed = if late { RELEASED } else { ROOTED };
@@ -255,14 +256,15 @@ pub unsafe extern "C" fn entry(argument: *mut u8) -> ! {
     shared.fail(become_program(shared))
 }
 
-/// Becomes the program of a job that came here.
+/// Receives a job directly and becomes its program.
 fn become_own(shared: &Shared<'_>) -> Failure {
     let own = || {
-        // Mapped and touched now: what is done before the job comes, nobody waits for.
+        // Map and touch the memory now: work done before the job arrives delays no run.
         let memory = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
         let vectors = sys::map(-1, READY_VECTORS).at(Step::Release)?;
         for ready in [&mut memory[0], &mut vectors[0]] {
-            // SAFETY: a byte of memory that is mapped and ours; volatile, so that the write of what it holds already takes place.
+            // SAFETY: the byte is in mapped memory of our own; volatile, so that writing the value that it
+            // already has is not optimized away.
             unsafe { core::ptr::write_volatile(ready, 0) };
         }
         let ceilings = Ceilings::read()?;
@@ -284,7 +286,7 @@ fn become_own(shared: &Shared<'_>) -> Failure {
     }
 }
 
-/// Confines this process. The rules of Landlock are made when init has reached the stage `landed`.
+/// Confines this process. The Landlock rules are made when init has reached the stage `landed`.
 fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
     let setup = shared.setup;
     if setup.namespaces & sys::CLONE_NEWNET != 0 {
@@ -297,7 +299,7 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
     if setup.flags & setup::PROC != 0 {
         shared.wait_for(PROC);
         sys::fchdir(TREE).at(Step::Masks)?;
-        procfs::forbid_nesting(setup)?;
+        procfs::set_ceilings(setup)?;
         shared.done(Step::Ceiling);
         for (number, path) in setup.masks.enumerate() {
             procfs::mask(path).at_item(Step::Masks, number)?;
@@ -314,8 +316,8 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
             .at_item(Step::Capabilities, 3)?;
     }
     shared.done(Step::Capabilities);
-    // Landlock and the filter accept either no_new_privs or CAP_SYS_ADMIN: without the first (a test that knocks
-    // it out), the sets go last.
+    // Landlock and the filter require either no_new_privs or CAP_SYS_ADMIN: without the former (in a test
+    // that removes it), the capability sets are dropped last.
     if no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
         sys::drop_capability_sets().at_item(Step::Capabilities, 4)?;
     }
@@ -346,7 +348,8 @@ pub fn empty_bounding_set(setup: &Setup<'_>) -> Result<(), Failure> {
     for capability in 0..64 {
         match sys::prctl(sys::PR_CAPBSET_DROP, capability) {
             Err(Errno::INVAL) => break,
-            // An ordinary user without an own user namespace has no right to: no_new_privs keeps the set unused.
+            // An ordinary user without a user namespace of its own may not: no_new_privs makes the set
+            // ineffective.
             Err(Errno::PERM) if setup.namespaces & sys::CLONE_NEWUSER == 0 => break,
             dropped => dropped.at_item(Step::Capabilities, 2)?,
         }
@@ -358,7 +361,7 @@ fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
     let plan = &shared.setup.landlock;
     let ruleset = sys::landlock_create(plan.fs, plan.net, plan.scoped).at_item(Step::Landlock, 1000)?;
     let job = shared.job.load(Ordering::Acquire);
-    // SAFETY: null before release; afterwards init keeps the job in place until the runner has executed.
+    // SAFETY: null before release; afterwards init keeps the job valid until the runner has executed.
     let more = unsafe { job.as_ref() }.map(|job| job.rules);
     let system = plan.rules.map(|(rights, path)| (rights, sys::openat(sys::AT_FDCWD, path, sys::O_PATH, 0)));
     let named = more.into_iter().flatten().map(|(rights, path)| (rights, open_straight(path)));
@@ -376,9 +379,9 @@ fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens a path of the job without following links: on the host's own tree, whoever owns a folder on the way may have put
-/// one there since the policy was checked. Name by name, since the filter lets nobody call `openat2` where a folder of
-/// the host may be written.
+/// Opens a path of the job without following links: on the host's own tree, the owner of a folder on the way
+/// may have put a link there since the policy was checked. Opens each component separately, since the filter
+/// refuses `openat2` where a folder of the host is writable.
 fn open_straight(path: &CStr) -> sys::Result<Fd> {
     let flags = sys::O_PATH | sys::O_NOFOLLOW;
     let mut at = sys::openat(sys::AT_FDCWD, c"/", flags, 0)?;
@@ -399,10 +402,10 @@ fn open_straight(path: &CStr) -> sys::Result<Fd> {
     Ok(at)
 }
 
-/// The highest limits that this process may set, by resource: whoever started us may have lowered them.
+/// Maximum values that this process may set, by resource: its parent may have lowered them.
 pub struct Ceilings([u64; RESOURCES]);
 
-/// As many as Linux has. `getrlimit(2)`
+/// Number of resource limits in Linux. `getrlimit(2)`
 const RESOURCES: usize = 16;
 
 impl Ceilings {
@@ -414,7 +417,7 @@ impl Ceilings {
         Ok(Self(all))
     }
 
-    /// Gives a process the job's limits; 0 is this one.
+    /// Sets the job's limits for a process; 0 is the calling process.
     pub fn limit(&self, pid: i32, job: &Job<'_>) -> Result<(), Failure> {
         for (number, (resource, soft, hard)) in job.rlimits.enumerate() {
             let most =
@@ -425,9 +428,10 @@ impl Ceilings {
     }
 }
 
-/// Becomes the program of a job that init released. Returns what went wrong.
+/// Becomes the program of a job that init released. Returns only on failure, with the reason.
 fn become_program(shared: &Shared<'_>) -> Failure {
-    // SAFETY: the runner was released, so both were stored, and init keeps them until the runner has executed.
+    // SAFETY: the runner was released, so both pointers were stored, and init keeps the values valid until
+    // the runner has executed.
     let (job, vectors) =
         unsafe { (&*shared.job.load(Ordering::Acquire), &*shared.vectors.load(Ordering::Acquire)) };
     let stdio = shared.stdio.each_ref().map(|fd| fd.load(Ordering::Acquire));
@@ -437,7 +441,7 @@ fn become_program(shared: &Shared<'_>) -> Failure {
     }
 }
 
-/// Takes on the job's limits, folder and descriptors, and executes.
+/// Applies the job's limits, folder and descriptors, and executes.
 fn try_to_become(
     shared: &Shared<'_>,
     job: &Job<'_>,
@@ -445,7 +449,8 @@ fn try_to_become(
     stdio: [Fd; 5],
     ceilings: &Ceilings,
 ) -> Result<core::convert::Infallible, Failure> {
-    // Own descriptors from here on; everything beyond those that are given closes at exec.
+    // From here on the descriptor table is the runner's own; all descriptors except the program's are closed
+    // on exec.
     sys::close_range(3, u32::MAX, sys::CLOSE_RANGE_UNSHARE | sys::CLOSE_RANGE_CLOEXEC)
         .at_item(Step::Stdio, 9)?;
     for (place, fd) in (0..).zip(stdio) {
@@ -471,8 +476,9 @@ fn try_to_become(
     Err(Failure { step: Step::Exec, errno: answer, detail: which as u64 })
 }
 
-/// Executes. A program that was written a moment ago may be open for writing still, in a process that another thread of its writer
-/// is just starting: those go within milliseconds, and are waited for. `execve(2)`, ETXTBSY
+/// Executes the program. A program that was just written may still be open for writing, in a child that
+/// another thread of its writer is starting: such descriptors are closed within milliseconds, so this
+/// retries. `execve(2)`, ETXTBSY
 fn execute(path: &CStr, vectors: &Vectors) -> Errno {
     let mut errno = Errno::TXTBSY;
     for _ in 0..BUSY_MS {

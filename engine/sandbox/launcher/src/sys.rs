@@ -1,9 +1,9 @@
-//! Raw system calls, thin and typed. Not for decisions: every function is one call of the kernel.
+//! Raw system calls, thin and typed. Makes no decisions: every function is one call of the kernel.
 //!
-//! Raw, because the runner shares the memory of init until it executes: a C library's thread-local state
-//! would be shared with it.
+//! Raw, because the runner shares init's memory until it executes, and would also share a C library's
+//! thread-local state.
 
-// The kernel's results fit their types by its own contract: descriptors and process ids are ints.
+// By the kernel's contract its results fit their types: descriptors and process ids are ints.
 #![allow(clippy::cast_possible_truncation)]
 
 use core::ffi::CStr;
@@ -30,10 +30,11 @@ impl Errno {
 
 pub type Result<T> = core::result::Result<T, Errno>;
 
-/// One system call with six arguments; negative results are error numbers.
+/// Makes a system call with six arguments; negative results are error numbers.
 ///
 /// # Safety
-/// The arguments must be what the call with this number asks for: pointers valid for what it reads and writes.
+/// The arguments must be valid for the call with this number, and pointers valid for everything that it reads
+/// and writes.
 #[cfg(target_arch = "x86_64")]
 unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
     let result: isize;
@@ -46,10 +47,11 @@ unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// As above.
+/// Makes a system call with six arguments; negative results are error numbers.
 ///
 /// # Safety
-/// As above.
+/// The arguments must be valid for the call with this number, and pointers valid for everything that it reads
+/// and writes.
 #[cfg(target_arch = "aarch64")]
 unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
     let result: isize;
@@ -178,13 +180,13 @@ impl Stat {
         Self { dev: 0, ino: 0, rest: [0; 32] }
     }
 
-    /// Type and permissions.
+    /// File type and permissions.
     pub const fn mode(&self) -> u32 {
         self.rest[if cfg!(target_arch = "x86_64") { 2 } else { 0 }]
     }
 }
 
-/// Type and permissions of `name` below `dir`; a link's own.
+/// File type and permissions of `name` below `dir`; for a link, of the link itself.
 pub fn mode_of(dir: Fd, name: &CStr) -> Result<u32> {
     const SYMLINK_NOFOLLOW: u32 = 0x100;
     let mut stat = Stat::new();
@@ -234,13 +236,13 @@ pub fn getdents(fd: Fd, into: &mut [u8]) -> Result<usize> {
     call!(nr::GETDENTS64, fd, into.as_mut_ptr(), into.len())
 }
 
-/// Read end and write end of a pipe, both closed on exec.
+/// Makes a pipe; returns read end and write end, both close-on-exec.
 pub fn pipe() -> Result<[Fd; 2]> {
     let mut ends = [0 as Fd; 2];
     call!(nr::PIPE2, ends.as_mut_ptr(), O_CLOEXEC).map(|_| ends)
 }
 
-/// Two connected ends of a socket that keeps messages apart.
+/// Makes a connected pair of sockets that preserve message boundaries.
 pub fn socket_pair() -> Result<[Fd; 2]> {
     const AF_UNIX: i32 = 1;
     const SEQPACKET_CLOEXEC: u32 = 5 | O_CLOEXEC;
@@ -264,7 +266,7 @@ pub fn dup3(from: Fd, to: Fd, flags: u32) -> Result<()> {
     call!(nr::DUP3, from, to, flags).map(drop)
 }
 
-/// The same descriptor at the first free number from `least` on, closed on exec.
+/// Duplicates a descriptor to the first free number from `least` on, close-on-exec.
 pub fn dup_above(from: Fd, least: Fd) -> Result<Fd> {
     const F_DUPFD_CLOEXEC: i32 = 1030;
     call!(nr::FCNTL, from, F_DUPFD_CLOEXEC, least).map(|fd| fd as Fd)
@@ -272,7 +274,7 @@ pub fn dup_above(from: Fd, least: Fd) -> Result<Fd> {
 
 // Signals.
 
-/// Sets the default action for every signal. `kill` of the same are ignored: two cannot be changed.
+/// Sets the default action for every signal. Errors for the two that cannot be changed are ignored.
 pub fn default_signals() {
     // struct sigaction of the kernel: handler, flags, restorer (x86_64), mask. All zero is SIG_DFL.
     let zero = [0u64; 4];
@@ -281,7 +283,7 @@ pub fn default_signals() {
     }
 }
 
-/// Lets the kernel reap children by itself.
+/// Makes the kernel reap children itself.
 pub fn reap_by_kernel() {
     const SA_NOCLDWAIT: u64 = 2;
     let action = [0u64, SA_NOCLDWAIT, 0, 0];
@@ -299,7 +301,7 @@ pub fn block_signals(mask: u64) {
     let _ = call!(nr::RT_SIGPROCMASK, SIG_SETMASK, &raw const mask, 0, 8);
 }
 
-/// A descriptor that becomes readable when a blocked SIGCHLD is pending.
+/// Makes a descriptor that is readable while a blocked SIGCHLD is pending.
 pub fn sigchld_fd() -> Result<Fd> {
     let mask = 1u64 << (SIGCHLD - 1);
     const CLOEXEC_NONBLOCK: u32 = 0o2_004_000;
@@ -319,7 +321,7 @@ pub const POLLIN: i16 = 1;
 pub const POLLHUP: i16 = 16;
 pub const POLLERR: i16 = 8;
 
-/// Waits for an event; `timeout_ms` below 0 waits for ever.
+/// Waits for an event; a `timeout_ms` below 0 waits forever.
 pub fn poll(fds: &mut [PollFd], timeout_ms: i64) -> Result<usize> {
     let time = [timeout_ms / 1000, timeout_ms % 1000 * 1_000_000];
     let time = if timeout_ms < 0 { core::ptr::null() } else { time.as_ptr() };
@@ -347,9 +349,9 @@ pub fn now() -> u64 {
 
 // Memory.
 
-/// Maps `len` bytes of `fd` privately, readable and writable; with `fd` -1 fresh zeroed memory.
+/// Maps `len` bytes of `fd` privately, readable and writable; if `fd` is -1, fresh zeroed memory.
 ///
-/// The mapping is never removed: it lives as long as the process, which is why a `'static` slice is returned.
+/// The mapping is never removed implicitly: it lives as long as the process, hence the `'static` slice.
 pub fn map(fd: Fd, len: usize) -> Result<&'static mut [u8]> {
     const READ_WRITE: u32 = 3;
     const MAP_PRIVATE: u32 = 2;
@@ -397,7 +399,8 @@ struct RulesetAttr {
 
 pub fn landlock_create(fs: u64, net: u64, scoped: u64) -> Result<Fd> {
     let attr = RulesetAttr { fs, net, scoped };
-    // Older kernels refuse a longer structure than they know unless the rest is zero, so it is always safe.
+    // Older kernels accept a longer structure than they know if the rest is zero, so passing the full length
+    // is safe.
     call!(new_nr::LANDLOCK_CREATE_RULESET, &raw const attr, size_of::<RulesetAttr>(), 0).map(|fd| fd as Fd)
 }
 
@@ -414,8 +417,9 @@ pub fn landlock_restrict(ruleset: Fd) -> Result<()> {
     call!(new_nr::LANDLOCK_RESTRICT_SELF, ruleset, 0).map(drop)
 }
 
-/// A socket on the loopback of the current network namespace: datagrams, or a listening one for streams.
-pub fn loopback_socket(port: u16, datagrams: bool) -> Result<Fd> {
+/// A socket on the loopback of the current network namespace: datagrams, or a listening one for streams. The address is one of
+/// `127.0.0.0/8`.
+pub fn loopback_socket(at: [u8; 4], port: u16, datagrams: bool) -> Result<Fd> {
     const AF_INET: u16 = 2;
     const CLOEXEC_NONBLOCK: u32 = 0o2_004_000;
     const BACKLOG: u32 = 128;
@@ -424,10 +428,18 @@ pub fn loopback_socket(port: u16, datagrams: bool) -> Result<Fd> {
     let mut address = [0u8; 16]; // struct sockaddr_in: family, port, address
     address[..2].copy_from_slice(&AF_INET.to_ne_bytes());
     address[2..4].copy_from_slice(&port.to_be_bytes());
-    address[4..8].copy_from_slice(&[127, 0, 0, 1]);
+    address[4..8].copy_from_slice(&at);
     let bound = call!(nr::BIND, socket, address.as_ptr(), address.len())
         .and_then(|_| if datagrams { Ok(0) } else { call!(nr::LISTEN, socket, BACKLOG) });
     bound.map(|_| socket).inspect_err(|_| close(socket))
+}
+
+/// Makes a socket that reports the sockets of the current network namespace. `sock_diag(7)`
+pub fn socket_diag() -> Result<Fd> {
+    const AF_NETLINK: u32 = 16;
+    const NETLINK_SOCK_DIAG: u32 = 4;
+    const RAW_CLOEXEC_NONBLOCK: u32 = 3 | 0o2_004_000;
+    call!(nr::SOCKET, AF_NETLINK, RAW_CLOEXEC_NONBLOCK, NETLINK_SOCK_DIAG).map(|fd| fd as Fd)
 }
 
 /// Brings the loopback of the current network namespace up.
@@ -442,5 +454,57 @@ pub fn loopback_up() -> Result<()> {
     request[16] = IFF_UP;
     let result = call!(nr::IOCTL, socket, SIOCSIFFLAGS, request.as_mut_ptr());
     close(socket);
-    result.map(drop)
+    result?;
+    // If the kernel does not support this, programs are no worse off: they must resolve names without the
+    // flag below.
+    let _ = loopback_addresses();
+    Ok(())
+}
+
+/// Gives the loopback one further address of each family, outside `127.0.0.0/8` and other than `::1`: name
+/// resolution with `AI_ADDRCONFIG` leaves out address families for which a machine has only such addresses.
+/// `getaddrinfo(3)`
+///
+/// Both are registered as dummy addresses, so they refer to nothing outside: 192.0.0.8 (RFC 7600) and
+/// 100:0:0:1::1 (RFC 9780). Host scope prevents the first from being used as a source address.
+fn loopback_addresses() -> Result<()> {
+    const AF_NETLINK: u32 = 16;
+    const NETLINK_ROUTE: u32 = 0;
+    const RAW_CLOEXEC: u32 = 3 | 0o2_000_000;
+    const NEW_ADDRESS: u16 = 20;
+    const REQUEST: u16 = 1;
+    const NO_DUPLICATE_DETECTION: u8 = 2;
+    const HOST: u8 = 254;
+    const ADDRESS: u16 = 1;
+    const LOCAL: u16 = 2;
+    const LOOPBACK: u32 = 1; // the first interface of a network namespace
+    let v4 = [192, 0, 0, 8];
+    let v6 = [0x01, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+    let mut both = [0u8; 76];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        both[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    // struct nlmsghdr, struct ifaddrmsg, struct rtattr with the address.
+    let wanted: [(u8, u16, &[u8]); 2] = [(2, LOCAL, &v4), (10, ADDRESS, &v6)];
+    for (family, kind, address) in wanted {
+        let len = address.len();
+        #[expect(clippy::cast_possible_truncation, reason = "at most 44")]
+        let (all, own, bits) = (28 + len as u32, 4 + len as u16, 8 * len as u8);
+        put(&all.to_ne_bytes());
+        put(&NEW_ADDRESS.to_ne_bytes());
+        put(&REQUEST.to_ne_bytes());
+        put(&[0; 8]);
+        put(&[family, bits, NO_DUPLICATE_DETECTION, HOST]);
+        put(&LOOPBACK.to_ne_bytes());
+        put(&own.to_ne_bytes());
+        put(&kind.to_ne_bytes());
+        put(address);
+    }
+    let socket = call!(nr::SOCKET, AF_NETLINK, RAW_CLOEXEC, NETLINK_ROUTE)? as Fd;
+    // The kernel has processed both requests when this returns.
+    let sent = write(socket, &both);
+    close(socket);
+    sent.map(drop)
 }

@@ -1,7 +1,7 @@
-//! Builds a root file system from a list of operations. Not for deciding what belongs into it.
+//! Builds a root file system from a list of operations, which is made elsewhere.
 //!
-//! Without layers it is a tmpfs on which folders of the host are bound. With the layers of an image it is a read-only
-//! overlay of them, and the tmpfs is its topmost layer.
+//! Without layers it is a tmpfs with bind mounts of host folders. With the layers of an image it is a
+//! read-only overlay of them, with the tmpfs as its topmost layer.
 
 use core::ffi::CStr;
 
@@ -10,15 +10,15 @@ use crate::sys::{self, Errno, Fd};
 use crate::text::Buffer;
 use crate::wire::{List, MAX_IMAGE_LAYERS, OVERLAY, Step, TemplateOp};
 
-/// Where the host's tree is, once the launcher has a root of its own.
+/// Mountpoint of the host's tree, once the launcher has a root of its own.
 pub const HOST: &CStr = c"/host";
 
 /// Builds the tree on a fresh tmpfs at `place` and makes all of it read-only. Returns its root.
 ///
 /// # Errors
-/// The operation that failed, by its number.
+/// When an operation fails; the detail is its number.
 pub fn build(place: &CStr, host: Fd, ops: List<'_, TemplateOp<'_>>) -> Result<Fd, Failure> {
-    // Small: it holds only names, links and a few files of /etc.
+    // Small: the tmpfs holds only names, links and a few files of /etc.
     sys::mount(
         c"hotcell",
         place,
@@ -36,10 +36,10 @@ pub fn build(place: &CStr, host: Fd, ops: List<'_, TemplateOp<'_>>) -> Result<Fd
     }
 }
 
-/// Takes a tree away, with the tmpfs below an overlay.
+/// Removes a tree, including the tmpfs below an overlay.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no tree at `place`.
 pub fn remove(place: &CStr) -> sys::Result<()> {
     sys::umount(place, sys::MNT_DETACH)?;
     let _ = sys::umount(place, sys::MNT_DETACH);
@@ -83,7 +83,8 @@ impl Layers {
     }
 }
 
-/// `lowerdir=` of an overlay, by descriptors: no path's colon or comma is read as anything else.
+/// Formats `lowerdir=` of an overlay with descriptors, so that a colon or comma in a path has no special
+/// meaning.
 impl core::fmt::Display for Layers {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let host = HOST.to_str().unwrap_or_default();
@@ -91,14 +92,15 @@ impl core::fmt::Display for Layers {
     }
 }
 
-/// Mounts the layers below `top`, over it, and moves its devices there. Returns the root.
+/// Mounts an overlay of the layers, with `top` as the topmost, over `top`, and moves its devices there.
+/// Returns the root.
 fn show(place: &CStr, top: Fd, layers: &Layers) -> sys::Result<Fd> {
     let host = HOST.to_str().unwrap_or_default();
     let options = Buffer::<4096>::of(format_args!("lowerdir={host}/proc/self/fd/{top}{layers},userxattr"));
     let flags = sys::MS_RDONLY | sys::MS_NOSUID | sys::MS_NODEV;
     sys::mount(c"image", place, c"overlay", flags, options.cstr())?;
     let root = sys::openat(sys::AT_FDCWD, place, sys::O_PATH | sys::O_DIRECTORY, 0)?;
-    // An overlay shows no mounts of its layers, and what an image has in /dev is hidden.
+    // An overlay does not show mounts inside its layers, and hides /dev of the image.
     let devices = sys::open_tree_clone(top, c"dev", true)?;
     let moved = sys::openat2(root, c"dev", sys::O_PATH, RESOLVE).and_then(|at| {
         let moved = sys::move_mount(devices, at, c"");
@@ -123,7 +125,7 @@ fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>) -> sys::Result<()> {
         TemplateOp::File(path, mode, content) => at_parent(root, path, |parent, name| {
             let flags = sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW;
             let file = match sys::openat(parent, name, flags, *mode) {
-                // A mountpoint that a folder of the host has already.
+                // The mountpoint already exists in a folder of the host.
                 Err(Errno::EXIST) if content.is_empty() => return Ok(()),
                 file => file?,
             };
@@ -137,15 +139,15 @@ fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>) -> sys::Result<()> {
             sys::close(source);
             result
         }
-        // Not by itself.
+        // Layers are handled separately.
         TemplateOp::Layer(_) => Err(Errno::INVAL),
     }
 }
 
-/// Links lead nowhere but inside the tree at hand: not out of the new root, not out of the host's.
+/// Resolve links only inside the tree at hand: neither out of the new root nor out of the host's.
 const RESOLVE: u64 = sys::RESOLVE_IN_ROOT | sys::RESOLVE_NO_MAGICLINKS;
 
-/// Opens the folder in which `path` lies and acts on the last name in it.
+/// Opens the folder that contains `path` and calls `act` with the last component.
 fn at_parent(root: Fd, path: &CStr, act: impl FnOnce(Fd, &CStr) -> sys::Result<()>) -> sys::Result<()> {
     let bytes = path.to_bytes();
     let Some(slash) = bytes.iter().rposition(|b| *b == b'/') else { return act(root, path) };
@@ -159,7 +161,7 @@ fn at_parent(root: Fd, path: &CStr, act: impl FnOnce(Fd, &CStr) -> sys::Result<(
     result
 }
 
-/// Binds read-only from the first moment, so that no later operation makes a folder on the host.
+/// Binds read-only from the start, so that no later operation creates a folder on the host.
 fn bind(source: Fd, root: Fd, to: &CStr, devices: bool) -> sys::Result<()> {
     let clone = sys::open_tree_clone(source, c"", true)?;
     let nodev = if devices { 0 } else { sys::MOUNT_ATTR_NODEV };

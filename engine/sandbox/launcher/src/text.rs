@@ -1,4 +1,4 @@
-//! Small strings in a fixed buffer, ended by NUL for the kernel.
+//! Small strings in a fixed buffer, NUL-terminated for the kernel.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
@@ -6,7 +6,7 @@ use core::fmt::{self, Write};
 /// At most 255 bytes of text.
 pub type Text = Buffer<256>;
 
-/// Text in a buffer of so many bytes. What does not fit makes [`Buffer::cstr`] fail rather than be cut off.
+/// Text in a buffer of `N` bytes. If it does not fit, [`Buffer::cstr`] fails instead of truncating it.
 pub struct Buffer<const N: usize> {
     bytes: [u8; N],
     len: usize,
@@ -20,7 +20,7 @@ impl<const N: usize> Buffer<N> {
         text
     }
 
-    /// The text, or an impossible path when it did not fit, which the kernel then refuses.
+    /// The text; if it did not fit, an impossible path, which the kernel refuses.
     pub fn cstr(&self) -> &CStr {
         if self.overflow {
             return c"";

@@ -1,8 +1,8 @@
 //! The protocol between the supervisor and the launcher, and between the supervisor and each init.
 //!
-//! Plain little-endian data over `SOCK_SEQPACKET`, descriptors beside it by `SCM_RIGHTS`. Both ends are built
-//! together, so there is one version ([`VERSION`]) and no negotiation. Decoding takes any bytes: every
-//! length is checked, nothing is trusted, and nothing allocates.
+//! Plain little-endian data over `SOCK_SEQPACKET`, with descriptors sent along by `SCM_RIGHTS`. Both ends are
+//! built together, so there is one version ([`VERSION`]) and no negotiation. Any bytes can be decoded safely:
+//! every length is checked, nothing is trusted, and nothing allocates.
 
 mod reader;
 mod told;
@@ -17,63 +17,67 @@ pub use reader::{List, Malformed, Reader};
 pub use told::{Step, TELL_HEAD, Tell, tell};
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 9;
 /// The largest message; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
-/// A job of at most so many bytes travels in the message itself.
+/// Maximum size in bytes of a job that is sent in the message itself.
 pub const MAX_LETTER: usize = 16 * 1024 - 8;
-/// So long after it was sent a job has the processor for itself, in milliseconds: most are over by then. Process 1 tells no news before,
-/// and the supervisor neither asks for any nor listens to the program's streams and filter.
+/// Time in milliseconds after it is sent during which a job has the processor to itself; most are over by
+/// then. During this time process 1 reports nothing, and the supervisor neither asks for reports nor polls
+/// the program's streams and filter.
 pub const QUIET_MS: u32 = 5;
-/// What the supervisor sends to process 1 of a sandbox whose job went to the runner itself, to be told when the program runs
-/// ([`tell::RUNNING`]). Anything else there ends the sandbox.
+/// The supervisor's message to process 1 of a sandbox whose job went directly to the runner: it asks whether
+/// the program runs ([`tell::RUNNING`]). Any other message ends the sandbox.
 pub const ASK: &[u8; 3] = b"ask";
-/// The most descriptors in one message.
+/// Maximum number of descriptors in one message.
 pub const MAX_FDS: usize = 32;
-/// The most mounts that a job may ask for.
+/// Maximum number of mounts of a job.
 pub const MAX_MOUNTS: usize = 24;
-/// Where a sandbox with [`setup::PROXY`] finds its proxy: a port of its loopback that its programs cannot take, since they
-/// may not listen below 1024.
+/// Port of the proxy in a sandbox with [`setup::PROXY`]: a port of its loopback that its programs cannot
+/// take, since they may not listen below 1024.
 pub const PROXY_PORT: u16 = 888;
-/// Where it asks for names.
+/// Port of the DNS server in such a sandbox.
 pub const NAMES_PORT: u16 = 53;
+/// The most further listening sockets of a sandbox with [`setup::PROXY`]; they travel in one message with the other three.
+pub const MAX_RELAYS: usize = 24;
 /// The most layers of an image: as many as fit into the mount options of an overlay, with one of ours.
 pub const MAX_IMAGE_LAYERS: usize = 127;
-/// The detail of a failed [`Step::Template`] whose layers could not be mounted over one another; less is the number of
-/// an operation.
+/// Detail of a failed [`Step::Template`] whose layers could not be mounted as an overlay; a smaller value is
+/// the number of an operation.
 pub const OVERLAY: usize = 1_000_000;
-/// The most mounts of a primed runtime.
+/// Maximum number of mounts of a primed runtime.
 pub const MAX_PRIME_MOUNTS: usize = 8;
-/// The most layers over one copy-on-write folder.
+/// Maximum number of layers over one copy-on-write folder.
 pub const MAX_LAYERS: usize = 8;
 
 /// A request to the launcher.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // there is one at a time, and no allocator
+#[allow(clippy::large_enum_variant)] // only one exists at a time, and there is no allocator
 pub enum Request<'a> {
-    /// Leave the host's namespaces and take this place as the new root's anchor. First message, once.
+    /// Leave the host's namespaces and use this place as the anchor of the new root. The first message, sent
+    /// once.
     Hello {
-        /// Make own user namespace (for a supervisor without privilege).
+        /// Make a user namespace (for a supervisor without privilege).
         own_user_ns: bool,
-        /// Enter an own mount namespace with a private root; without, sandboxes cannot have one either.
+        /// Enter a mount namespace with a private root; without it, sandboxes cannot have one either.
         own_mounts: bool,
-        /// Enter an own, empty network namespace.
+        /// Enter a new, empty network namespace.
         own_network: bool,
-        /// The launcher's user and group id, for the single-id map of an own user namespace.
+        /// The launcher's user id, for the single-id map of its user namespace.
         uid: u32,
-        /// See `uid`.
+        /// The launcher's group id, for the same map.
         gid: u32,
     },
     /// Build a root file system and keep it under `id`. Carries a memfd with [`TemplateOp`]s.
     Template {
-        /// The name for later requests.
+        /// Id for later requests.
         id: u32,
         /// Length of the operations in the memfd.
         len: u64,
     },
     /// Forget a root file system.
     Forget {
-        /// Its name.
+        /// Id of the template.
         id: u32,
     },
     /// Clone a host folder or file as a detached mount. Answered with a descriptor.
@@ -84,24 +88,24 @@ pub enum Request<'a> {
     Spawn(Setup<'a>),
 }
 
-/// A host path to be cloned as a detached mount.
+/// A host path that is to be cloned as a detached mount.
 #[derive(Debug)]
 pub struct CloneRequest<'a> {
-    /// Absolute and free of symbolic links.
+    /// Absolute path without symbolic links.
     pub path: &'a CStr,
-    /// The device number that it must have; it was checked before and may have been swapped since.
+    /// Required device number; the path was checked before and may have been replaced since.
     pub dev: u64,
-    /// The inode number that it must have.
+    /// Required inode number.
     pub ino: u64,
-    /// Whether it becomes read-only.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// Whether device nodes work on it.
+    /// Whether device nodes can be used.
     pub devices: bool,
-    /// Present owner `from` as owner `to` (an idmapped mount).
+    /// Show owner `from` as owner `to` (an idmapped mount).
     pub idmap: Option<IdMap>,
 }
 
-/// One owner shown as another.
+/// Maps one owner to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdMap {
     /// User id on disk.
@@ -119,13 +123,13 @@ pub struct IdMap {
 pub enum TemplateOp<'a> {
     /// Make a folder.
     Dir(&'a CStr, u32),
-    /// Make a file with this content.
+    /// Make a file with this mode and contents.
     File(&'a CStr, u32, &'a [u8]),
-    /// Make a symbolic link: where, then what it says.
+    /// Make a symbolic link: its path, then its target.
     Link(&'a CStr, &'a CStr),
-    /// Bind a host path, read-only and without setuid; `true`: device nodes work.
+    /// Bind a host path, read-only and without setuid; `true` allows device nodes.
     Bind(&'a CStr, &'a CStr, bool),
-    /// Show a folder of the host below all of the above, and below the layers that were named before.
+    /// Use a host folder as a lower layer, below everything above and below the layers named before it.
     Layer(&'a CStr),
 }
 
@@ -133,17 +137,17 @@ pub enum TemplateOp<'a> {
 pub mod setup {
     /// The map is written by a privileged launcher: drop supplementary groups, change ids.
     pub const PRIVILEGED_MAP: u32 = 1 << 0;
-    /// There is a template: enter it.
+    /// Enter the template's root.
     pub const ROOT: u32 = 1 << 1;
     /// Mount `/proc`.
     pub const PROC: u32 = 1 << 2;
-    /// … with process folders only.
+    /// Show process folders only in `/proc`.
     pub const PROC_SUBSET: u32 = 1 << 3;
     /// Mount `/dev/pts`.
     pub const DEVPTS: u32 = 1 << 4;
     /// Bring the loopback up.
     pub const LOOPBACK: u32 = 1 << 5;
-    /// Forbid further user namespaces by the namespace's own ceiling.
+    /// Forbid further user namespaces through the namespace's own ceiling.
     pub const NO_NESTED_USER_NS: u32 = 1 << 6;
     /// Set `no_new_privs`.
     pub const NO_NEW_PRIVS: u32 = 1 << 7;
@@ -153,33 +157,33 @@ pub mod setup {
     pub const LANDLOCK: u32 = 1 << 9;
     /// Install the program's filter.
     pub const SECCOMP: u32 = 1 << 10;
-    /// … with a listener, handed to the supervisor.
+    /// Install the filter with a listener, which is passed to the supervisor.
     pub const LISTENER: u32 = 1 << 11;
-    /// Confine the runner only when the job is there.
+    /// Confine the runner only when the job has arrived.
     pub const HARDEN_LATE: u32 = 1 << 12;
-    /// Tell use of memory and CPU every 50 ms (no cgroup does).
+    /// Report use of memory and CPU every 50 ms (where there is no cgroup).
     pub const SAMPLE: u32 = 1 << 13;
     /// The cgroup descriptors are version 1 `tasks` files.
     pub const CGROUP_V1: u32 = 1 << 14;
     /// The cgroup descriptor is a version 2 folder.
     pub const CGROUP_V2: u32 = 1 << 15;
-    /// Enter an own cgroup namespace once the cgroup was joined.
+    /// Enter a cgroup namespace after joining the cgroup.
     pub const CGROUP_NS: u32 = 1 << 16;
-    /// Process 1 of an own process namespace.
+    /// Run as process 1 of a pid namespace.
     pub const PID_NS: u32 = 1 << 17;
     /// Mount scratch space.
     pub const SCRATCH: u32 = 1 << 18;
-    /// Mount the message queues of the own IPC namespace.
+    /// Mount the message queues of the sandbox's own IPC namespace.
     pub const MQUEUE: u32 = 1 << 20;
-    /// `/proc` shows the runner under its own number, so that what is in force can be read back.
+    /// `/proc` shows the runner under its own id, so that its layers can be read back.
     pub const READBACK: u32 = 1 << 19;
-    /// Listen for a proxy on the loopback, and hand the sockets to the supervisor.
+    /// Listen for a proxy on the loopback, and pass the sockets to the supervisor.
     pub const PROXY: u32 = 1 << 24;
-    /// Start a runtime ahead of its job, see [`super::Prime`]. The last descriptor of the message is the library, and before
-    /// it those of its mounts.
+    /// Start a runtime ahead of its job, see [`super::Prime`]. The last descriptor of the message is the
+    /// library, preceded by those of its mounts.
     pub const PRIME: u32 = 1 << 25;
-    /// Its job asks nothing of process 1 (no mounts, scratch as it is), and comes to the runner by a socket of its own. Not
-    /// with [`PRIME`] or [`HARDEN_LATE`].
+    /// The job needs nothing from process 1 (no mounts, scratch unchanged), and is sent directly to the
+    /// runner over a socket of its own. Not with [`PRIME`] or [`HARDEN_LATE`].
     pub const DIRECT: u32 = 1 << 26;
 }
 
@@ -194,15 +198,15 @@ pub struct Setup<'a> {
     pub inside: (u32, u32),
     /// User and group id outside.
     pub outside: (u32, u32),
-    /// The root file system.
+    /// Id of the root file system.
     pub template: u32,
     /// Size of scratch in bytes.
     pub scratch_bytes: u64,
-    /// Files and folders that fit into scratch.
+    /// Maximum number of files and folders in scratch.
     pub scratch_files: u64,
     /// Host name inside.
     pub hostname: &'a [u8],
-    /// Paths below `/proc` to be covered.
+    /// Paths below `/proc` that are to be covered.
     pub masks: List<'a, &'a CStr>,
     /// Access rules.
     pub landlock: Landlock<'a>,
@@ -210,27 +214,30 @@ pub struct Setup<'a> {
     pub filter: &'a [u8],
     /// Process 1's own filter; empty for none.
     pub init_filter: &'a [u8],
-    /// What is started ahead of the job.
+    /// The runtime to start ahead of the job.
     pub prime: Prime<'a>,
+    /// Address and port on the loopback of each further socket that listens, with [`setup::PROXY`]. At most [`MAX_RELAYS`].
+    pub relays: List<'a, ([u8; 4], u16)>,
 }
 
-/// A runtime that is started, confined, before its job is known, with the library that lets it wait for the job.
+/// A runtime that is started, confined, before its job is known, with the library that makes it wait for the
+/// job.
 #[derive(Debug)]
 pub struct Prime<'a> {
-    /// What is mounted for it: where, and whether it is a folder. At most [`MAX_PRIME_MOUNTS`].
+    /// Mounts for the runtime: path, and whether it is a folder. At most [`MAX_PRIME_MOUNTS`].
     pub mounts: List<'a, (&'a CStr, bool)>,
-    /// Paths to try in order; none without [`setup::PRIME`].
+    /// Paths to try in order; empty without [`setup::PRIME`].
     pub programs: List<'a, &'a CStr>,
-    /// Arguments, for the library.
+    /// Arguments for the library.
     pub argv: List<'a, &'a CStr>,
-    /// Environment; the job's own takes its place.
+    /// Environment; replaced by the job's.
     pub env: List<'a, &'a CStr>,
 }
 
-/// The descriptor on which a primed runtime finds its job: eight bytes of length, a memfd with it, standard input, output,
-/// error, then events.
+/// Descriptor on which a primed runtime receives its job: eight bytes of length, a memfd with the job,
+/// standard input, output, error, then events.
 pub const HANDOVER_FD: i32 = 3;
-/// The descriptor under which it finds the library.
+/// Descriptor of the library in a primed runtime.
 pub const LIBRARY_FD: i32 = 4;
 
 /// A Landlock ruleset. `landlock(7)`
@@ -242,21 +249,21 @@ pub struct Landlock<'a> {
     pub net: u64,
     /// `scoped`.
     pub scoped: u64,
-    /// Rights and the path at and below which they hold.
+    /// Rights, and the path at and below which they apply.
     pub rules: List<'a, (u64, &'a CStr)>,
 }
 
-/// How a mount of a job is shown.
+/// Kind of a job's mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum How {
-    /// As it is.
+    /// A plain bind mount.
     Bind = 0,
-    /// Through an overlay whose changes go to scratch.
+    /// An overlay whose changes go to scratch.
     CopyOnWrite = 1,
-    /// Through a read-only overlay, which cuts sockets and pipes off from the host.
+    /// A read-only overlay, which cuts sockets and pipes off from the host.
     Sealed = 2,
-    /// Not by itself: as a layer over the next copy-on-write folder, the topmost first.
+    /// Not mounted by itself: a layer over the next copy-on-write folder, the topmost first.
     Layer = 3,
 }
 
@@ -267,48 +274,50 @@ fn how(number: u8) -> Result<How, Malformed> {
         .ok_or(Malformed)
 }
 
-/// What is mounted where when a job arrives.
+/// A mount of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct JobMount<'a> {
-    /// Index into the message's descriptors of the detached mount.
+    /// Index of the detached mount among the message's descriptors.
     pub fd: u32,
-    /// How it is shown.
+    /// Kind of the mount.
     pub how: How,
-    /// It is a folder.
+    /// True for a folder, false for a file.
     pub dir: bool,
     /// Absolute path inside.
     pub target: &'a CStr,
 }
 
-/// A job: what a sandbox is released for. Travels in a memfd.
+/// A job, for which a sandbox is released. Sent in a memfd.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// New size of scratch; 0 to leave it.
+    /// New size of scratch in bytes; 0 to keep it.
     pub scratch_bytes: u64,
-    /// New count of files of scratch; 0 to leave it.
+    /// New maximum number of files in scratch; 0 to keep it.
     pub scratch_files: u64,
-    /// Bytes of the tree's memory beyond which init counts shared pages once (with [`setup::SAMPLE`]).
+    /// Memory of the tree in bytes above which init counts shared pages only once (with [`setup::SAMPLE`]).
     pub memory: u64,
     /// Mounts, in order.
     pub mounts: List<'a, JobMount<'a>>,
+    /// Links in scratch: path and target.
+    pub links: List<'a, (&'a CStr, &'a CStr)>,
     /// Further Landlock rules (with [`setup::HARDEN_LATE`]).
     pub rules: List<'a, (u64, &'a CStr)>,
-    /// Resource, soft and hard limit.
+    /// Resource limits: resource, soft and hard limit.
     pub rlimits: List<'a, (u32, u64, u64)>,
-    /// The program gets one more descriptor, the last of the message's.
+    /// Whether the program gets one more descriptor, the last one of the message.
     pub events: bool,
     /// Start folder.
     pub cwd: &'a CStr,
-    /// Paths to try in order; the first that can be executed is.
+    /// Paths to try in order; the first that can be executed is used.
     pub programs: List<'a, &'a CStr>,
-    /// Arguments, the program's name first.
+    /// Arguments, with the program's name first.
     pub argv: List<'a, &'a CStr>,
     /// Environment.
     pub env: List<'a, &'a CStr>,
 }
 
 impl<'a> Request<'a> {
-    /// Decodes a message to the launcher: its tag, which the answer repeats, and the request.
+    /// Decodes a message to the launcher: its tag, which the answer will repeat, and the request.
     ///
     /// # Errors
     /// [`Malformed`] for anything that is not exactly one request of this version.
@@ -363,12 +372,13 @@ impl<'a> Request<'a> {
                     argv: r.list(Reader::cstr)?,
                     env: r.list(Reader::cstr)?,
                 },
+                relays: r.list(relay)?,
             }),
             5 => Self::Remove(r.list(Reader::cstr)?),
             _ => return Err(Malformed),
         };
         if let Self::Spawn(setup) = &request
-            && setup.prime.mounts.len() > MAX_PRIME_MOUNTS
+            && (setup.prime.mounts.len() > MAX_PRIME_MOUNTS || setup.relays.len() > MAX_RELAYS)
         {
             return Err(Malformed);
         }
@@ -380,6 +390,14 @@ fn rule<'a>(r: &mut Reader<'a>) -> Result<(u64, &'a CStr), Malformed> {
     Ok((r.u64()?, r.cstr()?))
 }
 
+fn relay(r: &mut Reader<'_>) -> Result<([u8; 4], u16), Malformed> {
+    Ok((r.u32()?.to_be_bytes(), u16::try_from(r.u32()?).map_err(|_| Malformed)?))
+}
+
+fn link<'a>(r: &mut Reader<'a>) -> Result<(&'a CStr, &'a CStr), Malformed> {
+    Ok((r.cstr()?, r.cstr()?))
+}
+
 fn rlimit(r: &mut Reader<'_>) -> Result<(u32, u64, u64), Malformed> {
     Ok((r.u32()?, r.u64()?, r.u64()?))
 }
@@ -389,7 +407,7 @@ fn job_mount<'a>(r: &mut Reader<'a>) -> Result<JobMount<'a>, Malformed> {
 }
 
 impl<'a> Job<'a> {
-    /// The start of a runtime ahead of its job, in this folder: no mounts, no limits of its own.
+    /// A job that starts a runtime ahead of its real job, in this folder: no mounts, no limits of its own.
     #[must_use]
     pub fn of_prime(prime: &Prime<'a>, cwd: &'a CStr) -> Self {
         Self {
@@ -397,6 +415,7 @@ impl<'a> Job<'a> {
             scratch_files: 0,
             memory: 0,
             mounts: List::empty(job_mount),
+            links: List::empty(link),
             rules: List::empty(rule),
             rlimits: List::empty(rlimit),
             events: false,
@@ -421,6 +440,7 @@ impl<'a> Job<'a> {
             scratch_files: r.u64()?,
             memory: r.u64()?,
             mounts: r.list(job_mount)?,
+            links: r.list(link)?,
             rules: r.list(rule)?,
             rlimits: r.list(rlimit)?,
             events: r.u8()? != 0,
@@ -433,10 +453,10 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The operations of a template, in order.
+/// Decodes the operations of a template, in order.
 ///
 /// # Errors
-/// [`Malformed`] when any of them is.
+/// [`Malformed`] when any operation is malformed.
 pub fn template_ops(bytes: &[u8]) -> Result<List<'_, TemplateOp<'_>>, Malformed> {
     let mut r = Reader::new(bytes);
     let ops = r.list(|r| {
@@ -458,7 +478,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_taken_without_a_panic() {
-        // A cheap generator: what matters is that lengths point everywhere.
+        // A cheap generator: it suffices that lengths point everywhere.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for round in 0..20_000 {
             let mut bytes = std::vec::Vec::new();

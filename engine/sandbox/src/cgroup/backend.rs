@@ -1,4 +1,4 @@
-//! The two kinds of cgroup behind one face, and what is the same for both.
+//! A common interface to both cgroup versions, and the code that they share.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,10 +11,10 @@ use nix::unistd::Pid;
 use super::folder::Folder;
 use super::{GroupLimits, Sample, Tally, v1, v2};
 
-/// How often the list of processes is read at most while killing.
+/// Maximum number of times that the list of processes is read while killing.
 const KILL_PASSES: usize = 64;
 
-/// Where groups are made.
+/// Location in which groups are made.
 #[derive(Debug)]
 pub(super) enum Place {
     V1(v1::Base),
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// Makes the `hotcell` folders that are not there, ready to have groups.
+    /// Makes missing `hotcell` folders, ready to contain groups.
     pub(super) fn ensure(&self) -> io::Result<()> {
         match self {
             Self::V1(base) => base.ensure(),
@@ -59,7 +59,7 @@ impl Place {
         })
     }
 
-    /// Opens what there is of a group that another process made, to end it.
+    /// Opens the remains of a group that another process made, in order to end it.
     pub(super) fn adopt(&self, name: &str) -> io::Result<Made> {
         Ok(match self {
             Self::V1(base) => Made::V1(base.adopt(name)),
@@ -67,7 +67,7 @@ impl Place {
         })
     }
 
-    /// Removes the `hotcell` folders unless another group, of whomever, is in them.
+    /// Removes the `hotcell` folders unless they still contain a group, even another process's.
     pub(super) fn remove_bases(&self) {
         for base in self.bases() {
             let _ = std::fs::remove_dir(base);
@@ -119,7 +119,7 @@ impl Made {
         }
     }
 
-    /// Sends SIGKILL to everything inside. Does not wait for the end.
+    /// Sends SIGKILL to everything inside, without waiting for the end.
     pub(super) fn kill(&self) {
         match self {
             Self::V2(made) if made.kill_at_once().is_ok() => {}
@@ -127,7 +127,7 @@ impl Made {
         }
     }
 
-    /// Removes the group; `ResourceBusy` while a process in it has not ended. Can be called again.
+    /// Removes the group; fails with `ResourceBusy` while a process in it has not ended. Can be called again.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         match self {
             Self::V1(made) => made.remove(),
@@ -136,11 +136,11 @@ impl Made {
     }
 }
 
-/// Kills by process number. First nothing may fork any more, so that the list cannot outgrow the kills;
-/// a child that was being born appears in the next pass, and a pass without a new number is the last.
+/// Kills by process id. Forking is forbidden first, so that the list cannot grow faster than the kills; a
+/// child that was just being created appears in the next pass, and a pass without a new id is the last.
 ///
-/// A number could in theory be given to another process between reading and killing. For that, all other
-/// numbers would have to be used up within those microseconds.
+/// In theory an id could be reused by another process between reading and killing. That would take all other
+/// ids being used up within those microseconds.
 fn kill_one_by_one(folders: &[Folder]) {
     for folder in folders {
         let _ = folder.write("pids.max", "0"); // only one of the v1 folders has it

@@ -1,7 +1,7 @@
-//! Which cgroups this process could use: read from `/proc/self/cgroup` and `/proc/self/mountinfo`.
+//! Finds cgroups that this process could use, from `/proc/self/cgroup` and `/proc/self/mountinfo`.
 //!
-//! Everything here is a pure function of those texts and a few facts. What is found is only a candidate;
-//! whether it works is found out by trying, in [`super::Cgroups::detect`].
+//! Everything here is a pure function of those texts and a few facts. The results are only candidates;
+//! [`super::Cgroups::detect`] tries whether they work.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::SUPERVISOR_FOLDER;
 
-/// One line of `/proc/self/cgroup`: where this process is in one hierarchy.
+/// One line of `/proc/self/cgroup`: this process's group in one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Membership {
     /// Controllers of a v1 hierarchy; empty for the v2 hierarchy.
@@ -20,7 +20,7 @@ pub(super) struct Membership {
 /// One cgroup line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// The group that is seen at `point`.
+    /// The group that is mounted at `point`.
     pub(super) root: PathBuf,
     pub(super) point: PathBuf,
     pub(super) read_only: bool,
@@ -28,7 +28,7 @@ pub(super) struct Mount {
     pub(super) controllers: Option<Vec<String>>,
 }
 
-/// This process's own group in each v1 hierarchy that matters, as a folder on this host.
+/// This process's own group in each relevant v1 hierarchy, as a folder on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct V1Places {
     pub(super) memory: PathBuf,
@@ -37,31 +37,31 @@ pub(super) struct V1Places {
     pub(super) cpu: Option<PathBuf>,
 }
 
-/// A group of the v2 hierarchy below which `hotcell` could be made.
+/// A group of the v2 hierarchy below which the `hotcell` folder could be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) parent: PathBuf,
-    /// No unit of somebody else lies below `parent`: every controller may be switched on.
+    /// No unit of another owner lies below `parent`, so every controller may be enabled.
     pub(super) ours: bool,
-    /// This process has to leave `parent` for a leaf below it first.
+    /// This process must first move from `parent` to a leaf below it.
     pub(super) move_self: bool,
 }
 
-/// What is known about this process's own group in the v2 hierarchy.
+/// Facts about this process's own group in the v2 hierarchy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnGroup<'a> {
-    /// Where the hierarchy is mounted.
+    /// Mountpoint of the hierarchy.
     pub(super) mount: &'a Path,
-    /// The own group below it.
+    /// Path of the own group below the mountpoint.
     pub(super) own: &'a Path,
-    /// It is the root of the whole hierarchy, not only of a cgroup namespace.
+    /// Whether the own group is the root of the whole hierarchy, not only of a cgroup namespace.
     pub(super) real_root: bool,
-    /// No other process is in it.
+    /// Whether no other process is in it.
     pub(super) alone: bool,
     pub(super) superuser: bool,
 }
 
-/// What the advice in an error depends on.
+/// Facts that the advice in an error depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
     pub(super) superuser: bool,
@@ -70,7 +70,7 @@ pub(super) struct Host {
     pub(super) v2: bool,
     /// v1 hierarchies for memory and pids are mounted.
     pub(super) v1: bool,
-    /// The mounts that matter are read-only.
+    /// The relevant mounts are read-only.
     pub(super) read_only: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_ascii_whitespace()
 }
 
-/// Reads `/proc/self/cgroup`. Lines of an unknown form are left out.
+/// Parses `/proc/self/cgroup`. Lines of an unknown form are skipped.
 pub(super) fn parse_memberships(text: &str) -> Vec<Membership> {
     text.lines()
         .filter_map(|line| {
@@ -93,7 +93,7 @@ pub(super) fn parse_memberships(text: &str) -> Vec<Membership> {
         .collect()
 }
 
-/// Reads the cgroup lines of `/proc/self/mountinfo`. Of two mounts at one place the later is what is seen.
+/// Parses the cgroup lines of `/proc/self/mountinfo`. Of two mounts at one path, the later hides the earlier.
 pub(super) fn parse_mounts(text: &str) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
     for line in text.lines() {
@@ -108,7 +108,7 @@ pub(super) fn parse_mounts(text: &str) -> Vec<Mount> {
     mounts
 }
 
-/// The mount of a line, and whether it is of a cgroup file system.
+/// Parses the mount on a line, and whether it is of a cgroup file system.
 fn parse_mount(line: &str) -> Option<(Mount, bool)> {
     let (fixed, rest) = line.split_once(" - ")?;
     let mut fixed = fixed.split(' ').skip(3);
@@ -145,19 +145,19 @@ fn unescape(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(plain))
 }
 
-/// Where the group `path` is seen, when it is below what `mount` shows.
+/// The path at which the group `path` is visible, if it lies below the group that `mount` shows.
 fn locate(mount: &Mount, path: &Path) -> Option<PathBuf> {
     let outside = |path: &Path| path.components().any(|c| c == Component::ParentDir);
     if outside(path) || outside(&mount.root) {
         return None;
     }
     let below = path.strip_prefix(&mount.root).ok()?;
-    // Without the trailing slash that joining an empty path gives.
+    // Removes the trailing slash that joining an empty path adds.
     Some(mount.point.join(below).components().collect())
 }
 
-/// The mount point of the v2 hierarchy and the own group's folder below it; `None` when no v2 hierarchy
-/// is mounted, `Some(Err)` when the own group cannot be seen in it.
+/// The mountpoint of the v2 hierarchy and the own group's folder below it; `None` if no v2 hierarchy is
+/// mounted, `Some(Err)` if the own group is not visible in it.
 pub(super) fn v2_own_group(
     memberships: &[Membership],
     mounts: &[Mount],
@@ -178,7 +178,8 @@ pub(super) fn v2_own_group(
     })
 }
 
-/// The own groups in the v1 hierarchies, or what is missing; and whether a needed mount is read-only.
+/// The own groups in the v1 hierarchies, or the reason why one is missing; and whether a needed mount is
+/// read-only.
 pub(super) fn v1_places(memberships: &[Membership], mounts: &[Mount]) -> Result<(V1Places, bool), String> {
     let find = |controller: &str| -> Result<(PathBuf, bool), String> {
         let is = |list: &[String]| list.iter().any(|name| name == controller);
@@ -217,15 +218,15 @@ pub(super) fn seen_best<'a>(mounts: &[&'a Mount], path: &Path) -> Option<(&'a Mo
     seen(false).or_else(|| seen(true))
 }
 
-/// The groups below which `hotcell` could be made, best first.
+/// The groups below which the `hotcell` folder could be made, best first.
 ///
-/// 1. The own group, when it is the root of the whole hierarchy: the only group that may both hold
-///    processes and hand controllers to children.
-/// 2. The own group after this process has moved itself to a leaf, when it is the only process there and
-///    the group was handed to it: an ordinary user can write only to what was handed over; for the
+/// 1. The own group, if it is the root of the whole hierarchy: the only group that may both hold processes
+///    and enable controllers for its children.
+/// 2. The own group after this process has moved itself to a leaf, if it is the only process there and the
+///    group was delegated to it. An ordinary user can write only to groups that were delegated; for the
 ///    superuser, who can write everywhere, only the root of a cgroup namespace counts (a container's own
 ///    group). Other processes are never moved.
-/// 3. The group above. It holds no processes, so the kernel allows it; the limits above still hold, but
+/// 3. The group above. It holds no processes, so the kernel allows it; the limits above it still apply, but
 ///    limits on the own group alone do not.
 /// 4. For the superuser, the top of the mount.
 pub(super) fn v2_candidates(group: &OwnGroup<'_>) -> Vec<Candidate> {
@@ -254,7 +255,7 @@ pub(super) fn v2_candidates(group: &OwnGroup<'_>) -> Vec<Candidate> {
     candidates
 }
 
-/// What a person can do about a host on which nothing works.
+/// Advice for a person whose host has no usable cgroup.
 pub(super) fn advice(host: Host) -> &'static str {
     match host {
         Host { v2: false, v1: false, .. } => {

@@ -1,7 +1,7 @@
 //! One folder of a cgroup file system, and errors that name the file.
 //!
-//! Files are opened relative to the folder's descriptor. A limit is one `write`, for which its file is
-//! opened; what is sampled again and again is a [`KeptFile`].
+//! Files are opened relative to the folder's descriptor. Setting a limit is one `write`, for which the file
+//! is opened; a file that is sampled repeatedly is a [`KeptFile`].
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,10 +13,10 @@ use std::sync::OnceLock;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 
-/// No file that is read here is longer: `cgroup.procs` of a group with the highest process limit.
+/// Maximum size in bytes of a file that is read: `cgroup.procs` of a group with the highest process limit.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// `memory.stat`, the longest file that is sampled, has about 2 KiB.
+/// Maximum size in bytes of a sampled file. `memory.stat`, the longest, has about 2 KiB.
 const LONGEST_KEPT_FILE: usize = 8 << 10;
 
 /// A cgroup: its path, for messages and for removal, and its opened folder.
@@ -35,9 +35,9 @@ impl Folder {
         })
     }
 
-    /// Opens a folder that is there.
+    /// Opens an existing folder.
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
-        // Not O_PATH: the descriptor is also what CLONE_INTO_CGROUP takes.
+        // Not O_PATH, because the descriptor is also used for CLONE_INTO_CGROUP.
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         match open(&path, flags, Mode::empty()) {
             Ok(dir) => Ok(Self { path, dir }),
@@ -64,14 +64,14 @@ impl Folder {
         String::from_utf8(text).map_err(|_| self.unreadable(name))
     }
 
-    /// Writes `value` in one `write`, as the kernel wants it.
+    /// Writes `value` in one `write`, as the kernel requires.
     pub(super) fn write(&self, name: &str, value: &str) -> io::Result<()> {
         let mut file = File::from(self.open_for_writing(name)?);
         file.write_all(value.as_bytes())
             .map_err(|e| explain(&format!("cannot write {value:?} to"), &self.path.join(name), &e))
     }
 
-    /// Removes the group. One that is gone counts as removed.
+    /// Removes the group. A missing group counts as removed.
     pub(super) fn remove(&self) -> io::Result<()> {
         match std::fs::remove_dir(&self.path) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(explain("cannot remove", &self.path, &e)),
@@ -79,7 +79,7 @@ impl Folder {
         }
     }
 
-    /// The processes that are in the group, those that this process's pid namespace has numbers for.
+    /// The processes in the group that have an id in this process's pid namespace.
     pub(super) fn processes(&self) -> io::Result<Vec<i32>> {
         let text = self.read("cgroup.procs")?;
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).filter(|pid| *pid > 0).collect())
@@ -96,7 +96,8 @@ impl Folder {
     }
 }
 
-/// A file that is opened when it is first read, and stays open: opening is nine tenths of reading one.
+/// A file that is opened when it is first read, and stays open: opening takes nine tenths of the time of a
+/// read.
 #[derive(Debug)]
 pub(super) struct KeptFile {
     name: &'static str,
@@ -108,7 +109,7 @@ impl KeptFile {
         Self { name, file: OnceLock::new() }
     }
 
-    /// The text now. `folder` is the one that the file is in.
+    /// Reads the current text. `folder` is the folder of the file.
     pub(super) fn read(&self, folder: &Folder) -> io::Result<String> {
         let file = match self.file.get() {
             Some(file) => file,
@@ -118,7 +119,7 @@ impl KeptFile {
             }
         };
         let mut text = vec![0; LONGEST_KEPT_FILE];
-        // The kernel makes the whole text for a read at the start and hands out what fits.
+        // For a read at offset 0 the kernel generates the whole text and returns what fits.
         let length = file
             .read_at(&mut text, 0)
             .map_err(|e| explain("cannot read", &folder.path.join(self.name), &e))?;
@@ -129,7 +130,7 @@ impl KeptFile {
         String::from_utf8(text).map_err(|_| self.unreadable(folder))
     }
 
-    /// The value of `key`, which has to be there, in a file of `key value` lines.
+    /// Reads the value of `key`, which must exist, in a file of `key value` lines.
     pub(super) fn read_field(&self, folder: &Folder, key: &str) -> io::Result<u64> {
         field(&self.read(folder)?, key).ok_or_else(|| self.unreadable(folder))
     }
@@ -150,7 +151,7 @@ impl AsFd for Folder {
     }
 }
 
-/// `None` for what this kernel, or this host's configuration, does not have.
+/// Turns the error for a file that this kernel, or this host's configuration, does not have into `None`.
 pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -159,9 +160,9 @@ pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The same error, naming what failed. The kind stays, because callers decide by it.
+/// Adds the operation and the file to an error. The kind is kept, because callers depend on it.
 pub(super) fn explain(what: &str, path: &Path, error: &io::Error) -> io::Error {
-    // A file that was opened before its group was removed answers ENODEV.
+    // A file that was opened before its group was removed returns ENODEV.
     let kind = match error.raw_os_error() {
         Some(nix::libc::ENODEV) => ErrorKind::NotFound,
         _ => error.kind(),
@@ -169,7 +170,7 @@ pub(super) fn explain(what: &str, path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(kind, format!("{what} {}: {error}", path.display()))
 }
 
-/// The number of a file that holds one; `max` is `u64::MAX`.
+/// Parses a file that holds one number; `max` is `u64::MAX`.
 pub(super) fn number(text: &str) -> Option<u64> {
     match text.trim() {
         "max" => Some(u64::MAX),

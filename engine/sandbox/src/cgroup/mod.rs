@@ -1,20 +1,22 @@
 //! Cgroups: kernel limits on memory, processes and processors for a whole sandbox, and the evidence of
 //! which of them was hit. `cgroups(7)`
 //!
-//! [`Cgroups::detect`] finds out by trying which kind this host lets us use: the single hierarchy of
-//! version 2 when its memory and pids controllers can be handed to groups of ours, else the separate
-//! hierarchies of version 1. Groups are made below a folder `hotcell` and are called after the process
-//! that made them, so that the next start can remove what a killed one left behind.
+//! [`Cgroups::detect`] tries which version this host lets us use: the single hierarchy of version 2 if its
+//! memory and pids controllers can be enabled for our groups, otherwise the hierarchies of version 1, one for
+//! each controller. Groups are made below a folder `hotcell` and are named after the process that made them,
+//! so that the next start can remove the groups of a process that was killed.
 //!
-//! Version 2 forbids a group that holds processes to hand controllers to its children. So when hotcell
-//! is alone in a group that was delegated to it, it moves **itself** to a leaf `hotcell-supervisor` below
-//! that group; otherwise it uses the group above its own, and as root also the top. It never moves another
-//! process. Call [`Cgroups::detect`] before starting any child, or hotcell is not alone any more.
+//! In version 2, a group that holds processes cannot enable controllers for its children. So when hotcell is
+//! alone in a group that was delegated to it, it moves **itself** to a leaf `hotcell-supervisor` below that
+//! group; otherwise it uses the group above its own or, as root, also the top. It never moves another
+//! process. Call [`Cgroups::detect`] before starting any child, because afterwards hotcell is not alone in
+//! its group.
 //!
-//! What this module is not for: deciding what to do about a limit, measuring time, limits per process.
+//! This module does not decide what to do about a limit, does not measure time, and does not set limits per
+//! process.
 //!
-//! **A group's descriptors must never reach the program inside**: they would let it leave the group. They
-//! are close-on-exec; what a child joins through has to be closed in it after joining.
+//! **A group's descriptors must never reach the program inside**, because they would let it leave the group.
+//! These descriptors are close-on-exec; a child must close those through which it joined.
 
 mod backend;
 mod detect;
@@ -42,99 +44,104 @@ use crate::units::Bytes;
 const BASE_FOLDER: &str = "hotcell";
 #[cfg(test)]
 const BASE_FOLDER: &str = "hotcell-test";
-/// The leaf to which this process moves itself where version 2 makes that necessary.
+/// The leaf to which this process moves itself where version 2 requires that.
 const SUPERVISOR_FOLDER: &str = "hotcell-supervisor";
-/// The span over which a limit on processors is held; the kernel's own default.
+/// Period of the CPU quota in microseconds; the kernel's own default.
 const CPU_PERIOD_US: u64 = 100_000;
-/// The kernel takes no smaller share of a period.
+/// Minimum quota per period in microseconds that the kernel accepts.
 const LEAST_QUOTA_US: u64 = 1_000;
-/// Groups made ahead that may turn out to be gone before [`Cgroups::take`] gives up.
+/// Number of ready groups that may turn out to be removed before [`Cgroups::take`] gives up.
 const TAKE_ATTEMPTS: usize = 4;
-/// How long [`Group::remove`] tries before it leaves the rest to the background.
+/// Maximum time that [`Group::remove`] tries before it leaves the rest to the background.
 const REMOVE_WAIT: Duration = Duration::from_millis(250);
-/// How long [`Cgroups::remove_leftovers`] may take in all, and for one group.
+/// Time limit of [`Cgroups::remove_leftovers`], both in total and for one group.
 const LEFTOVERS_WAIT: Duration = Duration::from_secs(2);
 const LEFTOVER_WAIT: Duration = Duration::from_millis(200);
 
-/// No cgroup can be used here.
+/// Error when no cgroup can be used here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no cgroup can be used: {why}; to mend it: {mend}")]
 pub struct Unavailable {
-    /// What was tried and what the kernel answered.
+    /// The attempts, and the kernel's errors.
     pub why: String,
-    /// What a person can do about it.
+    /// Advice for a person.
     pub mend: String,
 }
 
 /// The limits of one group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupLimits {
-    /// Memory without swap, files on scratch in memory included: the kernel's backstop. Above it the kernel
+    /// Memory without swap, including scratch files in memory: the kernel's backstop. Above it the kernel
     /// kills a process of the group.
     pub memory: Bytes,
-    /// Processes and threads, including any of our own that joined. Above it `fork` fails with `EAGAIN`.
+    /// Processes and threads, including any of hotcell's own that joined. Above it `fork` fails with
+    /// `EAGAIN`.
     pub processes: u32,
-    /// Processors kept busy at once (1.5 is one and a half); `None` for all.
+    /// Processors kept busy at once (1.5 = one and a half); `None` for all.
     pub cpus: Option<f64>,
 }
 
-/// How a child gets into its group.
+/// Descriptors through which a child joins its group.
 #[derive(Debug)]
 pub enum Join<'group> {
     /// Version 2: the group's folder, for `CLONE_INTO_CGROUP`.
     V2(BorrowedFd<'group>),
-    /// Version 1: write-only `tasks` files. The child, while it has a single thread, writes `0` to each.
+    /// Version 1: write-only `tasks` files. The child, while it still has a single thread, writes `0` to
+    /// each.
     V1(Vec<BorrowedFd<'group>>),
 }
 
-/// What a group uses and what happened in it. All counts are since the group was made.
+/// Resource usage and events of a group. All counts are since the group was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// What the processes hold and the kernel cannot take back: the number to compare with a memory limit.
+    /// Memory that the processes hold and the kernel cannot reclaim: the number to compare with a memory
+    /// limit.
     ///
     /// Version 2: `memory.stat` anon + kernel without reclaimable slab + sock. Version 1: `memory.stat`
-    /// total_rss; kernel memory is left out because version 1 does not tell what of it is reclaimable.
-    /// Neither counts the cache of files that were read (it would end honest programs) nor shared memory.
+    /// total_rss; kernel memory is left out because version 1 does not report how much of it is reclaimable.
+    /// Neither includes the page cache of files that were read (which would end honest programs) nor shared
+    /// memory.
     pub memory_without_shmem: Bytes,
-    /// Files on scratch in memory, `memfd`s and shared memory.
+    /// Scratch files in memory, `memfd`s and shared memory.
     pub shmem: Bytes,
-    /// Caches that the kernel gives up when memory is short.
+    /// Caches that the kernel reclaims when memory is short.
     pub reclaimable: Bytes,
-    /// The most that was ever charged, **with** scratch and caches; `None` where the kernel does not tell.
-    /// For a report see [`Sample::peak_without_scratch`].
+    /// Highest charge ever, **including** scratch and caches; `None` where the kernel does not report it. For
+    /// a report see [`Sample::peak_without_scratch`].
     pub memory_peak: Option<Bytes>,
-    /// Processor time of all processes, also of those that have ended; `None` on version 1 without cpuacct.
+    /// CPU time of all processes, including those that have ended; `None` on version 1 without cpuacct.
     pub cpu: Option<Duration>,
     /// Processes and threads now.
     pub processes: u64,
-    /// The most processes and threads at once; `None` where the kernel does not tell: keep the highest sample.
+    /// Peak number of processes and threads; `None` where the kernel does not report it: use the highest
+    /// sample.
     pub processes_peak: Option<u64>,
-    /// Processes of the group that the kernel killed for want of memory. The group's own limit is what
-    /// runs out first, unless a limit further out, or the host, is tighter than it.
+    /// Processes of the group that the OOM killer killed. Normally the group's own limit is the first to be
+    /// reached, unless a limit further up, or the host, is tighter.
     pub oom_kills: u64,
-    /// Forks that the limit on processes refused. After [`Group::kill`] it stays as it was before.
+    /// Forks refused by the limit on processes. The count is frozen by [`Group::kill`].
     pub fork_failures: u64,
 }
 
-/// What of a [`Sample`] stays when the processes have ended.
+/// The part of a [`Sample`] that remains when the processes have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// As [`Sample::cpu`].
+    /// See [`Sample::cpu`].
     pub cpu: Option<Duration>,
-    /// As [`Sample::processes_peak`].
+    /// See [`Sample::processes_peak`].
     pub processes_peak: Option<u64>,
-    /// As [`Sample::oom_kills`].
+    /// See [`Sample::oom_kills`].
     pub oom_kills: u64,
-    /// As [`Sample::fork_failures`].
+    /// See [`Sample::fork_failures`].
     pub fork_failures: u64,
 }
 
 impl Sample {
-    /// The best that can be said about peak memory without scratch and caches: the highest charge, less
-    /// those that are there now, and never less than what is held now. `None` where the kernel does not tell.
+    /// Best estimate of peak memory without scratch and caches: the highest charge, less the current scratch
+    /// and caches, and never less than the memory held now. `None` where the kernel does not report the peak.
     ///
-    /// It catches the peak of a program that ended between two samples. Caches that were dropped since the
-    /// peak make it too high.
+    /// This catches the peak of a program that ended between two samples. Caches that were dropped since the
+    /// peak make the estimate too high.
     #[must_use]
     pub fn peak_without_scratch(&self) -> Option<Bytes> {
         let besides = self.shmem.0.saturating_add(self.reclaimable.0);
@@ -143,25 +150,25 @@ impl Sample {
     }
 }
 
-/// The cgroups that this process may use. Dropping it removes what was made ahead of time and waits up to
-/// about two seconds for groups that are being removed; groups in use stay usable.
+/// The cgroups that this process may use. Dropping it removes groups made ahead of time and waits up to about
+/// two seconds for groups that are being removed; groups in use stay usable.
 #[derive(Debug)]
 pub struct Cgroups {
     pool: Arc<Pool>,
 }
 
 impl Cgroups {
-    /// How many groups a service does well to keep ready with [`Cgroups::keep_ready`]: the next start
-    /// finds one while the thread makes another.
+    /// Recommended argument of [`Cgroups::keep_ready`] for a service: the next start finds a group while the
+    /// thread makes another.
     pub const READY: usize = 2;
 
-    /// Finds out by trying: makes the folder, hands down controllers, makes a group and limits it. That
-    /// group is then the first one to be taken.
+    /// Detects usable cgroups by trying: makes the folder, enables controllers, makes a group and limits it.
+    /// That group is then the first one to be taken.
     ///
-    /// May move this process (all its threads) to a leaf of its own group; see the module.
+    /// May move this process (all its threads) to a leaf of its own group; see the module documentation.
     ///
     /// # Errors
-    /// When neither version works: what was tried, and what would help.
+    /// [`Unavailable`] when neither version works, with the attempts and advice.
     pub fn detect() -> Result<Self, Unavailable> {
         let read = |path: &str| {
             std::fs::read_to_string(path).map_err(|e| Unavailable {
@@ -213,31 +220,31 @@ impl Cgroups {
         Err(Unavailable { why: why.join("; "), mend: detect::advice(host).to_owned() })
     }
 
-    /// From now on a background thread keeps `count` groups ready, so that [`Cgroups::take`] only writes
-    /// limits. Not worth it for a process that takes a single group.
+    /// Makes a background thread keep `count` groups ready, so that [`Cgroups::take`] only has to write
+    /// limits. Not worthwhile for a process that takes a single group.
     pub fn keep_ready(&self, count: usize) {
         self.pool.keep_ready(count);
     }
 
-    /// 1 or 2.
+    /// Version of the cgroup tree: 1 or 2.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.pool.place.version()
     }
 
-    /// The `hotcell` folders: one, or with version 1 one per hierarchy.
+    /// The `hotcell` folders: one, or with version 1 one for each hierarchy.
     #[must_use]
     pub fn folders(&self) -> Vec<&Path> {
         self.pool.place.bases()
     }
 
-    /// Whether [`GroupLimits::cpus`] can be held here; if not, [`Cgroups::take`] refuses it.
+    /// Whether [`GroupLimits::cpus`] can be enforced here; if not, [`Cgroups::take`] refuses it.
     #[must_use]
     pub fn holds_cpus(&self) -> bool {
         self.pool.place.holds_cpus()
     }
 
-    /// A group that nothing has been in yet, with these limits.
+    /// Takes an unused group and sets these limits.
     ///
     /// # Errors
     /// When a folder cannot be made or the kernel refuses a limit; the message names the file and the value.
@@ -256,7 +263,7 @@ impl Cgroups {
                 Err(e) => {
                     self.pool.discard(made);
                     attempts -= 1;
-                    // Not found: somebody has removed the group that was made ahead.
+                    // Not found: the group that was made ahead has been removed by another process.
                     if e.kind() != ErrorKind::NotFound || attempts == 0 {
                         return Err(e);
                     }
@@ -265,21 +272,21 @@ impl Cgroups {
         }
     }
 
-    /// How many groups are ready to be taken.
+    /// Number of groups that are ready to be taken.
     #[must_use]
     pub fn ready(&self) -> usize {
         self.pool.ready()
     }
 
-    /// How many groups that are given up are not removed yet.
+    /// Number of discarded groups that are not removed yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pool.pending()
     }
 
-    /// Kills and removes what processes that have ended left in the `hotcell` folders; returns how many
-    /// groups were removed. Groups of a living process are never touched. Takes two seconds at most, and
-    /// leaves to the background what has not ended by then.
+    /// Kills and removes the groups that ended processes left in the `hotcell` folders; returns the number of
+    /// groups removed. Groups of a living process are never touched. Takes two seconds at most, and leaves
+    /// the rest to the background.
     pub fn remove_leftovers(&self) -> usize {
         let deadline = Instant::now() + LEFTOVERS_WAIT;
         let mut names = BTreeSet::new();
@@ -316,27 +323,28 @@ impl Drop for Cgroups {
     }
 }
 
-/// One sandbox's group: used once, removed afterwards. Dropping it kills what is left inside and removes
+/// One sandbox's group: used once, removed afterwards. Dropping it kills the remaining processes and removes
 /// it in the background.
 #[derive(Debug)]
 pub struct Group {
-    /// `None` only while the group is being given up.
+    /// `None` only while the group is being discarded.
     made: Option<Made>,
     fork_failures_at_kill: OnceLock<u64>,
     pool: Arc<Pool>,
 }
 
 impl Group {
-    /// Lowers the limits of a group that is in use already.
+    /// Lowers the limits of a group that is already in use.
     ///
     /// # Errors
-    /// When the kernel refuses one; with version 1 a share of processors must have been limited from the start.
+    /// When the kernel refuses a limit. With version 1, a limit on processors must have been set from the
+    /// start.
     pub fn limit(&mut self, limits: &GroupLimits) -> io::Result<()> {
         let made = self.made.as_mut().ok_or_else(|| io::Error::other("the group was given up"))?;
         self.pool.place.limit(made, limits)
     }
 
-    /// What the child needs to get in.
+    /// The descriptors through which a child joins.
     ///
     /// # Errors
     /// After [`Group::close_join`].
@@ -350,14 +358,14 @@ impl Group {
         }
     }
 
-    /// Closes the descriptors of version 1 that nobody needs once the sandbox is inside.
+    /// Closes the descriptors of version 1 that are no longer needed once the sandbox is inside.
     pub fn close_join(&mut self) {
         if let Some(Made::V1(made)) = &mut self.made {
             made.close_tasks();
         }
     }
 
-    /// Whether this process is inside, in every hierarchy: the proof that joining worked.
+    /// Whether this process is inside, in every hierarchy; used to prove that joining worked.
     ///
     /// # Errors
     /// When the group cannot be read.
@@ -370,7 +378,7 @@ impl Group {
         Ok(true)
     }
 
-    /// What the group uses now and what has happened in it.
+    /// Reads the group's current usage and its events so far.
     ///
     /// # Errors
     /// When a file of the group cannot be read or has an unknown form.
@@ -382,10 +390,10 @@ impl Group {
         Ok(sample)
     }
 
-    /// What the processes that have ended have used and done: half of a sample, in half the time.
+    /// Reads the totals of processes that have ended: half of a sample, in half the time.
     ///
     /// # Errors
-    /// As [`Group::sample`].
+    /// When a file of the group cannot be read or has an unknown form.
     pub fn tally(&self) -> io::Result<Tally> {
         let mut tally = self.made()?.tally()?;
         if let Some(count) = self.fork_failures_at_kill.get() {
@@ -394,24 +402,24 @@ impl Group {
         Ok(tally)
     }
 
-    /// Sends SIGKILL to everything inside, and does not wait for the end. Nothing in the group can fork
-    /// afterwards where the kernel has no `cgroup.kill`.
+    /// Sends SIGKILL to everything inside, without waiting for the end. Where the kernel has no
+    /// `cgroup.kill`, nothing in the group can fork afterwards.
     pub fn kill(&self) {
         let Ok(made) = self.made() else { return };
-        // Killing without cgroup.kill makes forks fail; those are not the program's doing.
+        // Killing without cgroup.kill makes forks fail; those failures are not caused by the program.
         if let Ok(count) = made.fork_failures() {
             let _ = self.fork_failures_at_kill.set(count);
         }
         made.kill();
     }
 
-    /// Kills what is left inside and removes the group.
+    /// Kills the remaining processes and removes the group.
     ///
-    /// Blocks for up to 250 ms while processes are dying; off the hot path, and in asynchronous code, drop
-    /// the group instead.
+    /// Blocks for up to 250 ms while processes are dying; in asynchronous code, and where latency matters,
+    /// drop the group instead.
     ///
     /// # Errors
-    /// `ResourceBusy` when a process is still dying. Nothing is lost: the background goes on, and
+    /// `ResourceBusy` when a process is still dying. Removal then continues in the background, and
     /// [`Cgroups::pending`] counts the group until it is gone.
     pub fn remove(mut self) -> io::Result<()> {
         let Some(mut made) = self.made.take() else {
@@ -423,7 +431,7 @@ impl Group {
         })
     }
 
-    /// The group's folder, or with version 1 one per hierarchy.
+    /// The group's folder, or with version 1 one for each hierarchy.
     #[must_use]
     pub fn folders(&self) -> Vec<&Path> {
         let folders = self.made.as_ref().map_or(&[][..], Made::folders);
@@ -443,7 +451,7 @@ impl Drop for Group {
     }
 }
 
-/// Tries the places of the version 2 hierarchy in turn.
+/// Tries the candidates of the version 2 hierarchy in turn.
 fn try_v2(mount: &Path, own: &Path, owner: &Owner, host: &mut Host) -> Result<(Place, Made), String> {
     let top = folder::Folder::open(mount.to_owned()).map_err(|e| e.to_string())?;
     let offered = top.read("cgroup.controllers").map_err(|e| e.to_string())?;
@@ -459,9 +467,9 @@ fn try_v2(mount: &Path, own: &Path, owner: &Owner, host: &mut Host) -> Result<(P
     let candidates = detect::v2_candidates(&OwnGroup {
         mount,
         own,
-        // Every group but the root of the hierarchy has a type.
+        // Every group except the root of the hierarchy has a type.
         real_root: own_folder.open_for_writing("cgroup.type").is_err_and(|e| e.kind() == ErrorKind::NotFound),
-        // Processes of other pid namespaces are listed as 0, and are others.
+        // Processes of other pid namespaces are listed as 0, so they count as others.
         alone: processes.lines().all(|pid| pid.trim() == this),
         superuser: host.superuser,
     });
@@ -482,9 +490,9 @@ fn try_v2(mount: &Path, own: &Path, owner: &Owner, host: &mut Host) -> Result<(P
     Err(format!("cgroup v2: {}", why.join("; ")))
 }
 
-/// Makes a group and limits it. Leaves nothing behind when that fails.
+/// Makes a group and limits it. Leaves nothing behind on failure.
 fn try_place(place: &Place, owner: &Owner) -> io::Result<Made> {
-    // More than any real limit, since the group is used afterwards and version 1 refuses to raise memory
+    // Larger than any real limit, since the group is used afterwards and version 1 refuses to raise memory
     // above memory and swap together.
     let trial = GroupLimits { memory: Bytes(1 << 50), processes: 64, cpus: None };
     let tried = place.ensure().and_then(|()| {
@@ -500,7 +508,7 @@ fn try_place(place: &Place, owner: &Owner) -> io::Result<Made> {
     tried.inspect_err(|_| place.remove_bases())
 }
 
-/// How many microseconds of each period `cpus` processors are.
+/// The quota per period, in microseconds, of `cpus` processors.
 fn cpu_quota_us(cpus: f64) -> u64 {
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     // Float to integer casts saturate, and a NaN becomes 0.

@@ -1,11 +1,11 @@
-//! Groups made ahead of time, and the removal of used ones: one background thread does both.
+//! Makes groups ahead of time and removes used ones: one background thread does both.
 //!
-//! A group is taken once and never given back: its memory stays charged until the last file on its
-//! scratch is gone, and a used group would carry that over. What is pooled has never held a process.
+//! A group is taken once and never returned: its memory stays charged until the last file on its scratch is
+//! gone, and a reused group would carry that over. Pooled groups have never held a process.
 //!
-//! The kernel refuses to remove a group while a process in it is still dying, so removal is tried again
-//! and again with growing pauses, until it succeeds or [`GIVE_UP`] has passed. Nobody waits for that,
-//! except the end of [`super::Cgroups`], for at most [`LAST_WAIT`].
+//! The kernel refuses to remove a group while a process in it is still dying, so removal is retried with
+//! growing pauses until it succeeds or [`GIVE_UP`] has passed. No caller waits for that, except the end of
+//! [`super::Cgroups`], for at most [`LAST_WAIT`].
 
 use std::io::{self, ErrorKind};
 use std::mem;
@@ -16,19 +16,21 @@ use std::time::{Duration, Instant};
 use super::backend::{Made, Place};
 use crate::owner::Owner;
 
-/// First pause before removal is tried again; it doubles up to [`LONGEST_PAUSE`].
+/// First pause before removal is retried; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// A process that does not end for so long hangs in the kernel; the next start removes its group.
+/// A process that does not end within this time hangs in the kernel; the next start removes its group.
 const GIVE_UP: Duration = Duration::from_secs(60);
-/// The longest that the end of [`super::Cgroups`], or of the last group after it, waits for removals.
+/// Maximum time that dropping [`super::Cgroups`], or the last group after it, waits for removals.
 const LAST_WAIT: Duration = Duration::from_secs(1);
-/// After a failure to make a group ahead; whoever needs one meanwhile makes it and gets the error.
+/// Back-off after a failure to make a group ahead; a caller who needs one meanwhile makes it and gets the
+/// error.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// A `hotcell` folder can be removed by another process between making it and using it.
+/// Maximum number of attempts: another process may remove a `hotcell` folder between its creation and its
+/// use.
 const ATTEMPTS: usize = 16;
 
-/// What [`super::Cgroups`], its groups and the thread share.
+/// State shared by [`super::Cgroups`], its groups and the thread.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) place: Place,
@@ -40,11 +42,11 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct State {
     ready: Vec<Made>,
-    /// How many groups should be ready.
+    /// Number of groups to keep ready.
     wanted: usize,
     not_before: Option<Instant>,
     dying: Vec<Dying>,
-    /// Groups that the thread has taken out of `dying` just now.
+    /// Number of groups that the thread has taken out of `dying`.
     in_hand: usize,
     stopping: bool,
     thread: Option<JoinHandle<()>>,
@@ -59,7 +61,7 @@ struct Dying {
 }
 
 impl Pool {
-    /// A pool that holds `first` and makes no more by itself.
+    /// Makes a pool that holds `first` and makes no more until [`Pool::keep_ready`].
     pub(super) fn new(place: Place, owner: Owner, first: Made) -> Arc<Self> {
         let state = State { ready: vec![first], ..State::default() };
         Arc::new(Self { place, owner, state: Mutex::new(state), changed: Condvar::new() })
@@ -72,18 +74,18 @@ impl Pool {
         self.wake_thread(&mut state);
     }
 
-    /// How many groups are ready.
+    /// Number of groups that are ready.
     pub(super) fn ready(&self) -> usize {
         self.lock().ready.len()
     }
 
-    /// How many used groups are not removed yet.
+    /// Number of used groups that are not removed yet.
     pub(super) fn pending(&self) -> usize {
         let state = self.lock();
         state.dying.len() + state.in_hand
     }
 
-    /// A group that has never been used: a ready one, else a new one.
+    /// Takes a group that has never been used: a ready one, otherwise a new one.
     pub(super) fn take(&self) -> io::Result<Made> {
         let mut state = self.lock();
         let ready = state.ready.pop();
@@ -97,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Kills what is left in a group and removes it, now or later.
+    /// Kills the remaining processes of a group and removes it, now or later.
     pub(super) fn discard(self: &Arc<Self>, mut made: Made) {
         let mut state = self.lock();
         if !state.stopping {
@@ -106,7 +108,7 @@ impl Pool {
             if self.wake_thread(&mut state) {
                 return;
             }
-            // No thread can be had: here and now, then.
+            // No thread can be started: remove the group right here.
             let Some(last) = state.dying.pop() else {
                 return;
             };
@@ -119,7 +121,7 @@ impl Pool {
         self.place.remove_bases();
     }
 
-    /// Ends the thread, removes what is ready, and waits a bounded time for what is being removed.
+    /// Ends the thread, removes ready groups, and waits a bounded time for ongoing removals.
     pub(super) fn stop(&self) {
         let thread = {
             let mut state = self.lock();
@@ -148,7 +150,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the thread, starting it when there is none. `false` when none can be started.
+    /// Wakes the thread, starting it if needed; `false` if it cannot be started.
     fn wake_thread(self: &Arc<Self>, state: &mut State) -> bool {
         if state.thread.is_none() {
             let pool = Arc::clone(self);
@@ -165,7 +167,7 @@ impl Pool {
         true
     }
 
-    /// The thread: makes groups first, because somebody may be waiting for the next one.
+    /// The thread's loop: makes groups first, because a caller may be waiting for the next one.
     fn work(&self) {
         let mut state = self.lock();
         while !state.stopping {
@@ -213,7 +215,7 @@ impl Pool {
 }
 
 impl Dying {
-    /// `true` when it has to be tried again.
+    /// Tries to remove the group; `true` if it has to be tried again.
     fn try_to_remove(&mut self) -> bool {
         let error = match self.made.remove() {
             Ok(()) => return false,
@@ -231,7 +233,7 @@ impl Dying {
     }
 }
 
-/// Makes a group, and the `hotcell` folders again when another process has just removed them.
+/// Makes a group, recreating the `hotcell` folders if another process has just removed them.
 pub(super) fn make(place: &Place, owner: &Owner) -> io::Result<Made> {
     for _ in 0..ATTEMPTS {
         match place.make(&owner.next_name()) {

@@ -1,5 +1,5 @@
-//! Real groups on the host that runs the tests, below `hotcell-test`. Where there is none to be had (no
-//! root, no delegation) a test says so and passes: what is tested then is only that detection refuses.
+//! Tests with real groups on the host, below `hotcell-test`. Where no group can be made (no root, no
+//! delegation), a test reports that and passes; then only the refusal of detection is tested.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
@@ -9,7 +9,7 @@ use super::*;
 
 const LIMITS: GroupLimits = GroupLimits { memory: Bytes::mib(256), processes: 32, cpus: None };
 
-/// `None`, with a message, where no cgroup can be had.
+/// `None`, with a message, where cgroups are not available.
 fn cgroups(test: &str) -> Option<Cgroups> {
     match Cgroups::detect() {
         Ok(cgroups) => Some(cgroups),
@@ -21,7 +21,7 @@ fn cgroups(test: &str) -> Option<Cgroups> {
     }
 }
 
-/// A shell that joins the group and then runs `script`.
+/// Starts a shell that joins the group and then runs `script`.
 fn shell_in(folders: &[&Path], version: u32, script: &str) -> Child {
     let file = if version == 1 { "tasks" } else { "cgroup.procs" };
     let join = format!("for f in \"$@\"; do echo 0 > \"$f/{file}\" || exit 99; done; {script}");
@@ -96,7 +96,7 @@ fn too_much_memory_is_killed_and_counted() {
     };
     let limits = GroupLimits { memory: Bytes::mib(24), ..LIMITS };
     let group = cgroups.take(&limits).unwrap();
-    // tail keeps a line that never ends in memory. The shell stays to survive it.
+    // tail keeps an endless line in memory. The shell survives it and reports.
     let child = run_in(&cgroups, &group, "tail /dev/zero; echo $?");
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "137");
@@ -123,7 +123,7 @@ fn scratch_and_read_files_are_not_held_memory() {
     group.kill();
     child.wait().unwrap();
 
-    // The same amount held by a process counts.
+    // But memory of that amount held by a process counts.
     let group = cgroups.take(&LIMITS).unwrap();
     let script = "x=$(head -c 33554432 /dev/zero | tr '\\0' x); sleep 60";
     let mut child = run_in(&cgroups, &group, script);
@@ -269,7 +269,7 @@ fn a_group_that_somebody_removed_is_replaced() {
     let Some(cgroups) = cgroups("a_group_that_somebody_removed") else {
         return;
     };
-    // The trial group of detection waits to be taken: take it away.
+    // The trial group of detection is ready to be taken: remove it.
     let first = cgroups.take(&LIMITS).unwrap();
     for folder in first.folders() {
         std::fs::remove_dir(folder).unwrap();
@@ -320,7 +320,7 @@ fn what_a_dead_process_left_is_removed_and_what_a_living_one_has_stays() {
 
     dead.kill().unwrap();
     dead.wait().unwrap();
-    // The test is the parent of what is killed and has to wait for it before the group is empty.
+    // The test is the parent of the killed process and must reap it before the group is empty.
     let reaper = std::thread::spawn(move || child_of_dead.wait().unwrap());
     assert!(cgroups.remove_leftovers() >= 1);
     assert!(!reaper.join().unwrap().success());

@@ -1,11 +1,11 @@
 //! Groups in the separate hierarchies of cgroup v1.
 //!
-//! A sandbox has one folder in each hierarchy that matters, all with the same name: `memory` and `pids`,
-//! `cpuacct` where there is one, and `cpu` only when a limit on processors was asked for, since every
-//! further hierarchy costs the start of a sandbox a folder and a write.
+//! A sandbox has one folder in each relevant hierarchy, all with the same name: `memory` and `pids`,
+//! `cpuacct` where it exists, and `cpu` only if a limit on processors was requested, since every further
+//! hierarchy costs a folder and a write at the start of a sandbox.
 //!
-//! A child joins by writing `0` to the `tasks` files itself. Moving it from outside through
-//! `cgroup.procs` takes a lock for which the kernel waits milliseconds.
+//! A child joins by writing `0` to the `tasks` files itself. Moving it from outside through `cgroup.procs`
+//! takes a lock, which costs milliseconds in the kernel.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,7 +27,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// The `hotcell` folders below these groups. Nothing is made before [`Base::ensure`].
+    /// The `hotcell` folders below these groups. Nothing is created before [`Base::ensure`].
     pub(super) fn below(places: &V1Places) -> Self {
         let base = |own: &PathBuf| own.join(BASE_FOLDER);
         Self {
@@ -38,7 +38,7 @@ impl Base {
         }
     }
 
-    /// Makes the `hotcell` folders that are not there.
+    /// Makes missing `hotcell` folders.
     pub(super) fn ensure(&self) -> io::Result<()> {
         for path in self.paths() {
             match std::fs::create_dir(path) {
@@ -87,12 +87,12 @@ impl Base {
             made.cpuacct = Some(made.add(cpuacct, name)?);
         }
         made.cpu = self.cpu.as_deref().and_then(|cpu| made.place_in(cpu));
-        // Without the memsw file (swapaccount=0) this is all that keeps the group out of swap.
+        // Without the memsw file (swapaccount=0), only this keeps the group out of swap.
         if_there(made.folders[made.memory].write("memory.swappiness", "0"))?;
         Ok(())
     }
 
-    /// Opens what there is of a group that another process made, to end it.
+    /// Opens the remains of a group that another process made, in order to end it.
     pub(super) fn adopt(&self, name: &str) -> Made {
         let folders = self.paths().into_iter();
         Made {
@@ -119,11 +119,12 @@ pub(super) struct Made {
     files: Files,
 }
 
-/// What is sampled.
+/// Sampled files.
 #[derive(Debug)]
 struct Files {
     memory_stat: KeptFile,
     memory_peak: KeptFile,
+    socket_buffers: KeptFile,
     oom_control: KeptFile,
     processes: KeptFile,
     processes_peak: KeptFile,
@@ -136,6 +137,7 @@ impl Default for Files {
         Self {
             memory_stat: KeptFile::new("memory.stat"),
             memory_peak: KeptFile::new("memory.max_usage_in_bytes"),
+            socket_buffers: KeptFile::new("memory.kmem.tcp.usage_in_bytes"),
             oom_control: KeptFile::new("memory.oom_control"),
             processes: KeptFile::new("pids.current"),
             processes_peak: KeptFile::new("pids.peak"),
@@ -149,9 +151,11 @@ impl Made {
     pub(super) fn limit(&mut self, base: &Base, limits: &GroupLimits) -> io::Result<()> {
         let memory = &self.folders[self.memory];
         let bytes = limits.memory.0.to_string();
-        // In this order: memory and swap together may never be less than memory.
+        // The order matters: memory and swap together may never be less than memory.
         memory.write("memory.limit_in_bytes", &bytes)?;
         if_there(memory.write("memory.memsw.limit_in_bytes", &bytes))?;
+        // Buffers of TCP and UDP are counted only where they have a limit.
+        if_there(memory.write("memory.kmem.tcp.limit_in_bytes", &bytes))?;
         self.folders[self.pids].write("pids.max", &limits.processes.to_string())?;
         if let Some(cpus) = limits.cpus {
             let Some(cpu_base) = &base.cpu else {
@@ -202,8 +206,9 @@ impl Made {
         let bytes = |key| field(&stat, key).ok_or_else(|| files.memory_stat.unreadable(memory));
         let (cache, shmem) = (bytes("total_cache")?, bytes("total_shmem")?);
         let Tally { cpu, processes_peak, oom_kills, fork_failures } = self.tally()?;
+        let buffers = if_there(files.socket_buffers.read_number(memory))?.unwrap_or(0);
         Ok(Sample {
-            memory_without_shmem: Bytes(bytes("total_rss")?),
+            memory_without_shmem: Bytes(bytes("total_rss")?.saturating_add(buffers)),
             shmem: Bytes(shmem),
             reclaimable: Bytes(cache.saturating_sub(shmem)),
             memory_peak: if_there(files.memory_peak.read_number(memory))?.map(Bytes),
@@ -229,7 +234,7 @@ impl Made {
         })
     }
 
-    /// Removes every folder that is still there. After an error it can be called again.
+    /// Removes every remaining folder. Can be called again after an error.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         self.tasks = Vec::new();
         while let Some(folder) = self.folders.last() {
@@ -239,7 +244,7 @@ impl Made {
         Ok(())
     }
 
-    /// The index of the group's folder in the hierarchy of `base`, making it where it is not there yet.
+    /// Index of the group's folder in the hierarchy of `base`; makes the folder if it is missing.
     fn add(&mut self, base: &Path, name: &str) -> io::Result<usize> {
         if let Some(index) = self.place_in(base) {
             return Ok(index);

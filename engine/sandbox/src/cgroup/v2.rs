@@ -1,10 +1,10 @@
-//! Groups in the one hierarchy of cgroup v2.
+//! Groups in the single hierarchy of cgroup v2.
 //!
-//! A group that holds processes cannot hand controllers to its children (only the root of the hierarchy
-//! can), so the `hotcell` folder can rarely stand directly below the group in which hotcell itself runs.
-//! [`super::detect::v2_candidates`] says which places are tried and why; this file tries them.
+//! A group that holds processes cannot enable controllers for its children (only the root of the hierarchy
+//! can), so the `hotcell` folder can rarely be directly below the group in which hotcell itself runs.
+//! [`super::detect::v2_candidates`] decides which locations are tried and why; this file tries them.
 //!
-//! A child is born in its group with `CLONE_INTO_CGROUP` and the group's folder descriptor.
+//! A child is created in its group with `CLONE_INTO_CGROUP` and the group's folder descriptor.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,21 @@ use super::folder::{Folder, KeptFile, explain, field, if_there};
 use super::{BASE_FOLDER, CPU_PERIOD_US, GroupLimits, SUPERVISOR_FOLDER, Sample, Tally, cpu_quota_us};
 use crate::units::Bytes;
 
-/// How often the `hotcell` folder may disappear while it is being made.
+/// Maximum number of times that the `hotcell` folder may disappear while it is being made.
 const ENSURE_ATTEMPTS: usize = 16;
 
 /// The `hotcell` folder, whose children have the memory and pids controllers.
 #[derive(Debug)]
 pub(super) struct Base {
     path: PathBuf,
-    /// The group above is this process's own or was delegated to it, so every controller may be switched on.
+    /// The group above is this process's own or was delegated to it, so every controller may be enabled.
     ours: bool,
     /// Whether groups have the cpu controller.
     cpu: bool,
 }
 
 impl Base {
-    /// Makes a candidate work, or says what the kernel answered. What was done for nothing is undone.
+    /// Makes a candidate usable, or returns the kernel's error. Undoes its changes on failure.
     pub(super) fn establish(candidate: &Candidate) -> io::Result<Self> {
         let mut base = Self { path: candidate.parent.join(BASE_FOLDER), ours: candidate.ours, cpu: false };
         if !candidate.move_self {
@@ -60,7 +60,7 @@ impl Base {
         }
     }
 
-    /// Makes the `hotcell` folder and hands it the controllers, where that is not done yet.
+    /// Makes the `hotcell` folder and enables the controllers for it, if needed.
     pub(super) fn ensure(&self) -> io::Result<()> {
         self.ensure_with_cpu().map(drop)
     }
@@ -68,7 +68,7 @@ impl Base {
     fn ensure_with_cpu(&self) -> io::Result<bool> {
         let parent_path = self.path.parent().unwrap_or(Path::new("/"));
         let parent = Folder::open(parent_path.to_owned())?;
-        // Who may start a process in a group below must be able to write this file of the common ancestor.
+        // Starting a process in a group below requires write access to this file of the common ancestor.
         parent.open_for_writing("cgroup.procs")?;
         hand_down(&parent, self.ours)?;
         let mut attempts = ENSURE_ATTEMPTS;
@@ -81,7 +81,7 @@ impl Base {
             }
             attempts -= 1;
             match Folder::open(self.path.clone()).and_then(|base| hand_down(&base, true)) {
-                // Another hotcell has ended between two of these steps and removed the empty folder.
+                // Another hotcell ended between two of these steps and removed the empty folder.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && attempts > 0 => {}
                 Err(e) => {
                     let _ = std::fs::remove_dir(&self.path);
@@ -103,11 +103,11 @@ impl Base {
     /// Makes a group without limits, except that it does not swap.
     pub(super) fn make(&self, name: &str) -> io::Result<Made> {
         let folder = Folder::create(&self.path.join(name))?;
-        // Not there where the kernel has no swap. `memory.oom.group` stays 0: the sandbox's init has to
-        // survive to report, and the supervisor ends the rest when it sees `oom_kill` rise.
+        // The file is missing if the kernel has no swap. `memory.oom.group` stays 0: the sandbox's init has
+        // to survive to report, and the supervisor ends the rest when `oom_kill` increases.
         let written = if_there(folder.write("memory.swap.max", "0"));
-        // A `hotcell` folder that somebody else is just making may have no controllers yet. Its groups
-        // then lack the file without which there is no limit: NotFound, and the caller tries again.
+        // A `hotcell` folder that another process is just making may have no controllers yet. Its groups then
+        // lack this file, without which there is no limit: NotFound, and the caller tries again.
         let probed = written.and_then(|_| folder.open_for_writing("memory.max"));
         probed.inspect_err(|_| {
             let _ = folder.remove();
@@ -115,17 +115,17 @@ impl Base {
         Ok(Made { folder, files: Files::default() })
     }
 
-    /// Opens a group that another process made, to end it.
+    /// Opens a group that another process made, in order to end it.
     pub(super) fn adopt(&self, name: &str) -> io::Result<Made> {
         let folder = Folder::open(self.path.join(name))?;
         Ok(Made { folder, files: Files::default() })
     }
 }
 
-/// Switches on, for the children of `group`, the controllers that are needed. Returns whether cpu is on.
+/// Enables the needed controllers for the children of `group`. Returns whether cpu is enabled.
 ///
-/// The cpu controller changes how the processors are shared among *all* children, so it is switched on
-/// only where the group is `ours`; elsewhere it is used when it is on already.
+/// The cpu controller changes how the processors are shared among *all* children, so it is enabled only where
+/// the group is `ours`; elsewhere it is used if it is already enabled.
 fn hand_down(group: &Folder, ours: bool) -> io::Result<bool> {
     let offered = group.read("cgroup.controllers")?;
     let on = group.read("cgroup.subtree_control")?;
@@ -159,7 +159,7 @@ pub(super) struct Made {
     files: Files,
 }
 
-/// What is sampled.
+/// Sampled files.
 #[derive(Debug)]
 struct Files {
     memory_stat: KeptFile,
@@ -244,7 +244,7 @@ impl Made {
         })
     }
 
-    /// Kills everything inside at once; an error where the kernel is older than 5.14.
+    /// Kills everything inside at once; fails on kernels older than 5.14.
     pub(super) fn kill_at_once(&self) -> io::Result<()> {
         self.folder.write("cgroup.kill", "1")
     }
@@ -254,7 +254,7 @@ impl Made {
     }
 }
 
-/// What `memory.stat` says, in bytes.
+/// Values of `memory.stat`, in bytes.
 #[derive(Debug, PartialEq, Eq)]
 struct Memory {
     held: u64,
@@ -266,7 +266,7 @@ fn memory(stat: &str) -> Option<Memory> {
     let get = |key| field(stat, key).unwrap_or(0);
     let slab_reclaimable = get("slab_reclaimable");
     let shmem = get("shmem");
-    // `kernel` (5.18) has what no single line has, such as pipe buffers.
+    // `kernel` (5.18) includes memory that no other line shows, such as pipe buffers.
     let kernel = match field(stat, "kernel") {
         Some(all) => all.saturating_sub(slab_reclaimable),
         None => get("kernel_stack") + get("pagetables") + get("percpu") + get("slab_unreclaimable"),

@@ -1,20 +1,21 @@
-//! Whether a process is held to less than another by the groups that they are in.
+//! Compares the cgroup limits of two processes, to find out whether one has less than the other.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::detect::{Membership, Mount, parse_memberships, parse_mounts, seen_best};
 
-/// Controllers whose limits are compared, and what they hold.
+/// Controllers whose limits are compared, and the resource that each limits.
 const HELD: [(&str, &str); 3] = [("memory", "memory"), ("pids", "processes"), ("cpu", "processors")];
 
-/// In what the client is held to less than what the server makes may be held to, by their `/proc/PID/cgroup`; none where it is not.
+/// Resources in which the client is limited to less than processes made by the server may be, from the
+/// `/proc/PID/cgroup` of both; `None` if in none.
 ///
-/// Sandboxes may be made beside the server's own group, so its own limits do not count: only those above it. `read` gives a file's text, and none where
-/// the group has no such limit.
+/// Sandboxes may be made beside the server's own group, so its own limits do not count, only those above it.
+/// `read` returns a file's text, or `None` if the group has no such limit.
 ///
 /// # Errors
-/// What cannot be told.
+/// A sentence about a limit that cannot be determined.
 pub fn narrower(
     server: &str,
     client: &str,
@@ -44,13 +45,13 @@ pub fn narrower(
     Ok(None)
 }
 
-/// The group that a controller's limits would be in: of its own hierarchy, else of the one of version 2.
+/// The group that holds a controller's limits: in its own hierarchy, otherwise in that of version 2.
 fn group(all: &[Membership], controller: &str) -> Option<Membership> {
     let own = all.iter().find(|m| m.controllers.iter().any(|name| name == controller));
     own.or_else(|| all.iter().find(|m| m.controllers.is_empty())).cloned()
 }
 
-/// The narrowest limit from a group up to where its hierarchy is mounted.
+/// The tightest limit from a group up to the mountpoint of its hierarchy.
 fn least(
     controller: &str,
     group: &Membership,
@@ -86,7 +87,7 @@ fn least(
     Ok(least)
 }
 
-/// A limit as the kernel writes it: `max`, -1, a number, or a quota and its period.
+/// Parses a limit as the kernel writes it: `max`, -1, a number, or a quota and its period.
 fn limit(text: &str) -> Option<u128> {
     let number = |word: &str| match word {
         "max" | "-1" => Some(u128::MAX),
@@ -98,7 +99,7 @@ fn limit(text: &str) -> Option<u128> {
     }
 }
 
-/// Millionths of a processor.
+/// CPU share in millionths of a processor.
 fn share(quota: u128, period: u128) -> u128 {
     if quota == u128::MAX { quota } else { quota.saturating_mul(1_000_000) / period.max(1) }
 }
@@ -144,7 +145,7 @@ mod tests {
                 Ok(Some("processors")),
             ),
             ("no share", "0::/a".into(), "0::/b".into(), V2, &[("/c/b/cpu.max", "max 100000")], Ok(None)),
-            // The server's own limit holds what it makes only where that is below it.
+            // The server's own limit applies to its sandboxes only where they are below it.
             (
                 "as little in its own",
                 "0::/a".into(),

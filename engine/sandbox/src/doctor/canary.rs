@@ -1,7 +1,7 @@
-//! Throw-away sandboxes, what runs in them, and what they answered.
+//! Runs canaries in throw-away sandboxes and collects their answers.
 //!
-//! All judging is in [`super::judge`]. The script needs no more than a shell and `ls`, `mknod` and `sleep`; what is
-//! missing leaves a question open, which is not an answer in a layer's favour.
+//! All judgement is in [`super::judge`]. The script needs only a shell and `ls`, `mknod` and `sleep`. Where a
+//! tool is missing, the question stays open, which does not count in a layer's favour.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -24,39 +24,41 @@ use crate::plan::Refusal;
 use crate::policy::{Confinement, Job, Limits, Policy, Shape, danger};
 use crate::units::Bytes;
 
-/// The wall clock of one canary.
+/// Limit of wall-clock time for one canary.
 const EACH: Duration = Duration::from_secs(2);
-/// How long a canary may take with everything around it: its own limit, and a launcher that has to be started.
+/// Maximum time for a canary with its overhead: its own limit, and a launcher that has to be started.
 const EACH_IN_ALL: Duration = Duration::from_millis(2_500);
-/// How long finished sandboxes are waited for.
+/// Maximum time to wait for finished sandboxes.
 const SETTLE: Duration = Duration::from_millis(500);
-/// What runs in a sandbox. Prints files as `== name` and their lines, attempts as `? name yes` or `no`.
+/// Script that runs in a sandbox. It prints files as `== name` and their lines, attempts as `? name yes` or
+/// `no`.
 const SCRIPT: &str = include_str!("canary.sh");
-/// Memory for the canary that wants more, and what it wants: 16 bytes doubled 22 times.
+/// Memory limit of the canary that exceeds it, by doubling 16 bytes 22 times.
 const LITTLE_MEMORY: Bytes = Bytes::mib(16);
 const GREEDY: &str = "x=0123456789abcdef
     for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do x=$x$x; done
     echo survived";
-/// Processes for the canary that wants more.
+/// Process limit of the canary that exceeds it.
 const FEW_PROCESSES: u32 = 4;
 const FERTILE: &str = "for i in 1 2 3 4 5 6; do sleep 1 & done; echo survived";
-/// A canary that met its limit ends at once; some shells go on trying for longer than we want to wait.
+/// Time limit for canaries that test a limit: they end at once when stopped by it, but some shells keep
+/// trying for longer.
 const BRIEF: Duration = Duration::from_millis(400);
 
-/// A refusal of our own; begins with [`super::judge::NOT_TRIED`].
+/// A refusal by hotcell itself; begins with [`super::judge::NOT_TRIED`].
 const OVER: &str = "not tried: no sandbox answered in time";
 
-/// What became of one profile.
+/// The result for one profile.
 pub struct ProfileTrial {
-    /// Its name.
+    /// Name of the profile.
     pub name: String,
-    /// The layers without which it is refused.
+    /// Layers that the profile requires.
     pub require: BTreeSet<Layer>,
-    /// Whether a program ran in it; if not, the layer that was refused and why.
+    /// Whether a program ran in it; if not, the layer that was refused and the reason.
     pub ran: Result<(), (Option<Layer>, String)>,
 }
 
-/// Tries everything.
+/// Tries all layers and profiles.
 pub async fn try_all(
     engine: &Engine,
     profiles: &[(String, Shape)],
@@ -97,7 +99,7 @@ pub async fn try_all(
         let ran = match joined(attempt).await {
             Attempt::Ran(_) | Attempt::NoShell(_) => Ok(()),
             Attempt::Refused { layer, message } => {
-                // A set-up that fails early may be quicker than its report.
+                // A set-up that fails early may end before its report is read.
                 let namespaces = shape.confinement == Confinement::Namespaces;
                 Err((layer.or_else(|| findings.culprit().filter(|_| namespaces)), message))
             }
@@ -110,7 +112,7 @@ pub async fn try_all(
     (findings, trials)
 }
 
-/// How sandboxes can be made here at all.
+/// The most complete form of sandbox that can be made here.
 #[derive(Clone, Debug, Default)]
 struct Form {
     confinement: Confinement,
@@ -122,7 +124,7 @@ impl Form {
         Self { without: self.without.iter().chain(layers).copied().collect(), ..self.clone() }
     }
 
-    /// Whether its sandboxes have a file system tree of their own.
+    /// Whether sandboxes of this form have a file system tree of their own.
     fn rooted(&self) -> bool {
         self.confinement == Confinement::Namespaces && !self.without.contains(&Layer::MountNs)
     }
@@ -130,32 +132,33 @@ impl Form {
 
 struct Trial {
     engine: Engine,
-    /// For sandboxes without namespaces: a launcher of one kind takes the place of one of the other, and whatever
-    /// that one started ends with it.
+    /// A second engine for sandboxes without namespaces: within one engine, starting a launcher of the other
+    /// kind would end the first launcher and everything started by it.
     fallback: OnceLock<Engine>,
     until: Instant,
     traps: Traps,
 }
 
-/// What to try after a refusal.
+/// The next attempt after a refusal.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// A sandbox without these, for these reasons.
+    /// A sandbox without these layers, each with the reason.
     Without(Vec<(Layer, String)>),
-    /// One without any namespace.
+    /// A sandbox without any namespace.
     Fallback,
-    /// Nothing is left.
+    /// No form is left.
     Nothing,
 }
 
-/// Decides how to go on when a sandbox of this form was refused. Every answer has fewer layers than the form.
+/// Decides how to continue after a sandbox of this form was refused. Every answer has fewer layers than the
+/// form.
 fn next(form: &Form, layer: Option<Layer>, message: &str, ordinary: bool, ceilings: &[Layer]) -> Next {
     let there = |layer: &Layer| !form.without.contains(layer);
     let layer = layer.filter(there);
     if form.confinement == Confinement::LandlockOnly {
         return layer.map_or(Next::Nothing, |layer| Next::Without(vec![(layer, message.to_owned())]));
     }
-    // The kernel does not tell which kind of namespace is one too many.
+    // The kernel does not tell which kind of namespace exceeds its limit.
     let none: Vec<_> = ceilings.iter().filter(|l| **l != Layer::UserNs && there(l)).collect();
     if !none.is_empty() && layer.is_none_or(|layer| host::kind(layer).is_some()) {
         let why = |l: Layer| {
@@ -164,7 +167,7 @@ fn next(form: &Form, layer: Option<Layer>, message: &str, ordinary: bool, ceilin
         return Next::Without(none.into_iter().map(|layer| (*layer, why(*layer))).collect());
     }
     match layer {
-        // Without its own user namespace an ordinary user can make no other.
+        // Without a user namespace, an ordinary user cannot make other namespaces.
         Some(Layer::UserNs) if ordinary => Next::Fallback,
         Some(Layer::PidNs) if there(&Layer::MountNs) => {
             Next::Without(vec![(Layer::PidNs, message.to_owned()), (Layer::MountNs, SEE_PID_NS.to_owned())])
@@ -178,15 +181,15 @@ fn next(form: &Form, layer: Option<Layer>, message: &str, ordinary: bool, ceilin
 }
 
 impl Trial {
-    /// Makes a sandbox with everything; where the kernel refuses a layer, one without it, so that the others
-    /// are tried all the same. `None` when there is no way.
+    /// Makes a sandbox with all layers; where the kernel refuses a layer, a sandbox without it, so that the
+    /// others are still tested. `None` when no sandbox can be made.
     async fn full(&self, ceilings: &[Layer], findings: &mut Findings) -> Option<Form> {
         let ordinary = self.engine.host().mapping != Mapping::Privileged;
         let mut form = Form::default();
         loop {
             let mut attempt = self.attempt(self.canaries(&form)).await;
             if let Attempt::Refused { layer: None, .. } = attempt {
-                // No layer's refusal: once more, in case it was a passing trouble.
+                // No layer was refused: try once more, in case the failure was temporary.
                 attempt = self.attempt(self.canaries(&form)).await;
             }
             findings.rooted = form.rooted();
@@ -225,7 +228,7 @@ impl Trial {
         }
     }
 
-    /// The same canaries with fewer walls, and the limits.
+    /// Runs the same canaries with fewer layers, and the canaries for limits.
     async fn the_rest(&self, form: &Form, findings: &mut Findings) {
         let landlock = findings.landlock_abi > 0;
         let few = form.without(&[Layer::Landlock]);
@@ -236,8 +239,8 @@ impl Trial {
         let without_both = findings.rooted.then(|| start(&fewer));
         let on = findings.cgroup_version > 0;
         let limits = |script, memory, processes| {
-            // The kernel's limit is memory and scratch together: with so little scratch it is met before the
-            // supervisor sees more memory than it allows.
+            // The kernel's limit covers memory and scratch together: with so little scratch it is reached
+            // before the supervisor notices that the memory limit is exceeded.
             let limits = Limits { memory, processes, wall: BRIEF, disk: Bytes::kib(4), ..small() };
             shell(script, form).limits(limits)
         };
@@ -262,7 +265,8 @@ impl Trial {
         findings.processes = self.limited(processes).await;
     }
 
-    /// What a canary at a limit came to; a second time with more patience where the first was no answer.
+    /// The result of a canary for a limit; tried again with a longer time limit if the first attempt gave no
+    /// answer.
     async fn limited(&self, tried: Option<(JoinHandle<Attempt>, &Policy, Limit)>) -> Option<Limited> {
         let (first, policy, limit) = tried?;
         match limited(&joined(first).await, limit) {
@@ -279,8 +283,8 @@ impl Trial {
             .env("PORT", self.traps.port().map(|port| port.to_string()).unwrap_or_default())
     }
 
-    /// Runs a policy within its time. It goes on in the background when that is over: a request to the launcher
-    /// that is given up halfway would leave its answer to the next one.
+    /// Runs a policy within its time limit. When that is over, the run goes on in the background: if a
+    /// request to the launcher were abandoned halfway, its answer would go to the next request.
     fn attempt(&self, policy: Policy) -> impl Future<Output = Attempt> + Send + 'static {
         let engine = match policy.shape.confinement {
             Confinement::Namespaces => &self.engine,
@@ -308,13 +312,13 @@ impl Trial {
     }
 }
 
-/// What became of one throw-away sandbox.
+/// The result of one throw-away sandbox.
 enum Attempt {
-    /// Something ran in it.
+    /// A program ran in it.
     Ran(Box<Outcome>),
-    /// It was made, and has no shell.
+    /// The sandbox was made, but has no shell.
     NoShell(String),
-    /// It could not be made.
+    /// The sandbox could not be made.
     Refused { layer: Option<Layer>, message: String },
 }
 
@@ -344,8 +348,8 @@ fn printed(outcome: &Outcome) -> String {
     String::from_utf8_lossy(&outcome.stdout.to_bytes()).into_owned()
 }
 
-/// What a canary at its limit came to. The kernel's count decides; what the canary printed shows only that
-/// nothing stopped it.
+/// Judges a canary for a limit. The kernel's count decides; the canary's output only shows that nothing
+/// stopped it.
 fn limited(attempt: &Attempt, limit: Limit) -> Limited {
     match attempt {
         Attempt::Ran(outcome) => {
@@ -361,7 +365,7 @@ fn limited(attempt: &Attempt, limit: Limit) -> Limited {
     }
 }
 
-/// Enough for a canary, and little enough for a small host.
+/// Limits that suffice for a canary and fit a small host.
 fn small() -> Limits {
     Limits {
         memory: Bytes::mib(64),
@@ -373,6 +377,7 @@ fn small() -> Limits {
         capture: Bytes::kib(256),
         output: Bytes::mib(1),
         cpus: None,
+        open_files: None,
     }
 }
 
@@ -385,7 +390,7 @@ fn shell(script: &str, form: &Form) -> Policy {
     policy
 }
 
-/// A profile is tried with its own ceilings, but for the time.
+/// The policy to test a profile: the profile's own ceilings, except for the time.
 fn profile_policy(shape: &Shape) -> Policy {
     let limits = Limits { wall: EACH, ..shape.ceilings.clone() };
     let argv = ["/bin/sh", "-c", ":"].map(Into::into).into();
@@ -401,11 +406,11 @@ fn namespaces_of_this_process() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What lies about on the host for a canary to find.
+/// Targets on the host for a canary to find.
 struct Traps {
-    /// A file in the host's `/tmp`, readable for everybody.
+    /// A file in the host's `/tmp`, readable by all users.
     file: Option<tempfile::NamedTempFile>,
-    /// The name of that file; canaries write files that begin with it.
+    /// Name of that file; canaries write files whose names begin with it.
     name: String,
     /// A listener on the host's loopback.
     listener: Option<TcpListener>,
@@ -432,7 +437,7 @@ impl Traps {
         Some(self.listener.as_ref()?.local_addr().ok()?.port())
     }
 
-    /// Whether anything went into them.
+    /// Records whether a canary reached any of them.
     fn look(&self, findings: &mut Findings) {
         findings.marked = self.file.is_some();
         findings.leaked = Path::new("/tmp").join(format!("{}.in", self.name)).exists();

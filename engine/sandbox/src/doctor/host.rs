@@ -1,4 +1,4 @@
-//! Facts about the host that choose words, never states.
+//! Facts about the host that affect the wording of a report, never a state.
 
 use std::path::{Path, PathBuf};
 
@@ -27,28 +27,28 @@ pub fn kind(layer: Layer) -> Option<&'static str> {
     KINDS.into_iter().find(|(known, _)| *known == layer).map(|(_, kind)| kind)
 }
 
-/// What the advice depends on.
+/// Facts that the advice depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// For the report.
+    /// The host's part of the report.
     pub report: HostReport,
     /// `kernel.apparmor_restrict_unprivileged_userns` is on.
     pub apparmor_restricts: bool,
     /// Debian's `kernel.unprivileged_userns_clone` is 0.
     pub clone_forbidden: bool,
-    /// Namespaces of which none may be made: `user.max_KIND_namespaces` is 0.
+    /// Kinds of namespaces that cannot be made at all: `user.max_KIND_namespaces` is 0.
     pub ceilings: Vec<Layer>,
-    /// What Landlock's version call answered, when it failed.
+    /// Error of Landlock's version call, if it failed.
     pub landlock: Option<Errno>,
-    /// Security modules that are switched on, as `lsm=` wants them; empty where unknown.
+    /// Active security modules, in the form that `lsm=` takes; empty if unknown.
     pub modules: String,
-    /// This program.
+    /// Path of this program.
     pub program: PathBuf,
-    /// Groups of this process beyond its first.
+    /// Number of supplementary groups of this process.
     pub supplementary_groups: usize,
 }
 
-/// Looks at this host. Reads `/proc` and `/sys` only, which never wait for a network.
+/// Collects facts about this host. Reads only `/proc` and `/sys`, which never wait for a network.
 pub fn look(mapping: Mapping) -> Facts {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let says = |path: &str, value: &str| read(path).is_some_and(|text| text.trim() == value);
@@ -93,7 +93,7 @@ fn user(uid: u32, mapping: Mapping) -> String {
     }
 }
 
-/// What containers leave behind for those who look.
+/// Traces by which a container can be recognized.
 #[derive(Debug, Default)]
 struct Traces {
     /// The variable `container`.
@@ -104,7 +104,7 @@ struct Traces {
     podman: Option<String>,
     /// `/.dockerenv` exists.
     docker: bool,
-    /// A pod's variables are set.
+    /// The variables of a Kubernetes pod are set.
     kubernetes: bool,
     /// `/proc/1/cgroup`.
     cgroup: String,
@@ -112,10 +112,10 @@ struct Traces {
     version: String,
 }
 
-/// The longest name of a container kind that is passed on.
+/// Maximum length of the name of a container kind that is reported.
 const LONGEST_NAME: usize = 32;
 
-/// Which kind of container this looks like. A guess, and used as one.
+/// Guesses the kind of container; used for wording only.
 fn container(traces: &Traces) -> Option<String> {
     let named = [&traces.variable, &traces.systemd].into_iter().flatten().map(|name| name.trim());
     let plain = |name: &&str| {

@@ -1,4 +1,4 @@
-//! Canaries' answers -> layers. Pure: every judgement, no system call.
+//! Canaries' answers -> state of every layer. Pure: all judgement, no system call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use crate::ids;
 use crate::layer::Layer;
 use crate::outcome::{Denial, LayerState};
 
-/// Begins the reason of a layer that the kernel accepted and a canary got through.
+/// Beginning of the reason for a layer that the kernel accepted but a canary got through.
 pub const DOES_NOT_HOLD: &str = "was set up and does not hold";
-/// Begins the reason of a layer of which nothing is known.
+/// Beginning of the reason for a layer about which nothing is known.
 pub const NOT_TRIED: &str = "not tried";
-/// Why a namespace is missing that is made together with another one that cannot be had.
+/// Reason for a missing namespace that depends on a user namespace.
 pub const SEE_USER_NS: &str = "it needs user_ns";
-/// Why there is no root without an own `/proc`.
+/// Reason for a missing root where there is no `/proc` of its own.
 pub const SEE_PID_NS: &str = "its root has a /proc of its own, which needs pid_ns";
-/// Why own process numbers are of no use without an own root.
+/// Reason why own process numbers are useless without an own root.
 pub const SEE_MOUNT_NS: &str = "only a /proc in its own root shows it, which needs mount_ns";
-/// Begins the reason of a layer that needs a sandbox to be tried, where there is none.
+/// Beginning of the reason for a layer that can only be tested in a sandbox, where none can be made.
 pub const NO_SANDBOX: &str = "no sandbox can be made to try it in";
-/// The least version of Landlock that confines signals.
+/// First version of Landlock that confines signals.
 const SIGNAL_SCOPE: u32 = 6;
-/// More processes than canaries ever have at once, and less than any host.
+/// Number of processes above what canaries ever have at once, and below that of any host.
 const MOST_PROCESSES: usize = 8;
 
-/// What one script of canaries printed.
+/// Answers printed by one script of canaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     sections: BTreeMap<String, Vec<String>>,
@@ -32,7 +32,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Reads `== name` with the lines below it, and `? name yes|no`. Anything else is of no meaning.
+    /// Parses `== name` with the lines below it, and `? name yes|no`. Other lines are ignored.
     pub fn parse(text: &str) -> Self {
         let mut answers = Self::default();
         let mut section = None;
@@ -53,12 +53,12 @@ impl Answers {
         answers
     }
 
-    /// Whether an attempt was successful; `None` when it was not made.
+    /// Whether an attempt succeeded; `None` if it was not made.
     fn attempt(&self, name: &str) -> Option<bool> {
         self.attempts.get(name).copied()
     }
 
-    /// The lines of a file; `None` when it could not be read or was empty.
+    /// The lines of a file; `None` if it could not be read or was empty.
     fn lines(&self, section: &str) -> Option<&[String]> {
         self.sections.get(section).map(Vec::as_slice).filter(|lines| !lines.is_empty())
     }
@@ -84,14 +84,14 @@ impl Answers {
     }
 }
 
-/// The sandbox with everything.
+/// Result of the sandbox with all layers.
 #[derive(Clone, Debug)]
 pub enum Full {
-    /// Its canaries answered.
+    /// The canaries in it answered.
     Ran(Answers),
-    /// It was made and read back, and no shell was in it.
+    /// The sandbox was made and read back, but has no shell.
     NoShell(String),
-    /// There was none.
+    /// No sandbox could be made; with the reason.
     None(String),
 }
 
@@ -101,73 +101,73 @@ impl Default for Full {
     }
 }
 
-/// What a canary at a limit came to.
+/// Result of a canary that exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Limited {
-    /// The kernel stopped it and counted that.
+    /// The kernel stopped it and counted the event.
     Held,
-    /// It got more than the limit.
+    /// The canary got more than the limit.
     Passed,
-    /// Neither, and why.
+    /// No answer, with the reason.
     Open(String),
 }
 
-/// Everything that was found out.
+/// Everything that the canaries and the host showed.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The sandbox with everything that can be had.
+    /// The sandbox with all available layers.
     pub full: Full,
-    /// It has a file system tree of its own.
+    /// Whether that sandbox has a file system tree of its own.
     pub rooted: bool,
-    /// Layers that were refused when they were set up, with the refusal.
+    /// Layers that were refused during set-up, each with the refusal.
     pub refused: BTreeMap<Layer, String>,
-    /// Why there are no namespaces at all.
+    /// Reason why there are no namespaces at all.
     pub no_namespaces: Option<String>,
     /// Layers that this host does not offer.
     pub missing: BTreeMap<Layer, String>,
-    /// The same canaries without Landlock.
+    /// Answers of the same canaries without Landlock.
     pub without_landlock: Option<Answers>,
-    /// The same canaries without Landlock and seccomp.
+    /// Answers of the same canaries without Landlock and seccomp.
     pub without_both: Option<Answers>,
-    /// What the filter reported.
+    /// Denials that the filter reported.
     pub denied: Vec<Denial>,
-    /// This process's own namespaces.
+    /// Ids of this process's own namespaces.
     pub outside: BTreeMap<String, String>,
-    /// Landlock's version; 0 without.
+    /// Landlock's version; 0 for none.
     pub landlock_abi: u32,
-    /// Why the filter cannot report what it denies.
+    /// Reason why the filter cannot report denials.
     pub silent: Option<String>,
-    /// Version of the cgroup tree; 0 without.
+    /// Version of the cgroup tree; 0 for none.
     pub cgroup_version: u32,
-    /// More memory than allowed; `None` when it was not tried.
+    /// Result of exceeding the memory limit; `None` if it was not tried.
     pub memory: Option<Limited>,
-    /// More processes than allowed; `None` when it was not tried.
+    /// Result of exceeding the process limit; `None` if it was not tried.
     pub processes: Option<Limited>,
-    /// A file lay in the host's `/tmp` for the canaries to see.
+    /// Whether a file was placed in the host's `/tmp` for the canaries to see.
     pub marked: bool,
-    /// What a canary wrote to its `/tmp` is in the host's.
+    /// Whether a file that a canary wrote to its `/tmp` appeared in the host's.
     pub leaked: bool,
-    /// A canary reached a listener on the host's loopback; `None` when there was no listener.
+    /// Whether a canary reached a listener on the host's loopback; `None` if there was no listener.
     pub reached: Option<bool>,
-    /// Groups of this process beyond its first.
+    /// Number of supplementary groups of this process.
     pub supplementary_groups: usize,
 }
 
-/// One question to a layer.
+/// Result of one check of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Check {
-    /// It held, in words; empty where another check's words say it too.
+    /// The layer held, with a description; empty if another check's description covers it.
     Holds(String),
-    /// It did not.
+    /// The layer did not hold.
     Broken(String),
-    /// No answer.
+    /// The check gave no answer.
     Open(String),
 }
 
 use Check::{Broken, Holds, Open};
 
 impl Check {
-    /// Holds if the answer is yes.
+    /// `Holds` if the answer is yes.
     fn that(answer: Option<bool>, good: &str, bad: &str) -> Self {
         match answer {
             Some(true) => Holds(good.to_owned()),
@@ -175,13 +175,13 @@ impl Check {
             None => Open(format!("whether {bad} could not be seen")),
         }
     }
-    /// Holds if the answer is yes; says nothing where there is none.
+    /// `Holds` if the answer is yes; `None` if there is no answer.
     fn maybe(answer: Option<bool>, good: &str, bad: &str) -> Option<Self> {
         answer.map(|_| Self::that(answer, good, bad))
     }
 }
 
-/// The report of every layer. What would mend them is filled in elsewhere.
+/// The report of every layer. The remedies are filled in elsewhere.
 pub fn judge(findings: &Findings) -> BTreeMap<Layer, LayerReport> {
     Layer::ALL.into_iter().map(|layer| (layer, report(layer, findings))).collect()
 }
@@ -233,7 +233,7 @@ fn state(layer: Layer, findings: &Findings) -> (LayerState, String) {
     sum(checks(layer, answers, findings))
 }
 
-/// One broken check breaks a layer; an open one leaves it open; else it is on.
+/// A broken check breaks the layer; otherwise an open one leaves it open; otherwise the layer is on.
 fn sum(checks: Vec<Check>) -> (LayerState, String) {
     let mut good = Vec::new();
     let (mut broken, mut open) = (None, None);
@@ -287,12 +287,14 @@ fn checks(layer: Layer, answers: &Answers, findings: &Findings) -> Vec<Check> {
         Layer::Seccomp => seccomp(answers, findings),
         Layer::Cgroup => cgroup(findings),
         Layer::Rlimits => {
-            let core = answers.hard_limit("Max core file size").map(|hard| hard == "0");
+            // With 1 byte no core is written and, unlike with 0, the core_pattern handler is not started:
+            // core(5).
+            let core = answers.hard_limit("Max core file size").map(|hard| matches!(hard, "0" | "1"));
             let raised = answers.attempt("raise_limit").map(|raised| !raised);
             let opened = answers.attempt("open_too_many").map(|opened| !opened);
             vec![
                 Check::that(opened, "a file too many is refused", "it opened more files than its limit"),
-                Check::that(core, "", "its limit on core files is not 0"),
+                Check::that(core, "", "its limit on core files is above 1 byte"),
                 Check::that(raised, "no limit can be raised", "it raised a limit"),
             ]
         }
@@ -304,7 +306,7 @@ fn checks(layer: Layer, answers: &Answers, findings: &Findings) -> Vec<Check> {
     }
 }
 
-/// Whether the canaries had a namespace of their own of this kind.
+/// Checks that the canaries had a namespace of this kind of their own.
 fn own(kind: &str, answers: &Answers, findings: &Findings) -> Check {
     let (inside, outside) = (answers.namespace(kind), findings.outside.get(kind));
     let differs = inside.zip(outside).map(|(inside, outside)| inside != outside);
@@ -326,7 +328,7 @@ fn user(answers: &Answers, findings: &Findings) -> Vec<Check> {
         Some(None) => Broken("it has other ids than one of its own".to_owned()),
         None => Open("its map of ids could not be read".to_owned()),
     });
-    // Only root can leave its groups, and gives none of them to a sandbox.
+    // Only root can drop its groups, and it passes none of them to a sandbox.
     let kept = answers.status("Groups").map_or(0, |groups| groups.split_ascii_whitespace().count());
     if kept > 0 && findings.supplementary_groups > 0 {
         checks.push(Holds(format!(
@@ -343,7 +345,7 @@ fn mounts(answers: &Answers, findings: &Findings) -> Vec<Check> {
         [("write_root", "/"), ("write_usr", "/usr"), ("write_etc", "/etc"), ("write_sysctl", "/proc/sys")]
     {
         checks.push(Check::that(refused(name), "", &format!("it wrote to {place}")));
-        // And without Landlock, which refuses it too.
+        // Also without Landlock, which would refuse it too.
         let alone = findings.without_landlock.as_ref().and_then(|a| a.attempt(name)).map(|done| !done);
         checks.extend(Check::maybe(alone, "", &format!("without Landlock it wrote to {place}")));
     }
@@ -387,7 +389,8 @@ fn network(answers: &Answers, findings: &Findings) -> Vec<Check> {
         Check::that(devices, "only lo", "it has a network device of the host"),
     ];
     checks.extend(Check::maybe(routes, "no route", "it has a route"));
-    // A canary that connected to something else than the listener is no evidence; one that was not made neither.
+    // A canary that connected to something other than the listener proves nothing, and neither does an
+    // attempt that was not made.
     let unreached = answers.attempt("connect").and(findings.reached).map(|reached| !reached);
     checks.extend(Check::maybe(
         unreached,
@@ -397,7 +400,7 @@ fn network(answers: &Answers, findings: &Findings) -> Vec<Check> {
     checks
 }
 
-/// An attempt that a layer must refuse, and that comes through without it.
+/// Checks an attempt that the layer must refuse and that succeeds without the layer.
 fn alone(name: &str, with: &Answers, without: Option<&Answers>, what: &str) -> Check {
     match (with.attempt(name), without.and_then(|answers| answers.attempt(name))) {
         (Some(true), _) => Broken(format!("{what} was not refused")),
@@ -432,7 +435,7 @@ fn seccomp(answers: &Answers, findings: &Findings) -> Vec<Check> {
         .iter()
         .any(|d| d.layer == Layer::Seccomp.name() && matches!(d.operation.as_str(), "mknod" | "mknodat"));
     checks.push(match alone("make_device", only_filter, findings.without_both.as_ref(), "a device node") {
-        // The filter's own report is as good as the twin without it.
+        // The filter's own report is as good as the second sandbox without the filter.
         Open(_) if counted => Holds("a device node refused and reported".to_owned()),
         Holds(_) if counted => Holds("a device node refused by it alone and reported".to_owned()),
         Holds(_) if findings.silent.is_none() => Broken("a denied call was not reported".to_owned()),
@@ -463,8 +466,8 @@ fn capabilities(answers: &Answers, findings: &Findings) -> Vec<Check> {
     let empty = |set: &str| answers.status(set).map(|value| value.bytes().all(|b| b == b'0'));
     let of = |set| Check::that(empty(set), "", &format!("{set} is not empty"));
     let mut checks: Vec<Check> = ["CapInh", "CapPrm", "CapEff", "CapAmb"].into_iter().map(of).collect();
-    // An ordinary user can empty the bounding set only inside an own user namespace. It tells what may be gained by
-    // running a program, which no_new_privs forbids.
+    // An ordinary user can empty the bounding set only in an own user namespace. The bounding set limits what
+    // can be gained by executing a program, which no_new_privs forbids anyway.
     let own_ids = findings.no_namespaces.is_none() && !findings.refused.contains_key(&Layer::UserNs);
     let harmless = !own_ids && answers.status("NoNewPrivs") == Some("1");
     checks.push(match empty("CapBnd") {
@@ -483,7 +486,7 @@ fn capabilities(answers: &Answers, findings: &Findings) -> Vec<Check> {
     checks
 }
 
-/// What is tried for a layer, in words.
+/// Describes the attempts made for a layer.
 const fn tried(layer: Layer) -> &'static str {
     match layer {
         Layer::UserNs => "the namespace's id inside and outside; the map of ids",
@@ -515,7 +518,7 @@ const fn tried(layer: Layer) -> &'static str {
     }
 }
 
-/// What is tried for a layer before any sandbox.
+/// Describes the attempts made for a layer before any sandbox is made.
 const fn tried_alone(layer: Layer) -> &'static str {
     match layer {
         Layer::Landlock => "the system call that tells the version",
@@ -525,7 +528,7 @@ const fn tried_alone(layer: Layer) -> &'static str {
 }
 
 impl Findings {
-    /// The layer for whose want a sandbox with namespaces is refused.
+    /// The missing layer because of which a sandbox with namespaces is refused.
     pub fn culprit(&self) -> Option<Layer> {
         self.refused
             .iter()
@@ -534,7 +537,7 @@ impl Findings {
     }
 }
 
-/// Whether a profile can be had: a program ran in it, and every layer that it requires held.
+/// Whether a profile is available: a program ran in it, and every layer that it requires held.
 pub fn availability(
     require: &BTreeSet<Layer>,
     ran: Result<(), (Option<Layer>, String)>,
@@ -553,7 +556,7 @@ pub fn availability(
 mod tests {
     use super::*;
 
-    /// What the canaries print where all is well, shortened.
+    /// Output of the canaries on a host where every layer works, shortened.
     const GOOD: &str = "\
 == status
 Groups:\t65534 65534
@@ -567,7 +570,7 @@ Seccomp:\t2
 == uid_map
       1000       4711          1
 == limits
-Max core file size        0                    0                    bytes
+Max core file size        1                    1                    bytes
 == cgroup
 4:memory:/
 0::/

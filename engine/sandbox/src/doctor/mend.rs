@@ -1,4 +1,4 @@
-//! What would mend a layer that cannot be had. A pure table.
+//! Advice on how to make an unavailable layer available. A pure table.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use crate::layer::Layer;
 use crate::outcome::LayerState;
 use crate::plain::SCRATCH;
 
-/// What the cgroup module puts between a reason and its advice.
+/// Text that the cgroup module puts between a reason and its advice.
 const TO_MEND: &str = "; to mend it: ";
-/// What the launcher's starter says where it cannot make a memory file to execute.
+/// Text reported when the launcher's memfd cannot be made executable.
 const NO_PROGRAM: &str = "vm.memfd_noexec=2 forbids it";
 
 /// The advice for a layer in this state; `None` where it is on.
@@ -56,7 +56,7 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
         return Some(ceiling(layer));
     }
     if why.contains(ID_MAP) && facts.report.user.starts_with("root") {
-        // Since Linux 5.12 only it lets anybody map root.
+        // Since Linux 5.12, mapping root needs this capability.
         return Some(
             "start hotcell as another user than root, or with CAP_SETFCAP (podman run or docker run --cap-add SETFCAP)"
                 .to_owned(),
@@ -65,7 +65,7 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     if why.contains("ENOSYS") && facts.report.container.is_none() && host::kind(layer).is_some() {
         return Some("a kernel with mount_setattr(2) and clone3(2): Linux 5.12 or newer".to_owned());
     }
-    // The kernel's answer is the same whichever kind is one too many.
+    // The kernel's error is the same whichever kind of namespace exceeds its limit.
     if why.contains(CEILING) {
         return Some(facts.ceilings.first().map_or_else(
             || {
@@ -75,7 +75,7 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
             |layer| ceiling(*layer),
         ));
     }
-    // Ubuntu's AppArmor lets the namespace be made, and then refuses what it is for.
+    // Ubuntu's AppArmor allows making the namespace, but then refuses the operations that need it.
     if facts.apparmor_restricts
         && host::kind(layer).is_some()
         && (why.contains("EACCES") || why.contains("EPERM"))
@@ -113,7 +113,7 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     })
 }
 
-/// A reason without its layer before and the advice behind it: the report has places for those.
+/// A reason without the layer in front and the advice behind: the report shows those separately.
 pub fn without_advice(why: &str) -> &str {
     let why = why.split_once(LACKS).map_or(why, |(_, why)| why);
     [TO_MEND, "; see `hotcell doctor`"].iter().fold(why, |why, advice| {
@@ -122,21 +122,22 @@ pub fn without_advice(why: &str) -> &str {
     })
 }
 
-/// The one line of a refusal for want of a layer: what was tried, what the kernel said, and what mends it.
+/// The refusal for a missing layer as one line: the attempt, the kernel's error, and the remedy.
 pub fn line(layer: Layer, message: &str, facts: &Facts) -> String {
     let (before, why) = message.split_once(LACKS).unwrap_or(("", message));
     let advice = mend(layer, &LayerState::Unavailable(why.to_owned()), facts);
-    // Whoever has no namespaces has this left.
+    // This works even without namespaces.
     let less = if host::kind(layer).is_some() { "; `--profile landlock-only` runs with less" } else { "" };
     let advice = advice.unwrap_or_default();
     format!("{before}{LACKS}{}{TO_MEND}{advice}{less}; see `hotcell doctor`", without_advice(why))
 }
 
-/// An AppArmor profile that lets `program` make user namespaces where AppArmor forbids them to others: the text
-/// for `/etc/apparmor.d/hotcell`, loaded with `apparmor_parser -r`. It confines nothing and grants nothing else.
+/// An AppArmor profile that lets `program` make user namespaces where AppArmor forbids them to other
+/// programs: the text for `/etc/apparmor.d/hotcell`, loaded with `apparmor_parser -r`. The profile confines
+/// nothing and grants nothing else.
 #[must_use]
 pub fn apparmor_profile(program: &Path) -> String {
-    // Inside the quotes AppArmor takes a pattern.
+    // Within the quotes AppArmor expects a pattern.
     let mut path = String::new();
     for c in program.to_string_lossy().chars() {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '^' | '@' | '"' | '\\') {
@@ -148,7 +149,7 @@ pub fn apparmor_profile(program: &Path) -> String {
 }
 
 fn user_namespaces(facts: &Facts) -> String {
-    // The kernel's answer is the same whichever kind may not be made.
+    // The kernel's error is the same whichever kind of namespace may not be made.
     if let Some(layer) = facts.ceilings.first() {
         return ceiling(*layer);
     }
@@ -204,7 +205,7 @@ fn landlock(facts: &Facts) -> String {
     }
 }
 
-/// Advice for the host itself, or for whoever starts the container.
+/// Advice for the host itself, or for the person who starts the container.
 fn outer(facts: &Facts, host: &str, container: &str) -> String {
     if facts.report.container.is_some() { container } else { host }.to_owned()
 }
@@ -270,7 +271,7 @@ mod tests {
                 "TMPDIR",
             ),
             (Layer::UserNs, little.clone(), ID_MAP, "CAP_SETFCAP"),
-            // As the doctor has it, from the refusal of a sandbox.
+            // As the doctor gets it from the refusal of a sandbox.
             (
                 Layer::UserNs,
                 little,

@@ -1,14 +1,16 @@
-//! What this host can enforce, found out by trying: `hotcell.doctor/1`.
+//! Reports which layers this host can enforce, determined by trying them: `hotcell.doctor/1`.
 //!
-//! [`examine`] makes throw-away sandboxes and lets canaries run in them: a write that must fail, one that must
-//! succeed, a signal, a connection, more memory and more processes than allowed. Where two walls would refuse
-//! the same thing, one of them is left out in a second sandbox, so that each answer is one layer's own; and a
-//! third, with fewer walls still, shows that the canary would have come through. No version number and no
-//! file's presence decides anything; they only choose the words of [`LayerReport::mend`].
+//! [`examine`] makes throw-away sandboxes and runs canaries in them: a write that must fail, a write that
+//! must succeed, a signal, a connection, more memory and more processes than allowed. Where two layers would
+//! refuse the same thing, one of them is left out in a second sandbox, so that each answer is about one
+//! layer; a third sandbox, with still fewer layers, shows that the canary would have succeeded. Version
+//! numbers and the presence of files decide nothing; they only affect the wording of [`LayerReport::mend`].
 //!
-//! It never takes longer than [`LONGEST`]: each canary has a limit, and so have all together.
+//! An examination never takes longer than [`LONGEST`]: each canary has a time limit, and so have all
+//! together.
 //!
-//! Not for attacks: a canary shows that a layer is there, the attack suite that it holds.
+//! This is not a test against attacks: a canary shows that a layer is present, the attack suite that it
+//! holds.
 
 mod canary;
 mod host;
@@ -33,17 +35,17 @@ use crate::outcome::LayerState;
 use crate::plan::Refusal;
 use crate::policy::Shape;
 
-/// The name of this form in its `schema` field.
+/// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.doctor/1";
-/// The longest that [`examine`] takes, whatever the host does.
+/// Maximum duration of [`examine`] on any host.
 pub const LONGEST: Duration = Duration::from_secs(9);
 
-/// What a host can enforce.
+/// The layers and profiles that a host can enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Doctor {
     /// Always `hotcell.doctor/1`.
     pub schema: String,
-    /// Which host this is. For information: nothing is decided by it.
+    /// The host. For information only: nothing is decided by it.
     pub host: HostReport,
     /// Every layer, outermost first.
     pub layers: BTreeMap<Layer, LayerReport>,
@@ -51,40 +53,40 @@ pub struct Doctor {
     pub profiles: BTreeMap<String, Availability>,
 }
 
-/// Which host this is.
+/// Description of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostReport {
-    /// The kernel's release, as `uname -r` prints it.
+    /// The kernel's release, in the form of `uname -r`.
     pub kernel: String,
-    /// The machine, as `uname -m` prints it.
+    /// The machine, in the form of `uname -m`.
     pub arch: String,
-    /// The kind of container that this process seems to be in; `null` for none.
+    /// The kind of container that this process appears to run in; `null` for none.
     pub container: Option<String>,
-    /// Whose rights hotcell has: `root`, `root of a user namespace`, or `user N`.
+    /// User whose rights hotcell has: `root`, `root of a user namespace`, or `user N`.
     pub user: String,
 }
 
-/// What was found out about one layer.
+/// The state of one layer, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerReport {
-    /// `"on"`, `"off"`, or `"unavailable: why"`.
+    /// `"on"`, `"off"`, or `"unavailable: reason"`.
     pub state: LayerState,
-    /// What was tried.
+    /// The attempts made.
     pub tried: String,
-    /// What came back.
+    /// Results of the attempts.
     pub answer: String,
-    /// What would mend it; `null` where nothing needs mending.
+    /// Advice on making the layer available; `null` if none is needed.
     pub mend: Option<String>,
 }
 
-/// Whether a profile can be had: `"available"`, or `"refused: why"`.
+/// Whether a profile is available: `"available"`, or `"refused: reason"`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum Availability {
     /// A sandbox of this profile was made and a program ran in it.
     Available,
-    /// It was refused, and why.
+    /// The profile was refused; with the reason.
     Refused(String),
 }
 
@@ -107,7 +109,7 @@ impl From<String> for Availability {
     }
 }
 
-/// A refusal with what would mend it on this host, where a layer is what lacks.
+/// Adds advice for this host to a refusal that is due to a missing layer.
 pub(crate) fn advise(refusal: Refusal) -> Refusal {
     match refusal.layer {
         Some(layer) if refusal.message.contains(LACKS) => {
@@ -118,15 +120,15 @@ pub(crate) fn advise(refusal: Refusal) -> Refusal {
     }
 }
 
-/// Which host this is, without trying anything.
+/// Describes this host without trying anything.
 #[must_use]
 pub fn host(engine: &Engine) -> HostReport {
     host::look(engine.host().mapping).report
 }
 
-/// Finds out what this host can enforce, and which of these profiles can be had.
+/// Determines which layers and which of these profiles this host can enforce.
 ///
-/// Needs a tokio runtime with I/O and time. Takes well under a second on a host where all is well, and never
+/// Needs a tokio runtime with I/O and time. Takes well under a second on a host without problems, and never
 /// longer than [`LONGEST`].
 pub fn examine<'a>(engine: &'a Engine, profiles: &'a [(String, Shape)]) -> BoxFuture<'a, Doctor> {
     Box::pin(async move {

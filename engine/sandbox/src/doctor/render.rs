@@ -1,18 +1,18 @@
-//! A report for a terminal. Pure.
+//! Renders a report for a terminal. Pure.
 
 use std::fmt::Write;
 
 use super::{Availability, Doctor};
 use crate::outcome::LayerState;
+use crate::text::printable;
 
-/// Columns that a line fills at most, unless a single word is longer.
+/// Maximum line width in columns, unless a single word is longer.
 const WIDTH: usize = 80;
-/// Where the answers begin.
+/// Column at which the answers begin.
 const INDENT: usize = 17;
 
-/// The report as text for a terminal of 80 columns: a line for each layer, below it what would mend it, then
-/// the profiles.
-/// With `colour` the marks have ANSI colours.
+/// Renders the report for a terminal of 80 columns: a line for each layer with the advice below it, then the
+/// profiles. With `colour` the marks have ANSI colours.
 #[must_use]
 pub fn render(doctor: &Doctor, colour: bool) -> String {
     let mut text = String::new();
@@ -69,20 +69,20 @@ impl Mark {
     }
 }
 
-/// Mark, name and what is said about it.
+/// Appends a row: mark, name and description.
 fn row(text: &mut String, mark: Mark, name: &str, said: &str, colour: bool) {
     let (on, off) = if colour { (mark.colour(), "\u{1b}[0m") } else { ("", "") };
     let _ = write!(text, " {on}{}{off} {:<13} ", mark.sign(), plain(name));
     fill(text, said, INDENT.max(plain(name).chars().count() + 4));
 }
 
-/// A paragraph at the column of the answers.
+/// Appends a paragraph, indented to the column of the answers.
 fn wrapped(text: &mut String, head: &str, said: &str) {
     let _ = write!(text, "{:INDENT$}{head}", "");
     fill(text, said, INDENT + head.len());
 }
 
-/// Words, from this column on; further lines begin at the column of the answers.
+/// Appends words from `column` on; further lines begin at the column of the answers.
 fn fill(text: &mut String, words: &str, mut column: usize) {
     let mut first = true;
     for word in words.split(' ').filter(|w| !w.is_empty()) {
@@ -101,9 +101,9 @@ fn fill(text: &mut String, words: &str, mut column: usize) {
     text.push('\n');
 }
 
-/// One line without control characters: reasons may quote names of files.
+/// Escapes a reason to one line in which every character is visible: reasons may quote file names.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    printable(&text.replace(['\n', '\t'], " "))
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
             "Linux 6.8.0 x86_64, user 7, in a container (docker)\n\n",
             "\n ✓ user_ns       id 1000 inside, 7 outside\n",
             "\n – time_ns       off\n                 to mend it: switched off\n",
-            "\n ✗ cgroup        unavailable: no [31mcgroup can be used",
+            "\n ✗ cgroup        unavailable: no \\u{1b}[31mcgroup can be used",
             "\n                 to mend it: do the rest\n",
             "\n\n ✗ paranoid-and-long refused: no cgroup\n",
             "\n ✓ standard      available\n",

@@ -1,4 +1,4 @@
-//! Job x sources x the shape's plan -> what the sandbox is released with, or a refusal. Pure.
+//! Job x sources x shape plan -> the message that starts the job, or a refusal. Pure.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -11,41 +11,45 @@ use super::{Refusal, ShapePlan, check_limits, row, scratch_files};
 use crate::access::{self, Grant};
 use crate::encode::{self, JobMount};
 use crate::host::Host;
+use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::network;
 use crate::outcome::Mount;
-use crate::policy::{FileId, HOME, Job, Limits, PROJECT_NAME};
+use crate::policy::{FileId, HOME, Job, Limits, OPEN_FILES, OPEN_FILES_OF_A_USER, PROJECT_NAME};
 use crate::root::{self, Place};
 use crate::units::Bytes;
 
-/// A host file that is to be mounted, as the engine found it.
+/// A host file or folder that is to be mounted, as the engine found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Canonical path on the host.
     pub host: PathBuf,
     /// Path inside.
     pub inside: PathBuf,
-    /// Why.
+    /// Reason for the mount.
     pub kind: SourceKind,
-    /// It is a folder.
+    /// True for a folder, false for a file.
     pub folder: bool,
-    /// Which it has to be; without, whichever has the name.
+    /// The file or folder that it must be; if `None`, any that has the name.
     pub identity: Option<FileId>,
 }
 
 impl Source {
-    /// The same, for just the file or folder that has the name now; none where nothing has.
+    /// Like `self`, but bound to the file or folder that has the name now; `None` if it does not exist.
     pub(crate) fn as_it_is(&self) -> Option<Self> {
+        if self.identity.is_some() {
+            return Some(self.clone());
+        }
         Some(Self { identity: Some(FileId::from(&self.host.metadata().ok()?)), ..self.clone() })
     }
 
-    /// Whether both name the same of the host for the same place.
+    /// Whether both mount the same host path at the same place, for the same reason.
     pub(crate) fn names_the_same(&self, other: &Self) -> bool {
         (&self.host, &self.inside, self.kind) == (&other.host, &other.inside, other.kind)
     }
 
-    /// Where it is copied to in a sandbox without a root of its own, as a path below the home folder: what belongs
-    /// there and cannot be changed for real needs no mount.
+    /// Path below the home folder to which the source is copied in a sandbox without a root of its own. A
+    /// source in the home folder that the program cannot change on the host needs no mount.
     pub fn copied_to(&self) -> Option<&Path> {
         let copied =
             matches!(self.kind, SourceKind::Workspace | SourceKind::ReadOnly | SourceKind::CopyOnWrite);
@@ -53,20 +57,20 @@ impl Source {
     }
 }
 
-/// Why something is mounted.
+/// Reason for a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
     /// Copy-on-write.
     Workspace,
-    /// Laid over the workspace, which comes after its layers.
+    /// A layer of the workspace; the workspace itself comes after its layers.
     Layer,
     /// Read-only, named by the user.
     ReadOnly,
-    /// Changed for the run alone, named by the user.
+    /// Changeable for this run only, named by the user.
     CopyOnWrite,
     /// Writable, named by the user.
     ReadWrite,
-    /// Read-only, at its own place.
+    /// Read-only, at the same path as on the host.
     Toolchain,
 }
 
@@ -89,7 +93,7 @@ impl SourceKind {
 pub struct JobPlan {
     /// The message.
     pub job: encode::Job,
-    /// What is mounted besides the shape's.
+    /// Mounts in addition to the shape's.
     pub mounts: Vec<Mount>,
 }
 
@@ -100,7 +104,7 @@ pub fn in_scratch(inside: &Path) -> bool {
         .any(|top| inside.starts_with(top) && inside != Path::new(top))
 }
 
-/// The variables that every program has, unless the job says otherwise.
+/// Variables that every program has, unless the job overrides them.
 pub(crate) fn defaults(home: &Path) -> [(&'static str, &OsStr); 4] {
     let temporary = if home == Path::new(HOME) { OsStr::new("/tmp") } else { home.as_os_str() };
     [
@@ -126,15 +130,15 @@ fn environment(job: &Job, home: &Path, proxied: bool) -> Vec<(OsString, OsString
     env
 }
 
-/// The longest single argument or variable, and the most for all of them, that Linux takes. `execve(2)`
+/// Maximum length of a single argument or variable on Linux (the kernel's `MAX_ARG_STRLEN`). `execve(2)`
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 const MOST_ARGUMENTS: usize = 2 * 1024 * 1024 - 64 * 1024;
 
-/// Plans a job for a sandbox of this plan. `home` is its home folder inside; `beside` counts the tasks that the
-/// kernel counts together with the program's, where it has no user namespace of its own.
+/// Plans a job for a sandbox of this plan. `home` is its home folder inside. `beside` counts the tasks that
+/// the kernel counts together with the program's, where it has no user namespace of its own.
 ///
 /// # Errors
-/// [`Refusal`] when it asks for more than the shape has, or for what no kernel does.
+/// [`Refusal`] when the job asks for more than the shape has, or for something that no kernel accepts.
 pub fn job(
     job: &Job,
     sources: &[Source],
@@ -148,12 +152,12 @@ pub fn job(
     let program = job.argv.first().filter(|p| !p.is_empty());
     let program = program.ok_or_else(|| Refusal::new("there is no program to run; name one after --"))?;
     let argv = job.argv.iter().map(|a| text(a, "an argument")).collect::<Result<Vec<_>, _>>()?;
-    if job.proxy.is_some() && !plan.proxied {
+    if job.proxy.is_some() && !plan.proxied() {
         return Err(Refusal::new(
             "this sandbox has no sockets for a proxy; set the shape's network to proxy",
         ));
     }
-    let env_pairs = environment(job, home, plan.proxied);
+    let env_pairs = environment(job, home, plan.proxied());
     let env = env_pairs
         .iter()
         .map(|(name, value)| {
@@ -187,7 +191,7 @@ pub fn job(
                 source.host.display()
             )));
         }
-        // A test that knocks the mount namespace out keeps the rules, at the place where it has put the folder.
+        // A test that removes the mount namespace keeps the rules, at the place where it put the folder.
         if !plan.rooted && !plan.knocked_out && source.copied_to().is_none() && source.inside != source.host {
             return Err(Refusal {
                 layer: Some(Layer::MountNs),
@@ -247,9 +251,10 @@ pub fn job(
             scratch_files: scratch_files(&job.limits),
             memory: job.limits.memory.0,
             mounts,
+            links: Vec::new(),
             rules,
             rlimits: if plan.layers.is_on(Layer::Rlimits) {
-                rlimits(&job.limits, plan.group, beside, host.open_files)
+                rlimits(&job.limits, plan.group, beside, open_files(job.limits.open_files, host)?)
             } else {
                 Vec::new()
             },
@@ -306,7 +311,7 @@ fn text(text: &OsStr, what: &str) -> Result<CString, Refusal> {
         .map_err(|_| Refusal::new(format!("{what} contains a NUL character: {:?}", text.to_string_lossy())))
 }
 
-/// A path inside, absolute and without `..`, so that it means what it says.
+/// Checks that a path inside is absolute and without `..`, and normalizes it.
 pub fn inside_path(path: &Path) -> Result<PathBuf, Refusal> {
     if !path.is_absolute() || path.components().any(|c| c == Component::ParentDir) {
         return Err(Refusal::new(format!(
@@ -320,7 +325,7 @@ pub fn inside_path(path: &Path) -> Result<PathBuf, Refusal> {
     Ok(path.components().collect())
 }
 
-/// The paths at which a program may be: itself, or every folder of the `PATH` inside.
+/// The paths at which a program may be found: its own, or one for every folder of the `PATH` inside.
 fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<CString> {
     if program.as_bytes().contains(&b'/') {
         return vec![root::cstring(cwd.join(program))];
@@ -333,36 +338,74 @@ fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<
         .collect()
 }
 
-/// Per-process limits. With a cgroup they stand behind its limits, a little further out, so that the cgroup,
-/// which tells, is reached first.
+/// Descriptors that hotcell reserves above the limit of a run's processes: enough for two of the longest
+/// messages with descriptors.
+const OWN_DESCRIPTORS: u64 = 512;
+/// Minimum number of descriptors with which an interpreter starts.
+const LEAST_OPEN_FILES: u64 = 16;
+
+/// The maximum number of descriptors for each process of a run.
+///
+/// Linux counts the descriptors in flight over sockets for each user of the host, and refuses to send when
+/// the sum is above the *sender's* limit. The program's limit must be below hotcell's own, so that hotcell
+/// can always send. `unix(7)`, ETOOMANYREFS
+pub(super) fn open_files(asked: Option<u64>, host: &Host) -> Result<u64, Refusal> {
+    let most = host.open_files.saturating_sub(OWN_DESCRIPTORS).max(host.open_files / 2);
+    let usual = match host.mapping {
+        Mapping::Privileged => OPEN_FILES,
+        Mapping::OwnId { .. } => OPEN_FILES_OF_A_USER,
+    };
+    match asked {
+        None => Ok(usual.min(most)),
+        Some(few) if few < LEAST_OPEN_FILES => Err(Refusal::new(format!(
+            "the limit open_files of {few} is below {LEAST_OPEN_FILES}, with which no program starts; raise it or leave it out"
+        ))),
+        Some(many) if many > most => Err(Refusal::new(format!(
+            "the limit open_files of {many} is above {most}: hotcell itself may have {} and keeps some above those of its runs; lower \
+             it, or raise the hard limit (`ulimit -Hn`)",
+            host.open_files
+        ))),
+        Some(some) => Ok(some),
+    }
+}
+
+/// Per-process limits. With a cgroup they are a second line, slightly higher, so that the limits of the
+/// cgroup, which can be reported, are reached first.
 fn rlimits(limits: &Limits, group: bool, beside: Option<u64>, open_files: u64) -> Vec<(u32, u64, u64)> {
     const INIT: u64 = 1;
-    const MOST_OPEN_FILES: u64 = 16_384;
-    // Tasks that others may start meanwhile, where the kernel counts them with the program's.
+    // Allowance for tasks that the user's other programs start meanwhile, where the kernel counts them with
+    // the program's.
     const OTHERS: u64 = 64;
     let slack = if group { 16 } else { beside.map_or(0, |tasks| tasks.saturating_add(OTHERS)) };
     let processes = (u64::from(limits.processes) + INIT).saturating_add(slack);
     let mut list = vec![
-        (libc::RLIMIT_CORE, 0, 0),
-        // To begin with what the caller has, within what a program may raise it to anyway: the same test then sees the
-        // same number, and nobody gets a million, which programs that close every descriptor go through one by one.
-        (libc::RLIMIT_NOFILE, open_files.clamp(1024, MOST_OPEN_FILES), MOST_OPEN_FILES),
+        // Not 0: on a crash in the sandbox, the kernel would start the host's core_pattern handler as root of
+        // the host. With 1 byte it starts no handler and writes no file, since a core has at least one page.
+        // `core(5)`
+        (libc::RLIMIT_CORE, 1, 1),
+        // The hard limit too: if the program could raise it, hotcell's own messages to other sandboxes could
+        // fail; see `open_files`.
+        (libc::RLIMIT_NOFILE, open_files, open_files),
         (libc::RLIMIT_NPROC, processes, processes),
         (libc::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
-        (libc::RLIMIT_MSGQUEUE, 819_200, 819_200),
-        (libc::RLIMIT_SIGPENDING, 4_096, 4_096),
+        // Both count for the host user that made the user namespace, even root, together with that user's
+        // other programs: a quarter of the usual 819,200 bytes, enough for two queues of the default size,
+        // and a small part of the usual signals.
+        (libc::RLIMIT_MSGQUEUE, 204_800, 204_800),
+        (libc::RLIMIT_SIGPENDING, 1_024, 1_024),
         (libc::RLIMIT_NICE, 0, 0),
         (libc::RLIMIT_RTPRIO, 0, 0),
         (libc::RLIMIT_STACK, 8 << 20, libc::RLIM_INFINITY),
     ];
     if let Some(cpu) = limits.cpu_time {
-        // For each process alone, so it only stands behind the sum that the supervisor watches.
+        // Applies to each process separately, so it only backs up the sum that the supervisor watches.
         let seconds = cpu.as_secs() + 2;
         list.push((libc::RLIMIT_CPU, seconds, seconds + 1));
     }
     if !group {
-        // Never RLIMIT_AS: 64 GiB reserved and untouched must work. Well above the limit itself, so that the
-        // supervisor, which can name the cause, sees the tree's sum first; this stops what is faster than it.
+        // Never RLIMIT_AS: 64 GiB reserved and untouched must work. The value is well above the limit itself,
+        // so that the supervisor, which can name the cause, notices the tree's sum first; this stops growth
+        // that is faster than the supervisor.
         let data = limits.memory.0.saturating_add(limits.memory.0.max(Bytes::mib(256).0));
         list.push((libc::RLIMIT_DATA, data, data));
     }
@@ -377,11 +420,32 @@ mod tests {
     use crate::policy::Shape;
 
     #[test]
-    fn open_files_begin_with_what_the_caller_has() {
-        for (outside, inside) in [(256, 1024), (1024, 1024), (8000, 8000), (u64::MAX, 16_384)] {
-            let list = rlimits(&Limits::default(), true, None, outside);
-            assert!(list.contains(&(libc::RLIMIT_NOFILE, inside, 16_384)), "{outside}: {list:?}");
+    fn a_run_has_fewer_descriptors_than_hotcell() {
+        let user = Mapping::OwnId { uid: 7, gid: 7 };
+        for (mapping, outside, asked, inside) in [
+            (Mapping::Privileged, 1_000_000, None, Some(1024)),
+            (user, 1_000_000, None, Some(768)),
+            (user, 1024, None, Some(512)),
+            (user, 256, None, Some(128)),
+            (Mapping::Privileged, 1024, None, Some(512)),
+            (user, 20_000, Some(19_488), Some(19_488)),
+            (user, 20_000, Some(19_489), None),
+            (user, 20_000, Some(16), Some(16)),
+            (user, 20_000, Some(15), None),
+            (user, u64::MAX, Some(1 << 40), Some(1 << 40)),
+        ] {
+            let host = Host { mapping, open_files: outside, ..full_host() };
+            let found = open_files(asked, &host);
+            assert_eq!(found.as_ref().ok().copied(), inside, "{outside} {asked:?}");
+            assert!(
+                found.map_or_else(|e| e.message.contains("open_files"), |n| n < outside),
+                "{outside} {asked:?}"
+            );
         }
+        let list = rlimits(&Limits::default(), true, None, 600);
+        assert!(list.contains(&(libc::RLIMIT_NOFILE, 600, 600)), "{list:?}");
+        // With 1, the host's core_pattern handler is not started; with 0 it is. core(5)
+        assert!(list.contains(&(libc::RLIMIT_CORE, 1, 1)), "{list:?}");
     }
 
     #[test]

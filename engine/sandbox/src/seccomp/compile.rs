@@ -1,20 +1,21 @@
 //! The assembler: a [`Selection`] of rules becomes classic BPF.
 //!
-//! First a graph: runs of adjacent system call numbers with the same rules become ranges, the ranges a
-//! balanced tree of comparisons, and equal parts of the graph exist once. Then the graph is written from
-//! its end to its beginning, so that every jump goes to a place that is already known. A conditional jump
-//! reaches 255 instructions; a target further away gets a trampoline right behind the jump: its copy if it
-//! is a return, else a `BPF_JA` with its 32-bit offset. Later (earlier in the program) jumps use that too.
+//! First a graph is built: runs of adjacent system call numbers with the same rules become ranges, the ranges
+//! a balanced tree of comparisons, and equal parts of the graph exist once. Then the graph is written from
+//! its end to its beginning, so that the target of every jump is already known. A conditional jump reaches
+//! 255 instructions; a target further away gets a trampoline right behind the jump: a copy of the target if
+//! it is a return, otherwise a `BPF_JA` with its 32-bit offset. Later jumps (earlier in the program) use the
+//! trampoline too.
 //!
-//! Only the instructions that the kernel follows in its cache of always allowed numbers are emitted
-//! (`LD`, `AND`, `JA`, `JEQ`, `JGE`, `JGT`, `RET`), so plain `allow` rules cost no filter run at all.
+//! The compiler emits only instructions that the kernel can emulate to find calls that are always allowed
+//! (`LD`, `AND`, `JA`, `JEQ`, `JGE`, `JGT`, `RET`), so for plain `allow` rules no filter is run at all.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::Arch;
 use super::rules::{Action, Condition, Rule, Selection, Test, Width};
 
-/// The most instructions that the kernel takes (`BPF_MAXINSNS`).
+/// Maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
 pub(super) const MOST: usize = 4096;
 
 pub(super) const RET_KILL: u32 = 0x8000_0000;
@@ -23,6 +24,8 @@ pub(super) const RET_NOTIFY: u32 = 0x7fc0_0000;
 pub(super) const RET_ALLOW: u32 = 0x7fff_0000;
 pub(super) const EPERM: u32 = 1;
 pub(super) const ENOSYS: u32 = 38;
+pub(super) const ENOPROTOOPT: u32 = 92;
+pub(super) const EOPNOTSUPP: u32 = 95;
 
 pub(super) const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
 pub(super) const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
@@ -37,9 +40,9 @@ pub(super) const NUMBER: u32 = 0;
 pub(super) const ARCH: u32 = 4;
 pub(super) const ARGUMENTS: u32 = 16;
 
-/// x32 calls have this bit in their number and the architecture of x86_64.
+/// Calls of x32 have this bit in their number and the architecture of x86_64.
 const X32: u32 = 0x4000_0000;
-/// What a program calls to make no call; the kernel answers `ENOSYS` by itself.
+/// System call number -1, used to make no call; the kernel itself answers `ENOSYS`.
 const NO_CALL: u32 = u32::MAX;
 
 /// One classic BPF instruction: the layout of the kernel's `struct sock_filter`.
@@ -50,7 +53,7 @@ pub struct Instruction {
     pub code: u16,
     /// Instructions to skip when a condition holds.
     pub jt: u8,
-    /// Instructions to skip when it does not.
+    /// Instructions to skip when the condition does not hold.
     pub jf: u8,
     /// Operand.
     pub k: u32,
@@ -69,7 +72,7 @@ impl Filter {
         &self.0
     }
 
-    /// How many instructions; the kernel takes up to 4096.
+    /// Number of instructions; the kernel accepts up to 4096.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a filter is never empty")]
     pub fn len(&self) -> usize {
@@ -93,7 +96,7 @@ impl Filter {
 pub(super) fn compile(arch: Arch, notify: bool, selection: &Selection) -> Filter {
     let mut graph = Graph { notify, nodes: Vec::new(), known: HashMap::new() };
     let mut leaves: Vec<(u32, NodeId)> = ranges(arch, selection, &mut graph).into_iter().collect();
-    // Runs of numbers with one verdict.
+    // Merge runs of numbers with the same decision.
     leaves.dedup_by_key(|leaf| leaf.1);
     let tree = graph.tree(&leaves);
     let number = graph.node(Node::Load(NUMBER, tree));
@@ -105,7 +108,7 @@ pub(super) fn compile(arch: Arch, notify: bool, selection: &Selection) -> Filter
     filter
 }
 
-/// What decides about every call, and about the gaps between them, by its first number from 0 up.
+/// The decision for every call and for the gaps between them, by first number from 0 up.
 fn ranges(arch: Arch, selection: &Selection, graph: &mut Graph) -> BTreeMap<u32, NodeId> {
     let default = graph.action(selection.default);
     let mut ranges = BTreeMap::from([(0, default)]);
@@ -120,20 +123,22 @@ fn ranges(arch: Arch, selection: &Selection, graph: &mut Graph) -> BTreeMap<u32,
     ranges
 }
 
-/// What the kernel is told to do.
+/// The return value for an action.
 fn answer(action: Action, notify: bool) -> u32 {
     match (action, notify) {
         (Action::Allow, _) | (Action::Notify, false) => RET_ALLOW,
         (Action::Deny | Action::Notify, true) => RET_NOTIFY,
         (Action::Deny, false) => RET_ERRNO | EPERM,
         (Action::Enosys, _) => RET_ERRNO | ENOSYS,
+        (Action::NoSuchOption, _) => RET_ERRNO | ENOPROTOOPT,
+        (Action::Unsupported, _) => RET_ERRNO | EOPNOTSUPP,
         (Action::Kill, _) => RET_KILL,
     }
 }
 
 type NodeId = usize;
 
-/// A piece of the filter and where it goes on.
+/// A node of the filter's graph, with its successors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Node {
     Return(u32),
@@ -154,7 +159,7 @@ struct Graph {
     known: HashMap<Node, NodeId>,
 }
 
-/// What the accumulator holds: the unmasked word at this offset, if known.
+/// Contents of the accumulator: the unmasked word at this offset, if known.
 type Loaded = Option<u32>;
 
 impl Graph {
@@ -176,7 +181,7 @@ impl Graph {
         self.node(Node::Return(answer(action, self.notify)))
     }
 
-    /// A balanced search for the number in the accumulator among ranges that begin at given numbers.
+    /// Builds a balanced search for the number in the accumulator among ranges, by their first numbers.
     fn tree(&mut self, leaves: &[(u32, NodeId)]) -> NodeId {
         if let [(_, leaf)] = leaves {
             return *leaf;
@@ -186,12 +191,13 @@ impl Graph {
         self.branch(AT_LEAST, high[0].0, yes, no)
     }
 
-    /// The rules of one call; the accumulator holds its number.
+    /// Builds the rules of one call; the accumulator holds its number.
     fn decide(&mut self, rules: &[Rule]) -> NodeId {
         self.rules(rules, None, &mut HashMap::new())
     }
 
-    /// `rules` are the ones that are left; `done` has what was made for a number of them and a [`Loaded`].
+    /// `rules` are the remaining rules; `done` caches the node for each number of remaining rules and
+    /// [`Loaded`].
     fn rules(
         &mut self,
         rules: &[Rule],
@@ -199,7 +205,7 @@ impl Graph {
         done: &mut HashMap<(usize, Loaded), NodeId>,
     ) -> NodeId {
         let Some((rule, rest)) = rules.split_first() else {
-            // The parser refuses such files; if it happens, it is closed.
+            // The parser refuses such files; if it happens anyway, deny.
             return self.action(Action::Deny);
         };
         if rule.conditions.is_empty() {
@@ -213,7 +219,7 @@ impl Graph {
         node
     }
 
-    /// The conditions of `rule` that are left, then its action; else the other rules.
+    /// Builds the remaining conditions of `rule`, then its action; on failure, the other rules.
     fn conditions(
         &mut self,
         rule: &Rule,
@@ -225,7 +231,7 @@ impl Graph {
         let Some((condition, further)) = conditions.split_first() else {
             return self.action(rule.action);
         };
-        // Continuations are made for what the accumulator holds there: the word that was tested last.
+        // The continuation depends on the contents of the accumulator: the word that was tested last.
         let mut exits = |graph: &mut Self, word: &Word| {
             let loaded = (word.mask == u32::MAX).then_some(word.offset);
             let yes = graph.conditions(rule, further, rest, loaded, done);
@@ -294,13 +300,13 @@ impl Graph {
     }
 }
 
-/// Half an argument, and the bits of it that are asked for.
+/// Half of an argument, and the mask applied to it.
 struct Word {
     offset: u32,
     mask: u32,
 }
 
-/// The halves of the argument that a condition looks at: the upper one only if it must.
+/// The halves of the argument that a condition tests: the upper one only if needed.
 fn words(condition: &Condition) -> (Option<Word>, Word) {
     let offset = ARGUMENTS + 8 * u32::from(condition.argument);
     let low = Word { offset, mask: lower(condition.mask) };
@@ -318,12 +324,12 @@ fn upper(value: u64) -> u32 {
     lower(value >> 32)
 }
 
-/// Writes a graph as a program, from the end.
+/// Writes a graph as a program, starting at its end.
 struct Writer<'a> {
     nodes: &'a [Node],
-    /// Backwards.
+    /// Instructions in reverse order.
     code: Vec<Instruction>,
-    /// Where a node, or a stand-in for it, is: its index in `code`.
+    /// Index in `code` of each node, or of its stand-in.
     places: Vec<Option<usize>>,
 }
 
@@ -331,7 +337,7 @@ impl<'a> Writer<'a> {
     fn write(nodes: &'a [Node], root: NodeId) -> Filter {
         let mut writer = Self { nodes, code: Vec::new(), places: vec![None; nodes.len()] };
         writer.place(root);
-        // Nothing is placed after the root, so it stands first.
+        // Nothing is written after the root, so reversing puts it first.
         writer.code.reverse();
         Filter(writer.code)
     }
@@ -366,7 +372,7 @@ impl<'a> Writer<'a> {
         self.places[id] = Some(self.code.len() - 1);
     }
 
-    /// Sees to it that `next` is what follows the instruction pushed next.
+    /// Ensures that `next` directly follows the instruction that is pushed next.
     fn place_next(&mut self, next: NodeId) {
         self.place(next);
         if self.skipped(next) != 0 {
@@ -374,7 +380,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// How many instructions the one pushed next must skip to reach a placed node.
+    /// Number of instructions that the instruction pushed next must skip to reach a node already written.
     fn skipped(&self, id: NodeId) -> usize {
         let place = self.places[id].expect("targets are placed before what jumps to them");
         self.code.len() - 1 - place
@@ -384,7 +390,7 @@ impl<'a> Writer<'a> {
         u8::try_from(self.skipped(id)).ok()
     }
 
-    /// Puts a copy of a return, or an unconditional jump, where the next instruction reaches it.
+    /// Writes a copy of a return, or an unconditional jump, within reach of the next instruction.
     fn stand_in(&mut self, id: NodeId) {
         match self.nodes[id] {
             Node::Return(value) => self.push(RET, 0, 0, value),

@@ -1,5 +1,5 @@
-//! For tests: a classic BPF machine that is as strict as the kernel's checker, and the meaning of rules
-//! worked out without compiling them.
+//! For tests: a classic BPF interpreter as strict as the kernel's checker, and the meaning of rules evaluated
+//! without compiling them.
 
 use super::compile::{ABOVE, AND, ARCH, ARGUMENTS, AT_LEAST, EQUAL, Filter, JUMP, LOAD, MOST, NUMBER, RET};
 use super::rules::{Action, Condition, Selection, Test, Width};
@@ -18,7 +18,7 @@ impl Call {
         match offset {
             NUMBER => self.number,
             ARCH => self.arch,
-            8 | 12 => 0x1234_5678, // the instruction pointer, of no interest
+            8 | 12 => 0x1234_5678, // the instruction pointer, which is not used
             _ => {
                 let place = usize::try_from(offset - ARGUMENTS).unwrap();
                 let value = self.arguments[place / 8];
@@ -29,7 +29,7 @@ impl Call {
     }
 }
 
-/// What the kernel's checker would say: known instructions, jumps that stay inside, a return at the end.
+/// Applies the kernel checker's rules: known instructions, jumps that stay inside, a return at the end.
 pub(super) fn check(filter: &Filter) {
     let program = filter.instructions();
     assert!(!program.is_empty() && program.len() <= MOST);
@@ -48,7 +48,7 @@ pub(super) fn check(filter: &Filter) {
     }
 }
 
-/// The returned value, and how many instructions ran.
+/// Runs a filter; returns its value, and the number of instructions executed.
 pub(super) fn run(filter: &Filter, call: &Call) -> (u32, usize) {
     let program = filter.instructions();
     let (mut at, mut accumulator, mut steps) = (0, 0, 0);
@@ -80,7 +80,7 @@ pub(super) fn run(filter: &Filter, call: &Call) -> (u32, usize) {
     }
 }
 
-/// What the rules say about a call of their own architecture, x32 aside.
+/// Evaluates the rules for a call of their own architecture, ignoring x32.
 pub(super) fn decide(selection: &Selection, call: &Call) -> Action {
     let Some(rules) = selection.calls.get(&call.number) else {
         return selection.default;

@@ -1,14 +1,14 @@
-//! The filter of system calls: which of them a program may make, with which arguments.
+//! The system call filter: which calls a program may make, and with which arguments.
 //!
-//! The rules are data, `filters/program.filter` and `filters/init.filter`, one reason beside each group.
-//! This module turns them into classic BPF for the kernel ([`program()`], [`init()`]) and tells the
-//! supervisor how to answer a notification ([`meaning()`]) and what to call it in a report ([`name()`]).
+//! The rules are data, `filters/program.filter` and `filters/init.filter`, with a reason beside each group.
+//! This module compiles them to classic BPF for the kernel ([`program()`], [`init()`]) and tells the
+//! supervisor how to answer a notification ([`meaning()`]) and which name to use in a report ([`name()`]).
 //!
-//! It is *not* the place that installs a filter or answers notifications, and it makes no system call.
-//! A filter sees registers only: nothing here depends on the memory of the program, and so must nothing
-//! that answers its notifications. Files and addresses are the concern of mounts, namespaces and Landlock.
+//! This module does *not* install filters or answer notifications, and it makes no system call. A filter sees
+//! registers only: nothing here depends on the memory of the program, and answers to notifications must not
+//! depend on it either. Files and addresses are the concern of mounts, namespaces and Landlock.
 //!
-//! What a filter can answer:
+//! The actions of a rule:
 //!
 //! | rule | with [`Options::notify`] | without |
 //! | --- | --- | --- |
@@ -16,10 +16,12 @@
 //! | `deny` | notification; the supervisor records it and answers `EPERM` | `EPERM` |
 //! | `notify` | notification; the supervisor records the address and answers `CONTINUE` | the call is made |
 //! | `enosys` | `ENOSYS`, as on a kernel that lacks the call | `ENOSYS` |
-//! | `kill` | the process ends by `SIGSYS` | the process ends by `SIGSYS` |
+//! | `enoprotoopt` | `ENOPROTOOPT`, as on a kernel that lacks the socket option | `ENOPROTOOPT` |
+//! | `eopnotsupp` | `EOPNOTSUPP`, as where the flag is not supported | `EOPNOTSUPP` |
+//! | `kill` | the process is killed by `SIGSYS` | the process is killed by `SIGSYS` |
 //!
-//! Calls of a foreign architecture (`int 0x80` on x86_64, AArch32) and of x32 end the process; numbers
-//! without a name are answered `ENOSYS`.
+//! Calls of a foreign architecture (`int 0x80` on x86_64, AArch32) and of x32 kill the process; unassigned
+//! numbers are answered with `ENOSYS`.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
@@ -34,7 +36,7 @@ mod tests;
 pub use compile::{Filter, Instruction};
 use rules::Rules;
 
-/// A processor architecture: system call numbers differ between them.
+/// A processor architecture; system call numbers depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arch {
     /// 64-bit x86. Its 32-bit and x32 calls are foreign.
@@ -44,18 +46,18 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// The architecture that this program was built for.
+    /// The architecture for which this program was built.
     #[cfg(target_arch = "x86_64")]
     pub const HOST: Self = Self::X86_64;
-    /// The architecture that this program was built for.
+    /// The architecture for which this program was built.
     #[cfg(target_arch = "aarch64")]
     pub const HOST: Self = Self::Aarch64;
 
-    /// Both of them.
+    /// All architectures.
     pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// The kernel's number for it: `AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`. A notification whose `arch`
-    /// is another one cannot come from these filters.
+    /// The kernel's constant for this architecture: `AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`. A notification
+    /// with another `arch` cannot come from these filters.
     #[must_use]
     pub const fn audit(self) -> u32 {
         match self {
@@ -75,32 +77,34 @@ impl Arch {
     }
 }
 
-/// What differs between the programs' filters.
+/// Options by which the programs' filters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// A supervisor answers notifications, so that denials and addresses can be reported. A filter made
-    /// with `true` must be installed with `SECCOMP_FILTER_FLAG_NEW_LISTENER`: without a listener every
-    /// call that would notify is answered `ENOSYS`.
+    /// A supervisor answers notifications, so that denials and addresses can be reported. A filter made with
+    /// `true` must be installed with `SECCOMP_FILTER_FLAG_NEW_LISTENER`: without a listener, every call that
+    /// would notify is answered with `ENOSYS`.
     pub notify: bool,
-    /// Sockets for IPv4 and IPv6 may be made.
+    /// IPv4 and IPv6 sockets may be created.
     pub internet: bool,
-    /// The program has namespaces of its own, its process numbers above all. With `false` the calls that
-    /// act on another process of the same user by number are narrowed; a filter cannot tell the
-    /// program's own processes from the user's, so signals also need Landlock's scope.
+    /// The program has namespaces of its own, most importantly for process ids. With `false`, calls that act
+    /// on another process of the same user by id are restricted; a filter cannot tell the program's own
+    /// processes from the user's, so signals also need Landlock's scope.
     pub namespaces: bool,
-    /// A folder of the host can be written for real: no setuid or setgid file may be made.
+    /// A folder of the host is writable: no setuid or setgid file may be created.
     pub host_writes: bool,
-    /// The program is on the host's own tree, with Landlock alone before it: what Landlock does not cover (owners,
-    /// modes, times, attributes, local sockets, System V objects, watches) is refused.
+    /// The program runs on the host's own tree, protected only by Landlock: operations that Landlock does not
+    /// cover (owners, modes, times, attributes, local sockets, System V objects, watches) are refused.
     pub plain: bool,
-    /// A cgroup accounts for memory that belongs to no mapping. Without one, calls that make it do not exist.
+    /// A cgroup accounts for memory that belongs to no mapping. Without one, calls that allocate such memory
+    /// fail with `ENOSYS`.
     pub accounted: bool,
-    /// Landlock is older than version 3 and does not know truncation. It matters where it stands alone (`plain`).
+    /// Landlock is older than version 3 and does not control truncation. Relevant only where it protects
+    /// alone (`plain`).
     pub truncates: bool,
 }
 
 impl Options {
-    /// How many different filters there are.
+    /// Number of different filters.
     const COUNT: usize = 128;
 
     fn index(self) -> usize {
@@ -117,11 +121,11 @@ impl Options {
 /// How the supervisor must answer a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meaning {
-    /// The call is not allowed: answer `EPERM`, never `CONTINUE`.
+    /// The call is denied: answer `EPERM`, never `CONTINUE`.
     Denied,
-    /// `connect`, `bind` or `sendto`: the call is allowed and only its address is of interest. Answer
-    /// `CONTINUE` whatever the address is: the program can change it after it was read, so it is a
-    /// remark in the report and must not decide anything.
+    /// `connect`, `bind` or `sendto`: the call is allowed and only its address is recorded. Answer `CONTINUE`
+    /// whatever the address is: the program can change it after it was read, so it is for the report only and
+    /// must not decide anything.
     Address,
 }
 
@@ -140,8 +144,9 @@ pub fn program(arch: Arch, options: Options) -> &'static Filter {
     })
 }
 
-/// The filter for process 1 of a sandbox: what it needs, and death for everything else. It does not
-/// notify; it is installed after the program's process was forked, which would inherit it.
+/// The filter for process 1 of a sandbox: allows only the calls that it needs, and kills it for any other.
+/// This filter does not notify; it is installed after the program's process was forked, which would otherwise
+/// inherit it.
 ///
 /// # Panics
 ///
@@ -164,7 +169,7 @@ pub fn init(arch: Arch) -> &'static Filter {
     })
 }
 
-/// The name of a system call, for reports; `None` for a number that nobody knows.
+/// The name of a system call, for reports; `None` for an unknown number.
 #[must_use]
 pub fn name(arch: Arch, number: i64) -> Option<&'static str> {
     arch.table().name(u32::try_from(number).ok()?)
@@ -172,8 +177,8 @@ pub fn name(arch: Arch, number: i64) -> Option<&'static str> {
 
 /// How the supervisor must answer a notification of system call `number`; [`Meaning::Denied`] when in doubt.
 ///
-/// It depends on nothing but the number: the rules refuse `notify` for any other call, and refuse
-/// `deny` for these.
+/// The answer depends on the number alone: the rules refuse `notify` for any other call, and refuse `deny`
+/// for these.
 #[must_use]
 pub fn meaning(arch: Arch, number: i64) -> Meaning {
     match name(arch, number) {
@@ -194,7 +199,7 @@ fn parse(file: &str, text: &str) -> Rules {
 
 /// The system calls of one architecture.
 struct Table {
-    /// By number.
+    /// Names by number.
     names: Vec<(u32, &'static str)>,
     numbers: HashMap<&'static str, u32>,
 }

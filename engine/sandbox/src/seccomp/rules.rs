@@ -1,41 +1,46 @@
 //! The language of the filter files: its parser and its checks.
 //!
-//! A file is lines; a line that begins with a blank continues the one before; `#` begins a comment. The
-//! first rule of a call whose conditions all hold decides.
+//! Each line is a statement; a line that begins with a blank continues the previous one; `#` begins a
+//! comment. The first rule of a call whose conditions all hold decides.
 //!
 //! ```text
-//! default ACTION                      what a call without rules gets
+//! default ACTION                      action for a call without rules
 //! define NAME VALUE
 //! ACTION CALL... [if TEST {and TEST}] [when OPTION {and OPTION}]
-//! ACTION = allow | deny | notify | enosys | kill
+//! ACTION = allow | deny | notify | enosys | enoprotoopt | eopnotsupp | kill
 //! TEST   = WORD [& VALUE] (== VALUE | != VALUE | < VALUE | in VALUE...)
 //! WORD   = arg0 .. arg5 (all 64 bits) | int0 .. int5 (the low 32 bits)
 //! VALUE  = number or name, several joined by | without blanks
 //! OPTION = [not] (internet | namespaces | host_writes | plain | accounted | truncates)
 //! ```
 //!
-//! `intN` is for arguments that the kernel takes as an `int`: it ignores the upper half, and a filter
-//! that does not can be passed by setting a bit there (CVE-2019-7303). Everything doubtful is an error:
-//! unknown and unused names, tests that cannot hold, rules that cannot be reached, calls that no rule decides.
+//! `intN` is for arguments that the kernel takes as an `int`: the kernel ignores the upper half, and a filter
+//! that does not can be bypassed by setting a bit there (CVE-2019-7303). Everything doubtful is an error:
+//! unknown and unused names, tests that cannot hold, rules that cannot be reached, calls that no rule
+//! decides.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Arch, Options, Table};
 
-/// The calls that may have a `notify` rule, the only ones ever answered with `CONTINUE`.
+/// The calls that may have a `notify` rule, the only ones that are ever answered with `CONTINUE`.
 pub(super) const ADDRESS_CALLS: [&str; 3] = ["bind", "connect", "sendto"];
 
-/// What happens to a call.
+/// Action for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Action {
     Allow,
     Deny,
     Notify,
     Enosys,
+    /// `ENOPROTOOPT`, as by a kernel that lacks the socket option.
+    NoSuchOption,
+    /// `EOPNOTSUPP`, as by a kernel or a file system that lacks the flag.
+    Unsupported,
     Kill,
 }
 
-/// How much of an argument is looked at.
+/// The tested part of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Width {
     /// The lower 32 bits.
@@ -44,7 +49,7 @@ pub(super) enum Width {
     Full,
 }
 
-/// What is asked of the masked argument.
+/// Comparison of the masked argument.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Test {
     AnyOf(Vec<u64>),
@@ -61,7 +66,7 @@ pub(super) struct Condition {
     pub(super) test: Test,
 }
 
-/// An action and when it applies: all conditions hold.
+/// An action that applies if all conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Rule {
     pub(super) action: Action,
@@ -71,13 +76,13 @@ pub(super) struct Rule {
 /// The rules of one architecture and one set of options.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
-    /// What calls without rules get.
+    /// Action for calls without rules.
     pub(super) default: Action,
     /// By system call number; the last rule of each has no conditions.
     pub(super) calls: BTreeMap<u32, Vec<Rule>>,
 }
 
-/// A mistake in a filter file.
+/// An error in a filter file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub(super) struct ParseError {
@@ -87,7 +92,9 @@ pub(super) struct ParseError {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
-    #[error("unknown action {0:?}; one of default, define, allow, deny, notify, enosys, kill")]
+    #[error(
+        "unknown action {0:?}; one of default, define, allow, deny, notify, enosys, enoprotoopt, eopnotsupp, kill"
+    )]
     Action(String),
     #[error("no system call is named {0:?} on any architecture")]
     Call(String),
@@ -150,7 +157,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether it decides every case.
+    /// Whether the rule applies in every case.
     fn is_certain(&self) -> bool {
         self.when.is_empty() && self.rule.conditions.is_empty()
     }
@@ -175,7 +182,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Reads a filter file.
+    /// Parses a filter file.
     pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
         let mut parser = Parser::default();
         let mut lines = text.lines().enumerate().peekable();
@@ -207,7 +214,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// What remains for one architecture and one set of options.
+    /// Selects the rules for one architecture and one set of options.
     pub(super) fn select(&self, table: &Table, options: Options) -> Selection {
         let calls = self.calls.iter().filter_map(|(name, entries)| {
             let rules = entries
@@ -220,13 +227,13 @@ impl Rules {
         Selection { default: self.default, calls: calls.collect() }
     }
 
-    /// Whether the file says anything about a call.
+    /// Whether the file mentions a call.
     #[cfg(test)]
     pub(super) fn mentions(&self, name: &str) -> bool {
         self.calls.contains_key(name)
     }
 
-    /// Every call is decided in every case, and no rule is idle in all of them.
+    /// Checks that every call is decided in every case, and that each rule is used in at least one.
     fn check(&self) -> Result<(), ParseError> {
         let mut idle = BTreeMap::new();
         let mut reached = BTreeSet::new();
@@ -279,7 +286,7 @@ impl Rules {
 struct Parser {
     line: usize,
     default: Option<Action>,
-    /// Value and line.
+    /// Value and line number by name.
     constants: HashMap<String, (u64, usize)>,
     used: BTreeSet<String>,
     calls: BTreeMap<&'static str, Vec<Entry>>,
@@ -452,12 +459,14 @@ fn parse_action(word: &str) -> Result<Action, Problem> {
         "deny" => Action::Deny,
         "notify" => Action::Notify,
         "enosys" => Action::Enosys,
+        "enoprotoopt" => Action::NoSuchOption,
+        "eopnotsupp" => Action::Unsupported,
         "kill" => Action::Kill,
         _ => return Err(Problem::Action(word.to_owned())),
     })
 }
 
-/// Decimal, `0x` hexadecimal or `0o` octal.
+/// Parses a decimal, `0x` hexadecimal or `0o` octal number.
 fn parse_number(text: &str) -> Option<u64> {
     let (digits, radix) = if let Some(digits) = text.strip_prefix("0x") {
         (digits, 16)
@@ -470,18 +479,18 @@ fn parse_number(text: &str) -> Option<u64> {
     (plain && !digits.is_empty()).then(|| u64::from_str_radix(digits, radix).ok())?
 }
 
-/// The words of a line before its comment.
+/// The words of a line without its comment.
 fn words(line: &str) -> Vec<&str> {
     let code = line.split('#').next().unwrap_or_default();
     code.split_whitespace().collect()
 }
 
-/// Always at least one part.
+/// Splits words at a word; returns at least one part.
 fn split_at_word<'a, 'b>(words: &'b [&'a str], at: &str) -> Vec<&'b [&'a str]> {
     words.split(|word| *word == at).collect()
 }
 
-/// The parts between `and` of the one clause that may be there.
+/// The parts between `and` of the one optional clause.
 fn joined<'a, 'b>(
     mut clauses: Vec<&'b [&'a str]>,
     what: &'static str,

@@ -1,11 +1,12 @@
-//! What is closed where nobody waits for it.
+//! Closes values on another thread, so that closing them delays no caller.
 
 use std::ops::{Deref, DerefMut};
 
 use tokio::runtime::Handle;
 
-/// Descriptors of somebody else's making. Closing the last of one can take as long as they like (a socket that lingers, a file of a file system
-/// that a program serves), and so can closing a socket in which some lie: not in a thread that serves others too.
+/// Descriptors made by another process. Closing the last reference to one can take as long as that process
+/// likes (a socket that lingers, a file on a file system that a program serves), and so can closing a socket
+/// that has some in flight; so it must not happen on a thread that serves others too.
 #[derive(Debug)]
 pub struct Aside<T: Send + 'static>(Option<T>);
 

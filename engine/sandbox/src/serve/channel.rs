@@ -1,4 +1,4 @@
-//! One end of a connection: packets with descriptors, to be waited for.
+//! One end of a connection: packets with descriptors, received asynchronously.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,14 +14,14 @@ use super::peer::Standing;
 use super::wire::LONGEST_ASKED;
 use crate::socket::{self, Piece};
 
-/// The most descriptors that come with a message of a server's: an outcome, a home, changes, a process.
+/// Maximum number of descriptors in a message of the server: an outcome, a home, changes, a process.
 const MOST: usize = 4;
 
-/// A connected `SOCK_SEQPACKET`: the runtime asks of it no more than readiness.
+/// A connected `SOCK_SEQPACKET` socket. The runtime is used for readiness only.
 #[derive(Debug)]
 pub struct Channel(Aside<UnixStream>);
 
-/// What a client said, whole.
+/// A complete message of a client.
 #[derive(Debug)]
 pub struct Said {
     pub bytes: Vec<u8>,
@@ -33,7 +33,7 @@ impl Channel {
         Self(Aside::new(stream))
     }
 
-    /// From a descriptor that does not block, within a runtime.
+    /// Wraps a non-blocking descriptor; must be called within a runtime.
     pub fn of(fd: OwnedFd) -> io::Result<Self> {
         UnixStream::from_std(fd.into()).map(Self::new)
     }
@@ -42,15 +42,16 @@ impl Channel {
         self.0.async_io(Interest::WRITABLE, || socket::send(self.0.as_fd(), bytes, fds)).await
     }
 
-    /// One message of a server's; none when it is gone.
+    /// Receives one message of the server; `None` when it has disconnected.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Piece>> {
         self.0.async_io(Interest::READABLE, || receive(&self.0, buffer, MOST)).await
     }
 
-    /// One message of a client's, with at most so many descriptors; none when it is gone, and nothing in it when it was too long. What comes beside it
-    /// is anybody's, and the kernel closes what is not taken before it answers: so not in a thread that serves others too.
+    /// Receives one message of a client, with at most `room` descriptors; `None` when it has disconnected,
+    /// and empty when the message was too long. The descriptors that come with it may be anything, and the
+    /// kernel closes those that are not taken before it returns; so this runs on a blocking thread.
     ///
-    /// Whoever gives this up may lose what it was about to take.
+    /// Not cancel safe: dropping the future may lose the message that it was about to receive.
     pub async fn hear(self: &Arc<Self>, room: usize) -> io::Result<Option<Said>> {
         loop {
             self.0.readable().await?;
@@ -77,7 +78,7 @@ impl Channel {
 
 fn receive(stream: &UnixStream, buffer: &mut [u8], room: usize) -> io::Result<Option<Piece>> {
     match socket::receive_into(stream.as_fd(), buffer, room) {
-        // What the other side had said before it left without hearing us comes behind this.
+        // Messages that the other side sent before it closed without reading ours come after this error.
         Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
             socket::receive_into(stream.as_fd(), buffer, room)
         }
@@ -85,7 +86,7 @@ fn receive(stream: &UnixStream, buffer: &mut [u8], room: usize) -> io::Result<Op
     }
 }
 
-/// The process at the other end: its user, its number, and how it stands.
+/// The process at the other end: its user, its process id, and its rights.
 pub struct Other {
     pub user: u32,
     pub pid: i32,
@@ -93,8 +94,9 @@ pub struct Other {
 }
 
 impl Other {
-    /// Of a connected socket. The number has to be that of the very process that connected or listened, which lives: where the kernel does not say
-    /// (before Linux 6.5), or no descriptor is left to be told by, nobody knows how it stands.
+    /// Identifies the peer of a connected socket. The process id must be that of the very process that
+    /// connected or listened, and it must be alive. Where the kernel cannot guarantee that (before Linux
+    /// 6.5), or no descriptor is left for it, the rights of the peer are unknown.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         let credentials = getsockopt(&socket, sockopt::PeerCredentials)?;
         let number = credentials.pid();
@@ -103,7 +105,7 @@ impl Other {
     }
 }
 
-/// How a process stands that is known to have lived until that was read.
+/// The rights of a process that is known to have been alive until they were read.
 fn standing(number: i32, process: nix::Result<OwnedFd>) -> io::Result<Standing> {
     let unknown = |errno| io::Error::other(format!("the kernel does not say which process it is ({errno})"));
     let process = process.map_err(unknown)?;
@@ -127,11 +129,11 @@ mod tests {
         let other = Other::of(ours.as_fd()).unwrap();
         assert_eq!(other.pid, us);
         assert!(other.standing.is_ok(), "{:?}", other.standing);
-        // Its number may be another's by now.
+        // The process id may have been reused by now.
         for errno in [Errno::EINVAL, Errno::ESRCH, Errno::EMFILE, Errno::ENOPROTOOPT] {
             assert!(standing(us, Err(errno)).is_err(), "{errno}");
         }
-        // A descriptor that can be read at once, as that of a process that has ended.
+        // A descriptor that is readable at once, like the pidfd of a process that has ended.
         assert!(standing(us, Ok(std::fs::File::open("/dev/null").unwrap().into())).is_err());
     }
 }

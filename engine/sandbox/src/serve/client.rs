@@ -1,4 +1,4 @@
-//! Asks a server for a sandbox, and follows the run that it tells of.
+//! Asks a server for a sandbox, and follows the run that the server reports on.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,39 +28,40 @@ use crate::socket;
 use crate::streams::Chunk;
 use crate::supervise::Stop;
 
-/// So long a server may take to say its first word: it needs none of the work of a run for that.
+/// Time limit for the server's greeting, which needs none of the work of a run.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// So long it may take until a run has begun.
+/// Time limit until a run has started.
 const START: Duration = Duration::from_secs(60);
-/// So long it may say nothing when the run should have ended.
+/// Time for which the server may be silent after the run should have ended.
 const GRACE: Duration = Duration::from_secs(15);
-/// The longest outcome that is read, in bytes of JSON.
+/// Maximum size of an outcome that is read, in bytes of JSON.
 const LONGEST_OUTCOME: u64 = 1 << 30;
-/// The step in an outcome's timings that tells that a server ran it: from the question to the start, microseconds.
+/// The step in an outcome's timings that marks a run by a server: from the request to the start, in
+/// microseconds.
 pub const STEP: &str = "served";
 
-/// Why there is no server to be asked.
+/// Reason why no server can be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreached {
-    /// Of the socket.
+    /// A problem with the socket.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// Of the process behind it.
+    /// A problem with the process behind it.
     #[error("{0}")]
     Other(String),
 }
 
-/// Why a run is not the server's.
+/// Reason why the server did not run a request.
 #[derive(Debug)]
 pub enum NotServed {
-    /// Nothing ran: make a sandbox of your own.
+    /// Nothing was run: the caller should make its own sandbox.
     Cold {
-        /// Why, for a person.
+        /// The reason, for a person.
         why: String,
-        /// Something is wrong that a person should hear of.
+        /// Whether this is a problem that should be reported to a person.
         wrong: bool,
     },
-    /// The server went away when it had been asked: nobody knows how far the run came.
+    /// The server disconnected after the request was sent: it is unknown how far the run came.
     Lost(Refusal),
 }
 
@@ -68,20 +69,21 @@ fn cold(why: impl Into<String>) -> NotServed {
     NotServed::Cold { why: why.into(), wrong: false }
 }
 
-/// A server that may be asked for sandboxes.
+/// A server that can be asked for sandboxes.
 #[derive(Debug)]
 pub struct Client {
     place: Place,
     ours: Standing,
-    /// The connection that showed that it is there.
+    /// The connection by which the server was found.
     first: Mutex<Option<OwnedFd>>,
 }
 
 impl Client {
-    /// Looks for a server with its socket in this folder. Nothing is sent to it yet.
+    /// Looks for a server with its socket in this folder. Sends nothing to it yet.
     ///
     /// # Errors
-    /// [`Unreached`].
+    /// [`Unreached`] when there is no usable socket, or its process is not of the same user or has other
+    /// rights than this process.
     pub fn reach(folder: &Path) -> Result<Self, Unreached> {
         let place = Place::open(folder)?;
         let first = place.connect()?;
@@ -92,7 +94,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Whoever listens has to be of our user, and to stand as we do.
+    /// Checks that the listening process is of our user and has the same rights as this process.
     fn check(&self, socket: &OwnedFd) -> Result<(), Unreached> {
         let bad = |why: String| Unreached::Other(format!("{}: {why}", self.place.socket().display()));
         let other = Other::of(socket.as_fd()).map_err(|e| bad(e.to_string()))?;
@@ -109,17 +111,20 @@ impl Client {
         }
     }
 
-    /// As [`Engine::spawn`](crate::Engine::spawn), by the server.
+    /// Like [`Engine::spawn`](crate::Engine::spawn), but by the server.
     ///
     /// # Errors
-    /// [`NotServed`]; a refusal of the server's is one too, since nothing ran.
+    /// [`NotServed`] when the server did not run the policy, including a refusal by the server, or when it
+    /// was lost.
     pub async fn spawn(&self, policy: &Policy) -> Result<Running, NotServed> {
         let asked = Instant::now();
         if let Some(why) = unfit(policy) {
             return Err(cold(why));
         }
         let identities = policy.job.binds.iter().map(|bind| bind.identity).collect();
-        let whole = Asked { policy, identities, imports: policy.job.imports.clone() };
+        let job = &policy.job;
+        let toolchain_ids = job.toolchains.iter().map(|t| job.toolchain_ids.get(t).copied()).collect();
+        let whole = Asked { policy, identities, toolchain_ids, imports: policy.job.imports.clone() };
         let json = serde_json::to_vec(&whole).map_err(|e| cold(format!("it cannot be written down: {e}")))?;
         if json.len() as u64 > LONGEST_POLICY {
             return Err(cold("it is too long for the service"));
@@ -127,7 +132,7 @@ impl Client {
         let memory = socket::sealed(c"hotcell-asked", &json).map_err(|e| cold(format!("memory: {e}")))?;
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         let channel = match first {
-            // It may have been given up meanwhile.
+            // The server may have closed this connection meanwhile.
             Some(fd) => match self.ask(fd, &memory).await {
                 Err(NotServed::Cold { wrong: false, .. }) => self.ask(self.connect()?, &memory).await?,
                 asked => asked?,
@@ -144,14 +149,14 @@ impl Client {
             .map_err(|e| NotServed::Cold { why: e.to_string(), wrong: e.is_wrong() })
     }
 
-    /// Hears the greeting, and sends the question.
+    /// Waits for the greeting, and sends the request.
     async fn ask(&self, socket: OwnedFd, memory: &OwnedFd) -> Result<Channel, NotServed> {
         let process = getsockopt(&socket, sockopt::PeerCredentials).map_err(|e| cold(e.to_string()))?.pid();
         let channel = Channel::of(socket).map_err(|e| cold(e.to_string()))?;
         let hello = greeting(&channel).await?;
         let proof = proof::read(process, hello.proof)
             .map_err(|e| cold(format!("this process may not look into the service: {e}")))?;
-        // Of the host, both know the same, but for what their own places in it allow.
+        // Both see the same host, but each may be allowed different features of it.
         if !hello.offers.is_complete()
             && let Some(layer) = hello.offers.lacks(&Offers::of(&Host::look(&Cgroups::detect())))
         {
@@ -166,7 +171,8 @@ impl Client {
 }
 
 impl Unreached {
-    /// Whether a person should hear of it: more than that there is no service, or that it is not for this process.
+    /// Whether a person should be told: the problem is more than that there is no service, or that it is not
+    /// for this process.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         match self {
@@ -177,7 +183,7 @@ impl Unreached {
     }
 }
 
-/// The first word of a server, if we understand each other.
+/// Receives the server's greeting, and checks that its version and protocol match.
 async fn greeting(channel: &Channel) -> Result<Hello, NotServed> {
     let mut buffer = vec![0; LONGEST];
     let piece = match tokio::time::timeout(PATIENCE, channel.receive(&mut buffer)).await {
@@ -209,7 +215,7 @@ async fn greeting(channel: &Channel) -> Result<Hello, NotServed> {
     }
 }
 
-/// Waits for the start.
+/// Waits until the run has started.
 async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Running, NotServed> {
     let mut buffer = vec![0; LONGEST];
     let lost = || NotServed::Lost(Refusal::internal(LOST));
@@ -248,26 +254,28 @@ const LOST: &str =
 
 const SILENT: &str = "the service does not answer, and how far the run came is not known; end it (hotcell serve stop, or its process), or use --cold";
 
-/// A run of the server's.
+/// A run on the server.
 #[derive(Debug)]
 pub struct Relay {
     channel: Channel,
-    /// Who is told what it prints.
+    /// Receiver of the output.
     pub(crate) chunks: Option<mpsc::Sender<Chunk>>,
     events: Option<mpsc::Sender<Vec<u8>>>,
     took: Duration,
-    /// Its limit.
+    /// The run's limit of wall-clock time.
     wall: Duration,
 }
 
-/// How long the next word of a server is waited for. It keeps the limits of a run, and where it does not, nobody waits for ever.
+/// Maximum time to wait for the server's next message. The server enforces the limits of a run; if it fails
+/// to, the client does not wait forever.
 fn patience(wall: Duration, since: Duration, cancelled: bool) -> Duration {
-    // Whoever listens slowly, or was stopped for a while, still hears what was said meanwhile.
+    // A client that reads slowly, or was stopped for a while, still gets the messages sent meanwhile.
     if cancelled { GRACE } else { wall.saturating_add(GRACE).saturating_sub(since).max(GRACE) }
 }
 
 impl Relay {
-    /// To its end. Whoever drops this ends the run: the server sees the connection go.
+    /// Follows the run to its end. Dropping the future ends the run: the server notices that the connection
+    /// was closed.
     pub(crate) async fn follow(self, stop: &Stop) -> Finished {
         let Self { channel, chunks, events, took, wall } = self;
         let began = Instant::now();
@@ -314,7 +322,7 @@ impl Relay {
 
 const UNKNOWN: &str = "the service said what nobody understands";
 
-/// Tells the server once that somebody wants an end, whatever else is waited for.
+/// Sends a request to stop to the server once, whatever else is being waited for.
 struct Cancel<'a> {
     stop: &'a Stop,
     channel: &'a Channel,
@@ -360,7 +368,7 @@ fn finished(left: Left, fds: Vec<OwnedFd>, held: Arc<Channel>, took: Duration) -
     })
 }
 
-/// Asks the server in this folder one thing.
+/// Asks the server in this folder one question.
 async fn question<T>(
     folder: &Path,
     ask: Ask,
@@ -377,7 +385,7 @@ async fn question<T>(
     let talk = async {
         let channel = Channel::of(socket)?;
         let mut buffer = vec![0; LONGEST];
-        // Whoever greets in another protocol still understands this.
+        // A server that greets with another protocol version still understands this question.
         let hear = async |buffer: &mut [u8]| {
             let piece = channel.receive(buffer).await?;
             let len = piece.filter(|piece| !piece.cut).map_or(0, |piece| piece.len);
@@ -399,10 +407,10 @@ async fn question<T>(
     }
 }
 
-/// How the server in this folder is doing.
+/// Asks the server in this folder for its status.
 ///
 /// # Errors
-/// [`Unreached`].
+/// [`Unreached`] when there is no server that this process may ask, or it does not answer.
 pub async fn status(folder: &Path) -> Result<Status, Unreached> {
     question(folder, Ask::Status, |tell| match tell {
         Tell::Status(json) => serde_json::from_slice(json).ok(),
@@ -411,10 +419,10 @@ pub async fn status(folder: &Path) -> Result<Status, Unreached> {
     .await
 }
 
-/// Ends the server in this folder, and the runs that it has.
+/// Ends the server in this folder, and its runs.
 ///
 /// # Errors
-/// [`Unreached`].
+/// [`Unreached`] when there is no server that this process may end, or it does not answer.
 pub async fn stop(folder: &Path) -> Result<(), Unreached> {
     question(folder, Ask::Stop, |tell| matches!(tell, Tell::Stopping).then_some(())).await
 }

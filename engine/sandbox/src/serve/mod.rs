@@ -1,9 +1,11 @@
-//! A [`Pool`](crate::pool::Pool) that other processes of the same user may use: one that lives, for those that come and go.
+//! A [`Pool`](crate::pool::Pool) shared with other processes of the same user: one long-lived process serves
+//! short-lived ones.
 //!
-//! A client does everything that a run needs but the sandbox itself: it reads the policy, and it looks at what the run left. The
-//! [`Server`] makes the sandbox, or has one ready, follows the run, and tells. They speak over a socket in a private
-//! folder ([`place`]) in messages of a fixed form ([`wire`]), and only where a sandbox of the server's is as good as one that the
-//! client would make itself ([`peer`]). In every other case the client is told so before anything runs, and makes its own.
+//! A client does everything for a run except the sandbox itself: it reads the policy, and it looks at the
+//! results. The [`Server`] makes the sandbox, or has one ready, follows the run, and reports on it. They
+//! communicate over a socket in a private folder ([`place`]) with messages of a fixed format ([`wire`]), and
+//! only where a sandbox of the server is equivalent to one that the client would make itself ([`peer`]). In
+//! every other case the client is told before anything runs, and makes its own.
 
 mod aside;
 mod channel;
@@ -23,41 +25,41 @@ use serde::{Deserialize, Serialize};
 use crate::host::Host;
 use crate::policy::{Confinement, FileId, Job, Policy, Stdin};
 
-/// What both have to be of, beside this very version of hotcell.
+/// Protocol version that client and server must share, in addition to the version of hotcell.
 pub const PROTOCOL: u32 = 2;
-/// This version.
+/// This version of hotcell.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The longest policy that a server takes, in bytes of JSON.
+/// Maximum size of a policy that a server accepts, in bytes of JSON.
 pub const LONGEST_POLICY: u64 = 8 << 20;
 
-/// What a server says first.
+/// The greeting of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Its version of hotcell.
+    /// The server's version of hotcell.
     pub version: String,
-    /// The layers of its host that it can have.
+    /// Optional features that its sandboxes can have.
     pub offers: Offers,
-    /// The number of its descriptor in which the proof is that this client may look into it.
+    /// Number of the server's descriptor that holds the proof that this client may inspect the server.
     pub proof: i32,
 }
 
-/// What sandboxes of a process can have that not all of the same host can.
+/// Features of sandboxes that can differ between processes of the same host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offers {
-    /// Landlock's version; 0 without.
+    /// Landlock's version; 0 for none.
     pub landlock: u32,
-    /// The filter can notify.
+    /// Whether the filter can notify.
     pub notifications: bool,
-    /// It can make cgroups.
+    /// Whether cgroups can be made.
     pub cgroup: bool,
-    /// They hold shares of processors.
+    /// Whether cgroups can enforce CPU quotas.
     pub cpus: bool,
-    /// There are time namespaces.
+    /// Whether time namespaces are available.
     pub time_ns: bool,
 }
 
 impl Offers {
-    /// Of a host as one process sees it.
+    /// The features of a host as one process sees it.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         Self {
@@ -69,13 +71,13 @@ impl Offers {
         }
     }
 
-    /// Whether nothing is missing that can be: who looks for more finds none.
+    /// Whether every feature is available, so that no other process can offer more.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.landlock > 0 && self.notifications && self.cgroup && self.cpus && self.time_ns
     }
 
-    /// What another has and this one lacks.
+    /// The first feature that `other` has and `self` lacks.
     #[must_use]
     pub fn lacks(&self, other: &Self) -> Option<&'static str> {
         [
@@ -90,52 +92,58 @@ impl Offers {
     }
 }
 
-/// How a server is doing.
+/// Status of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Status {
-    /// Its version of hotcell.
+    /// The server's version of hotcell.
     pub version: String,
-    /// Its process.
+    /// The server's process id.
     pub pid: u32,
-    /// Seconds since it began.
+    /// Seconds since the server was started.
     pub uptime_s: u64,
-    /// Runs under way.
+    /// Runs in progress.
     pub running: u64,
-    /// Sandboxes that wait.
+    /// Idle sandboxes.
     pub ready: u64,
     /// Runs that got a sandbox that was ready.
     pub hot: u64,
-    /// Of these, those whose interpreter was ready in it.
+    /// Runs among these that also got an interpreter that was ready.
     pub primed: u64,
     /// Runs whose sandbox was made for them.
     pub cold: u64,
-    /// Runs that it left to whoever asked.
+    /// Runs that it declined and left to the client.
     pub declined: u64,
 }
 
-/// A policy on its way: with what is no part of one that is written down.
+/// A policy in a request, together with the fields that are not serialized otherwise.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked<P> {
     policy: P,
-    /// Which files the binds have to be, in their order.
+    /// Identity of each bind, in the order of the binds.
     identities: Vec<Option<FileId>>,
+    /// Identity of each toolchain, in the order of the toolchains.
+    toolchain_ids: Vec<Option<FileId>>,
     imports: Vec<String>,
 }
 
-/// Why a policy is never sent to a server.
+/// Reason why a policy must not be sent to a server.
 fn unfit(policy: &Policy) -> Option<&'static str> {
     let Policy { shape, job } = policy;
-    let Job { proxy, stdin, workspace, layers, toolchains, binds, .. } = job;
+    let Job { proxy, stdin, workspace, layers, toolchains, binds, collects, .. } = job;
     let image = shape.image.iter().flat_map(|image| &image.layers);
     if shape.confinement == Confinement::LandlockOnly {
-        // The service may end, and its temporary folders with it, while what they hold is looked at.
+        // The service may end, and remove its temporary folders, while the client still looks at their
+        // contents.
         return Some("its files would be the service's");
     }
     let mut paths =
         workspace.iter().chain(layers).chain(toolchains).chain(binds.iter().map(|b| &b.host)).chain(image);
     if proxy.is_some() {
         return Some("its way out is served by this process");
+    }
+    if !collects.is_empty() {
+        return Some("what it changes beside its workspace is this process's");
     }
     if *stdin == Stdin::Socket {
         return Some("its standard input is a socket of this process");

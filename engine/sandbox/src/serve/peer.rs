@@ -1,7 +1,9 @@
-//! Whether two processes stand alike: what one may do on the host, the other may do too, and both see the same host.
+//! Checks that two processes are equivalent: they have the same rights on the host, and both see the same
+//! host.
 //!
-//! A server runs what it is told with its own rights. It would be a way out for whoever has fewer: a program that is confined
-//! already, in a container, under a filter, without a capability. And what a client sees under a name has to be what the server sees.
+//! A server runs requests with its own rights. That would be a way out for a client with fewer rights: a
+//! program that is already confined, in a container, under a filter, without a capability. And a path that a
+//! client names must mean the same file to the server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use crate::cgroup::width;
 
-/// Namespaces in which both have to be.
+/// Namespaces that both must share.
 const NAMESPACES: [&str; 8] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"];
-/// Lines of `/proc/PID/status` that have to be the same.
+/// Lines of `/proc/PID/status` that must be equal.
 const SAME: [(&str, &str); 8] = [
     ("Uid", "user"),
     ("Gid", "group"),
@@ -24,9 +26,10 @@ const SAME: [(&str, &str); 8] = [
     ("CapBnd", "bounding set of capabilities"),
 ];
 
-/// Where a security module says how it confines a process.
+/// Files in which security modules show how they confine a process.
 const LABELS: [&str; 3] = ["attr/current", "attr/apparmor/current", "attr/smack/current"];
-/// Limits that a sandbox has a soft value of its own for (`plan::job`): of these only the hard ones count, which hold it.
+/// Limits for which a sandbox sets its own soft value (`plan::job`); only their hard values count, since they
+/// bound it.
 const SOFT_OF_THEIR_OWN: [&str; 8] = [
     "Max core file size",
     "Max processes",
@@ -38,7 +41,7 @@ const SOFT_OF_THEIR_OWN: [&str; 8] = [
     "Max stack size",
 ];
 
-/// What a process may do, and what it sees.
+/// The rights of a process, and its view of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     namespaces: Vec<Option<(u64, u64)>>,
@@ -46,26 +49,26 @@ pub struct Standing {
     root_path: PathBuf,
     labels: Vec<Option<Vec<u8>>>,
     status: BTreeMap<String, String>,
-    /// Processors that it may use.
+    /// Allowed processors.
     cpus: String,
     nice: String,
-    /// By name: soft and hard.
+    /// Soft and hard limit by name.
     limits: BTreeMap<String, [u64; 2]>,
-    /// Its `cgroup`.
+    /// Contents of `/proc/PID/cgroup`.
     groups: String,
 }
 
 impl Standing {
-    /// Of a process, by its number in our own `/proc`.
+    /// Reads the standing of a process, by its id in our own `/proc`.
     ///
     /// # Errors
-    /// When it is gone, or we may not look at it.
+    /// When the process is gone, or this process may not inspect it.
     pub fn of(process: &str) -> io::Result<Self> {
         let at = Path::new("/proc").join(process);
         let id = |m: std::fs::Metadata| (m.dev(), m.ino());
         let namespace = |name: &&str| match at.join("ns").join(name).metadata() {
             Ok(metadata) => Ok(Some(id(metadata))),
-            // A kernel without has none for anybody.
+            // A kernel without this namespace has it for no process.
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         };
@@ -87,7 +90,7 @@ impl Standing {
         })
     }
 
-    /// In what a client sees another host than the server.
+    /// The first respect in which a client sees another host than the server.
     #[must_use]
     pub fn sees_another(&self, client: &Self) -> Option<String> {
         let pairs = self.namespaces.iter().zip(&client.namespaces);
@@ -95,7 +98,7 @@ impl Standing {
         other.map(|(name, _)| format!("another {name} namespace"))
     }
 
-    /// In what a client differs from the server so that it may not end it.
+    /// The first difference between client and server because of which the client may not end the server.
     #[must_use]
     pub fn stands_apart(&self, client: &Self) -> Option<String> {
         self.sees_another(client).or_else(|| {
@@ -107,7 +110,7 @@ impl Standing {
         })
     }
 
-    /// In what a client differs from the server so that it cannot be served.
+    /// The first difference between client and server because of which the client cannot be served.
     #[must_use]
     pub fn differs(&self, client: &Self) -> Option<String> {
         if let Some(apart) = self.stands_apart(client) {
@@ -124,7 +127,8 @@ impl Standing {
         if self.nice != client.nice {
             return Some("another priority".to_owned());
         }
-        // Whoever is held to less would have held its sandbox to it, and whoever is held to more would have got more.
+        // A client with lower limits would have applied them to its sandbox, and one with higher limits would
+        // have got more.
         let held = |limits: &BTreeMap<String, [u64; 2]>, name: &str| {
             let own = SOFT_OF_THEIR_OWN.contains(&name);
             limits.get(name).map(|[soft, hard]| (if own { 0 } else { *soft }, *hard))
@@ -134,7 +138,7 @@ impl Standing {
         other.next().map(|name| format!("another limit ({name})"))
     }
 
-    /// As [`Self::differs`], and whether it is in groups that are held to less, as they are now.
+    /// Like [`Self::differs`], but also compares the current limits of their cgroups.
     #[must_use]
     pub fn cannot_serve(&self, client: &Self) -> Option<String> {
         if let Some(how) = self.differs(client) {
@@ -155,17 +159,17 @@ impl Standing {
     }
 }
 
-/// A limit of a group; none where it has no such file.
+/// Reads a limit of a cgroup; `None` if the cgroup has no such file.
 fn group_file(path: &Path) -> io::Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        // But a group that is gone, or is not shown, has limits that nobody knows.
+        // If the cgroup is gone or not visible, its limits are unknown.
         Err(e) if e.kind() == io::ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => Ok(None),
         Err(e) => Err(e),
     }
 }
 
-/// How a security module confines a process; none where there is none.
+/// Reads how a security module confines a process; `None` without such a module.
 fn label(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match std::fs::read(path) {
         Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
@@ -175,19 +179,19 @@ fn label(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The lines of a `/proc/PID/status`.
+/// Parses the lines of `/proc/PID/status`.
 fn fields(status: &str) -> BTreeMap<String, String> {
     let line = |line: &str| line.split_once(':').map(|(k, v)| (k.to_owned(), v.trim().to_owned()));
     status.lines().filter_map(line).collect()
 }
 
-/// The priority in a `/proc/PID/stat`.
+/// Parses the nice value in `/proc/PID/stat`.
 fn nice(stat: &str) -> Option<&str> {
     // The name in parentheses may contain anything.
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(16)
 }
 
-/// The table of a `/proc/PID/limits`: a name of several words, then soft and hard, then a unit.
+/// Parses the table of `/proc/PID/limits`: a name of several words, then soft and hard limit, then a unit.
 fn limits(table: &str) -> BTreeMap<String, [u64; 2]> {
     let number = |text: &str| if text == "unlimited" { Some(u64::MAX) } else { text.parse().ok() };
     let row = |line: &str| {
@@ -233,7 +237,7 @@ mod tests {
         assert_eq!(us.limits["Max cpu time"], [u64::MAX; 2]);
         assert_eq!(us.limits["Max stack size"], [8 << 20, u64::MAX]);
         type Change = fn(&mut Standing);
-        // Why it is not served, and whether it may ask how the service is doing, and end it.
+        // The reason why the client is not served, and whether it may ask for the status and end the service.
         let cases: [(Change, Option<&str>, [bool; 2]); 18] = [
             (|_| (), None, [true; 2]),
             (|s| s.namespaces[1] = Some((4, 2)), Some("another mnt namespace"), [false; 2]),
@@ -265,7 +269,7 @@ mod tests {
                 Some("another limit (Max open files)"),
                 [true; 2],
             ),
-            // A sandbox has a soft limit of its own there.
+            // A sandbox has a soft limit of its own for this.
             (|s| s.limits.extend([("Max stack size".into(), [1 << 20, u64::MAX])]), None, [true; 2]),
             (
                 |s| s.limits.extend([("Max stack size".into(), [1 << 20, 1 << 20])]),

@@ -1,4 +1,4 @@
-//! Where the socket is: in a folder of its user's, into which nobody else can put one.
+//! Location of the socket: a folder owned by the user, into which no other user can put a socket.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,51 +13,52 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 /// The socket's name in its folder.
 pub const NAME: &str = "serve.sock";
-/// Held by the server that has the folder.
+/// Lock file held by the server that owns the folder.
 const LOCK: &str = "serve.lock";
 
-/// Why there is no socket to be used.
+/// Reason why there is no usable socket.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// There is none.
+    /// There is no socket.
     #[error("no service runs: there is no {}", .0.display())]
     Nothing(PathBuf),
-    /// There is one, and nobody behind it.
+    /// There is a socket, but no process listens on it.
     #[error("no service runs: nobody answers at {}", .0.display())]
     Nobody(PathBuf),
-    /// More wait there than it takes at once.
+    /// The queue of waiting connections is full.
     #[error("the service at {} has too many who wait", .0.display())]
     Busy(PathBuf),
-    /// Somebody else could be behind it.
+    /// Another user could be behind the socket.
     #[error("{}: {why}; it is not used", path.display())]
     NotOurs {
         /// The folder or socket.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with its owner, mode or type.
         why: String,
     },
-    /// Another server has it.
+    /// Another server owns the folder.
     #[error("a service runs already at {}; end it with hotcell serve stop", .0.display())]
     Taken(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {error}", path.display())]
     Io {
-        /// What.
+        /// Path concerned.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
 impl PlaceError {
-    /// Whether there just is no service.
+    /// Whether the error only means that no service is running.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::Nothing(_) | Self::Nobody(_))
     }
 }
 
-/// The folder for the socket: of `XDG_RUNTIME_DIR`, else of `XDG_STATE_HOME` or `HOME`. Relative values do not count.
+/// Default folder for the socket: in `XDG_RUNTIME_DIR`, otherwise in `XDG_STATE_HOME` or `HOME`. Relative
+/// values are ignored.
 #[must_use]
 pub fn usual(runtime: Option<PathBuf>, state: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |p: &PathBuf| p.is_absolute();
@@ -67,14 +68,14 @@ pub fn usual(runtime: Option<PathBuf>, state: Option<PathBuf>, home: Option<Path
     })
 }
 
-/// An open folder that is its user's alone.
+/// An open folder to which only its user has access.
 #[derive(Debug)]
 pub struct Place {
     folder: OwnedFd,
     path: PathBuf,
 }
 
-/// What is wrong with a folder or socket, by its `stat`.
+/// Checks the `stat` of a folder or socket; returns the problem, if there is one.
 fn wrong(about: &FileStat, kind: u32, us: u32) -> Option<String> {
     let (is, what) = (about.st_mode & nix::libc::S_IFMT, about.st_mode & 0o7777);
     if is == nix::libc::S_IFLNK {
@@ -94,13 +95,14 @@ impl Place {
     /// Opens the folder.
     ///
     /// # Errors
-    /// [`PlaceError`]; [`PlaceError::Nothing`] where it is not there.
+    /// [`PlaceError::Nothing`] when it does not exist, [`PlaceError::NotOurs`] when it is a link or not a folder,
+    /// or another user could have access, [`PlaceError::Io`] otherwise.
     pub fn open(path: &Path) -> Result<Self, PlaceError> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let not_ours = |why: &str| PlaceError::NotOurs { path: path.into(), why: why.to_owned() };
         let folder = open(path, flags, Mode::empty()).map_err(|errno| match errno {
             Errno::ENOENT => PlaceError::Nothing(path.join(NAME)),
-            // It cannot be there: what it would be in is no folder.
+            // A parent is not a folder, so the socket cannot exist.
             Errno::ENOTDIR if path.symlink_metadata().is_err() => PlaceError::Nothing(path.join(NAME)),
             Errno::ELOOP | Errno::ENOTDIR => not_ours("is a link, or no folder"),
             Errno::EACCES => not_ours("cannot be opened by you"),
@@ -113,10 +115,10 @@ impl Place {
         }
     }
 
-    /// Opens it, and makes it where it is missing: in a folder that is its user's too.
+    /// Opens the folder; if it is missing, creates it in a folder that must belong to the user too.
     ///
     /// # Errors
-    /// [`PlaceError`].
+    /// [`PlaceError`] as for [`Place::open`], or when the folder cannot be created.
     pub fn make(path: &Path) -> Result<Self, PlaceError> {
         let io = |error| PlaceError::Io { path: path.into(), error };
         if path.symlink_metadata().is_err() {
@@ -147,7 +149,8 @@ impl Place {
         self.path.join(NAME)
     }
 
-    /// The socket by the open folder: whatever becomes of the names above it, and however long they are.
+    /// Address of the socket through the open folder: independent of later changes to the path, and of the
+    /// path's length.
     fn address(&self) -> nix::Result<UnixAddr> {
         UnixAddr::new(format!("/proc/self/fd/{}/{NAME}", self.folder.as_raw_fd()).as_str())
     }
@@ -169,10 +172,11 @@ impl Place {
         }
     }
 
-    /// Connects, without waiting.
+    /// Connects, without blocking.
     ///
     /// # Errors
-    /// [`PlaceError`].
+    /// [`PlaceError`] when there is no socket, no process listens on it, its queue is full, or another user
+    /// could own it.
     pub fn connect(&self) -> Result<OwnedFd, PlaceError> {
         self.check()?;
         let socket = unconnected().map_err(|e| self.io(e))?;
@@ -184,10 +188,11 @@ impl Place {
         }
     }
 
-    /// Listens there, in place of whoever is gone. The lock is held as long as the answer lives.
+    /// Listens on the socket, replacing that of a server that has ended. The lock is held as long as the
+    /// returned value lives.
     ///
     /// # Errors
-    /// [`PlaceError::Taken`] where somebody is not gone, and others.
+    /// [`PlaceError::Taken`] when another server is running, other variants when the socket cannot be made.
     pub fn listen(&self) -> Result<(OwnedFd, Flock<OwnedFd>), PlaceError> {
         let flags = OFlag::O_CREAT | OFlag::O_RDWR | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let lock =
@@ -197,7 +202,7 @@ impl Place {
             errno => self.io(errno),
         })?;
         match self.connect() {
-            // Without the lock, and answering all the same.
+            // The lock is free, but a process still answers on the socket.
             Ok(_) | Err(PlaceError::Busy(_)) => return Err(PlaceError::Taken(self.socket())),
             Err(PlaceError::Nobody(_)) => self.remove(),
             Err(PlaceError::Nothing(_)) => {}
@@ -211,7 +216,7 @@ impl Place {
         Ok((socket, lock))
     }
 
-    /// Takes the socket away.
+    /// Removes the socket.
     pub fn remove(&self) {
         let _ = unlinkat(&self.folder, NAME, UnlinkatFlags::NoRemoveDir);
     }
@@ -245,7 +250,7 @@ mod tests {
     #[test]
     fn a_socket_is_taken_once_and_a_stale_one_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        // Longer than an address may be.
+        // Longer than a socket address may be.
         let path = dir.path().join("x".repeat(150)).join("hotcell");
         assert!(matches!(Place::open(&path), Err(PlaceError::Nothing(_))));
         std::fs::write(dir.path().join("file"), "").unwrap();
@@ -258,7 +263,7 @@ mod tests {
         assert!(matches!(Place::open(&path).unwrap().listen(), Err(PlaceError::Taken(_))));
         drop(lock);
         assert!(matches!(place.listen(), Err(PlaceError::Taken(_))), "it answers without its lock");
-        // Until nobody else can wait there: it is still one.
+        // Connect until the queue is full; the socket must still be there.
         let waiting: Vec<_> = std::iter::from_fn(|| place.connect().ok()).take(1000).collect();
         assert!(waiting.len() >= 128 - 2 && waiting.len() < 1000, "{}", waiting.len());
         assert!(matches!(place.connect(), Err(PlaceError::Busy(_))));

@@ -1,7 +1,8 @@
-//! Proof that a client may look into the server: it reads there what is nowhere else.
+//! Proof that a client may inspect the server: it reads a secret from the server's `/proc` entry.
 //!
-//! `/proc` shows nobody a Landlock domain. But the kernel lets nobody open what another process has open who may not trace it
-//! (`PTRACE_MODE_READ`, `ptrace(2)`): who is in a domain that the server is not in, in a user namespace below it, or held back by a profile.
+//! `/proc` does not show Landlock domains. But the kernel refuses to open another process's descriptors to a
+//! process that may not trace it (`PTRACE_MODE_READ`, `ptrace(2)`): one in a Landlock domain that the server
+//! is not in, in a user namespace below it, or restricted by a profile.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,7 +14,7 @@ use nix::libc;
 use super::wire::PROOF;
 use crate::socket;
 
-/// A random number for one connection alone, and the descriptor where it can be read.
+/// A random secret for a single connection, and the descriptor from which it can be read.
 #[derive(Debug)]
 pub struct Proof {
     number: [u8; PROOF],
@@ -27,22 +28,22 @@ impl Proof {
         Ok(Self { number, memory: socket::sealed(c"hotcell-proof", &number)? })
     }
 
-    /// What the client is told.
+    /// Number of the descriptor, for the client.
     pub fn descriptor(&self) -> i32 {
         self.memory.as_raw_fd()
     }
 
-    /// Whether somebody read it. Good for one answer, and gone then.
+    /// Whether the client's answer is the secret. Consumes the proof, so that it is valid for one answer.
     pub fn is(self, said: &[u8; PROOF]) -> bool {
         self.number == *said
     }
 }
 
-/// Reads it.
+/// Reads the secret, as the client.
 pub fn read(process: i32, descriptor: i32) -> io::Result<[u8; PROOF]> {
     let path = format!("/proc/{process}/fd/{descriptor}");
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{path} {why}"));
-    // Nothing else is opened, which could make this wait.
+    // Open no other kind of file, which could block.
     if !std::fs::read_link(&path)?.as_os_str().as_encoded_bytes().starts_with(b"/memfd:hotcell-proof") {
         return Err(bad("is something else"));
     }

@@ -27,23 +27,24 @@ use crate::running::{Changed, Finished, Running};
 use crate::streams::Chunk;
 use crate::{socket, sources};
 
-/// How long a client may take to take what is sent to it, once its run has ended.
+/// Time limit for a client to receive the rest, after its run has ended.
 const LISTENER: Duration = Duration::from_secs(30);
-/// How long runs may take to end when the server does.
+/// Time limit for runs to end when the server stops.
 const SETTLE: Duration = Duration::from_secs(10);
-/// The longest reason that is sent, in bytes.
+/// Maximum length of a reason that is sent, in bytes.
 const LONGEST_REASON: usize = 4096;
 
-/// What a server takes on.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Runs at once. 32; whoever asks for one more makes a sandbox of its own.
+    /// Maximum number of concurrent runs. Default 32; a client that asks for one more makes its own sandbox.
     pub runs: usize,
-    /// Connections at once. 256, and at most a quarter of the descriptors that the process may have; who is not heard within a second makes a sandbox of its own.
+    /// Maximum number of connections. Default 256, and at most a quarter of this process's descriptors. A
+    /// client that gets no greeting within a second makes its own sandbox.
     pub connections: usize,
-    /// How long a client may take for its next word. 10 s.
+    /// Time limit for the next message of a client. Default 10 s.
     pub patience: Duration,
-    /// It ends when nobody was connected for so long; never without.
+    /// Idle time after which the server ends; `None` for never.
     pub idle: Option<Duration>,
 }
 
@@ -53,7 +54,7 @@ impl Default for Bounds {
     }
 }
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     place: Place,
@@ -61,7 +62,7 @@ pub struct Server {
     _lock: Flock<OwnedFd>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 struct Desk {
     pool: Pool,
@@ -76,10 +77,10 @@ struct Desk {
 }
 
 impl Server {
-    /// Listens in this folder, which is made where it is missing.
+    /// Listens in this folder, which is created if it is missing.
     ///
     /// # Errors
-    /// [`PlaceError`].
+    /// [`PlaceError`] when another server is running, or the folder or socket is not usable.
     pub fn listen(folder: &Path) -> Result<Self, PlaceError> {
         let place = Place::make(folder)?;
         let (listener, lock) = place.listen()?;
@@ -92,11 +93,11 @@ impl Server {
         self.place.socket()
     }
 
-    /// Serves until `stop` comes, a client asks for the end, or nobody was there for long enough. Runs that are under way
-    /// end then.
+    /// Serves until `stop` completes, a client asks the server to end, or it has been idle for long enough.
+    /// Runs in progress are ended then.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// When the listener cannot be registered with the runtime, or the rights of this process cannot be read.
     pub async fn serve(self, pool: Pool, bounds: Bounds, stop: impl Future<Output = ()>) -> io::Result<()> {
         let Self { place, listener, _lock } = self;
         let listener = UnixListener::from_std(listener.into())?;
@@ -104,7 +105,7 @@ impl Server {
             ours: Arc::new(Standing::of("self")?),
             user: geteuid().as_raw(),
             bounds,
-            // One that would wait for descriptors makes its own sandbox instead.
+            // A client that would have to wait for descriptors makes its own sandbox instead.
             places: Semaphore::new(bounds.runs.min(pool.engine().jobs())),
             pool,
             declined: AtomicU64::new(0),
@@ -128,12 +129,12 @@ impl Server {
                         let desk = Arc::clone(&desk);
                         all.spawn(async move { desk.connected(Channel::new(stream)).await });
                     }
-                    // Out of descriptors: some are given back soon.
+                    // Out of descriptors: connections that end release some soon.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 },
             }
         }
-        // Who comes from now on finds nobody, and does without.
+        // New clients find no service from now on, and make their own sandboxes.
         place.remove();
         drop(listener);
         desk.ending.send_replace(true);
@@ -146,29 +147,29 @@ impl Server {
     }
 }
 
-/// How many are heard at once: what they hold leaves descriptors for the runs.
+/// Maximum number of concurrent connections, so that enough descriptors are left for the runs.
 fn connections(wanted: usize, descriptors: u64) -> usize {
     wanted.min(usize::try_from(descriptors / 4).unwrap_or(usize::MAX)).max(1)
 }
 
-/// A client that gets nothing, and why.
+/// The reason why a client's request is declined.
 struct Declined(String);
 
-/// What a process may have.
+/// The operations that a client may request.
 struct Rights {
-    /// Why not: a run.
+    /// Reason why it may not run a policy; `None` if it may.
     run: Option<String>,
-    /// The end of the service.
+    /// Reason why it may not end the service; `None` if it may.
     stop: Option<String>,
     proof: Proof,
 }
 
-/// Looks at whoever connected. Why it gets nothing at all, not even a hearing, is the error.
+/// Determines a client's rights. Fails with the reason if it may not request anything at all.
 fn weigh(channel: &Channel, user: u32, ours: &Standing) -> Result<Rights, Declined> {
     let differs = |how: String| format!("this process has {how} than the service has");
     let other = match Other::of(channel.as_fd()) {
         Ok(other) if other.user == user => other,
-        // The socket's mode keeps them out, but for root: it has a service of its own.
+        // The socket's mode keeps other users out, except root, which has a service of its own.
         _ => return Err(Declined("the service is another user's".to_owned())),
     };
     let theirs = other.standing.map_err(|e| Declined(format!("this process cannot be looked at: {e}")))?;
@@ -187,7 +188,7 @@ impl Desk {
     async fn connected(&self, channel: Channel) {
         let channel = Arc::new(channel);
         let (this, ours, user) = (Arc::clone(&channel), Arc::clone(&self.ours), self.user);
-        // What is known of a process may lie in a file system that another one serves.
+        // Files about a process may be on a file system served by another process, so this may block.
         let Ok(weighed) = tokio::task::spawn_blocking(move || weigh(&this, user, &ours)).await else {
             return;
         };
@@ -266,22 +267,22 @@ impl Desk {
         let _ = self.send(channel, Tell::No(why), self.bounds.patience).await;
     }
 
-    /// One run, from the question to the end of the connection. What is declined never ran.
+    /// Handles one run, from the request until the connection is closed. A declined request was never run.
     async fn run(&self, channel: &Arc<Channel>, fds: Aside<Vec<OwnedFd>>) -> Result<(), Declined> {
         let mut ending = self.ending.subscribe();
         let Ok(permit) = self.places.try_acquire() else {
             let most = self.bounds.runs.min(self.pool.engine().jobs());
             return Err(Declined(format!("the service runs {most} already")));
         };
-        // What it names may lie in a file system that does not answer.
+        // Paths in the policy may be on a file system that does not respond.
         let read = tokio::task::spawn_blocking(move || read(fds)).await;
         let policy = read.map_err(|e| Declined(format!("the policy cannot be read: {e}")))??;
-        // One hearing for all of this: what it is about to take when it is given up would be lost.
+        // A single receiver throughout: dropping it could lose the message that it was about to receive.
         let mut hearing = std::pin::pin!(channel.hear(0));
         let started = tokio::select! {
             biased;
             () = ended(&mut ending) => return Err(Declined("the service ends".to_owned())),
-            // Gone, or too hasty.
+            // The client disconnected, or sent a message too early.
             _ = &mut hearing => return Ok(()),
             started = self.pool.spawn(&policy) => started,
         };
@@ -289,7 +290,7 @@ impl Desk {
         let stdin = match running.stdin().map(tokio::net::unix::pipe::Sender::into_nonblocking_fd).transpose()
         {
             Ok(stdin) => stdin,
-            // It was started, and may have run for a moment: not a second time.
+            // The program was started and may have run for a moment, so the client must not run it again.
             Err(e) => {
                 let why = format!("the run was ended: its standard input cannot be handed over: {e}");
                 let _ = self.send(channel, Tell::Lost(&why), self.bounds.patience).await;
@@ -301,7 +302,7 @@ impl Desk {
             return Ok(());
         }
         drop(fds);
-        // Its end is the end of the stream.
+        // Dropping the server's copy lets the client end the stream.
         drop(stdin);
         let said = tokio::time::timeout(self.bounds.patience, hearing).await;
         let Ok(Ok(Some(said))) = said else { return Ok(()) };
@@ -310,30 +311,32 @@ impl Desk {
         if let Some(finished) = finished {
             let told = tokio::time::timeout(LISTENER, end(channel, &finished)).await;
             if matches!(told, Ok(Ok(()))) {
-                // What it left is the client's to look at, as long as it wants.
+                // The client may look at the remaining files as long as it wants.
                 tokio::select! {
                     () = gone.wait() => {}
                     () = ended(&mut ending) => {}
                 }
             }
         }
-        // Until then it takes memory and descriptors.
+        // The remaining files hold memory and descriptors until then.
         drop(permit);
         Ok(())
     }
 }
 
-/// What was asked for.
+/// Reads the requested policy.
 fn read(mut fds: Aside<Vec<OwnedFd>>) -> Result<Policy, Declined> {
     let bad = |why: &dyn std::fmt::Display| Declined(format!("that is no policy: {why}"));
     let [memory] = <[OwnedFd; 1]>::try_from(std::mem::take(&mut *fds))
         .map_err(|_| bad(&"it comes in one piece of memory"))?;
     let json = socket::read_sealed(memory, LONGEST_POLICY).map_err(|e| bad(&e))?;
-    let Asked::<Policy> { mut policy, identities, imports } =
+    let Asked::<Policy> { mut policy, identities, toolchain_ids, imports } =
         serde_json::from_slice(&json).map_err(|e| bad(&e))?;
-    if identities.len() != policy.job.binds.len() {
+    if identities.len() != policy.job.binds.len() || toolchain_ids.len() != policy.job.toolchains.len() {
         return Err(bad(&"there are other binds than files"));
     }
+    let named = policy.job.toolchains.iter().cloned().zip(toolchain_ids);
+    policy.job.toolchain_ids = named.filter_map(|(path, id)| Some((path, id?))).collect();
     for (bind, identity) in policy.job.binds.iter_mut().zip(identities) {
         bind.identity = identity;
     }
@@ -341,12 +344,12 @@ fn read(mut fds: Aside<Vec<OwnedFd>>) -> Result<Policy, Declined> {
     if let Some(why) = unfit(&policy) {
         return Err(bad(&why));
     }
-    // They are looked for again; but who hangs then hangs here first.
+    // The paths are resolved again later; but if that blocks, it blocks here first.
     sources::find(&policy.job).map_err(|refusal| Declined(refusal.message))?;
     Ok(policy)
 }
 
-/// Tells of a run to its end; nothing is left to tell when the client went away. Then, when it goes.
+/// Reports on a run until its end, or until the client disconnects; then waits for the client to disconnect.
 async fn follow(
     channel: &Arc<Channel>,
     mut running: Running,
@@ -357,7 +360,7 @@ async fn follow(
     let mut chunks = if output { running.output() } else { None };
     let mut events = if events { running.events() } else { None };
     let mut run = running.finish();
-    // Heard also while the client does not take what is sent.
+    // Messages are received even while the client does not read.
     let (left, gone) = oneshot::channel::<()>();
     let listening = {
         let (channel, canceller) = (Arc::clone(channel), canceller.clone());
@@ -400,7 +403,7 @@ async fn follow(
                 continue;
             }
         };
-        // A client that takes nothing holds up its own run: its limits end it, and then there is an end to this too.
+        // A client that does not read holds up its own run until a limit ends it, which ends this loop too.
         let sending = channel.send(&message, &[]);
         heard = heard
             && match finished {
@@ -424,12 +427,12 @@ async fn next<T>(receiver: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
     }
 }
 
-/// Comes when the server ends.
+/// Completes when the server ends.
 async fn ended(ending: &mut watch::Receiver<bool>) {
     let _ = ending.wait_for(|end| *end).await;
 }
 
-/// Tells when a client goes.
+/// Signals that a client has disconnected.
 struct Gone {
     gone: oneshot::Receiver<()>,
     _listening: Abort,
@@ -441,7 +444,7 @@ impl Gone {
     }
 }
 
-/// A task that ends with this.
+/// Aborts a task when dropped.
 struct Abort(tokio::task::JoinHandle<()>);
 
 impl Drop for Abort {
@@ -450,7 +453,7 @@ impl Drop for Abort {
     }
 }
 
-/// Tells what it came to, and hands over what it left.
+/// Sends the outcome, and hands over the remaining files.
 async fn end(channel: &Channel, finished: &Finished) -> io::Result<()> {
     let json = serde_json::to_vec(&finished.outcome)?;
     let memory = socket::sealed(c"hotcell-outcome", &json)?;

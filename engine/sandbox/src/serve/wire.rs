@@ -1,75 +1,76 @@
-//! The messages between client and server, each of them one packet: a letter, and what belongs to it.
+//! The messages between client and server. Each is one packet: a letter, followed by its contents.
 //!
-//! Nothing long stands in them: a policy and an outcome travel as sealed memory beside them.
+//! Messages are short: a policy or an outcome is sent along as a sealed memfd.
 
-/// The longest message; longer ones are none.
+/// Maximum length of a message in bytes; longer ones are invalid.
 pub const LONGEST: usize = 32 * 1024;
-/// The longest that a client sends.
+/// Maximum length of a client's message in bytes.
 pub const LONGEST_ASKED: usize = 64;
 
-/// How long a proof is.
+/// Length of a proof in bytes.
 pub const PROOF: usize = 32;
 
-/// What is no message.
+/// Error for bytes that are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message of {0} bytes that is none")]
 pub struct NoMessage(pub usize);
 
-/// What a client says.
+/// Message of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Run the policy that lies in the memory beside it. With what only whoever may look into the server can read.
+    /// Run the policy in the memfd sent along. Contains the secret that only a process that may inspect the
+    /// server can read.
     Run([u8; PROOF]),
-    /// Tell of the run from now on, with what it prints and what it tells of itself, or without.
+    /// Report on the run from now on, optionally with its output and events.
     Follow {
-        /// Standard output and error.
+        /// Send standard output and error.
         output: bool,
-        /// Its events.
+        /// Send its events.
         events: bool,
     },
     /// End the run.
     Cancel,
-    /// How the server is doing.
+    /// Send the server's status.
     Status,
     /// End the server.
     Stop,
 }
 
-/// What a server says.
+/// Message of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell<'a> {
-    /// First: its protocol, then a [`Hello`](super::Hello) as JSON.
+    /// Greeting: the protocol version, then a [`Hello`](super::Hello) as JSON.
     Hello(u32, &'a [u8]),
-    /// Nothing ran, and why.
+    /// Nothing was run; with the reason.
     No(&'a str),
-    /// It may have run, is not followed any more, and why.
+    /// The program may have run, but is no longer followed; with the reason.
     Lost(&'a str),
-    /// It runs. The writing end of its standard input may lie beside it.
+    /// The program is running. The writing end of its standard input may be sent along.
     Started,
-    /// It printed this.
+    /// Data on standard output.
     Stdout(&'a [u8]),
-    /// It printed this on standard error.
+    /// Data on standard error.
     Stderr(&'a [u8]),
-    /// It told this of itself.
+    /// Data on the descriptor for events.
     Events(&'a [u8]),
-    /// It ended. The outcome lies beside it as memory, then what is named here.
+    /// The run has ended. The outcome is sent along as a memfd, then the descriptors listed here.
     End(Left),
     /// A [`Status`](super::Status) as JSON.
     Status(&'a [u8]),
-    /// It ends.
+    /// The server is ending.
     Stopping,
 }
 
-/// What a run left.
+/// Descriptors that are sent at the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Its home folder.
+    /// The home folder.
     pub home: bool,
-    /// Its changes.
+    /// The changes of the workspace.
     pub changed: bool,
-    /// They are the whole workspace.
+    /// The changes are the whole workspace.
     pub whole: bool,
-    /// Its process 1, which may still live.
+    /// Process 1 of the sandbox, which may still be alive.
     pub init: bool,
 }
 
@@ -83,12 +84,12 @@ impl Left {
 
     fn decode(byte: u8) -> Option<Self> {
         let [home, changed, whole, init] = Self::BITS.map(|bit| byte & bit != 0);
-        // What belongs to the changes comes with them.
+        // The flags about changes are only valid together with changes.
         let sound = byte < 16 && (changed || !(whole || init));
         sound.then_some(Self { home, changed, whole, init })
     }
 
-    /// How many descriptors come with it, the outcome's included.
+    /// Number of descriptors, including the outcome's.
     #[must_use]
     pub fn descriptors(self) -> usize {
         1 + usize::from(self.home) + usize::from(self.changed) + usize::from(self.init)
@@ -96,7 +97,7 @@ impl Left {
 }
 
 impl Ask {
-    /// Its bytes.
+    /// Encodes the flags.
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         match self {
@@ -108,10 +109,10 @@ impl Ask {
         }
     }
 
-    /// From bytes of anybody's.
+    /// Decodes flags from untrusted bytes.
     ///
     /// # Errors
-    /// [`NoMessage`].
+    /// [`NoMessage`] when the bytes are not a valid message.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoMessage> {
         Ok(match bytes {
             [b'R', proof @ ..] => Self::Run(proof.try_into().map_err(|_| NoMessage(bytes.len()))?),
@@ -127,7 +128,7 @@ impl Ask {
 }
 
 impl<'a> Tell<'a> {
-    /// Its bytes.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         let with = |letter: u8, rest: &[u8]| [&[letter], rest].concat();
@@ -145,10 +146,10 @@ impl<'a> Tell<'a> {
         }
     }
 
-    /// From bytes of anybody's.
+    /// Decodes a message from untrusted bytes.
     ///
     /// # Errors
-    /// [`NoMessage`].
+    /// [`NoMessage`] when the bytes are not a valid message.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, NoMessage> {
         let bad = NoMessage(bytes.len());
         let (letter, rest) = bytes.split_first().filter(|_| bytes.len() <= LONGEST).ok_or(bad)?;
@@ -235,7 +236,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes are read without a panic, and what is a message is these bytes again.
+        /// Any bytes are decoded without a panic, and a valid message encodes to the same bytes.
         #[test]
         fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(ask) = Ask::decode(&bytes) {

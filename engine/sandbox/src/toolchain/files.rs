@@ -1,4 +1,4 @@
-//! The few questions that a lookup asks a file system. Nothing here decides anything.
+//! The few file system queries of a lookup. No decision is made here.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,51 +6,47 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::libc;
 
-/// The most that is read of a version or settings file.
+use crate::policy::FileId;
+
+/// Maximum number of bytes read from a version or settings file.
 pub(super) const TEXT: usize = 64 << 10;
-/// Read at once.
+/// Initial size of the read buffer in bytes.
 const PAGE: usize = 4 << 10;
-/// The most names that are read of one folder.
+/// Maximum number of names read from one folder.
 const NAMES: usize = 4096;
 
-/// What a name is, without following a link at its end.
+/// Type of a file, without following a link at the end of its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File {
-        /// Whether anybody may execute it.
+        /// Whether any execute permission is set.
         executable: bool,
         /// Device and inode: equal for two names of one file.
         id: (u64, u64),
     },
     /// A folder.
     Folder,
-    /// A symbolic link and what it says.
+    /// A symbolic link and its target.
     Link(PathBuf),
     /// A device, socket or pipe.
     Other,
 }
 
-/// A file system, real or made up for a test.
+/// A file system, real or simulated for a test.
 pub trait Fs {
-    /// What `path` is; `None` when it is not there or may not be looked at.
+    /// Type of the file at `path`; `None` if it does not exist or may not be looked at.
     fn look(&self, path: &Path) -> Option<Kind>;
-    /// The first bytes of a regular file, at most `most`; `None` when it cannot be read.
+    /// The first bytes of a regular file, at most `most`; `None` if it cannot be read.
     fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>>;
-    /// Names in a folder, sorted, a bounded number of them; none when it cannot be read.
+    /// Names in a folder, sorted, up to a maximum number; empty if it cannot be read.
     fn names(&self, folder: &Path) -> Vec<OsString>;
-
-    /// A small text file; `None` when it is not there.
-    fn text(&self, path: &Path) -> Option<String> {
-        self.head(path, TEXT).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// The same for a file in a folder that may be hostile: a link could make a message repeat any file of the host.
-    fn own_text(&self, path: &Path) -> Option<String> {
-        matches!(self.look(path), Some(Kind::File { .. })).then(|| self.text(path))?
-    }
+    /// Identity of the host file or folder at this path; `None` if it cannot be opened or a link is on the
+    /// way.
+    fn id(&self, real: &Path) -> Option<FileId>;
 }
 
 /// The host's file system.
@@ -73,7 +69,7 @@ impl Fs for Host {
     }
 
     fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>> {
-        // Never wait for the other end of a pipe that took the place of the file.
+        // Do not block on a pipe that replaced the file.
         let file = fs::OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -82,7 +78,7 @@ impl Fs for Host {
         if !file.metadata().ok()?.is_file() {
             return None;
         }
-        // In one piece, where that is enough.
+        // A single read where one page is enough.
         let mut bytes = Vec::with_capacity(most.min(PAGE));
         file.take(most as u64).read_to_end(&mut bytes).ok()?;
         Some(bytes)
@@ -95,5 +91,13 @@ impl Fs for Host {
         let mut names: Vec<_> = entries.flatten().take(NAMES).map(|e| e.file_name()).collect();
         names.sort();
         names
+    }
+
+    fn id(&self, real: &Path) -> Option<FileId> {
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let opened = fs::File::from(openat2(AT_FDCWD, real, how).ok()?);
+        Some(FileId::from(&opened.metadata().ok()?))
     }
 }

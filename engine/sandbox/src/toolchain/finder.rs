@@ -1,52 +1,64 @@
-//! Joins the parts: from a program as it was typed to a [`Toolchain`].
+//! Joins the parts: from a program as typed to a [`Toolchain`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::files::{Fs, Kind};
-use super::place::{self, Bounds, Reach};
+use super::operator::{Operator, USUAL_PATH};
+use super::place::{self, Needed, Reach, setting};
 use super::rustup::Tool;
 use super::script::{self, Start};
+use super::sight::{Seen, Sight};
 use super::walk::{self, Dead, Hop};
-use super::{LookupError, Surroundings, Toolchain, rustup, shim};
-use crate::policy::PROJECT;
+use super::{Asks, LookupError, Project, Surroundings, Toolchain, rustup, shim};
+use crate::policy::{FileId, PROJECT};
 
-/// Scripts started by scripts, shims that lead to shims, environments made from environments.
+/// Maximum nesting: scripts started by scripts, shims that lead to shims, environments made from
+/// environments.
 const DEEPEST: usize = 8;
-/// The longest name, in bytes, that a similar one is looked for.
+/// Maximum length in bytes of a name for which similar names are searched.
 const LONGEST_NAME: usize = 64;
-/// So many letters differ in a name that was misspelt.
+/// Maximum number of edits between a misspelt name and its correction.
 const NEAR: usize = 2;
-/// Where `execvp` looks when there is no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How a lookup came to a file.
+/// How a lookup arrived at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Via {
-    /// The person wrote its path.
+    /// The user wrote its path.
     Typed,
-    /// It was searched for by name.
+    /// A search by name found it.
     Searched,
-    /// A first line, a `pyvenv.cfg` or a version manager names its path on the host.
+    /// A first line, a `pyvenv.cfg` or a version manager gives its path on the host.
     Named,
 }
 
 /// [`super::find`] on any file system.
-pub(super) fn find(fs: &dyn Fs, program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupError> {
-    let mut finder = Finder::new(fs, around);
+pub(super) fn find(
+    fs: &dyn Fs,
+    program: &OsStr,
+    around: &Surroundings,
+    kind: Project,
+) -> Result<Toolchain, LookupError> {
+    let operator = Operator::new(fs, around, program);
+    let mut finder = Finder::new(&operator, kind == Project::Layered);
     let (file, via) = finder.locate(program)?;
-    let program = finder.enter(&file, via, None, 0)?;
+    // A path given by a caller is not the operator's.
+    let said = (via == Via::Typed && around.asks == Asks::Caller).then_some(file.as_path());
+    let program = finder.enter(&file, via, said, 0)?;
+    let prefixes = outermost(std::mem::take(&mut finder.prefixes));
     Ok(Toolchain {
         program,
-        prefixes: outermost(finder.prefixes),
+        identities: finder.identities(&prefixes)?,
+        prefixes,
+        arguments: finder.arguments,
         path_dirs: finder.path_dirs,
         env: finder.env,
     })
 }
 
-/// Sorted paths without those within another.
+/// Sorts paths and removes nested ones.
 fn outermost(all: BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut kept: Vec<PathBuf> = Vec::new();
     for path in all {
@@ -58,44 +70,61 @@ fn outermost(all: BTreeSet<PathBuf>) -> Vec<PathBuf> {
 }
 
 struct Finder<'a> {
-    fs: &'a dyn Fs,
+    operator: &'a Operator<'a>,
     around: &'a Surroundings,
-    bounds: Bounds,
-    /// The project by the name given and by its name without links.
+    /// Queries on the operator's behalf; on the project's where the project gave the path.
+    sight: Sight<'a>,
+    /// The project by its given path and by its canonical path.
     project: Option<(PathBuf, PathBuf)>,
+    /// A name in the project may be another file on the host than inside, so nothing in the project is
+    /// mounted.
+    layered: bool,
     prefixes: BTreeSet<PathBuf>,
     path_dirs: Vec<PathBuf>,
     env: Vec<(OsString, OsString)>,
+    arguments: Vec<OsString>,
     environments: BTreeSet<PathBuf>,
 }
 
 impl<'a> Finder<'a> {
-    fn new(fs: &'a dyn Fs, around: &'a Surroundings) -> Self {
-        let both = |path: &Path| {
-            let named = walk::normal(&around.cwd.join(path));
-            let real = walk::real(fs, &around.cwd.join(path)).unwrap_or_else(|| named.clone());
-            (named, real)
+    fn new(operator: &'a Operator<'a>, layered: bool) -> Self {
+        let project = match operator.bounds.project.as_slice() {
+            [named, real] => Some((named.clone(), real.clone())),
+            _ => None,
         };
-        let project = around.project.as_deref().map(both);
-        let homes = around.home.as_deref().map(both).into_iter().flat_map(|(a, b)| [a, b]);
-        let bounds = Bounds::new(
-            homes.filter(|h| h != Path::new("/")).collect(),
-            project.iter().flat_map(|(a, b)| [a.clone(), b.clone()]).collect(),
-            around.value("CARGO_HOME").map(Path::new),
-        );
         Self {
-            fs,
-            around,
-            bounds,
+            operator,
+            around: operator.around(),
+            sight: operator.sight(),
             project,
+            layered,
             prefixes: BTreeSet::new(),
             path_dirs: Vec::new(),
             env: Vec::new(),
+            arguments: Vec::new(),
             environments: BTreeSet::new(),
         }
     }
 
-    /// The file that was typed, as an absolute host path.
+    /// Identities of the files and folders that were checked. They are opened again by name for mounting, and
+    /// the names may have been moved meanwhile.
+    fn identities(&self, prefixes: &[PathBuf]) -> Result<BTreeMap<PathBuf, FileId>, LookupError> {
+        let mut identities = BTreeMap::new();
+        for prefix in prefixes {
+            let real = walk::real(self.sight, prefix);
+            let Some(id) = real.and_then(|real| self.operator.fs().id(&real)) else {
+                return Err(LookupError::NotExecutable {
+                    path: prefix.clone(),
+                    why: "it cannot be opened, or was changed just now".to_owned(),
+                    hint: "look at what is there and run it again".to_owned(),
+                });
+            };
+            identities.insert(prefix.clone(), id);
+        }
+        Ok(identities)
+    }
+
+    /// The absolute host path of the program as typed.
     fn locate(&self, program: &OsStr) -> Result<(PathBuf, Via), LookupError> {
         if program.is_empty() || program.as_bytes().contains(&0) {
             return Err(LookupError::NotFound {
@@ -114,15 +143,18 @@ impl<'a> Finder<'a> {
             places.extend(typed.is_relative().then(|| named.join(typed)));
         }
         let first = places[0].clone();
-        let there = |p: &PathBuf| walk::chain(self.fs, p) != Err(Dead::Absent);
+        let sight = self.sight.led(self.around.asks == Asks::Caller);
+        let there = |p: &PathBuf| walk::chain(sight, p) != Err(Dead::Absent);
         match places.into_iter().find(there) {
-            Some(file) => Ok((self.settle(&file), Via::Typed)),
+            Some(file) => Ok((self.settle(sight, &file), Via::Typed)),
             None => Err(LookupError::NotFound {
                 program: typed.to_path_buf(),
                 searched: Vec::new(),
-                hint: match self
-                    .similar(program, [first.parent().map(Path::to_path_buf)].into_iter().flatten())
-                {
+                hint: match self.similar(
+                    sight,
+                    program,
+                    [first.parent().map(Path::to_path_buf)].into_iter().flatten(),
+                ) {
                     Some(near) => format!("did you mean {near}?"),
                     None if typed.is_absolute() => "check the path".to_owned(),
                     None => format!("check the path; it counts from {}", self.around.cwd.display()),
@@ -131,31 +163,39 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// An absolute path without `.` and `..`, which may follow links.
-    fn settle(&self, path: &Path) -> PathBuf {
+    /// Makes a path absolute, without `.` and `..`, following links if needed.
+    fn settle(&self, sight: Sight<'_>, path: &Path) -> PathBuf {
         if path.components().all(|c| c != std::path::Component::ParentDir) {
             return walk::normal(path);
         }
-        match (path.parent().and_then(|p| walk::real(self.fs, p)), path.file_name()) {
+        match (path.parent().and_then(|p| walk::real(sight, p)), path.file_name()) {
             (Some(folder), Some(name)) => folder.join(name),
             _ => walk::normal(path),
         }
     }
 
-    /// Looks a name up as the caller's shell would, but never in the folder `without`.
+    /// Looks a name up as the caller's shell would, but skips the folder `without`.
     fn search(&self, name: &OsStr, without: Option<&Path>) -> Result<PathBuf, LookupError> {
         let mut environments: Vec<PathBuf> = Vec::new();
         if let Some((named, _)) = &self.project {
             environments.extend([named.join(".venv"), named.join("venv")]);
         }
         environments.extend(self.around.virtual_env.iter().map(|v| self.around.cwd.join(v)));
-        environments.retain(|v| place::is_venv(self.fs, v));
+        let mut elsewhere = None;
+        environments.retain(|v| match walk::chain(self.sight, &v.join("pyvenv.cfg")) {
+            Err(Dead::Barred(path)) => {
+                elsewhere.get_or_insert_with(|| (v.clone(), path));
+                false
+            }
+            Err(_) => false,
+            Ok(_) => place::is_venv(self.sight, v),
+        });
         let mut folders: Vec<PathBuf> = environments.iter().map(|v| v.join("bin")).collect();
         let path = self.around.path.as_deref().unwrap_or(OsStr::new(USUAL_PATH));
         folders.extend(std::env::split_paths(path).map(|p| self.around.cwd.join(p)));
         let mut searched: Vec<PathBuf> = Vec::new();
         for folder in folders {
-            let folder = self.settle(&folder);
+            let folder = self.settle(self.sight, &folder);
             if Some(folder.as_path()) != without && !searched.contains(&folder) {
                 searched.push(folder);
             }
@@ -164,60 +204,85 @@ impl<'a> Finder<'a> {
         for folder in &searched {
             let file = folder.join(name);
             let in_environment = folder.parent().is_some_and(|v| environments.iter().any(|e| e == v));
-            match walk::chain(self.fs, &file) {
-                Ok(_) => match walk::look(self.fs, &file) {
-                    Some(Kind::File { executable: true, .. }) => return Ok(file),
+            match walk::chain(self.sight, &file) {
+                // Others may have put it there: it is passed over, as a shell would where it is not there.
+                Ok(hops) if hops.iter().any(|hop| self.operator.is_planted(&hop.path)) => {}
+                Ok(_) => match walk::look(self.sight, &file) {
+                    Some(Kind::File { executable: true, .. }) => match elsewhere {
+                        // Otherwise another Python would start than the one that was set up for the project.
+                        Some((venv, path)) if !place::always_there(&file) || is_python(name) => {
+                            return Err(outside(&venv, &path));
+                        }
+                        _ => return Ok(file),
+                    },
                     Some(Kind::File { .. }) => passed_over = passed_over.or(Some(file)),
                     _ => {}
                 },
                 Err(Dead::Absent) => {}
-                // A shell would go on and start another Python than the one that was set up here.
-                Err(dead) if in_environment => return Err(self.dead(&file, &dead)),
+                // A shell would continue the search and start another Python than the one set up here.
+                Err(dead) if in_environment => return Err(self.dead(&file, &dead, None)),
                 Err(_) => passed_over = passed_over.or(Some(file)),
             }
         }
-        if let Some(file) = passed_over {
-            // Says what is wrong with it.
-            self.executable(&file)?;
+        if let Some((venv, path)) = elsewhere {
+            return Err(outside(&venv, &path));
         }
-        let near = self.similar(name, searched.iter().cloned());
+        if let Some(file) = passed_over {
+            // Reports the problem with the file.
+            self.executable(self.sight, &file, None)?;
+        }
+        let near = self.similar(self.sight, name, searched.iter().cloned());
         Err(LookupError::NotFound { program: name.into(), hint: install_hint(name, near), searched })
     }
 
-    /// A name in these folders that `name` was probably meant to be.
-    fn similar(&self, name: &OsStr, folders: impl Iterator<Item = PathBuf>) -> Option<String> {
-        // Nothing that long was misspelt, and looking takes time with its length.
+    /// A name in these folders that resembles `name`.
+    fn similar(
+        &self,
+        sight: Sight<'_>,
+        name: &OsStr,
+        folders: impl Iterator<Item = PathBuf>,
+    ) -> Option<String> {
+        // A name of that length is not a typo, and comparing takes time with its length.
         let name = Path::new(name).file_name()?.to_str().filter(|name| name.len() <= LONGEST_NAME)?;
         let close = |other: &String| strsim::damerau_levenshtein(name, other);
         let as_long = |other: &String| other.len().abs_diff(name.len()) <= NEAR * char::MAX.len_utf8();
         folders
-            .filter_map(|f| walk::real(self.fs, &f))
-            .flat_map(|f| self.fs.names(&f))
+            .filter_map(|f| walk::real(sight, &f))
+            .flat_map(|f| sight.names(&f))
             .filter_map(|n| n.into_string().ok())
             .filter(as_long)
             .filter(|n| (1..=if name.len() > 4 { NEAR } else { 1 }).contains(&close(n)))
             .min_by_key(close)
     }
 
-    /// Every name of an executable file.
-    fn executable(&self, file: &Path) -> Result<Vec<Hop>, LookupError> {
-        let hops = walk::chain(self.fs, file).map_err(|dead| self.dead(file, &dead))?;
+    /// Follows every name of an executable file.
+    fn executable(
+        &self,
+        sight: Sight<'_>,
+        file: &Path,
+        from: Option<&Path>,
+    ) -> Result<Vec<Hop>, LookupError> {
+        let hops = walk::chain(sight, file).map_err(|dead| self.dead(file, &dead, from))?;
         let not =
             |why: &str, hint: String| LookupError::NotExecutable { path: file.into(), why: why.into(), hint };
-        match hops.last().and_then(|h| self.fs.look(&h.path)) {
-            Some(Kind::File { executable: true, .. }) => Ok(hops),
-            Some(Kind::File { .. }) => {
+        match hops.last().map(|h| self.sight.look(&h.path)) {
+            Some(Seen::There(Kind::File { executable: true, .. })) => Ok(hops),
+            Some(Seen::There(Kind::File { .. })) => {
                 Err(not("it may not be executed", format!("run `chmod +x {}`", file.display())))
             }
-            Some(Kind::Folder) => Err(not("it is a folder", "name a program in it".to_owned())),
+            Some(Seen::There(Kind::Folder)) => Err(not("it is a folder", "name a program in it".to_owned())),
             _ => Err(not("it is not a regular file", "name a program".to_owned())),
         }
     }
 
-    fn dead(&self, file: &Path, dead: &Dead) -> LookupError {
+    fn dead(&self, file: &Path, dead: &Dead, from: Option<&Path>) -> LookupError {
         let path = file.to_path_buf();
-        let environment = place::environment(self.fs, file);
+        let environment = place::environment(self.sight.led(from.is_some()), file);
         match dead {
+            Dead::Barred(to) => outside(from.unwrap_or(file), to),
+            Dead::Dangling(to) if self.is_veiled(self.operator.in_project(file).map(|_| file), to) => {
+                outside(file, to)
+            }
             Dead::Absent => LookupError::NotFound {
                 program: path,
                 searched: Vec::new(),
@@ -239,9 +304,10 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Takes in a file and everything that starts it. Returns the path inside of what is really started.
+    /// Adds a file and everything that starts it. Returns the path inside of the program that is really
+    /// started.
     ///
-    /// `from` is the file in the project that led here, when the project had a say in it.
+    /// `from` is the file in the project that led here, if the project had influence.
     fn enter(
         &mut self,
         file: &Path,
@@ -256,21 +322,34 @@ impl<'a> Finder<'a> {
                 hint: "name the program at the end of them".to_owned(),
             });
         }
-        let hops = self.executable(file)?;
+        let sight = self.sight.led(from.is_some());
+        let hops = self.executable(sight, file, from)?;
         let real = hops.last().map_or_else(|| file.to_path_buf(), |h| h.path.clone());
-        let led = from.or_else(|| self.rest_in_project(file).map(|_| file)).map(Path::to_path_buf);
+        // A person who types a path has not read its links.
+        let is_typed = via == Via::Typed && self.around.asks == Asks::Operator;
+        if is_typed && hops.len() > 1 && !self.operator.is_searched(file) {
+            self.executable(sight.typed(), file, from)?;
+        }
         if let Some(better) = self.stand_in(&hops, file, &real)? {
             let via = if via == Via::Typed { Via::Searched } else { via };
-            let led = led.or(better.from);
-            return self.enter(&better.file, via, led.as_deref(), depth + 1);
+            return self.enter(&better.file, via, better.from.as_deref(), depth + 1);
         }
 
-        // A file of the project is started at its place inside, unless it is one of a virtual environment whose scripts
-        // name host paths, or a link out of the project that only makes sense outside.
-        let venv = place::environment(self.fs, file).map(Path::to_path_buf);
+        // A file of the project is started at its place inside, unless it belongs to a virtual environment,
+        // whose scripts contain host paths, or is a link out of the project, which only works on the host.
+        let venv = place::environment(self.sight, file).map(Path::to_path_buf);
         let mapped = match self.rest_in_project(file) {
-            Some(rest) if via == Via::Typed || (via == Via::Searched && venv.is_none()) => self.mapped(&rest),
+            Some(rest) if self.layered || via == Via::Typed || (via == Via::Searched && venv.is_none()) => {
+                self.mapped(&rest)
+            }
             _ => None,
+        };
+        let venv = match &mapped {
+            // Started at its place inside, since nothing of a layered project is mounted.
+            Some((inside, _)) if self.layered && venv.is_some() => {
+                inside.parent().and_then(Path::parent).map(Path::to_path_buf)
+            }
+            _ => venv,
         };
         let (program, hops, only_inside) = match mapped {
             Some((inside, hops)) => {
@@ -278,32 +357,60 @@ impl<'a> Finder<'a> {
                 let count = out.map_or(hops.len(), |i| i + 1);
                 (inside, hops, count)
             }
-            None => (file.to_path_buf(), hops, 0),
+            None => (self.first_outside(&hops).unwrap_or(file).to_path_buf(), hops, 0),
         };
         for (i, hop) in hops.iter().enumerate() {
             let reach = if i == 0 && via == Via::Typed { Reach::Alone } else { Reach::Folder };
-            // The project is there; but the scripts of an environment in it name its place on the host.
-            if i >= only_inside || place::environment(self.fs, &hop.path).is_some() {
-                self.claim(&hop.path, reach, i + 1 == hops.len(), led.as_deref(), depth)?;
+            // The project itself is mounted inside; but the scripts of an environment in it contain its path
+            // on the host.
+            if i >= only_inside || place::environment(self.sight, &hop.path).is_some() {
+                if self.layered && i > 0 && hop.absolute && self.operator.in_project(&hop.path).is_some() {
+                    return Err(changed(&hop.path));
+                }
+                self.claim(&hop.path, reach, depth)?;
             }
         }
         self.offer(&program, file, venv.as_deref(), via);
-        self.interpreter(file, &real, led.as_deref(), depth)?;
-        Ok(program)
+        match self.interpreter(file, &real, via, depth)? {
+            Some((interpreter, argument)) => {
+                self.arguments = argument.into_iter().chain([program.into_os_string()]).collect();
+                Ok(interpreter)
+            }
+            None => Ok(program),
+        }
     }
 
-    /// What a shim or a proxy would start in its place.
+    /// For a program to which a link of the project leads: its first name outside the project, where nothing
+    /// of the project is mounted.
+    fn first_outside<'h>(&self, hops: &'h [Hop]) -> Option<&'h Path> {
+        let is_in = |hop: &Hop| self.operator.in_project(&hop.path).is_some();
+        hops.first().filter(|first| self.layered && is_in(first))?;
+        hops.iter().find(|hop| !is_in(hop)).map(|hop| hop.path.as_path())
+    }
+
+    /// Maps a path inside the project to the host: an environment that was made in a sandbox contains paths
+    /// inside.
+    fn on_the_host(&self, named: &Path) -> PathBuf {
+        match (&self.project, named.strip_prefix(PROJECT)) {
+            (Some((project, _)), Ok(rest)) => project.join(rest),
+            _ => named.to_path_buf(),
+        }
+    }
+
+    /// The program that a shim or a proxy would start.
     fn stand_in(&self, hops: &[Hop], file: &Path, real: &Path) -> Result<Option<Tool>, LookupError> {
         let refuse =
             |why: String, hint: String| Err(LookupError::NotExecutable { path: file.into(), why, hint });
         let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        if rustup::is_proxy(self.fs, file, real) {
-            return match rustup::resolve(self.fs, self.around, name) {
+        // A project's own file of such a name is treated as an ordinary file.
+        let is_foreign = self.operator.is_foreign(real);
+        if !is_foreign && rustup::is_proxy(self.sight, file, real) {
+            return match rustup::resolve(self.sight, self.around, name) {
                 Ok(tool) => Ok(Some(tool)),
                 Err((why, hint)) => refuse(why, hint),
             };
         }
-        if real.ends_with("volta-shim") {
+        if !is_foreign && real.ends_with("volta-shim") {
             let hint = "name the real program below ~/.volta/tools/image; `volta which` prints it".to_owned();
             return refuse("it is a shim of volta".to_owned(), hint);
         }
@@ -312,13 +419,13 @@ impl<'a> Finder<'a> {
             return refuse("it is a snap, which only snapd can start".to_owned(), hint);
         }
         let shims = |h: &Hop| h.path.parent().filter(|p| p.ends_with("shims")).map(Path::to_path_buf);
-        // A project's own folder of that name is just a folder.
-        let Some(shims) = hops.iter().filter(|h| self.rest_in_project(&h.path).is_none()).find_map(shims)
-        else {
+        // A project's own folder of that name is treated as an ordinary folder.
+        let is_own = |h: &&Hop| !self.operator.is_foreign(&h.path) && self.rest_in_project(&h.path).is_none();
+        let Some(shims) = hops.iter().filter(is_own).find_map(shims) else {
             return Ok(None);
         };
-        match shim::resolve(self.fs, self.around, &shims, name) {
-            shim::Target::File(file) => Ok(Some(Tool { file, from: None })),
+        match shim::resolve(self.sight, self.around, &shims, name) {
+            shim::Target::File(file, from) => Ok(Some(Tool { file, from })),
             shim::Target::System => {
                 let file = self.search(OsStr::new(name), Some(&shims))?;
                 Ok(Some(Tool { file, from: None }))
@@ -327,77 +434,113 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Where `file` lies in the project, by its name or by that of its folder without links.
+    /// The path of `file` relative to the project, by its name or by the canonical path of its folder.
     fn rest_in_project(&self, file: &Path) -> Option<PathBuf> {
         self.project.as_ref()?;
-        if let Some(rest) = self.bounds.in_project(file) {
+        if let Some(rest) = self.operator.in_project(file) {
             return Some(rest.to_path_buf());
         }
-        let folder = walk::real(self.fs, file.parent()?)?;
-        self.bounds.in_project(&folder.join(file.file_name()?)).map(Path::to_path_buf)
+        let folder = walk::real(self.sight, file.parent()?)?;
+        self.operator.in_project(&folder.join(file.file_name()?)).map(Path::to_path_buf)
     }
 
-    /// The path inside of a file of the project and its names on the host; `None` when a relative link leads
-    /// out of the project, which would lead elsewhere inside.
+    /// The path inside of a file of the project, and its names on the host; `None` if a relative link leads
+    /// out of the project, since it would lead elsewhere inside.
     fn mapped(&self, rest: &Path) -> Option<(PathBuf, Vec<Hop>)> {
         let (_, root) = self.project.as_ref()?;
-        let hops = walk::chain(self.fs, &root.join(rest)).ok()?;
+        let hops = walk::chain(self.sight, &root.join(rest)).ok()?;
         let relative = hops.iter().skip(1).take_while(|h| !h.absolute);
         let stays = relative.into_iter().all(|h| h.path.starts_with(root));
         stays.then(|| (Path::new(PROJECT).join(rest), hops))
     }
 
-    /// Asks for what `file` needs.
-    fn claim(
-        &mut self,
-        file: &Path,
-        reach: Reach,
-        last: bool,
-        from: Option<&Path>,
-        depth: usize,
-    ) -> Result<(), LookupError> {
+    /// Requests the mounts that `file` needs. A path influenced by the project is allowed only within the
+    /// project or the operator's set.
+    fn claim(&mut self, file: &Path, reach: Reach, depth: usize) -> Result<(), LookupError> {
         if place::always_there(file) {
             return Ok(());
         }
         let granted = self.around.granted.iter().find(|g| file.starts_with(g));
-        let mut prefix = match granted {
-            Some(granted) => granted.clone(),
-            None => self.bounds.prefix(self.fs, file, reach),
+        let bounds = &self.operator.bounds;
+        let needed = match granted {
+            // The operator granted this folder: expose all of it.
+            Some(granted) => Needed::Whole(granted.clone()),
+            None => bounds.needed(self.sight, file, reach),
         };
-        let mut real = walk::real(self.fs, &prefix).unwrap_or_else(|| prefix.clone());
-        let forbidden =
-            self.bounds.forbids(&prefix) || self.bounds.forbids(&real) || place::of_the_kernel(file);
+        let (Needed::Whole(prefix)
+        | Needed::Installation(prefix)
+        | Needed::Programs(prefix)
+        | Needed::File(prefix)) = &needed;
+        let real = walk::real(self.sight, prefix).unwrap_or_else(|| prefix.clone());
+        if let Some(planted) = [file, prefix, &real].into_iter().find(|p| self.operator.is_planted(p)) {
+            return Err(LookupError::Planted { program: file.to_path_buf(), path: planted.to_path_buf() });
+        }
+        let forbidden = bounds.forbids(prefix) || bounds.forbids(&real) || place::of_the_kernel(file);
         if forbidden && granted.is_none() {
-            return Err(LookupError::TooBroad { program: file.to_path_buf(), path: prefix });
+            return Err(LookupError::TooBroad { program: file.to_path_buf(), path: prefix.clone() });
         }
-        if let Some(from) = from
-            && granted.is_none()
-            && !place::is_toolchain(self.fs, &prefix)
-            && self.bounds.in_project(&real).is_none()
-            && !place::always_there(&real)
-        {
-            // A name on the way to a toolchain is shown alone, as if it were the file that it leads to.
-            if last {
-                return Err(LookupError::Untrusted { from: from.into(), path: file.into(), folder: prefix });
+        let is_own = self.operator.in_project(&real).is_some();
+        let is_typed = granted.is_none() && self.operator.is_typed(prefix);
+        let sight = if is_typed { self.sight.typed() } else { self.sight };
+        for shown in self.shown(&needed, file, is_own) {
+            // A name in the project may be a link of the project, to a folder that is part of the path just
+            // followed.
+            if (is_typed || self.operator.is_foreign(&shown))
+                && let Err(Dead::Barred(to)) = walk::chain(sight, &shown)
+            {
+                return Err(outside(&shown, &to));
             }
-            prefix = file.to_path_buf();
-            real = prefix.clone();
+            if self.layered && self.operator.in_project(&shown).is_some() {
+                continue;
+            }
+            if self.layered
+                && walk::real(self.sight, &shown).is_some_and(|r| self.operator.in_project(&r).is_some())
+            {
+                return Err(changed(&shown));
+            }
+            self.prefixes.insert(shown);
         }
-        let venv = place::is_venv(self.fs, &prefix);
-        self.prefixes.insert(prefix.clone());
-        if venv && self.environments.insert(real) {
-            self.base(&prefix, from, depth)?;
+        if place::is_venv(self.sight, prefix) && self.environments.insert(real.clone()) {
+            let prefix = prefix.clone();
+            self.base(&prefix, &real, depth)?;
         }
         Ok(())
     }
 
-    /// Takes in the Python that a virtual environment was made with.
-    fn base(&mut self, venv: &Path, from: Option<&Path>, depth: usize) -> Result<(), LookupError> {
-        let real = walk::real(self.fs, venv).unwrap_or_else(|| venv.to_path_buf());
-        let text = self.fs.own_text(&real.join("pyvenv.cfg")).unwrap_or_default();
+    /// The paths to mount for a file's needs.
+    fn shown(&self, needed: &Needed, file: &Path, is_own: bool) -> Vec<PathBuf> {
+        let root = match needed {
+            Needed::Installation(root) => root,
+            Needed::Whole(path) | Needed::Programs(path) | Needed::File(path) => return vec![path.clone()],
+        };
+        // The project is mounted anyway, at another place.
+        if is_own && place::is_venv(self.sight, root) {
+            return vec![root.clone()];
+        }
+        let parts = self.operator.parts(root);
+        // Mount an installation without other contents as a whole: one mount takes less time than five. Not
+        // if it is the project's, whose links may change.
+        if parts.all && (is_own || !self.operator.is_foreign(root)) {
+            return vec![root.clone()];
+        }
+        let mut shown: Vec<PathBuf> = parts.named.iter().map(|part| root.join(part)).collect();
+        if !shown.iter().any(|part| file.starts_with(part)) {
+            shown.push(file.to_path_buf());
+        }
+        shown
+    }
+
+    /// Adds the Python with which a virtual environment was made.
+    fn base(&mut self, venv: &Path, real: &Path, depth: usize) -> Result<(), LookupError> {
+        let configuration = real.join("pyvenv.cfg");
+        let text = self.sight.own_text(&configuration).unwrap_or_default();
         let Some(home) = setting(&text, "home").map(PathBuf::from).filter(|h| h.is_absolute()) else {
             return Ok(());
         };
+        // In the project, this file says whatever the project wants.
+        let is_foreign = self.operator.is_foreign(real) || self.operator.is_typed(real);
+        let from = is_foreign.then(|| venv.join("pyvenv.cfg"));
+        let sight = self.sight.led(from.is_some());
         let named =
             |key| setting(&text, key).map(PathBuf::from).and_then(|p| p.file_name().map(OsStr::to_owned));
         let minor = setting(&text, "version_info").or_else(|| setting(&text, "version")).and_then(|v| {
@@ -411,15 +554,26 @@ impl<'a> Finder<'a> {
             Some("python3".into()),
             Some("python".into()),
         ];
-        let there = walk::real(self.fs, &home).map(|h| self.fs.names(&h)).unwrap_or_default();
+        let there = match walk::chain(sight, &home.join("python3")) {
+            Err(Dead::Barred(path)) => {
+                return Err(outside(from.as_deref().unwrap_or(venv), &path).with_hint(&remake(venv)));
+            }
+            _ => walk::real(sight, &home).map(|h| sight.names(&h)).unwrap_or_default(),
+        };
         let versioned = there
             .into_iter()
             .filter(|n| n.as_bytes().starts_with(b"python") && !n.as_bytes().contains(&b'-'));
         let mut pythons = names.into_iter().flatten().chain(versioned).map(|n| home.join(n));
         let python =
-            pythons.find(|p| matches!(walk::look(self.fs, p), Some(Kind::File { executable: true, .. })));
+            pythons.find(|p| matches!(walk::look(sight, p), Some(Kind::File { executable: true, .. })));
         match python {
-            Some(python) => self.enter(&python, Via::Named, from, depth + 1).map(|_| ()),
+            Some(python) => {
+                let entered = self.enter(&python, Via::Named, from.as_deref(), depth + 1);
+                self.veil(entered, from.as_deref(), &python)
+            }
+            None if self.is_veiled(from.as_deref(), &home) => {
+                Err(outside(from.as_deref().unwrap_or(venv), &home.join("python3")))
+            }
             None => Err(LookupError::NotExecutable {
                 path: venv.to_path_buf(),
                 why: format!(
@@ -431,7 +585,33 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Puts the program's folder on the inside `PATH`, and sets what its environment sets.
+    /// Whether to hide from a caller the problem with this path, which comes from its own files: the answer
+    /// would reveal what the operator has.
+    fn is_veiled(&self, from: Option<&Path>, said: &Path) -> bool {
+        from.is_some()
+            && self.around.asks == Asks::Caller
+            && !place::always_there(said)
+            && self.operator.in_project(said).is_none()
+    }
+
+    /// The one answer for all paths that come from a caller's files, unless the path works.
+    fn veil(
+        &self,
+        entered: Result<PathBuf, LookupError>,
+        from: Option<&Path>,
+        said: &Path,
+    ) -> Result<(), LookupError> {
+        match (entered, from) {
+            (Err(_), Some(from)) if self.is_veiled(Some(from), said) => Err(outside(from, said)),
+            (Err(error), Some(from)) => Err(match place::environment(self.sight, from) {
+                Some(venv) => error.with_hint(&remake(venv)),
+                None => error,
+            }),
+            (entered, _) => entered.map(|_| ()),
+        }
+    }
+
+    /// Prepends the program's folder to the inside `PATH`, and sets the variables of its environment.
     fn offer(&mut self, program: &Path, file: &Path, venv: Option<&Path>, via: Via) {
         if via == Via::Named {
             return;
@@ -444,7 +624,7 @@ impl<'a> Finder<'a> {
         if let Some(venv) = venv
             && self.env.is_empty()
         {
-            let name = if place::is_venv(self.fs, venv) { "VIRTUAL_ENV" } else { "CONDA_PREFIX" };
+            let name = if place::is_venv(self.sight, venv) { "VIRTUAL_ENV" } else { "CONDA_PREFIX" };
             self.env.push((name.into(), venv.into()));
         }
         let visible = |f: &Path| {
@@ -457,50 +637,79 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Takes in what starts a script.
+    /// Adds the interpreter of a script.
+    ///
+    /// Returns its path inside and its argument, if the first line has its host path, which does not exist
+    /// inside.
     fn interpreter(
         &mut self,
         file: &Path,
         real: &Path,
-        from: Option<&Path>,
+        via: Via,
         depth: usize,
-    ) -> Result<(), LookupError> {
-        let Some(head) = self.fs.head(real, script::HEAD) else {
-            // A program that may be executed but not read.
-            return Ok(());
+    ) -> Result<Option<(PathBuf, Option<OsString>)>, LookupError> {
+        let Some(head) = self.sight.head(real, script::HEAD) else {
+            // The program may be executed but not read.
+            return Ok(None);
         };
         let missing = |interpreter: &Path, hint: String| LookupError::MissingInterpreter {
             script: file.to_path_buf(),
             interpreter: interpreter.to_path_buf(),
             hint,
         };
-        match script::start(&head) {
-            Start::Binary => Ok(()),
+        // The contents of a project's file are the project's; and a person who typed a path has not read the
+        // file.
+        let start = script::start(&head);
+        let is_foreign = start != Start::Binary
+            && (self.operator.is_foreign(real) || (via == Via::Typed && !self.operator.is_searched(file)));
+        let from = is_foreign.then_some(file);
+        let sight = self.sight.led(is_foreign);
+        match start {
+            Start::Binary => Ok(None),
             Start::Never(why) => Err(LookupError::NotExecutable {
                 path: file.to_path_buf(),
                 why: why.to_owned(),
                 hint: "give it a first line such as #!/bin/sh, or name the program that runs it".to_owned(),
             }),
-            Start::By(interpreter) => {
-                if walk::chain(self.fs, &interpreter) == Err(Dead::Absent) {
-                    let hint = match place::environment(self.fs, file) {
+            Start::By(named) => {
+                let interpreter = self.on_the_host(&named);
+                let is_absent = walk::chain(sight, &interpreter) == Err(Dead::Absent);
+                if is_absent && self.is_veiled(from, &interpreter) {
+                    return Err(outside(from.unwrap_or(file), &interpreter));
+                }
+                if is_absent {
+                    let hint = match place::environment(self.sight, file) {
                         Some(venv) => remake(venv),
                         None => "install it, or change the script's first line".to_owned(),
                     };
                     return Err(missing(&interpreter, hint));
                 }
-                self.enter(&interpreter, Via::Named, from, depth + 1).map(|_| ())
+                let entered = self.enter(&interpreter, Via::Named, from, depth + 1);
+                if !self.layered || self.operator.in_project(&named).is_none() {
+                    return self.veil(entered, from, &interpreter).map(|()| None);
+                }
+                // The kernel would look for the host path; only the requested program itself can be started
+                // with an explicit interpreter.
+                let inside = entered?;
+                if via == Via::Named || !self.arguments.is_empty() {
+                    return Err(changed(&named));
+                }
+                Ok(Some((inside, script::argument(&head))))
             }
             Start::ByEnv { env, name } => {
-                if walk::chain(self.fs, &env) == Err(Dead::Absent) {
+                if walk::chain(sight, &env) == Err(Dead::Absent) {
                     return Err(missing(&env, "install env, or change the script's first line".to_owned()));
                 }
                 if name.as_bytes().contains(&b'/') {
-                    return self.enter(Path::new(&name), Via::Named, from, depth + 1).map(|_| ());
+                    let entered = self.enter(Path::new(&name), Via::Named, from, depth + 1);
+                    return self.veil(entered, from, Path::new(&name)).map(|()| None);
                 }
                 match self.search(&name, None) {
                     // The search path is the caller's, not the project's.
-                    Ok(found) => self.enter(&found, Via::Searched, None, depth + 1).map(|_| ()),
+                    Ok(found) => {
+                        self.enter(&found, Via::Searched, None, depth + 1)?;
+                        if self.arguments.is_empty() { Ok(None) } else { Err(changed(&found)) }
+                    }
                     Err(LookupError::NotFound { .. }) if name.as_bytes().contains(&b' ') => {
                         let hint = "begin it with `#!/usr/bin/env -S` to give arguments";
                         Err(missing(Path::new(&name), hint.to_owned()))
@@ -513,13 +722,28 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// A value of a `pyvenv.cfg`.
-fn setting<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    text.lines()
-        .filter_map(|line| line.split_once('='))
-        .find(|(name, _)| name.trim().eq_ignore_ascii_case(key))
-        .map(|(_, value)| value.trim())
-        .filter(|value| !value.is_empty())
+/// The refusal for a host path into the project, where the program has something else inside.
+fn changed(path: &Path) -> LookupError {
+    LookupError::NotExecutable {
+        path: path.to_path_buf(),
+        why: format!("it lies in the workspace, which was changed and is only there at {PROJECT}"),
+        hint: format!("name it by its path below {PROJECT}, or make the environment again in the workspace"),
+    }
+}
+
+/// Whether a name is one of those of a Python interpreter, which every virtual environment has.
+fn is_python(name: &OsStr) -> bool {
+    ["python", "pip"].iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes()))
+}
+
+/// The refusal for a path of the project that the operator's own settings do not lead to.
+fn outside(from: &Path, to: &Path) -> LookupError {
+    LookupError::Untrusted {
+        from: from.to_path_buf(),
+        path: to.to_path_buf(),
+        folder: place::named_folder(to),
+        hint: String::new(),
+    }
 }
 
 fn remake(venv: &Path) -> String {

@@ -1,36 +1,130 @@
-//! Finds the program that a person means, and what of the host it needs to work inside.
+//! Finds the program that a user means, and the parts of the host that it needs to work inside.
 //!
-//! [`find`] looks a program up as the caller's shell would, follows links, scripts, virtual environments,
-//! version managers' shims and rustup's proxies to the file that really is started, and names the folders
-//! that must be mounted read-only at the same place inside: a version of Python, a virtual environment, a
-//! Rust toolchain; never a home folder, nor a folder of the system. It starts no process and changes nothing.
+//! [`find`] looks a program up as the operator's shell would, follows links, scripts, virtual environments,
+//! version managers' shims and rustup's proxies to the file that is really started, and lists the paths that
+//! must be mounted read-only at the same place inside: parts of a Python version, of a virtual environment,
+//! of a Rust toolchain; never a home folder or a system folder. Nothing here starts a process or changes a
+//! file.
 //!
-//! The project may be hostile. A link, a first line or a `pyvenv.cfg` in it may lead to a language's
-//! installation, and to nothing else of the host: [`LookupError::Untrusted`].
+//! **Only the operator decides which installations exist.** The project and a caller may be hostile: a link,
+//! a first line, a `pyvenv.cfg`, a version file or a path given by a caller can only choose among
+//! installations that the operator's own settings lead to (see `operator`). A path that leads elsewhere is
+//! [`LookupError::Untrusted`], and is not even looked at.
 //!
-//! Not for what a program starts later on (a test runner that wants `node` too needs `--toolchain`), not for
-//! libraries outside `/usr` and the prefix (`DT_RPATH`), and not for mounting: that is the plan's part.
+//! # Every host path that is exposed to a run, and who vouches for it
 //!
-//! The parts: `files` asks the file system, `walk` follows links, `script` reads first lines, `place` decides
-//! which folder a file needs, `shim` and `rustup` know version managers, `finder` joins them.
+//! | path | decided by | vouched for by |
+//! | --- | --- | --- |
+//! | `/usr`, `/bin`, `/lib`… | the plan | every sandbox has them |
+//! | parts of an installation | [`find`], [`find_in`] | the operator's `PATH`, `VIRTUAL_ENV`, version managers, `--toolchain`, a path typed at the keyboard; the project chooses |
+//! | the project's own `.venv` | [`find`], [`find_in`] | the operator's `--workspace`: it lies in the workspace without links |
+//! | a folder of `--toolchain`, `toolchains` | the configuration | the operator; a project's file may not set it |
+//! | workspace, `--ro`, `--rw`, `ro`, `rw` | the configuration | the operator; a project's file may not set them |
+//! | a source file (`--lang`) | the request | typed by the operator; a link out of the workspace is refused |
+//! | a caller's workspace over MCP | the registry | a folder of hotcell's own, or one below the operator's `mcp.folders` |
+//! | an image's layers | the image store | the operator, by the image's name |
+//! | packages (`--deps`), kept builds | the service | folders of hotcell's own in the state folder |
+//! | stores of fetched packages for tests (`~/.cargo/registry`, `~/.m2/repository`, `~/.gradle/caches`, `GOMODCACHE`) | the framework | the operator's variables and home; the project only determines the framework |
+//! | Maven, `cargo-nextest` for tests | the framework | the operator's `PATH` and `CARGO_HOME`, without folders of the project on it |
+//! | reporters, compiled programs | the service | files of hotcell's own |
+//!
+//! Some text of the project never becomes a host path, since only the program inside reads it:
+//! `package.json`, `go.work`, `.mvn/*`, `gradle.properties` (`org.gradle.java.home`), `.cargo/config.toml`,
+//! `JAVA_HOME` and `GOPATH` in a script.
+//!
+//! # Lookups that a project can still cause
+//!
+//! Names on the way to the operator's set (`/home`, `/home/me`), the set itself, version files in the folders
+//! above the project, and, once a path leads out of project and system, the links in the folders of `PATH`.
+//! None of these depends on the project's contents. A link of the operator's inside an installation is not
+//! followed out of it if only the project leads there.
+//!
+//! This module does not handle programs that are started later (a test runner that also needs `node` requires
+//! `--toolchain`), libraries outside `/usr` and the installation (`DT_RPATH`), or mounting, which is the
+//! plan's part.
+//!
+//! The parts: `files` asks the file system, `sight` decides which paths may be asked about on whose behalf,
+//! `operator` knows which installations exist, `parts` is the table of what is exposed of each, `walk`
+//! follows links, `script` reads first lines, `place` decides which installation a file needs, `shim` and
+//! `rustup` handle version managers, `finder` joins them.
 
 mod files;
 mod finder;
+mod operator;
+mod parts;
 mod place;
+mod pythons;
 mod rustup;
 mod script;
 mod shim;
+mod sight;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trust_tests;
 mod walk;
 
 pub use files::{Fs, Host, Kind};
+pub use pythons::{Python, PythonVersion, environment, pythons, version_of_program};
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Where a lookup takes place: the caller's side of it.
+use crate::policy::FileId;
+
+/// Who named the program that is looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asks {
+    /// The person at the keyboard: a path that they type is trusted and may lead to its installation. The
+    /// contents of the file are not trusted.
+    #[default]
+    Operator,
+    /// A client over MCP or a plugin: a path can only choose among installations that the operator's own
+    /// settings lead to.
+    Caller,
+}
+
+/// Folders of the host into which others may put files, as callers may by a commit: none of their installations is the operator's.
+#[derive(Clone, Debug, Default)]
+pub struct Foreign {
+    folders: Vec<PathBuf>,
+    is_kept_out: Option<fn(&Path) -> bool>,
+}
+
+impl Foreign {
+    /// These folders, each by its name and by its name without links, but for the paths below them that `is_kept_out` names: there nobody
+    /// puts anything.
+    #[must_use]
+    pub fn new(folders: &[PathBuf], is_kept_out: fn(&Path) -> bool) -> Self {
+        let both = |folder: &PathBuf| [Some(folder.clone()), folder.canonicalize().ok()];
+        let folders = folders.iter().flat_map(both).flatten().collect();
+        Self { folders, is_kept_out: Some(is_kept_out) }
+    }
+
+    /// Whether others may put something at a path without `..`.
+    #[must_use]
+    pub fn holds(&self, path: &Path) -> bool {
+        let is_kept_out = |rest: &Path| self.is_kept_out.is_some_and(|is_kept_out| is_kept_out(rest));
+        let is_in = |folder: &PathBuf| path.strip_prefix(folder).is_ok_and(|rest| !is_kept_out(rest));
+        self.folders.iter().any(is_in)
+    }
+}
+
+impl PartialEq for Foreign {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |a: fn(&Path) -> bool, b| std::ptr::fn_addr_eq(a, b);
+        self.folders == other.folders
+            && match (self.is_kept_out, other.is_kept_out) {
+                (Some(one), Some(two)) => is_same(one, two),
+                (one, two) => one.is_none() && two.is_none(),
+            }
+    }
+}
+
+impl Eq for Foreign {}
+
+/// Where a lookup takes place: the operator's side of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The caller's `PATH`; `None` searches `/usr/local/bin:/usr/bin:/bin`.
@@ -45,9 +139,16 @@ pub struct Surroundings {
     pub cwd: PathBuf,
     /// Variables that choose versions, such as `RUSTUP_TOOLCHAIN`, `PYENV_VERSION` or `CARGO_HOME`.
     pub env: BTreeMap<OsString, OsString>,
-    /// Host folders that the caller shows to the program anyway (`--toolchain`), absolute: what lies in one of them is
-    /// neither too broad nor untrusted.
+    /// Who names the program.
+    pub asks: Asks,
+    /// Absolute host folders that the operator exposes to the program anyway (`--toolchain`): a path in one
+    /// of them is neither too broad nor untrusted, and the folder is exposed as a whole.
     pub granted: Vec<PathBuf>,
+    /// The interpreter that the operator chose for `python3`, absolute: it goes before environments and `PATH`, as if its path were
+    /// typed. The operator's word; nothing of a project or a caller may set it.
+    pub python: Option<PathBuf>,
+    /// Where others may put files: nothing that lies there is shown, and no word that stands there is the operator's.
+    pub foreign: Foreign,
 }
 
 impl Surroundings {
@@ -62,28 +163,31 @@ impl Surroundings {
             project: None,
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             env: std::env::vars_os().filter(|(name, _)| chooses_versions(name)).collect(),
+            asks: Asks::Operator,
             granted: Vec::new(),
+            python: None,
+            foreign: Foreign::default(),
         }
     }
 
-    /// The same with this project.
+    /// Sets the project.
     #[must_use]
     pub fn project(mut self, host: impl Into<PathBuf>) -> Self {
         self.project = Some(host.into());
         self
     }
 
-    /// A variable, when it is set and not empty.
+    /// The value of a variable, if it is set and not empty.
     fn value(&self, name: &str) -> Option<&OsStr> {
         self.env.get(OsStr::new(name)).map(OsString::as_os_str).filter(|v| !v.is_empty())
     }
 
-    /// The host folder that is the start folder inside.
+    /// The host folder that corresponds to the start folder inside.
     fn start(&self) -> &Path {
         self.project.as_deref().unwrap_or(&self.cwd)
     }
 
-    /// The project and every folder above it, then the same from the current folder.
+    /// The project and every folder above it, then the current folder and every folder above that.
     fn upwards(&self) -> impl Iterator<Item = PathBuf> {
         let project = self.project.iter().map(|p| self.cwd.join(p));
         let starts: Vec<PathBuf> = project.chain([self.cwd.clone()]).collect();
@@ -93,95 +197,129 @@ impl Surroundings {
     }
 }
 
-/// Whether a variable says where version managers are or which version they choose; none of these is a secret.
+/// Whether a variable tells where version managers are or which version they choose; none of these is a
+/// secret.
 fn chooses_versions(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
     };
     let manager = |m: &str| name.starts_with(m) && name.ends_with("_VERSION");
-    matches!(
-        name,
-        "CARGO_HOME" | "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN" | "PYENV_ROOT" | "NVM_DIR" | "CONDA_PREFIX"
-    ) || name.ends_with("ENV_VERSION")
+    operator::names_a_root(name)
+        || matches!(name, "CARGO_HOME" | "RUSTUP_TOOLCHAIN")
+        || name.ends_with("ENV_VERSION")
         || ["ASDF_", "MISE_"].into_iter().any(manager)
 }
 
-/// A program, and what it needs.
+/// A program, and the parts of the host that it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toolchain {
-    /// Absolute path of the program inside: the same as outside, or below [`crate::policy::PROJECT`].
+    /// Absolute path of the program inside: the same as on the host, or below [`crate::policy::PROJECT`].
     pub program: PathBuf,
-    /// Host paths to mount read-only at the same path inside: sorted, none within another.
+    /// Host paths to mount read-only at the same path inside: sorted, and not nested.
     ///
-    /// A path may lead through links; what it leads to belongs at the path as it is given here. Most are
-    /// folders; a **single file** where its folder holds other things (`~/Downloads/tool`). Never `/`, `/usr`, a home folder, a folder of the
-    /// system, or what contains one of them. They may lie below the inside home folder or `/tmp`, so they are mounted after these.
+    /// A path may lead through links; its target must be mounted at the path given here. Most are parts of
+    /// installations, or the folder of one that contains nothing else; a **single file** where its folder
+    /// holds other things (`~/Downloads/tool`). Never `/`, `/usr`, a home folder, a system folder, or a
+    /// parent of one of them. They may lie below the inside home folder or `/tmp`, so they are mounted after
+    /// these.
     pub prefixes: Vec<PathBuf>,
-    /// Folders to put in front of the inside `PATH`, in this order.
+    /// Identity of each of these files and folders: another must not be mounted in its place.
+    pub identities: BTreeMap<PathBuf, FileId>,
+    /// Arguments to insert after the program, before those of the user: the path of a script whose
+    /// interpreter is at another place inside than its first line says, and the argument on that line.
+    pub arguments: Vec<OsString>,
+    /// Folders to prepend to the inside `PATH`, in this order.
     pub path_dirs: Vec<PathBuf>,
-    /// Variables that the toolchain wants: `VIRTUAL_ENV`, `CONDA_PREFIX`.
+    /// Variables that the toolchain needs: `VIRTUAL_ENV`, `CONDA_PREFIX`.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Why a program cannot be started inside. Every message ends with what to do.
+/// Reason why a program cannot be started inside. Every message ends with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// Nothing of that name is there. (`outcome.cause`: `not_found`)
+    /// There is no such program. (`outcome.cause`: `not_found`)
     #[error("{} is not there{}; {hint}", program.display(), among(searched))]
     NotFound {
         /// The program as it was typed.
         program: PathBuf,
         /// The folders that were searched; empty for a path.
         searched: Vec<PathBuf>,
-        /// What to do.
+        /// Remedy.
         hint: String,
     },
-    /// Something is there that cannot be started. (`not_executable`)
+    /// The file exists but cannot be executed. (`not_executable`)
     #[error("{} cannot be started: {why}; {hint}", path.display())]
     NotExecutable {
-        /// What is there.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with the file.
         why: String,
-        /// What to do.
+        /// Remedy.
         hint: String,
     },
-    /// A script's interpreter is not there. (`not_executable`)
+    /// A script's interpreter does not exist. (`not_executable`)
     #[error("the interpreter {} of the script {} is not there; {hint}", interpreter.display(), script.display())]
     MissingInterpreter {
         /// The script.
         script: PathBuf,
-        /// What its first line names: a path, or a name that `env` would look up.
+        /// Interpreter on its first line: a path, or a name that `env` would look up.
         interpreter: PathBuf,
-        /// What to do.
+        /// Remedy.
         hint: String,
     },
-    /// It would only work with a home folder or a folder of the system. (`refused`)
+    /// The program would only work with a home folder or a system folder. (`refused`)
     #[error(
         "{} needs all of {}, which is too much to show to a program in a sandbox; \
          install it into a folder of its own, or give the folders that it needs with --toolchain DIR",
         program.display(), path.display()
     )]
     TooBroad {
-        /// The program, or the part of its chain, that needs it.
+        /// The program, or the part of its chain, that needs the folder.
         program: PathBuf,
-        /// What would have to be mounted.
+        /// Path that would have to be mounted.
         path: PathBuf,
     },
-    /// Something in the project leads to a part of the host that is not a language's installation. (`refused`)
+    /// It lies where others than the operator may put files. (`refused`)
     #[error(
-        "{} in the project leads to {}, which is not a toolchain that hotcell knows; \
-         if the project may read it, say so with --toolchain {}",
+        "{} lies in {}, where callers may put files: nothing there counts as an installation; \
+         move it out of the folders of mcp.commit",
+        program.display(), path.display()
+    )]
+    Planted {
+        /// The program, or the part of its chain, that lies there.
+        program: PathBuf,
+        /// The folder or file.
+        path: PathBuf,
+    },
+    /// Something that the project or a caller says leads to a part of the host that the operator's own words do not lead to. Nobody
+    /// has looked whether it is there. (`refused`)
+    #[error(
+        "{} leads to {}, which is in no installation of yours (PATH, VIRTUAL_ENV, version managers); \
+         if it may be read, say so with --toolchain {}{hint}",
         from.display(), path.display(), folder.display()
     )]
     Untrusted {
-        /// The file in the project.
+        /// The file in the project, or the path given by the caller.
         from: PathBuf,
-        /// Where it leads.
+        /// Path to which it leads.
         path: PathBuf,
-        /// The folder that would have to be mounted.
+        /// The folder to pass to `--toolchain`.
         folder: PathBuf,
+        /// Another remedy, after a comma; may be empty.
+        hint: String,
     },
+}
+
+impl LookupError {
+    /// Adds another remedy to this error, unless it has one already.
+    fn with_hint(mut self, also: &str) -> Self {
+        if let Self::Untrusted { hint, .. } = &mut self
+            && hint.is_empty()
+        {
+            *hint = format!(", or {also}");
+        }
+        self
+    }
 }
 
 fn among(searched: &[PathBuf]) -> String {
@@ -193,22 +331,51 @@ fn among(searched: &[PathBuf]) -> String {
     format!(" (searched {}{more})", all.join(", "))
 }
 
-/// Finds `program` as the caller typed it, and what it needs inside.
+/// Finds `program`, as typed by the user, and the parts of the host that it needs inside.
 ///
-/// A path (with a slash) counts from the current folder, or else from the project; a path below
-/// [`crate::policy::PROJECT`] is the project's. A name is looked up in the project's `.venv/bin` and `venv/bin`, the active virtual
-/// environment and `PATH`.
+/// A path (with a slash) is relative to the current folder, or otherwise to the project; a path below
+/// [`crate::policy::PROJECT`] is the project's. A name is looked up in the project's `.venv/bin` and
+/// `venv/bin`, the active virtual environment and `PATH`.
 ///
 /// # Errors
-/// [`LookupError`], when it is not there, cannot be started, or would need more of the host than a sandbox may see.
+/// [`LookupError`] when the program does not exist, cannot be started, or would need more of the host than a
+/// sandbox may see.
 pub fn find(program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupError> {
-    finder::find(&files::Host, program, around)
+    finder::find(&files::Host, chosen(program, around), around, Project::Folder)
 }
 
-/// The same where the project is not a plain folder of the host: `fs` shows what is at its path.
+/// Like [`find`], but for a project that is not a plain folder of the host: `fs` shows the contents at its
+/// path. Nothing in it is mounted, since the host may have something else at that name; the program starts at
+/// its place inside.
 ///
 /// # Errors
-/// As [`find`].
+/// [`LookupError`] in the same cases as [`find`].
 pub fn find_in(fs: &dyn Fs, program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupError> {
-    finder::find(fs, program, around)
+    finder::find(fs, chosen(program, around), around, Project::Layered)
+}
+
+/// The program that is meant: of `python3`, the interpreter that was chosen for it.
+fn chosen<'a>(program: &'a OsStr, around: &'a Surroundings) -> &'a OsStr {
+    let is_python = program == "python3" || program == "python";
+    around.python.as_deref().filter(|_| is_python).map_or(program, Path::as_os_str)
+}
+
+/// How the project is stored on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Project {
+    /// A plain folder with all its contents.
+    Folder,
+    /// A folder with layers over it: a name in it may be another file inside.
+    Layered,
+}
+
+/// Whether the project has a file at this path below it, possibly through links that stay in the project.
+#[must_use]
+pub fn has(fs: &dyn Fs, around: &Surroundings, path: &Path) -> bool {
+    let operator = operator::Operator::new(fs, around, OsStr::new(""));
+    let Some(project) = operator.bounds.project.last() else { return false };
+    let sight = operator.sight().led(true);
+    walk::real(sight, &project.join(path)).is_some_and(|real| {
+        operator.in_project(&real).is_some() && matches!(walk::look(sight, &real), Some(Kind::File { .. }))
+    })
 }

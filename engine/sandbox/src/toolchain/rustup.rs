@@ -1,10 +1,11 @@
-//! Which toolchain rustup's proxies would use, so that the toolchain itself can be mounted and neither
-//! rustup nor the folder with cargo's credentials is needed inside.
+//! Finds the toolchain that rustup's proxies would use, so that the toolchain itself can be mounted, and
+//! neither rustup nor the folder with cargo's credentials is needed inside.
 
 use std::path::{Path, PathBuf};
 
-use super::files::{Fs, Kind};
+use super::files::Kind;
 use super::shim::below;
+use super::sight::{Seen, Sight};
 use super::{Surroundings, walk};
 
 /// The names under which rustup installs itself.
@@ -24,19 +25,20 @@ const PROXIES: [&str; 13] = [
     "rustfmt",
 ];
 
-/// What a proxy leads to, or why it leads nowhere and what to do.
+/// The tool that a proxy starts, or the reason why there is no such tool, with a remedy.
 pub(super) type Target = Result<Tool, (String, String)>;
 
 /// A tool of a toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tool {
     pub file: PathBuf,
-    /// The toolchain file that names its folder: part of a project, and so not to be believed.
+    /// The file that names the toolchain's folder: part of a project, which can only choose among installed
+    /// ones.
     pub from: Option<PathBuf>,
 }
 
-/// Whether `file`, which is `real` without links, is rustup under the name of a tool.
-pub(super) fn is_proxy(fs: &dyn Fs, file: &Path, real: &Path) -> bool {
+/// Whether `file`, with the canonical path `real`, is rustup under the name of a tool.
+pub(super) fn is_proxy(sight: Sight<'_>, file: &Path, real: &Path) -> bool {
     if real.ends_with("rustup") || real.ends_with("rustup-init") {
         return true;
     }
@@ -46,18 +48,19 @@ pub(super) fn is_proxy(fs: &dyn Fs, file: &Path, real: &Path) -> bool {
     let Some(rustup) = real.parent().map(|d| d.join("rustup")) else {
         return false;
     };
-    // A hard link to rustup, or where links are not possible, a copy beside it.
+    // A hard link to rustup or, where links are not possible, a copy beside it.
     PROXIES.contains(&name)
-        && match (fs.look(real), walk::look(fs, &rustup)) {
-            (Some(Kind::File { id: a, .. }), Some(Kind::File { id: b, .. })) => {
-                a == b || fs.head(real, 4096) == fs.head(&rustup, 4096)
+        && match (sight.look(real), walk::look(sight, &rustup)) {
+            (Seen::There(Kind::File { id: a, .. }), Some(Kind::File { id: b, .. })) => {
+                let rustup = walk::real(sight, &rustup).unwrap_or(rustup);
+                a == b || sight.head(real, 4096) == sight.head(&rustup, 4096)
             }
             _ => false,
         }
 }
 
 /// The tool `name` of the active toolchain.
-pub(super) fn resolve(fs: &dyn Fs, around: &Surroundings, name: &str) -> Target {
+pub(super) fn resolve(sight: Sight<'_>, around: &Surroundings, name: &str) -> Target {
     if name == "rustup" || name == "rustup-init" {
         return Err((
             "rustup manages toolchains and cannot do so in a sandbox".to_owned(),
@@ -72,21 +75,26 @@ pub(super) fn resolve(fs: &dyn Fs, around: &Surroundings, name: &str) -> Target 
         .ok_or_else(|| {
             ("it is rustup's, whose folder is not known".to_owned(), "set HOME or RUSTUP_HOME".to_owned())
         })?;
-    let settings = Settings::read(&fs.text(&rustup.join("settings.toml")).unwrap_or_default());
-    let (channel, from) = active(fs, around, &settings).ok_or_else(|| {
+    let settings = walk::real(sight, &rustup.join("settings.toml")).and_then(|real| sight.text(&real));
+    let settings = Settings::read(&settings.unwrap_or_default());
+    let (channel, from) = active(sight, around, &settings).ok_or_else(|| {
         ("rustup has no default toolchain".to_owned(), "run `rustup default stable`".to_owned())
     })?;
-    let mut led = None;
     let folder = match channel {
         Channel::Path(path) => {
-            led = Some(PathBuf::from(&from)).filter(|f| f.is_absolute());
+            let led = Some(PathBuf::from(&from)).filter(|f| f.is_absolute());
+            if led.is_some() {
+                // The project names this path: it is not looked at before it is known to be one of the
+                // operator's installations.
+                return Ok(Tool { file: path.join("bin").join(name), from: led });
+            }
             path
         }
         Channel::Name(wanted) => {
             let toolchains = rustup.join("toolchains");
-            let real = walk::real(fs, &toolchains).unwrap_or_else(|| toolchains.clone());
+            let real = walk::real(sight, &toolchains).unwrap_or_else(|| toolchains.clone());
             let installed: Vec<String> =
-                fs.names(&real).into_iter().filter_map(|n| n.into_string().ok()).collect();
+                sight.names(&real).into_iter().filter_map(|n| n.into_string().ok()).collect();
             match folder_of(&wanted, settings.host.as_deref(), &installed) {
                 Some(folder) => toolchains.join(folder),
                 None => {
@@ -99,8 +107,8 @@ pub(super) fn resolve(fs: &dyn Fs, around: &Surroundings, name: &str) -> Target 
         }
     };
     let tool = folder.join("bin").join(name);
-    if walk::exists(fs, &tool) {
-        return Ok(Tool { file: tool, from: led });
+    if walk::exists(sight, &tool) {
+        return Ok(Tool { file: tool, from: None });
     }
     let component = match name {
         "cargo-clippy" | "clippy-driver" => "clippy",
@@ -114,14 +122,14 @@ pub(super) fn resolve(fs: &dyn Fs, around: &Surroundings, name: &str) -> Target 
     ))
 }
 
-/// A toolchain as it is asked for.
+/// A requested toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Channel {
     Name(String),
     Path(PathBuf),
 }
 
-/// What matters of rustup's `settings.toml`.
+/// The relevant parts of rustup's `settings.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Settings {
     default: Option<String>,
@@ -146,21 +154,21 @@ impl Settings {
     }
 }
 
-/// The active toolchain and what chose it: the environment, then the nearest folder with an override or a
+/// The active toolchain and its origin: the environment, then the nearest folder with an override or a
 /// toolchain file, then the default.
-fn active(fs: &dyn Fs, around: &Surroundings, settings: &Settings) -> Option<(Channel, String)> {
+fn active(sight: Sight<'_>, around: &Surroundings, settings: &Settings) -> Option<(Channel, String)> {
     if let Some(name) = around.value("RUSTUP_TOOLCHAIN").and_then(|v| v.to_str()) {
         return Some((named(name), "RUSTUP_TOOLCHAIN".to_owned()));
     }
     let start = around.start();
-    let real = walk::real(fs, start).unwrap_or_else(|| start.to_path_buf());
+    let real = walk::real(sight, start).unwrap_or_else(|| start.to_path_buf());
     for folder in real.ancestors() {
         if let Some((_, name)) = settings.overrides.iter().find(|(path, _)| path == folder) {
             return Some((named(name), format!("rustup's override for {}", folder.display())));
         }
         for name in ["rust-toolchain", "rust-toolchain.toml"] {
             let file = folder.join(name);
-            let Some(text) = fs.own_text(&file) else {
+            let Some(text) = sight.own_text(&file) else {
                 continue;
             };
             if let Some(channel) = asked(&text, folder, name == "rust-toolchain") {
@@ -175,7 +183,7 @@ fn named(name: &str) -> Channel {
     if Path::new(name).is_absolute() { Channel::Path(name.into()) } else { Channel::Name(name.to_owned()) }
 }
 
-/// What a toolchain file asks for. A name with a slash is no name: it could lead out of rustup's folder.
+/// Parses a toolchain file. A name with a slash is rejected: it could lead out of rustup's folder.
 fn asked(text: &str, folder: &Path, may_be_plain: bool) -> Option<Channel> {
     let one_word = text.trim();
     if may_be_plain
@@ -198,7 +206,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && below(name)
 }
 
-/// The installed toolchain that a name means: itself, with the host's triple, or the only one that continues it.
+/// The installed toolchain to which a name refers: the same name, the name with the host's triple, or the
+/// only one that begins with it.
 fn folder_of<'a>(wanted: &str, host: Option<&str>, installed: &'a [String]) -> Option<&'a str> {
     let has = |name: &str| installed.iter().map(String::as_str).find(|i| *i == name);
     let arch = std::env::consts::ARCH;

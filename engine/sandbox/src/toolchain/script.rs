@@ -1,28 +1,29 @@
-//! What the first bytes of a file say about how the kernel starts it. Pure.
+//! Determines from the first bytes of a file how the kernel starts it. Pure.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-/// What the kernel reads of a script's first line (`BINPRM_BUF_SIZE`).
+/// Number of bytes of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
 const FIRST_LINE: usize = 256;
-/// What is enough to read of a file: the first line, and the second of the form that pip writes for long paths.
+/// Number of bytes to read from a file: enough for the first line, and for the second line of the form that
+/// pip writes for long paths.
 pub(super) const HEAD: usize = 4096;
 
 /// How a file is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// By itself.
+    /// Directly by the kernel.
     Binary,
-    /// By this absolute interpreter.
+    /// By the interpreter with this absolute path.
     By(PathBuf),
-    /// By a name that `env` looks up, and `env` itself.
+    /// By the interpreter of this name that `env` looks up; with the path of `env`.
     ByEnv { env: PathBuf, name: OsString },
-    /// Not at all, and why.
+    /// The file cannot be started; with the reason.
     Never(&'static str),
 }
 
-/// Reads the head of a file. An `env` line that only sets variables is started by `env` alone.
+/// Parses the beginning of a file. An `env` line that only sets variables is started by `env` alone.
 pub(super) fn start(head: &[u8]) -> Start {
     if head.starts_with(b"\x7fELF") {
         return Start::Binary;
@@ -57,13 +58,21 @@ pub(super) fn start(head: &[u8]) -> Start {
     }
 }
 
-/// The program in what follows `env`: `NAME`, `-S NAME ARG…`, `-S A=1 NAME`, `-i NAME`.
+/// The argument that the kernel passes to the interpreter of [`Start::By`], before the script.
+pub(super) fn argument(head: &[u8]) -> Option<OsString> {
+    let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?.trim_ascii();
+    let split = line.iter().position(u8::is_ascii_whitespace)?;
+    let is_long = line[..split].ends_with(b"sh") && long_path(head).is_some();
+    (!is_long).then(|| OsString::from_vec(line[split..].trim_ascii().to_vec()))
+}
+
+/// Parses the program from the arguments of `env`: `NAME`, `-S NAME ARG…`, `-S A=1 NAME`, `-i NAME`.
 fn looked_up(argument: &[u8]) -> Option<OsString> {
     let (words, split) = match argument.strip_prefix(b"-S") {
         Some(rest) => (rest, true),
         None => match argument.strip_prefix(b"--split-string") {
             Some(rest) => (rest.strip_prefix(b"=").unwrap_or(rest), true),
-            // Without -S the kernel hands over one argument, spaces and all.
+            // Without -S the kernel passes the whole rest as one argument, including spaces.
             None => (argument, false),
         },
     };
@@ -78,8 +87,8 @@ fn looked_up(argument: &[u8]) -> Option<OsString> {
         .map(|w| OsString::from_vec(w.to_vec()))
 }
 
-/// The interpreter in the two lines `#!/bin/sh` and `'''exec' /its/path "$0" "$@"`, which Python installers write
-/// where a path is too long for a first line or has spaces in it.
+/// The interpreter in the two lines `#!/bin/sh` and `'''exec' /its/path "$0" "$@"`, which Python installers
+/// write where a path is too long for a first line or contains spaces.
 fn long_path(head: &[u8]) -> Option<PathBuf> {
     let line = head.split(|b| *b == b'\n').nth(1)?;
     let rest = line.strip_prefix(b"'''exec' ")?.trim_ascii_start();

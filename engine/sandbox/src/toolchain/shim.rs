@@ -1,13 +1,14 @@
-//! Which interpreter a version manager's shim would start, read from the manager's own files.
+//! Finds the interpreter that a version manager's shim would start, from the manager's own files.
 //!
-//! No shim is run: it would run with the caller's rights, and some managers read code from the project.
+//! Shims are never run: they would have the caller's rights, and some managers read code from the project.
 
 use std::path::{Component, Path, PathBuf};
 
-use super::files::{Fs, Kind};
+use super::files::Kind;
+use super::sight::Sight;
 use super::{Surroundings, walk};
 
-/// A manager that keeps `versions/NAME/bin`.
+/// A version manager with the layout `versions/NAME/bin`.
 struct Manager {
     name: &'static str,
     variable: &'static str,
@@ -24,39 +25,40 @@ const MANAGERS: [Manager; 7] = [
     Manager { name: "phpenv", variable: "PHPENV_VERSION", file: ".php-version" },
 ];
 
-/// What a shim leads to.
+/// The target of a shim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// This file.
-    File(PathBuf),
-    /// Whatever the rest of the search path has.
+    /// This file, and the project's version file if that chose it.
+    File(PathBuf, Option<PathBuf>),
+    /// The system's program, from the rest of the search path.
     System,
-    /// Nothing that is there: why, and what to do.
+    /// No program, with the reason and a remedy.
     Nothing { why: String, hint: String },
 }
 
 /// Resolves the shim `name` in the folder `shims`.
-pub(super) fn resolve(fs: &dyn Fs, around: &Surroundings, shims: &Path, name: &str) -> Target {
+pub(super) fn resolve(sight: Sight<'_>, around: &Surroundings, shims: &Path, name: &str) -> Target {
     let root = shims.parent().unwrap_or(shims);
-    let shim = fs.head(&shims.join(name), 4096).unwrap_or_default();
+    let shim =
+        walk::real(sight, &shims.join(name)).and_then(|real| sight.head(&real, 4096)).unwrap_or_default();
     let shim = String::from_utf8_lossy(&shim).into_owned();
-    if walk::exists(fs, &root.join("versions")) {
+    if walk::exists(sight, &root.join("versions")) {
         let folder = root.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let manager = MANAGERS
             .iter()
             .find(|m| folder.trim_start_matches('.') == m.name)
             .or_else(|| MANAGERS.iter().find(|m| shim.contains(&format!("/{}\" exec", m.name))))
-            .or_else(|| MANAGERS.iter().find(|m| walk::exists(fs, &root.join("bin").join(m.name))))
+            .or_else(|| MANAGERS.iter().find(|m| walk::exists(sight, &root.join("bin").join(m.name))))
             .or_else(|| {
-                // The root of another name, but with one manager's usual layout.
+                // The root has another name, but its variable tells which manager it is.
                 (around.value("PYENV_ROOT").map(Path::new) == Some(root)).then_some(&MANAGERS[0])
             });
         if let Some(manager) = manager {
-            return versions(fs, around, root, name, manager);
+            return versions(sight, around, root, name, manager);
         }
     }
-    if walk::exists(fs, &root.join("installs")) {
-        return installs(fs, around, root, name);
+    if walk::exists(sight, &root.join("installs")) {
+        return installs(sight, around, root, name);
     }
     Target::Nothing {
         why: "it is the shim of a version manager that hotcell does not know".to_owned(),
@@ -64,7 +66,7 @@ pub(super) fn resolve(fs: &dyn Fs, around: &Surroundings, shims: &Path, name: &s
     }
 }
 
-/// The versions that a version file asks for, in order: words and lines, `#` begins a comment.
+/// Parses the versions in a version file, in order: words and lines, `#` begins a comment.
 pub(super) fn asked(text: &str) -> Vec<String> {
     text.lines()
         .map(|line| line.split('#').next().unwrap_or_default())
@@ -80,7 +82,15 @@ pub(super) fn below(name: &str) -> bool {
     !name.contains('\0') && Path::new(name).components().all(|c| matches!(c, Component::Normal(_)))
 }
 
-/// The installed version that `asked` means: itself, or the newest of those that begin with it (`3.12` for `3.12.4`).
+/// Whether `name` denotes an environment inside an installed version: `3.12.1/envs/web`.
+fn is_inner(name: &str, installed: &[String]) -> bool {
+    let mut parts = name.split('/');
+    let version = parts.next().is_some_and(|version| installed.iter().any(|i| i == version));
+    version && parts.next() == Some("envs") && parts.next().is_some() && parts.next().is_none()
+}
+
+/// The installed version to which `asked` refers: the same one, or the newest that begins with it (`3.12.4`
+/// for `3.12`).
 pub(super) fn best<'a>(asked: &str, installed: &'a [String]) -> Option<&'a str> {
     if let Some(exact) = installed.iter().find(|i| *i == asked) {
         return Some(exact);
@@ -100,9 +110,10 @@ pub(super) fn best<'a>(asked: &str, installed: &'a [String]) -> Option<&'a str> 
     })
 }
 
-fn versions(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str, manager: &Manager) -> Target {
+fn versions(sight: Sight<'_>, around: &Surroundings, root: &Path, name: &str, manager: &Manager) -> Target {
     let folder = root.join("versions");
-    let installed = texts(fs, &folder);
+    let installed = texts(sight, &folder);
+    let mut said_by = None;
     let (wanted, from) = if let Some(value) = around.value(manager.variable).and_then(|v| v.to_str()) {
         (asked(value), manager.variable.to_owned())
     } else {
@@ -111,8 +122,11 @@ fn versions(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str, manager
             .map(|d| d.join(manager.file))
             .chain([root.join("version")])
             .find_map(|file| {
-                let wanted = asked(&fs.own_text(&file)?);
-                (!wanted.is_empty()).then(|| (wanted, file.display().to_string()))
+                let wanted = asked(&sight.own_text(&file)?);
+                (!wanted.is_empty()).then(|| {
+                    said_by = sight.is_of_the_project(&file).then(|| file.clone());
+                    (wanted, file.display().to_string())
+                })
             })
             .unwrap_or_else(|| (vec!["system".to_owned()], format!("{}'s default", manager.name)))
     };
@@ -121,12 +135,12 @@ fn versions(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str, manager
         if version == "system" {
             return Target::System;
         }
-        // A name with a slash is an environment inside a version.
-        let there = if version.contains('/') { Some(version.as_str()) } else { best(version, &installed) };
-        match there.map(|v| folder.join(v)).filter(|v| walk::exists(fs, v)) {
+        let there =
+            if is_inner(version, &installed) { Some(version.as_str()) } else { best(version, &installed) };
+        match there.map(|v| folder.join(v)).filter(|v| walk::exists(sight, v)) {
             None => missing = missing.or(Some(version)),
-            Some(version) if runs(fs, &version.join("bin").join(name)) => {
-                return Target::File(version.join("bin").join(name));
+            Some(version) if runs(sight, &version.join("bin").join(name)) => {
+                return Target::File(version.join("bin").join(name), said_by);
             }
             Some(_) => {}
         }
@@ -141,7 +155,7 @@ fn versions(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str, manager
     let has: Vec<&str> = installed
         .iter()
         .map(String::as_str)
-        .filter(|v| runs(fs, &folder.join(v).join("bin").join(name)))
+        .filter(|v| runs(sight, &folder.join(v).join("bin").join(name)))
         .collect();
     Target::Nothing {
         why: format!("{from} asks {tool} for {}, which has no {name}", wanted.join(", ")),
@@ -152,17 +166,17 @@ fn versions(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str, manager
     }
 }
 
-/// asdf and mise: `installs/TOOL/VERSION/bin/NAME`.
-fn installs(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str) -> Target {
+/// Resolves a shim of asdf or mise: `installs/TOOL/VERSION/bin/NAME`.
+fn installs(sight: Sight<'_>, around: &Surroundings, root: &Path, name: &str) -> Target {
     let folder = root.join("installs");
     let mut found = Vec::new();
-    for tool in texts(fs, &folder).into_iter().take(256) {
-        let installed = texts(fs, &folder.join(&tool));
-        let has = |v: &str| runs(fs, &folder.join(&tool).join(v).join("bin").join(name));
+    for tool in texts(sight, &folder).into_iter().take(256) {
+        let installed = texts(sight, &folder.join(&tool));
+        let has = |v: &str| runs(sight, &folder.join(&tool).join(v).join("bin").join(name));
         if !installed.iter().any(|v| has(v)) {
             continue;
         }
-        let wanted = chosen(fs, around, &tool);
+        let (wanted, said_by) = chosen(sight, around, &tool);
         for version in &wanted {
             match version.as_str() {
                 "system" => return Target::System,
@@ -170,7 +184,8 @@ fn installs(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str) -> Targ
                     if let Some(v) = best(version, &installed)
                         && has(v)
                     {
-                        return Target::File(folder.join(&tool).join(v).join("bin").join(name));
+                        let file = folder.join(&tool).join(v).join("bin").join(name);
+                        return Target::File(file, said_by);
                     }
                 }
             }
@@ -192,11 +207,11 @@ fn installs(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str) -> Targ
         );
     }
     // `20` and `latest` are usually links to `20.11.0`.
-    let mut real: Vec<PathBuf> = found.iter().filter_map(|f| walk::real(fs, f)).collect();
+    let mut real: Vec<PathBuf> = found.iter().filter_map(|f| walk::real(sight, f)).collect();
     real.sort();
     real.dedup();
     match (&real[..], found.pop()) {
-        ([one], _) => Target::File(one.clone()),
+        ([one], _) => Target::File(one.clone(), None),
         ([], _) | (_, None) => Target::Nothing {
             why: format!("it is a shim, and no installed tool has {name}"),
             hint: "install the tool with your version manager".to_owned(),
@@ -211,14 +226,15 @@ fn installs(fs: &dyn Fs, around: &Surroundings, root: &Path, name: &str) -> Targ
     }
 }
 
-/// The versions chosen for one tool of asdf or mise.
-fn chosen(fs: &dyn Fs, around: &Surroundings, tool: &str) -> Vec<String> {
+/// The versions chosen for one tool of asdf or mise, and the project's file if that chose them.
+fn chosen(sight: Sight<'_>, around: &Surroundings, tool: &str) -> (Vec<String>, Option<PathBuf>) {
     let upper = tool.to_uppercase().replace('-', "_");
     for variable in [format!("MISE_{upper}_VERSION"), format!("ASDF_{upper}_VERSION")] {
         if let Some(value) = around.value(&variable).and_then(|v| v.to_str()) {
-            return asked(value);
+            return (asked(value), None);
         }
     }
+    let said_by = |file: PathBuf| sight.is_of_the_project(&file).then_some(file);
     let short = |t: &str| {
         if t == "nodejs" { "node".to_owned() } else { t.to_owned() }
     };
@@ -226,23 +242,26 @@ fn chosen(fs: &dyn Fs, around: &Surroundings, tool: &str) -> Vec<String> {
     let home = around.home.iter().map(PathBuf::clone);
     for folder in around.upwards().chain(home.clone()) {
         for file in ["mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml"] {
-            if let Some(versions) = fs.own_text(&folder.join(file)).and_then(|t| in_toml(&t, same)) {
-                return versions;
+            let file = folder.join(file);
+            if let Some(versions) = sight.own_text(&file).and_then(|t| in_toml(&t, same)) {
+                return (versions, said_by(file));
             }
         }
-        if let Some(text) = fs.own_text(&folder.join(".tool-versions")) {
+        let file = folder.join(".tool-versions");
+        if let Some(text) = sight.own_text(&file) {
             for line in text.lines() {
                 if let Some((t, rest)) = line.trim().split_once(char::is_whitespace)
                     && same(t)
                 {
-                    return asked(rest);
+                    return (asked(rest), said_by(file));
                 }
             }
         }
     }
-    home.map(|h| h.join(".config/mise/config.toml"))
-        .find_map(|f| in_toml(&fs.text(&f)?, same))
-        .unwrap_or_default()
+    let versions = home
+        .map(|h| h.join(".config/mise/config.toml"))
+        .find_map(|f| in_toml(&sight.text(&walk::real(sight, &f)?)?, same));
+    (versions.unwrap_or_default(), None)
 }
 
 fn in_toml(text: &str, same: impl Fn(&str) -> bool) -> Option<Vec<String>> {
@@ -259,13 +278,13 @@ fn in_toml(text: &str, same: impl Fn(&str) -> bool) -> Option<Vec<String>> {
     })
 }
 
-fn runs(fs: &dyn Fs, file: &Path) -> bool {
-    matches!(walk::look(fs, file), Some(Kind::File { executable: true, .. }))
+fn runs(sight: Sight<'_>, file: &Path) -> bool {
+    matches!(walk::look(sight, file), Some(Kind::File { executable: true, .. }))
 }
 
-fn texts(fs: &dyn Fs, folder: &Path) -> Vec<String> {
-    let real = walk::real(fs, folder).unwrap_or_else(|| folder.to_path_buf());
-    fs.names(&real).into_iter().filter_map(|n| n.into_string().ok()).collect()
+fn texts(sight: Sight<'_>, folder: &Path) -> Vec<String> {
+    let real = walk::real(sight, folder).unwrap_or_else(|| folder.to_path_buf());
+    sight.names(&real).into_iter().filter_map(|n| n.into_string().ok()).collect()
 }
 
 #[cfg(test)]

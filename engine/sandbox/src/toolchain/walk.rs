@@ -1,14 +1,15 @@
-//! Following symbolic links one at a time, so that every name on the way is known.
+//! Follows symbolic links one at a time, so that every name on the way is known, and who chose it.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use super::files::{Fs, Kind};
+use super::files::Kind;
+use super::sight::{Seen, Sight};
 
-/// The kernel gives up after this many links, and so does this.
+/// Maximum number of links followed; the kernel has the same limit.
 const MOST_LINKS: usize = 40;
 
-/// One name of a file on the way from what was written to what is there.
+/// One name of a file on the way from the written path to the canonical one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     /// Absolute, without `.` and `..`.
@@ -17,51 +18,62 @@ pub(super) struct Hop {
     pub absolute: bool,
 }
 
-/// Why a path leads nowhere.
+/// Reason why a path leads to no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Dead {
-    /// The path itself is not there.
+    /// The path itself does not exist.
     Absent,
-    /// A link on the way points to this name, which is not there.
+    /// A link on the way points to this path, which does not exist.
     Dangling(PathBuf),
-    /// Links go round in a circle, or there are too many.
+    /// Links form a loop, or there are too many.
     Loop,
+    /// The project leads to this path, which the operator's own settings do not lead to; it was not looked
+    /// at.
+    Barred(PathBuf),
 }
 
-enum Step {
+enum Step<'a> {
     End(PathBuf),
-    /// A link, and how many names follow it.
+    /// A link, and the number of names that follow it.
     Hop {
         next: PathBuf,
         absolute: bool,
         after: usize,
+        /// Who chose the next name: as before, or the project if the link was the project's.
+        sight: Sight<'a>,
     },
-    /// A name that is not there, and how many names there are from it on.
+    /// A name that does not exist, and the number of names from it on.
     Missing {
         name: PathBuf,
         from: usize,
     },
+    Barred(PathBuf),
 }
 
-/// Every name of `path`, the first as written and the last without links. Never empty when it is `Ok`.
-pub(super) fn chain(fs: &dyn Fs, path: &Path) -> Result<Vec<Hop>, Dead> {
+/// Every name of `path`, the first as written and the last canonical. Never empty when `Ok`.
+///
+/// From the first link in the project on, the path counts as the project's.
+pub(super) fn chain(mut sight: Sight<'_>, path: &Path) -> Result<Vec<Hop>, Dead> {
     let mut hops = vec![Hop { path: normal(path), absolute: true }];
     let mut at = path.to_path_buf();
-    // How many names at the end were written by whoever asked, rather than by a link.
+    // Number of trailing names that come from the original path rather than from a link.
     let mut written = usize::MAX;
     for _ in 0..=MOST_LINKS {
-        match step(fs, &at) {
+        match step(sight, &at) {
+            Step::End(real) if !sight.may_end_at(&real) => return Err(Dead::Barred(real)),
             Step::End(real) => {
                 if hops.last().is_none_or(|h| h.path != real) {
                     hops.push(Hop { path: real, absolute: false });
                 }
                 return Ok(hops);
             }
-            Step::Hop { next, absolute, after } => {
+            Step::Hop { next, absolute, after, sight: from } => {
+                sight = from;
                 written = written.min(after);
                 hops.push(Hop { path: normal(&next), absolute });
                 at = next;
             }
+            Step::Barred(name) => return Err(Dead::Barred(name)),
             Step::Missing { from, .. } if from <= written => return Err(Dead::Absent),
             Step::Missing { name, .. } => return Err(Dead::Dangling(name)),
         }
@@ -69,24 +81,27 @@ pub(super) fn chain(fs: &dyn Fs, path: &Path) -> Result<Vec<Hop>, Dead> {
     Err(Dead::Loop)
 }
 
-/// The name of `path` without links, if it leads anywhere.
-pub(super) fn real(fs: &dyn Fs, path: &Path) -> Option<PathBuf> {
-    chain(fs, path).ok()?.pop().map(|h| h.path)
+/// The canonical path of `path`, if it leads anywhere.
+pub(super) fn real(sight: Sight<'_>, path: &Path) -> Option<PathBuf> {
+    chain(sight, path).ok()?.pop().map(|h| h.path)
 }
 
 /// Whether a file or folder is at the end of `path`.
-pub(super) fn exists(fs: &dyn Fs, path: &Path) -> bool {
-    real(fs, path).is_some()
+pub(super) fn exists(sight: Sight<'_>, path: &Path) -> bool {
+    real(sight, path).is_some()
 }
 
-/// What is at the end of `path`, links followed.
-pub(super) fn look(fs: &dyn Fs, path: &Path) -> Option<Kind> {
-    fs.look(&real(fs, path)?)
+/// The type of the file at the end of `path`, following links.
+pub(super) fn look(sight: Sight<'_>, path: &Path) -> Option<Kind> {
+    match sight.look(&real(sight, path)?) {
+        Seen::There(kind) => Some(kind),
+        Seen::Absent | Seen::Barred => None,
+    }
 }
 
-/// `path` without `.`, and with every `..` taken back to the name before it.
+/// `path` without `.`, and with every `..` resolved textually.
 ///
-/// Only right where no link stands before a `..`.
+/// Only correct if no link occurs before a `..`.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for part in path.components() {
@@ -101,9 +116,9 @@ pub(super) fn normal(path: &Path) -> PathBuf {
     out
 }
 
-fn step(fs: &dyn Fs, path: &Path) -> Step {
+fn step<'a>(sight: Sight<'a>, path: &Path) -> Step<'a> {
     let parts: Vec<OsString> = path.components().map(|c| c.as_os_str().to_owned()).collect();
-    let missing = |i| Step::Missing { name: normal(path), from: parts.len() - i };
+    let missing = |i: usize| Step::Missing { name: normal(path), from: parts.len() - i };
     let mut so_far = PathBuf::from("/");
     for (i, part) in parts.iter().enumerate() {
         match Path::new(part).components().next() {
@@ -114,19 +129,25 @@ fn step(fs: &dyn Fs, path: &Path) -> Step {
             }
             _ => continue,
         }
-        match fs.look(&so_far) {
-            None => return missing(i),
-            Some(Kind::Link(target)) => {
+        match sight.look(&so_far) {
+            Seen::Absent => return missing(i),
+            // The whole path, so that a message can show where the link leads.
+            Seen::Barred => {
+                so_far.extend(&parts[i + 1..]);
+                return Step::Barred(normal(&so_far));
+            }
+            Seen::There(Kind::Link(target)) => {
+                let sight = sight.after_a_link_at(&so_far);
                 let absolute = target.is_absolute();
                 so_far.pop();
                 let mut next = so_far.join(target);
                 next.extend(&parts[i + 1..]);
-                return Step::Hop { next, absolute, after: parts.len() - i - 1 };
+                return Step::Hop { next, absolute, after: parts.len() - i - 1, sight };
             }
-            Some(Kind::Folder) => {}
-            // A file in the middle of a path leads nowhere.
-            Some(_) if i + 1 < parts.len() => return missing(i),
-            Some(_) => {}
+            Seen::There(Kind::Folder) => {}
+            // A path through a regular file leads nowhere.
+            Seen::There(_) if i + 1 < parts.len() => return missing(i),
+            Seen::There(_) => {}
         }
     }
     Step::End(so_far)

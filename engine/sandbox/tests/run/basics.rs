@@ -33,7 +33,7 @@ async fn missing_and_broken_programs_have_their_own_causes() {
     }
 }
 
-/// As a build's threads leave it, which start processes while others write programs.
+/// As happens when a build's threads start processes while others write programs.
 #[tokio::test]
 async fn a_program_that_was_just_written_may_be_open_for_a_moment_still() {
     let dir = tempfile::tempdir().unwrap();
@@ -49,7 +49,7 @@ async fn a_program_that_was_just_written_may_be_open_for_a_moment_still() {
     let (ends, ended) = std::sync::mpsc::channel::<()>();
     let writer = std::thread::spawn(move || {
         while ended.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-            // While it runs nobody can write to it.
+            // While the program runs, no process can write to it.
             let held = write();
             std::thread::sleep(Duration::from_millis(3));
             drop(held);
@@ -131,7 +131,8 @@ async fn streams_arrive_while_the_program_runs() {
     assert_eq!(stdout(&outcome), "got one\nand two\n");
 }
 
-/// Four of a thousand lost theirs: the program had ended, and the runtime remembered the pipe as it was before.
+/// Regression: four of a thousand runs lost their last output. The program had ended, but the runtime
+/// remembered an older state of the pipe.
 #[tokio::test]
 async fn the_last_output_of_short_runs_is_complete() {
     const RUNS: usize = 320;
@@ -211,7 +212,7 @@ async fn a_run_that_is_cancelled_while_its_sandbox_is_made_is_cancelled() {
     }
 }
 
-/// The best of five, since a busy machine may hold one up.
+/// Takes the best of five runs, since a busy machine may delay one.
 #[tokio::test]
 async fn a_run_that_is_cancelled_before_its_sandbox_exists_ends_at_once() {
     let mut best = Duration::MAX;

@@ -1,4 +1,4 @@
-//! Who dies with whom, and what is left.
+//! Tests which processes end together, and that nothing is left behind.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::{run, sh, told};
 
-/// Whether any process's command line holds `mark`.
+/// Whether the command line of any process contains `mark`.
 fn alive(mark: &str) -> bool {
     let own = std::process::id().to_string();
     std::fs::read_dir("/proc").expect("/proc").flatten().any(|entry| {
@@ -31,7 +31,7 @@ fn wait_until(what: impl Fn() -> bool) -> bool {
     false
 }
 
-/// A program that stays, and a daemon of it that left its session, both findable by `mark`.
+/// A program that keeps running, with a daemon that left its session, both findable by `mark`.
 fn stays(mark: &str) -> Policy {
     sh("setsid sh -c 'sleep 600; :' \"$0\" & sleep 600; :").arg(mark)
 }
@@ -88,6 +88,35 @@ async fn a_stopped_launcher_does_not_keep_a_dropped_run_alive() {
     assert!(ended);
 }
 
+/// Sandboxes only need their launcher to exist, so a launcher that does not answer must not cost a run.
+#[tokio::test]
+async fn a_stopped_launcher_is_replaced_and_its_runs_go_on() {
+    let engine = Engine::new();
+    let mark = "hotcell-mark-kept";
+    let mut policy = sh("cat; echo done").arg(mark);
+    policy.job.stdin = hotcell_sandbox::Stdin::Piped;
+    let mut running = engine.spawn(&policy).await.expect("spawned");
+    let stdin = running.stdin();
+    let begun = tokio::task::spawn_blocking(move || wait_until(|| alive(mark))).await.expect("waited");
+    assert!(begun);
+    let first = engine.launcher_id().await.expect("a launcher");
+    kill(Pid::from_raw(first.cast_signed()), Signal::SIGSTOP).expect("stopped");
+    let folder = tempfile::tempdir().expect("a folder");
+    // A folder is cloned by the launcher, and the engine waits for the answer.
+    let policy = sh("echo other").read_only(folder.path(), folder.path());
+    // The first run to notice is refused if it was waiting for the clone, and served by the next launcher if
+    // it was waiting for the sandbox.
+    let first_to_meet_it = engine.run(&policy).await;
+    let served = first_to_meet_it.stdout.text.as_deref() == Some("other\n");
+    assert!(served || first_to_meet_it.cause == Cause::Internal, "{}", told(&first_to_meet_it));
+    let other = engine.run(&policy).await;
+    assert_eq!(other.stdout.text.as_deref(), Some("other\n"), "{}", told(&other));
+    assert_ne!(engine.launcher_id().await, Some(first));
+    drop(stdin);
+    let outcome = running.wait().await;
+    assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"), "{}", told(&outcome));
+}
+
 #[tokio::test]
 async fn a_hundred_runs_leave_nothing() {
     let engine = Engine::new();
@@ -109,7 +138,8 @@ async fn a_hundred_runs_leave_nothing() {
         assert!(outcome.success(), "{}", told(&outcome));
     }
     assert!(engine.settle(Duration::from_secs(5)).await);
-    // Other tests of this process run beside this one, some with dozens of sandboxes: only a leak per run would show, and stay.
+    // Other tests run in this process at the same time, some with dozens of sandboxes: only a leak for each
+    // run would exceed this number and persist.
     let gone = move || std::fs::read_dir("/proc/self/fd").expect("/proc/self").count() < before + 95;
     let gone = tokio::task::spawn_blocking(move || (0..8).any(|_| wait_until(gone))).await.expect("waited");
     assert!(gone, "{before} descriptors before, {} after", count("fd"));
@@ -133,19 +163,19 @@ async fn without_a_process_namespace_the_launcher_s_end_is_the_program_s() {
     assert!(tokio::task::spawn_blocking(move || wait_until(|| !alive(mark))).await.expect("waited"));
 }
 
-/// The children of a process with one thread.
+/// The children of a single-threaded process.
 fn children(parent: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
     text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Whether a process has not ended yet; who has may wait for its new parent.
+/// Whether a process has not ended yet; an ended one may still wait to be reaped by its new parent.
 fn lives(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Its second process waits for a job, and once outlived whoever could have sent one.
+/// Regression: the second process waits for a job, and used to outlive the processes that could send one.
 #[tokio::test]
 async fn without_a_process_namespace_a_sandbox_without_a_job_leaves_no_process() {
     for killed in [false, true] {

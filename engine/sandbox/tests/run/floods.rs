@@ -1,4 +1,5 @@
-//! Programs that keep their supervisor busy: what ends a run comes first, on a runtime with one thread too.
+//! Programs that keep their supervisor busy: events that end a run take precedence, even on a runtime with
+//! one thread.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +7,13 @@ use hotcell_sandbox::{Bytes, Cause, Engine, Policy};
 
 use crate::{run, sh, told};
 
-/// How long after its wall clock a run may take to end: machines are slow, and a supervisor that hears nothing never ends it.
+/// Maximum delay between the wall-clock limit and the end of a run: generous for slow machines, since a
+/// starved supervisor would never end it.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn ends(policy: &Policy, cause: Cause) {
     let begun = Instant::now();
-    // What hears nothing cannot be given up by a timer of the same runtime: another thread says so.
+    // A timer of a starved runtime never fires, so another thread reports the failure.
     let (done, waits) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
         if waits.recv_timeout(SOON * 3) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {

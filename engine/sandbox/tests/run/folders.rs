@@ -6,7 +6,7 @@ use hotcell_sandbox::Cause;
 
 use crate::{is_root, run, sh, stdout, told};
 
-/// Name, content, mode and owner of everything below a folder.
+/// Name, contents, mode and owner of everything below a folder.
 fn snapshot(dir: &Path) -> Vec<(String, Vec<u8>, u32)> {
     let mut all = Vec::new();
     let mut todo = vec![dir.to_owned()];
@@ -158,7 +158,7 @@ async fn nothing_is_ever_made_on_the_host_for_a_mountpoint() {
     let outcome = run(&sh("true").read_only(dir.path(), "/usr/hotcell-ghost/x")).await;
     assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
     assert!(!before && !Path::new("/usr/hotcell-ghost").exists());
-    // A place that the host has is covered, and only inside.
+    // A path that exists on the host is covered, but only inside.
     let outcome = run(&sh("cat /usr/share/sub/a.txt").read_only(dir.path(), "/usr/share")).await;
     assert_eq!(stdout(&outcome), "original", "{}", told(&outcome));
 }
@@ -188,7 +188,7 @@ async fn files_of_others_follow_their_permissions() {
         eprintln!("skipped: only root can make files of another user");
         return;
     }
-    // The folder's owner is shown as the sandbox's user; everybody else's files are others' files.
+    // The folder's owner is shown as the sandbox's user; files of other users stay others' files.
     let dir = project(0o700);
     for (name, mode, owner) in [("public", 0o644, 4321), ("private", 0o600, 4321), ("mine", 0o600, 0)] {
         let path = dir.path().join(name);
@@ -225,4 +225,53 @@ async fn links_in_a_workspace_do_not_steer_mountpoints() {
         sh("true").workspace(project.path()).read_only(data.path(), "/home/sandbox/project/link/sys");
     let outcome = run(&policy).await;
     assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
+}
+
+/// A job with these aliases of its workspace.
+fn named(script: &str, folder: &Path, names: &[&Path]) -> hotcell_sandbox::Policy {
+    let mut policy = sh(script).workspace(folder);
+    policy.job.aliases = names.iter().map(|name| name.to_path_buf()).collect();
+    policy
+}
+
+#[tokio::test]
+async fn further_names_lead_to_the_workspace_and_show_nothing_else() {
+    let dir = project(0o755);
+    // In scratch, in the root, and at paths of the sandbox's own.
+    for (name, leads) in [
+        ("/tmp/one/two/project", true),
+        ("/home/somebody/project", true),
+        ("/srv/a b/project", true),
+        ("/home/sandbox/project/sub", false),
+        ("/usr/project", false),
+        ("/etc/project", false),
+        ("/proc/project", false),
+    ] {
+        let script = "cat \"$N/sub/a.txt\" && readlink -f \"$N\" && ls -A \"$N/..\" && pwd && echo new > \"$N/new\" && cat new";
+        let outcome = run(&named(script, dir.path(), &[Path::new(name)]).env("N", name)).await;
+        let last = Path::new(name).file_name().unwrap().to_str().unwrap();
+        let project = "/home/sandbox/project";
+        let want = format!("original{project}\n{last}\n{project}\nnew\n");
+        assert_eq!(stdout(&outcome) == want, leads, "{name}: {}", told(&outcome));
+        assert_eq!(outcome.exit_code == Some(0), leads, "{name}: {}", told(&outcome));
+    }
+    assert!(!dir.path().join("new").exists());
+}
+
+#[tokio::test]
+async fn what_is_shown_below_a_further_name_stays_there() {
+    let dir = project(0o755);
+    let inner = dir.path().join("sub");
+    for name in ["/srv/project", "/tmp/project"] {
+        let script = format!(
+            "cat {name}/sub/a.txt {name}/run.sh && readlink {name}/run.sh && ! readlink {name}/sub && rm sub/a.txt && cat {name}/sub/a.txt"
+        );
+        let policy = named(&script, dir.path(), &[Path::new(name)]).read_only(&inner, format!("{name}/sub"));
+        let outcome = run(&policy).await;
+        assert!(
+            outcome.success() && stdout(&outcome).ends_with("/home/sandbox/project/run.sh\noriginal"),
+            "{name}: {}",
+            told(&outcome)
+        );
+    }
 }

@@ -1,5 +1,6 @@
-//! Interpreters that misbehave before their job is there, by a start file or a module of a virtual environment: either what a
-//! program sees is as in a start of its own, or they are not used.
+//! Interpreters that misbehave before their job arrives, through a start file or a module of a virtual
+//! environment: either programs see the same as after a normal start, or the prewarmed interpreters are not
+//! used.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,24 +11,25 @@ use hotcell_sandbox::{Bytes, Cause, Engine, Policy};
 use crate::primed::{PYTHON, code, has_python, seen};
 use crate::told;
 
-/// What becomes of an interpreter.
+/// Result of prewarming an interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It waits, and is used.
+    /// The interpreter waits, and is used.
     Used,
-    /// It is given up.
+    /// Prewarming is given up.
     GivenUp,
 }
 use Fate::{GivenUp, Used};
 
-/// Only before the job is there: it has another folder.
+/// Runs code only before the job arrives, when the current folder is another.
 macro_rules! early {
     ($text:literal) => {
         concat!("import os, sys, time\nif os.getcwd() == '/':\n  ", $text)
     };
 }
 
-/// What a virtual environment does at its start. By a line of a `.pth` file: the system may have a `sitecustomize` of its own.
+/// Code that a virtual environment runs at its start, through a line of a `.pth` file, since the system may
+/// have a `sitecustomize` of its own.
 const STARTS: &[(&str, Fate)] = &[
     ("", Used),
     ("print('hello')", GivenUp),
@@ -40,7 +42,7 @@ const STARTS: &[(&str, Fate)] = &[
     ("import os; os._exit(6)", GivenUp),
     ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", GivenUp),
     ("import os, time\nif not os.fork(): time.sleep(300); os._exit(0)", GivenUp),
-    // It is over before anybody waits.
+    // The child has ended before the interpreter waits.
     ("import os\npid = os.fork()\nif not pid: os._exit(0)\nos.waitpid(pid, 0)", Used),
     ("import threading, time; threading.Thread(target=time.sleep, args=(0.5,)).start()", GivenUp),
     (
@@ -49,7 +51,7 @@ const STARTS: &[(&str, Fate)] = &[
     ),
     ("import socket, sys; sys.left = socket.socket()", GivenUp),
     ("import socket; socket.create_connection(('127.0.0.1', 9), 1)", GivenUp),
-    // Whether it may is asked of who follows the run, and nobody does yet.
+    // The process that follows the run decides on this connection, and that process does not exist yet.
     ("import socket\ntry: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass", GivenUp),
     ("import sys; sys.left = open('/tmp/left', 'w'); sys.left.write('x')", GivenUp),
     ("import os; os.environ['MINE'] = '1'", GivenUp),
@@ -69,7 +71,7 @@ const STARTS: &[(&str, Fate)] = &[
     (early!("os.execv('/bin/true', ['true'])"), GivenUp),
 ];
 
-/// What a module does that the job says it imports, and does not.
+/// Code of a module that the job declares as an import but does not import.
 const MODULES: &[(&str, Fate)] = &[
     ("X = 1", Used),
     ("print('imported')", GivenUp),
@@ -85,14 +87,14 @@ const MODULES: &[(&str, Fate)] = &[
     ("import os; os.environ['MINE'] = '1'", GivenUp),
 ];
 
-/// What the job looks at.
+/// State that the job prints.
 const LOOKS: &str = "import os, sys, threading, warnings, gc, signal, socket, locale, atexit\n\
     print(sys.argv, sys.path, os.getcwd(), sorted(os.environ.items()), sorted(os.listdir('/proc/self/fd')), threading.active_count())\n\
     print(sys.stdout is sys.__stdout__, os.umask(0), sys.getrecursionlimit(), gc.isenabled(), warnings.filters[:1], hasattr(__builtins__, 'mine'))\n\
     os.kill(os.getpid(), signal.SIGUSR1) if callable(signal.getsignal(signal.SIGUSR1)) else None\n\
     sys.stderr.write('end'); 1 / 0";
 
-/// A folder where toolchains can be, which is none of those that are scratch inside.
+/// A folder for toolchains, outside the paths that are scratch inside.
 fn beside() -> Option<tempfile::TempDir> {
     let program = std::env::current_exe().expect("this program");
     let Ok(folder) = tempfile::tempdir_in(program.parent().expect("its folder")) else {
@@ -106,7 +108,7 @@ fn beside() -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-/// A virtual environment and its folder of modules.
+/// Makes a virtual environment; returns its folder and its folder of modules.
 fn environment(folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let venv = folder.join("venv");
     let made = std::process::Command::new(PYTHON).args(["-m", "venv", "--without-pip"]).arg(&venv).status();
@@ -123,8 +125,8 @@ fn pool() -> Pool {
     Pool::new(Engine::new(), PoolOptions { each: 1, ..PoolOptions::default() })
 }
 
-/// Runs it again and again until what waits for it is used or given up, which shows by a sandbox without one; each time it
-/// has to come to the same as a start of its own.
+/// Repeats the run until a waiting interpreter is used, or prewarming is given up, which shows as a sandbox
+/// without one. Each result must be the same as after a normal start.
 async fn is_always_the_same(policy: &Policy, what: &str) -> Fate {
     let pool = pool();
     let cold = pool.engine().run(policy).await;
@@ -146,7 +148,7 @@ async fn is_always_the_same(policy: &Policy, what: &str) -> Fate {
     }
 }
 
-/// Each of the cases in a start file or a module called `mine`.
+/// Runs each of the cases in a start file or in a module called `mine`.
 async fn all(file: &str, cases: &[(&str, Fate)], imports: &[&str]) {
     let (true, Some(folder)) = (has_python(), beside()) else { return };
     let Some((venv, modules)) = environment(folder.path()) else { return };
@@ -182,7 +184,7 @@ async fn a_module_that_is_not_there_is_no_reason_to_fail() {
     assert_eq!(is_always_the_same(&policy, "a module that is not there").await, GivenUp);
 }
 
-/// What is called as an interpreter and is none.
+/// Programs named like an interpreter that are not one.
 #[tokio::test]
 async fn programs_that_are_no_interpreters() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Sandboxes made ahead: the same as others, used once, and never in the way.
+//! Prewarmed sandboxes: equivalent to others, used once, and never a hindrance.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use nix::unistd::Pid;
 
 use crate::{sh, stdout, told};
 
-/// A pool that keeps two of each shape.
+/// A pool with two sandboxes for each shape.
 fn pool() -> Pool {
     Pool::new(Engine::new(), PoolOptions { each: 2, ..PoolOptions::default() })
 }
 
-/// Asks for it until some wait.
+/// Runs the policy until some sandboxes are waiting for it.
 async fn warmed(pool: &Pool, policy: &Policy) {
     for _ in 0..2 {
         pool.run(policy).await;
@@ -30,7 +30,8 @@ async fn filled(pool: &Pool, count: usize) {
     }
 }
 
-/// Process 1 shares a namespace with the program and could mount while it sets up: what is left of that when a job asks it for nothing.
+/// Process 1 shares a namespace with the program, and can mount while it sets up. Checks its remaining
+/// privileges when a job needs nothing from it.
 #[tokio::test]
 async fn process_1_has_given_everything_away_before_a_job_comes() {
     let pool = pool();
@@ -44,11 +45,11 @@ async fn process_1_has_given_everything_away_before_a_job_comes() {
     for want in ["CapPrm: 0000000000000000", "CapEff: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"] {
         assert!(said.contains(want), "{want}: {said}");
     }
-    // It cannot be looked into, so that nobody takes a descriptor of its either.
+    // The process cannot be inspected, so its descriptors cannot be taken either.
     assert!(!said.lines().any(|line| line.parse::<u32>().is_ok()), "{said}");
 }
 
-/// What is longer than a letter goes another way.
+/// A job too long for a message is sent in a memfd.
 #[tokio::test]
 async fn long_jobs_arrive_whole() {
     let pool = pool();
@@ -64,7 +65,7 @@ async fn long_jobs_arrive_whole() {
     }
 }
 
-/// What a program can see of where it is.
+/// Everything about its environment that a program can see.
 const LOOKS: &str = "set -- /proc/[0-9]*; echo $#; pwd; id; hostname; env | sort; stat -c '%A %u %g %n' / /* /tmp /home/sandbox /dev/*; ls -A /tmp /home/sandbox; \
     cat /proc/self/status | grep -E '^(Name|Cap|NoNewPrivs|Seccomp|Groups|NSpid|PPid)'; cat /proc/self/mountinfo | cut -d' ' -f4-6 | sort; \
     ulimit -a; ls /proc/self/fd; cat /proc/self/limits; ip -o addr 2>/dev/null | wc -l; cat; exit 3";
@@ -95,13 +96,13 @@ async fn a_sandbox_made_ahead_is_as_one_made_for_the_run() {
         let before = pool.served().hot;
         let hot = pool.run(&policy).await;
         assert_eq!(pool.served().hot, before + 1, "it was not one of those that were ready");
-        // Its scratch folder has a name of its own there.
+        // The scratch folder has a unique name there.
         if policy.shape.confinement == Confinement::Namespaces {
             assert_eq!(stdout(&hot), stdout(&cold));
         }
         assert_eq!((hot.cause, hot.exit_code), (cold.cause, cold.exit_code), "{}", told(&hot));
         assert_eq!((&hot.layers, &hot.mounts), (&cold.layers, &cold.mounts));
-        // Addresses among the arguments are each run's own.
+        // Addresses among the arguments differ between runs.
         let denied = |outcome: &Outcome| -> Vec<(String, String)> {
             outcome.denials.iter().map(|d| (d.layer.to_string(), d.operation.clone())).collect()
         };
@@ -129,20 +130,21 @@ async fn a_sandbox_is_used_once() {
     }
 }
 
-/// A moment after a job was sent, process 1 is asked whether its program runs. Nothing that happens about then ends a run or is lost.
+/// Shortly after a job was sent, process 1 is asked whether its program runs. Events at about that time must
+/// not end a run or get lost.
 #[tokio::test]
 async fn what_happens_when_the_news_is_asked_for() {
     let pool = pool();
-    // Orphans end before, at and after that moment, each waking process 1, while the program goes on.
+    // Orphans end before, at and after that time, each waking process 1, while the program goes on.
     let orphans = "for n in 1 3 5 6; do (sleep 0.00$n &); done";
     for (script, want) in [
         (format!("{orphans}; echo a; sleep 0.03; echo b"), "a\nb\n"),
         ("exit 3".to_owned(), ""),
         ("sleep 0.001; echo c".to_owned(), "c\n"),
         ("sleep 0.004; echo c".to_owned(), "c\n"),
-        // Its filter stops it before anybody listens.
+        // The filter stops the program before there is a listener.
         ("unshare -U true 2>/dev/null; echo d".to_owned(), "d\n"),
-        // More than a pipe holds, before anybody reads.
+        // More output than a pipe holds, before it is read.
         ("head -c 300000 /dev/zero | tr '\\0' e | tail -c 2; head -c 200000 /dev/zero >&2".to_owned(), "ee"),
     ] {
         let policy = sh(&script);
@@ -166,7 +168,8 @@ async fn what_happens_when_the_news_is_asked_for() {
     }
 }
 
-/// Nobody may wait for a program that is over, or that reads no more, before anybody follows it.
+/// A process that writes to an ended program, or to one that no longer reads, must not wait until the run is
+/// followed.
 #[tokio::test]
 async fn who_writes_to_a_program_hears_that_it_reads_no_more() {
     use tokio::io::AsyncWriteExt;
@@ -186,7 +189,7 @@ async fn who_writes_to_a_program_hears_that_it_reads_no_more() {
     }
 }
 
-/// A program that is over before anybody reads has printed as much all the same.
+/// Output of a program that has ended before it is read must count too.
 #[tokio::test]
 async fn the_limit_of_output_holds_for_short_programs() {
     let pool = pool();
@@ -231,16 +234,16 @@ async fn a_launcher_that_is_killed_takes_what_waits_with_it() {
     }
 }
 
-/// It took no job: how it ended is no program's end.
+/// The runner took no job, so its status is not the end of a program.
 #[tokio::test]
 async fn a_runner_that_is_killed_while_it_waits_runs_nothing() {
-    // With a folder process 1 gets the job; without one the runner does.
+    // With a folder, process 1 gets the job; without one, the runner does.
     for policy in [sh("echo still"), sh("echo still").read_only("/usr", "/tmp/data")] {
         let pool = pool();
         warmed(&pool, &policy).await;
         let launcher = pool.engine().launcher_id().await.expect("a launcher");
         let mut runners: Vec<u32> = Vec::new();
-        // Sandboxes that were used before may still be on their way out.
+        // Sandboxes of earlier runs may not have ended yet.
         for _ in 0..500 {
             runners = children(launcher).into_iter().flat_map(children).collect();
             if runners.len() == 2 {
@@ -260,7 +263,7 @@ async fn a_runner_that_is_killed_while_it_waits_runs_nothing() {
     }
 }
 
-/// None of a process that has ended.
+/// Child processes; empty for a process that has ended.
 fn children(of: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     list.split_whitespace().map(|id| id.parse().expect("an id")).collect()
@@ -277,17 +280,17 @@ async fn what_nobody_asks_for_goes_and_a_budget_is_kept() {
             assert!(pool.ready() <= 4);
         }
     }
-    // Nothing fits into nothing.
+    // With a memory limit of 0, no sandbox is made.
     let none = PoolOptions { memory: Bytes(0), ..PoolOptions::default() };
     let small = Pool::new(pool.engine().clone(), none);
     for _ in 0..4 {
         assert!(small.run(&shapes[0]).await.success());
     }
     assert_eq!((small.ready(), small.served().cold), (0, 4));
-    // Some are made until nobody has asked for that long.
+    // Sandboxes are kept until the idle time has passed.
     tokio::time::sleep(3 * options.idle).await;
     filled(&pool, 0).await;
-    // What was asked for once is not made ahead.
+    // A shape that was asked for once is not prewarmed.
     assert!(pool.run(&sh("true")).await.success());
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(pool.ready(), 0);
@@ -308,7 +311,7 @@ async fn a_shape_that_cannot_be_had_is_refused_as_always() {
         assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
     }
     assert_eq!(pool.ready(), 0);
-    // And one that a ready sandbox cannot start says why.
+    // A job that a prewarmed sandbox cannot start returns the reason.
     warmed(&pool, &sh("true")).await;
     let outcome = pool.run(&Policy::new("no-such-program")).await;
     assert_eq!(outcome.cause, Cause::NotFound, "{}", told(&outcome));
@@ -322,7 +325,7 @@ async fn as_many_as_ask_at_once_are_served() {
         .map(|_| {
             let engine = engine.clone();
             let mut policy = sh("echo here");
-            // An emulated machine makes them one after the other.
+            // An emulated machine makes the sandboxes one after the other.
             policy.job.limits.wall = Duration::from_secs(300);
             tokio::spawn(async move { engine.run(&policy).await })
         })

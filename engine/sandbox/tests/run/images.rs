@@ -7,12 +7,12 @@ use nix::sys::stat::{Mode, SFlag, mknod};
 
 use crate::{run, stdout, told};
 
-/// A device 0/0, which takes no privilege.
+/// Makes a character device 0/0, which needs no privilege.
 fn whiteout(path: &Path) {
     mknod(path, SFlag::S_IFCHR, Mode::empty(), 0).expect("a whiteout");
 }
 
-/// A static shell, and folders of two layers beside it.
+/// An image of a static shell, and folders of further layers.
 struct Made {
     dir: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ impl Made {
     }
 
     fn layer(&self, number: usize) -> PathBuf {
-        // What mount options would read as something else.
+        // Characters that have a special meaning in mount options.
         let path = self.dir.path().join(format!("a:b,c=\\{number}"));
         fs::create_dir_all(&path).expect("made");
         fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("mode");
@@ -102,7 +102,7 @@ async fn an_image_is_read_only_and_has_all_layers_in_force() {
         assert_eq!(outcome.layers.states[&layer], host.layers.states[&layer]);
     }
     assert_eq!(fs::read_dir(made.layer(0)).expect("readable").count(), 2);
-    // Where it is on the host is nobody's business inside.
+    // Paths on the host must not be visible inside.
     let mounts = run(&made.sh("cat /proc/self/mountinfo")).await;
     assert!(!stdout(&mounts).contains("a:b"), "{}", stdout(&mounts));
 }
@@ -157,7 +157,7 @@ async fn an_image_that_cannot_be_shown_is_refused() {
         assert_eq!(outcome.cause, Cause::Refused, "{word}");
         assert!(outcome.reason.as_deref().is_some_and(|r| r.contains(word)), "{word}: {}", told(&outcome));
     }
-    // As many as there may be.
+    // The maximum number of layers.
     let mut layers = vec![made.layer(0)];
     layers.extend((2..127).map(|n| made.layer(n)));
     layers.push(made.layer(1));

@@ -1,4 +1,5 @@
-//! What a run hands over beside its output: events as they come, and the files in its home folder afterwards.
+//! Results of a run other than its output: events as they arrive, and the files in its home folder
+//! afterwards.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -52,7 +53,7 @@ async fn events_come_by_a_descriptor_of_their_own() {
 #[tokio::test]
 async fn without_events_there_is_no_such_descriptor() {
     let outcome = run(&sh("ls /proc/self/fd; echo x >&3")).await;
-    // 3 is the folder that `ls` reads.
+    // Descriptor 3 is the folder that `ls` reads.
     assert_eq!(stdout(&outcome), "0\n1\n2\n3\n", "{}", told(&outcome));
     assert_ne!(outcome.exit_code, Some(0), "{}", told(&outcome));
 }

@@ -13,7 +13,7 @@ fn hit(outcome: &Outcome, limit: Limit) -> bool {
     outcome.limits_hit.iter().any(|h| h.limit == limit)
 }
 
-/// Runs a bomb; it must end by itself well before its wall clock.
+/// Runs a bomb; it must be ended well before its limit of wall-clock time.
 async fn bomb(policy: &Policy, cause: Cause) -> Outcome {
     let started = Instant::now();
     let outcome = run(policy).await;
@@ -72,7 +72,7 @@ async fn a_fork_bomb_is_held_and_ended() {
     policy.job.limits.processes = 20;
     let outcome = run(&policy).await;
     if outcome.layers.cgroup_version > 0 {
-        // Held at once; a shell bomb may fall over its own failures before the second is over.
+        // The limit is hit at once; a shell bomb may fail by itself before the second is over.
         assert!(hit(&outcome, Limit::Processes), "{}", told(&outcome));
         assert!(matches!(outcome.cause, Cause::ProcessLimit | Cause::Exited), "{}", told(&outcome));
     } else {
@@ -164,7 +164,7 @@ async fn memory_that_is_in_no_mapping_is_memory() {
     if outcome.layers.cgroup_version > 0 {
         assert_eq!(outcome.cause, Cause::MemoryLimit, "{}", told(&outcome));
     } else {
-        // Nothing would account for it, so it cannot be made.
+        // Without a cgroup nothing would account for this memory, so it cannot be allocated.
         assert_eq!(outcome.exit_code, Some(1), "{}", told(&outcome));
     }
 }

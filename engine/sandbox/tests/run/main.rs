@@ -1,5 +1,5 @@
-//! Runs real programs through the public API: what a sandbox is, what it may see, how its limits end it, and
-//! what is left behind. Every test works as root and as an ordinary user unless it says so.
+//! Runs real programs through the public API: the environment of a sandbox, its view of the host, its limits,
+//! and its remains. Every test works as root and as an ordinary user unless it says otherwise.
 
 mod basics;
 mod deaths;
@@ -19,7 +19,7 @@ mod weak;
 
 use hotcell_sandbox::{Outcome, Policy};
 
-/// Runs a shell script with nothing granted.
+/// A policy that runs a shell script with nothing granted.
 fn sh(script: &str) -> Policy {
     Policy::new("sh").args(["-c", script])
 }
@@ -32,7 +32,7 @@ fn stdout(outcome: &Outcome) -> &str {
     outcome.stdout.text.as_deref().unwrap_or_default()
 }
 
-/// For assertions: everything that helps to understand a wrong outcome.
+/// Formats an outcome for assertions.
 fn told(outcome: &Outcome) -> String {
     serde_json::to_string_pretty(outcome).unwrap_or_else(|e| e.to_string())
 }

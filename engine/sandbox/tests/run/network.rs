@@ -1,4 +1,5 @@
-//! The sockets of a proxy: in the sandbox's own network, served from outside, and closed when nobody serves them.
+//! The sockets of a proxy: in the sandbox's own network, served from outside, and closed when they are not
+//! served.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::{run, sh, stdout, told};
 
-/// Greets whoever comes, and answers each datagram with itself.
+/// Greets every connection, and echoes each datagram.
 #[derive(Debug, Default)]
 struct Greeter(AtomicU32);
 
@@ -104,8 +105,23 @@ async fn without_a_network_of_its_own_it_is_refused() {
     let outcome = run(&policy).await;
     assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
     assert!(!outcome.layers.is_on(Layer::NetNs));
-    // A job with a proxy for a shape that has no sockets for it.
+    // A job with a proxy, in a shape without sockets for it.
     policy.shape.confinement = Confinement::Namespaces;
     policy.shape.network = Network::Loopback;
     assert_eq!(run(&policy).await.cause, Cause::Refused);
+}
+
+/// glibc leaves out address families for which a machine has loopback addresses only.
+#[tokio::test]
+async fn names_of_this_machine_are_found_with_the_flag_for_configured_families() {
+    let script = "import socket as s\n\
+        for host, family in (('127.0.0.1', s.AF_INET), ('::1', s.AF_INET6), ('localhost', s.AF_INET), ('localhost', 0)):\n    \
+            print(host, s.getaddrinfo(host, 80, family, s.SOCK_STREAM, 0, s.AI_ADDRCONFIG)[0][4][1])\n\
+        for family, host in ((s.AF_INET, '192.0.2.1'), (s.AF_INET, '169.254.169.254'), (s.AF_INET6, '2001:db8::1')):\n    \
+            try: s.socket(family).connect((host, 80))\n    \
+            except OSError as e: print(host, e.strerror)\n";
+    let outcome = run(&Policy::new("python3").args(["-c", script])).await;
+    let want = "127.0.0.1 80\n::1 80\nlocalhost 80\nlocalhost 80\n192.0.2.1 Network is unreachable\n\
+        169.254.169.254 Network is unreachable\n2001:db8::1 Network is unreachable\n";
+    assert_eq!(stdout(&outcome), want, "{}", told(&outcome));
 }

@@ -3,13 +3,28 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use hotcell_sandbox::{Cause, Confinement, Layer, Policy};
+use hotcell_sandbox::{Cause, Confinement, Layer, Policy, ProcView};
 
 use crate::{run, sh, stdout, told};
 
 fn plain(mut policy: Policy) -> Policy {
     policy.shape.confinement = Confinement::LandlockOnly;
     policy
+}
+
+#[tokio::test]
+async fn of_proc_it_shows_all_that_the_user_may_read_or_the_folder_of_the_first_process() {
+    let script = "read -r own < /proc/self/stat && echo own; cat /proc/1/cmdline > /dev/null && echo host; \
+        cat /proc/cpuinfo > /dev/null && echo machine; cat /proc/self/status > /dev/null && echo child; true";
+    let of = |proc| {
+        let mut policy = plain(sh(script));
+        policy.shape.proc = proc;
+        policy
+    };
+    let outcome = run(&of(ProcView::Masked)).await;
+    assert_eq!(stdout(&outcome), "own\nhost\nmachine\nchild\n", "{}", told(&outcome));
+    let outcome = run(&of(ProcView::OwnProcesses)).await;
+    assert_eq!(stdout(&outcome), "own\n", "{}", told(&outcome));
 }
 
 #[tokio::test]
@@ -90,7 +105,7 @@ async fn a_workspace_is_a_copy_and_folders_keep_their_place() {
     assert_eq!(stdout(&outcome), "originaloriginal", "{}", told(&outcome));
     assert_eq!(std::fs::read(dir.path().join("a")).expect("read"), b"original");
 
-    // The system's own /tmp is no scratch here: what is below it needs a rule of its own.
+    // The system's own /tmp is not scratch here, so a folder in it needs a rule of its own.
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(dir.path(), open).expect("opened");
     let at_its_place =

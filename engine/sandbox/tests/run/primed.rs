@@ -1,4 +1,5 @@
-//! Interpreters that are started before their job is known: whatever a program can see is as in a start of its own.
+//! Interpreters that are started before their job is known: everything that a program can see is the same as
+//! after a normal start.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ pub fn pool() -> Pool {
     Pool::new(Engine::new(), PoolOptions { each: 2, ..PoolOptions::default() })
 }
 
-/// In a sandbox in which an interpreter waits.
+/// Runs a policy in a sandbox in which an interpreter waits.
 pub async fn primed(pool: &Pool, policy: &Policy) -> Outcome {
     let begun = Instant::now();
     loop {
@@ -37,7 +38,7 @@ pub async fn primed(pool: &Pool, policy: &Policy) -> Outcome {
     }
 }
 
-/// What is each run's own: addresses, and how the kernel shows arguments that were written over others.
+/// Masks differences between runs: addresses, and the way in which the kernel shows overwritten arguments.
 fn masked(text: &str) -> String {
     let mut rest = text;
     let mut masked = String::new();
@@ -47,7 +48,7 @@ fn masked(text: &str) -> String {
         rest = after.trim_start_matches(|c: char| c.is_ascii_hexdigit());
     }
     masked += rest;
-    // Numbers of threads are addresses too.
+    // Thread identifiers are addresses too.
     let long = |word: &str| word.len() > 12 && word.bytes().all(|b| b.is_ascii_digit());
     masked
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -70,7 +71,7 @@ pub fn seen(outcome: &Outcome) -> (Cause, Option<i32>, Option<String>, String, S
     )
 }
 
-/// What differs between a start of its own and one that was made ahead.
+/// The difference between a normal start and a prewarmed one.
 async fn difference(pool: &Pool, policy: &Policy) -> Option<String> {
     let cold = pool.engine().run(policy).await;
     assert!(!matches!(cold.cause, Cause::Refused | Cause::Internal), "{}", told(&cold));
@@ -91,7 +92,7 @@ pub fn code(text: &str) -> Policy {
     Policy::new("python3").args(["-c", text])
 }
 
-/// One thing each that a program can see or do.
+/// Scripts, each for one thing that a program can see or do.
 const SIGHTS: &[&str] = &[
     "print(1)",
     "",
@@ -218,7 +219,8 @@ async fn every_module_of_the_library_is_the_same() {
     let names: Vec<String> =
         names.stdout.text.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     assert!(names.len() > 200, "{}", names.len());
-    // Ten at a time: each in a name of its own, in one process. What cannot be imported says why.
+    // Ten modules at a time in one process, each under its own name. A module that cannot be imported prints
+    // the reason.
     let text = "import sys\nfor n in sys.argv[1:]:\n  try: m = __import__(n)\n  except BaseException as e: print(n, type(e), e); continue\n  print(n, getattr(m, '__file__', None), sorted(vars(m)))\nprint(sorted(sys.modules))";
     let skip = ["antigravity", "this", "idlelib", "turtle", "turtledemo", "tkinter", "lib2to3"];
     let names: Vec<&String> = names.iter().filter(|n| !skip.contains(&n.as_str())).collect();
@@ -295,7 +297,7 @@ async fn an_interpreter_of_a_toolchain_waits_too() {
     if !has_python() {
         return;
     }
-    // Not where scratch is inside: there a toolchain comes with the job.
+    // Not in a path that is scratch inside: a toolchain there is mounted with the job.
     let beside = std::env::current_exe().expect("this program");
     let Ok(folder) = tempfile::tempdir_in(beside.parent().expect("its folder")) else {
         println!("skipped: beside this program nothing can be written");
@@ -385,7 +387,7 @@ async fn nothing_passes_from_one_run_to_the_next() {
     }
 }
 
-/// One thing each that a script of Node can see or do.
+/// Scripts of Node, each for one thing that a script can see or do.
 const NODE_SIGHTS: &[(&str, &str)] = &[
     ("a.js", "console.log(1)"),
     ("a.js", ""),
@@ -557,7 +559,7 @@ async fn an_interpreter_that_is_killed_while_it_waits_is_replaced() {
         let waiting = below(launcher, "python3");
         assert!(!waiting.is_empty(), "no interpreter waits");
         for pid in waiting {
-            // It may have been used or ended meanwhile.
+            // The process may have been used or ended meanwhile.
             let _ =
                 nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
         }
@@ -568,7 +570,7 @@ async fn an_interpreter_that_is_killed_while_it_waits_is_replaced() {
     primed(&pool, &policy).await;
 }
 
-/// Processes of this name two generations below another: launcher, process 1, program.
+/// Processes of this name two generations below the launcher: launcher, process 1, program.
 fn below(launcher: u32, name: &str) -> Vec<i32> {
     let stat = |pid: i32| -> Option<(String, u32)> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

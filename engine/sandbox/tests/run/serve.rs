@@ -1,4 +1,5 @@
-//! Who may have a sandbox of a service: what `/proc` does not show of a process is found out by asking it for proof.
+//! Tests which clients get a sandbox of a service: restrictions of a process that `/proc` does not show are
+//! detected by asking it for proof.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -19,14 +20,15 @@ use nix::sys::socket::{
 
 use crate::{sh, told};
 
-/// Tells a process of this test program what to be, and where.
+/// Variable that tells a child process of this test program its role and folder.
 const ROLE: &str = "HOTCELL_TEST_SERVE_ROLE";
 const FOLDER: &str = "HOTCELL_TEST_SERVE_FOLDER";
-/// What a client says last.
+/// Last line of a client that was served.
 const SERVED: &str = "it was served";
 const UNPROVEN: &str = "it could not prove itself";
 
-/// What others of this file start, as a process of its own: what confines a process must be there before its first thread.
+/// Entry point of child processes started by the other tests: a process must be confined before its first
+/// thread starts.
 #[tokio::test]
 async fn role() {
     let (Ok(role), Some(folder)) = (std::env::var(ROLE), std::env::var_os(FOLDER)) else { return };
@@ -50,7 +52,7 @@ async fn role() {
     println!("{SERVED}");
 }
 
-/// Asks all the same, as a program would that wants out.
+/// Requests a run regardless of the checks, as a program would that tries to escape.
 fn insist(folder: &Path) {
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
     let raw = socket.as_raw_fd();
@@ -61,7 +63,7 @@ fn insist(folder: &Path) {
         buffer[..length].to_vec()
     };
     let hello = hear();
-    // By all that the service sees of it, it may ask.
+    // From everything that the service can see of it, it may ask.
     let Ok(Tell::Hello(_, json)) = Tell::decode(&hello) else {
         panic!("{}", String::from_utf8_lossy(&hello))
     };
@@ -75,7 +77,7 @@ fn insist(folder: &Path) {
     println!("{UNPROVEN}");
 }
 
-/// Starts a process that stands as the thread does that `confine` was called in.
+/// Starts a process that is confined like the thread in which `confine` was called.
 fn start(role: &str, folder: &Path, confine: impl FnOnce() + Send) -> Child {
     std::thread::scope(|scope| {
         let spawn = || {
@@ -103,7 +105,7 @@ fn no_new_privileges() {
     nix::sys::prctl::set_no_new_privs().unwrap();
 }
 
-/// In a domain that forbids no file at all: only what every domain forbids.
+/// Enters a Landlock domain that forbids no file, so only the restrictions common to all domains apply.
 fn in_a_domain() {
     let all = AccessFs::from_all(ABI::V1);
     let ruleset = Ruleset::default().handle_access(all).unwrap().create().unwrap();
@@ -117,14 +119,14 @@ async fn a_landlock_domain_that_nobody_sees_is_declined() {
     if Engine::new().host().landlock.is_err() {
         return;
     }
-    // Before Linux 6.5 the kernel does not say who connected, and nobody is served.
+    // Before Linux 6.5 the kernel does not identify the peer, and no client is served.
     let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
     if nix::sys::socket::getsockopt(&near, nix::sys::socket::sockopt::PeerPidfd).is_err() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-    // Both have no_new_privs, so that they look alike.
+    // Both set no_new_privs, so that their status is equal.
     let folder = dir.path().join("hotcell");
     let server = start("server", &folder, no_new_privileges);
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! "The program's own toolchain works": real interpreters in the places where people keep them.
+//! "The program's own toolchain works": real interpreters in the locations where users keep them.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use hotcell_sandbox::{Outcome, Policy};
 
 use crate::{run, stdout, told};
 
-/// A person's home folder, readable by nobody else.
+/// A user's home folder, readable by its owner only.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -36,7 +36,7 @@ impl Home {
     }
 }
 
-/// Runs a program with exactly what the look-up says; the home folder must not be visible.
+/// Runs a program with exactly the mounts that the lookup returns; the home folder must not be visible.
 async fn run_found(program: &str, args: &[&str], around: &Surroundings) -> Outcome {
     let found = toolchain::find(OsStr::new(program), around).unwrap_or_else(|e| panic!("{program}: {e}"));
     let home = around.home.clone().expect("a home");
@@ -85,7 +85,7 @@ async fn a_project_with_its_own_venv_in_a_home_folder() {
     assert_eq!(stdout(&outcome), "from the venv /home/sandbox/project/app.py\n", "{}", told(&outcome));
 }
 
-/// A second Python that is not under `/usr`: the host's interpreter and library, moved to a prefix.
+/// Makes a second Python outside `/usr`: the host's interpreter and library, copied to a prefix.
 fn make_prefix(at: &Path) -> Option<()> {
     let script =
         "import sys, sysconfig; print('%d.%d' % sys.version_info[:2]); print(sysconfig.get_path('stdlib'))";

@@ -1,14 +1,16 @@
-//! Hosts that lack something, as far as this one can be made to: each is a refusal or a run that says what is missing.
+//! Hosts without some features, as far as this host can simulate them: each leads to a refusal, or to a run
+//! that reports the missing feature.
 
 use hotcell_sandbox::outcome::LayerState;
 use hotcell_sandbox::{Cause, Confinement, Engine, Layer, Policy, Shape};
 
 use crate::{stdout, told};
 
-/// The newest version that is put into force; a kernel runs those up to its own.
+/// Newest Landlock version that is enforced; a kernel enforces versions up to its own.
 const NEWEST: u32 = 9;
 
-/// What honest programs do, and what none may: prints `worked` and the answers of the rest.
+/// Operations that must work for honest programs, and operations that must not work at all: prints `worked`
+/// and the results of the latter.
 const PROGRAM: &str = r#"
 import os, socket, subprocess, sys, threading
 secret, moves = sys.argv[1:]
@@ -45,7 +47,7 @@ attempt('removed', lambda: os.unlink('/etc/passwd'))
 attempt('device', lambda: os.mknod('/tmp/device', 0o20600, os.makedev(1, 1)))
 "#;
 
-/// A file of the host's that everybody may read and write.
+/// A file on the host that all users may read and write.
 fn secret() -> tempfile::NamedTempFile {
     use std::os::unix::fs::PermissionsExt;
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -115,7 +117,7 @@ async fn files_hold_by_each_landlock_version_alone() {
         let engine = Engine::with_landlock_at_most(abi);
         let mut policy = Policy::new("/usr/bin/python3").args(["-c", script]).arg(secret.path());
         policy.shape.confinement = Confinement::LandlockOnly;
-        // Readable, so that an open for reading alone is no obstacle.
+        // Readable, so that opening for reading alone is not refused.
         let policy = policy.read_only(secret.path(), secret.path());
         let outcome = engine.run(&policy).await;
         assert_eq!(outcome.layers.landlock_abi, abi);

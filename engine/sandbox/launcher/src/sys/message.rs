@@ -47,7 +47,7 @@ pub fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<()> {
     call!(nr::SENDMSG, socket, &raw const header, MSG_NOSIGNAL).map(drop)
 }
 
-/// Descriptors that came with a message.
+/// Result of receiving a message with descriptors.
 pub struct Received {
     pub len: usize,
     fds: [Fd; crate::wire::MAX_FDS],
@@ -58,13 +58,13 @@ impl Received {
     pub fn fds(&self) -> &[Fd] {
         &self.fds[..self.count]
     }
-    /// Closes whatever came.
+    /// Closes all received descriptors.
     pub fn close_all(&self) {
         self.fds().iter().copied().for_each(close);
     }
 }
 
-/// Receives one message; a length of 0 is the end. A message that does not fit is an error.
+/// Receives one message; a length of 0 means the end. Fails for a message that does not fit.
 pub fn receive(socket: Fd, into: &mut [u8]) -> Result<Received> {
     let mut control = Control([0; CMSG_HEAD + 4 * crate::wire::MAX_FDS]);
     let mut iov = [into.as_mut_ptr() as usize, into.len()];

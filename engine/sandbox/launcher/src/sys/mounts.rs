@@ -1,4 +1,4 @@
-//! Mounts, by the old interface and the new one. `mount(2)`, `open_tree(2)`, `mount_setattr(2)`
+//! Mounts, with the old and the new interface. `mount(2)`, `open_tree(2)`, `mount_setattr(2)`
 
 use core::ffi::CStr;
 
@@ -23,7 +23,7 @@ pub const MOUNT_ATTR_NOSUID: u64 = 2;
 pub const MOUNT_ATTR_NODEV: u64 = 4;
 pub const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 
-/// `data` is a NUL-terminated string of options.
+/// Mounts a file system; `data` holds its options.
 pub fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: u64, data: &CStr) -> Result<()> {
     call!(nr::MOUNT, source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, data.as_ptr()).map(drop)
 }
@@ -36,7 +36,7 @@ pub fn pivot_root(new: &CStr, old: &CStr) -> Result<()> {
     call!(nr::PIVOT_ROOT, new.as_ptr(), old.as_ptr()).map(drop)
 }
 
-/// A detached clone of the mount tree at `path` below `dir`.
+/// Makes a detached clone of the mount tree at `path` below `dir`.
 pub fn open_tree_clone(dir: Fd, path: &CStr, recursive: bool) -> Result<Fd> {
     let flags = OPEN_TREE_CLONE | AT_EMPTY_PATH | O_CLOEXEC | if recursive { AT_RECURSIVE } else { 0 };
     call!(new_nr::OPEN_TREE, dir, path.as_ptr(), flags).map(|fd| fd as Fd)

@@ -1,4 +1,4 @@
-//! Making, ending and shaping processes. `clone(2)`, `prctl(2)`, `wait4(2)`
+//! Creating, ending and configuring processes. `clone(2)`, `prctl(2)`, `wait4(2)`
 
 use core::ffi::CStr;
 
@@ -34,10 +34,11 @@ pub struct CloneArgs {
 }
 
 impl CloneArgs {
-    /// The flags for `clone(2)`, whose lowest byte is the signal at the child's end; `None` where only `clone3` can.
+    /// The flags for `clone(2)`, with the exit signal in the lowest byte; `None` if only `clone3` supports
+    /// them.
     fn older_flags(&self) -> Option<u64> {
         const SIGNAL: u64 = 0xff;
-        // A time namespace's flag lies in that byte, and a cgroup's is beyond the word.
+        // The flag of a time namespace is in that byte, and that of a cgroup is beyond 32 bits.
         let fits = self.flags & SIGNAL == 0 && self.flags <= u64::from(u32::MAX);
         fits.then_some(self.flags | self.exit_signal)
     }
@@ -45,12 +46,12 @@ impl CloneArgs {
 
 /// Forks, with a copy of the memory: returns 0 in the child.
 ///
-/// Filters of containers cannot read the flags of `clone3` and say that it is not there: then by `clone`, where that
-/// can do it.
+/// Filters of containers cannot read the flags of `clone3` and report that it does not exist; then `clone` is
+/// used, if it supports the flags.
 pub fn fork(args: &CloneArgs) -> Result<i32> {
     let made = call!(new_nr::CLONE3, core::ptr::from_ref(args), size_of::<CloneArgs>());
     let made = match (made, args.older_flags()) {
-        // The descriptor of the process goes where otherwise its number would.
+        // The pidfd is stored where `clone` would otherwise store the child's thread id.
         (Err(Errno::NOSYS), Some(flags)) => call!(nr::CLONE, flags, 0, args.pidfd),
         (made, _) => made,
     };
@@ -124,7 +125,7 @@ unsafe extern "C" {
         entry: unsafe extern "C" fn(*mut u8) -> !,
         argument: *mut u8,
     ) -> isize;
-    /// By `clone`, which takes the stack's end.
+    /// Wrapper of `clone`, which takes the end of the stack.
     fn hotcell_older_clone_onto(
         flags: u64,
         stack_end: u64,
@@ -134,11 +135,11 @@ unsafe extern "C" {
     ) -> isize;
 }
 
-/// Makes a process that runs `entry(argument)` on a stack of its own.
+/// Creates a process that runs `entry(argument)` on a stack of its own.
 ///
 /// # Safety
-/// With `CLONE_VM` the memory is shared: `args.stack` must be a stack that nothing else uses for as long as the
-/// new process may run on it, `argument` valid for as long, and what both sides touch must be synchronised.
+/// With `CLONE_VM` the memory is shared: no other code may use `args.stack` for as long as the new process
+/// may run on it, `argument` must be valid for as long, and data that both access must be synchronized.
 pub unsafe fn clone_onto(
     args: &CloneArgs,
     entry: unsafe extern "C" fn(*mut u8) -> !,
@@ -149,7 +150,7 @@ pub unsafe fn clone_onto(
     let made = match (made, args.older_flags()) {
         (Err(Errno::NOSYS), Some(flags)) => {
             let end = args.stack + args.stack_size;
-            // SAFETY: as above; the first call has made nothing.
+            // SAFETY: as above; the first call created no process.
             check(unsafe { hotcell_older_clone_onto(flags, end, args.child_tid, entry, argument) })
         }
         (made, _) => made,
@@ -187,7 +188,7 @@ impl Rusage {
 pub const WNOHANG: u32 = 1;
 pub const WALL: u32 = 0x4000_0000;
 
-/// A child that ended, if there is one: its process id and wait status.
+/// Waits for an ended child; returns its process id and wait status.
 pub fn wait(pid: i32, flags: u32) -> Result<(i32, i32)> {
     let mut status = 0i32;
     call!(nr::WAIT4, pid, &raw mut status, flags, 0).map(|pid| (pid as i32, status))
@@ -245,7 +246,7 @@ pub fn set_name(name: &CStr) {
     let _ = call!(nr::PRCTL, PR_SET_NAME, name.as_ptr());
 }
 
-/// Empties the effective, permitted and inheritable sets.
+/// Empties the effective, permitted and inheritable capability sets.
 pub fn drop_capability_sets() -> Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     let header = [VERSION_3, 0];
@@ -253,12 +254,14 @@ pub fn drop_capability_sets() -> Result<()> {
     call!(nr::CAPSET, header.as_ptr(), empty.as_ptr()).map(drop)
 }
 
+pub const RLIMIT_CORE: u32 = 4;
+
 pub fn hard_rlimit(resource: u32) -> Result<u64> {
     let mut limit = [0u64; 2];
     call!(nr::PRLIMIT64, 0, resource, 0, limit.as_mut_ptr()).map(|_| limit[1])
 }
 
-/// Of a process; 0 is this one.
+/// Sets a resource limit of a process; 0 is the calling process.
 pub fn set_rlimit(pid: i32, resource: u32, soft: u64, hard: u64) -> Result<()> {
     let limit = [soft, hard];
     call!(nr::PRLIMIT64, pid, resource, limit.as_ptr(), 0).map(drop)

@@ -1,8 +1,9 @@
-//! Values from bytes that anybody may have written: numbers, strings and lists, each length checked, nothing allocated.
+//! Reads values from untrusted bytes: numbers, strings and lists, with each length checked and nothing
+//! allocated.
 
 use core::ffi::CStr;
 
-/// A message that cannot be read: too short, a bad length, or a value that does not exist.
+/// Error for a message that cannot be decoded: too short, with a bad length, or with an invalid value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -13,7 +14,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the front of `bytes`.
+    /// Starts at the beginning of `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
@@ -28,7 +29,7 @@ impl<'a> Reader<'a> {
         Ok(front)
     }
 
-    /// One byte.
+    /// Reads one byte.
     ///
     /// # Errors
     /// When nothing is left.
@@ -36,7 +37,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(1)?[0])
     }
 
-    /// A 32-bit number.
+    /// Reads a 32-bit number.
     ///
     /// # Errors
     /// When fewer than four bytes are left.
@@ -44,7 +45,7 @@ impl<'a> Reader<'a> {
         self.take(4)?.try_into().map(u32::from_le_bytes).map_err(|_| Malformed)
     }
 
-    /// A 64-bit number.
+    /// Reads a 64-bit number.
     ///
     /// # Errors
     /// When fewer than eight bytes are left.
@@ -52,7 +53,7 @@ impl<'a> Reader<'a> {
         self.take(8)?.try_into().map(u64::from_le_bytes).map_err(|_| Malformed)
     }
 
-    /// Bytes behind their length.
+    /// Reads bytes preceded by their length.
     ///
     /// # Errors
     /// When the length exceeds what is left.
@@ -61,7 +62,7 @@ impl<'a> Reader<'a> {
         self.take(n)
     }
 
-    /// A string behind its length, NUL at its end and nowhere else.
+    /// Reads a string preceded by its length, with a NUL at its end and nowhere else.
     ///
     /// # Errors
     /// When the length exceeds what is left, or the NUL is missing or misplaced.
@@ -69,7 +70,8 @@ impl<'a> Reader<'a> {
         CStr::from_bytes_with_nul(self.bytes()?).map_err(|_| Malformed)
     }
 
-    /// A counted list, checked whole by `item` before it is returned; it can then be walked without errors.
+    /// Reads a list preceded by its number of items. All items are checked by `item` first, so that the list
+    /// can be iterated without errors.
     pub(super) fn list<T>(
         &mut self,
         item: fn(&mut Self) -> Result<T, Malformed>,
@@ -92,17 +94,17 @@ pub struct List<'a, T> {
 }
 
 impl<'a, T> List<'a, T> {
-    /// Of nothing.
+    /// An empty list.
     #[must_use]
     pub const fn empty(item: fn(&mut Reader<'a>) -> Result<T, Malformed>) -> Self {
         Self { count: 0, reader: Reader::new(&[]), item }
     }
-    /// How many items.
+    /// Number of items.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.count as usize
     }
-    /// Whether there is none.
+    /// Whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0

@@ -1,31 +1,32 @@
-//! What launcher and init tell the supervisor: how far a sandbox is, and how it ended.
+//! Messages from launcher and init to the supervisor: the progress of a sandbox, and its end.
 
 use super::reader::{Malformed, Reader};
 
 /// Kinds of messages from launcher and init to the supervisor.
 pub mod tell {
     /// The sandbox's process exists; carries a descriptor of it (pidfd), `a` is its process id. With [`crate::wire::setup::PROXY`]
-    /// also the sockets of its proxy: the proxy's, names by datagram, names by stream.
+    /// also the sockets of its proxy: the proxy's, names by datagram, names by stream, then those of its relays in their order.
     pub const BORN: u32 = 1;
-    /// It is ready for its job. It carries, in this order, what there is of: where `b` is 1, a socket for a job that asks nothing of
-    /// process 1; a descriptor of scratch; where `a` is 1, the listener of the filter.
+    /// The sandbox is ready for its job. Carries, in this order: if `b` is 1, a socket for a job that needs
+    /// nothing from process 1; a descriptor of scratch, if there is one; if `a` is 1, the listener of the
+    /// filter.
     pub const READY: u32 = 2;
-    /// The program runs; `a` is the index into the tried paths, `b` has a bit for each mount that is a copy, `c` is since when, in
-    /// nanoseconds of `CLOCK_MONOTONIC`. Not told of a program that ended soon and has no copies: [`Step::Exec`](super::Step::Exec) is among
-    /// the steps of its end.
+    /// The program runs; `a` is the index into the tried paths, `b` has a bit for each mount that is a copy,
+    /// `c` is the start time in nanoseconds of `CLOCK_MONOTONIC`. Not sent for a program that ended soon and
+    /// has no copies: [`Step::Exec`](super::Step::Exec) is then among the steps of [`ENDED`].
     pub const RUNNING: u32 = 3;
     /// The program ended; `a` is its wait status, `b` CPU time in microseconds, `c` peak memory in bytes.
     pub const ENDED: u32 = 4;
-    /// Something failed; `a` is the step, `b` the error number, `c` a detail of the step.
+    /// A step failed; `a` is the step, `b` the error number, `c` a detail of the step.
     pub const FAILED: u32 = 5;
-    /// Use so far; `a` memory in bytes, `b` CPU time in microseconds, `c` processes.
+    /// Usage so far; `a` memory in bytes, `b` CPU time in microseconds, `c` processes.
     pub const USE: u32 = 6;
-    /// A request to the launcher succeeded; may carry a descriptor. The launcher's answers to requests have the
-    /// request's tag in the upper half of `a`.
+    /// A request to the launcher succeeded; may carry a descriptor. In the launcher's answers to requests,
+    /// the upper half of `a` is the request's tag.
     pub const DONE: u32 = 7;
 }
 
-/// The steps that a set-up consists of; their times are reported, and failures name them.
+/// The steps of setting up and running a sandbox; their times are reported, and failures name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Step {
@@ -37,7 +38,7 @@ pub enum Step {
     Template = 2,
     /// Cloning a host folder.
     CloneMount = 3,
-    /// Making the process with its namespaces.
+    /// Creating the process with its namespaces.
     Fork = 4,
     /// Writing the maps of user and group ids.
     Map = 5,
@@ -61,7 +62,7 @@ pub enum Step {
     Network = 14,
     /// Forbidding nested user namespaces.
     Ceiling = 15,
-    /// Making the runner.
+    /// Starting the runner.
     Runner = 16,
     /// `no_new_privs` and capabilities.
     Capabilities = 17,
@@ -71,7 +72,7 @@ pub enum Step {
     Seccomp = 19,
     /// Reading every layer back.
     Readback = 20,
-    /// Process 1's own filter.
+    /// Installing process 1's own filter.
     InitFilter = 21,
     /// Receiving the job.
     Release = 22,
@@ -83,11 +84,11 @@ pub enum Step {
     Stdio = 25,
     /// Changing to the start folder.
     Cwd = 26,
-    /// Taking on the job, until the kernel is asked for the program.
+    /// Adopting the job, until the kernel is asked to execute the program.
     Exec = 27,
     /// Supervising.
     Supervise = 28,
-    /// Starting a runtime ahead of its job, and handing the job to it.
+    /// Starting a runtime ahead of its job, and passing the job to it.
     Prime = 29,
 }
 
@@ -138,17 +139,17 @@ impl Step {
 pub struct Tell<'a> {
     /// One of [`tell`].
     pub kind: u32,
-    /// See the kind.
+    /// First value; the meaning depends on the kind.
     pub a: u64,
-    /// See the kind.
+    /// Second value; the meaning depends on the kind.
     pub b: u64,
-    /// See the kind.
+    /// Third value; the meaning depends on the kind.
     pub c: u64,
-    /// Steps and the monotonic time in nanoseconds at which each was done: 9 bytes each.
+    /// Encoded steps, each with the monotonic time in nanoseconds at which it was completed: 9 bytes each.
     pub steps: &'a [u8],
 }
 
-/// Bytes of a [`Tell`] before its steps.
+/// Size in bytes of a [`Tell`] before its steps.
 pub const TELL_HEAD: usize = 28;
 
 impl<'a> Tell<'a> {
@@ -161,7 +162,7 @@ impl<'a> Tell<'a> {
         Ok(Self { kind: r.u32()?, a: r.u64()?, b: r.u64()?, c: r.u64()?, steps: r.rest })
     }
 
-    /// The steps with the time at which each was done, nanoseconds of the monotonic clock.
+    /// The steps with the time at which each was completed, in nanoseconds of the monotonic clock.
     pub fn steps(&self) -> impl Iterator<Item = (Step, u64)> + 'a {
         self.steps.chunks_exact(9).filter_map(|c| {
             let at = c[1..].try_into().ok().map(u64::from_le_bytes)?;

@@ -1,4 +1,4 @@
-//! Compiling keeps the meaning of rules.
+//! Tests that compiling keeps the meaning of rules.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::super::rules::{Action, Condition, Rule, Selection, Test, Width};
 use super::super::{Arch, Options, program, program_rules};
 use super::{ALLOW, DENY, NONE, NOTIFY, all_option_sets, answer, call};
 
-/// Numbers that are close to each other, so that equal values and runs occur.
+/// Numbers close to each other, so that equal values and runs occur.
 fn values() -> impl Strategy<Value = u64> {
     let edges = [0, 1, 2, 5, u64::from(u32::MAX), 1 << 32, 1 << 33, u64::MAX];
     prop_oneof![
@@ -98,7 +98,7 @@ proptest! {
 
 #[test]
 fn far_targets_are_reached() {
-    // One call after the other with its own long chain: nothing but far jumps.
+    // Consecutive calls, each with a long chain of its own: only far jumps.
     let chain = |seed: u64| {
         let mut rules: Vec<Rule> = (0..20)
             .map(|step| Rule {

@@ -1,6 +1,6 @@
-//! Tests of the filters and of their compiler, and what these share.
+//! Tests of the filters and of their compiler, with shared helpers.
 
-use super::compile::{ENOSYS, EPERM, RET_ALLOW, RET_ERRNO, RET_KILL, RET_NOTIFY};
+use super::compile::{ENOPROTOOPT, ENOSYS, EOPNOTSUPP, EPERM, RET_ALLOW, RET_ERRNO, RET_KILL, RET_NOTIFY};
 use super::interpret::Call;
 use super::rules::Action;
 use super::{Arch, Options};
@@ -8,6 +8,7 @@ use super::{Arch, Options};
 mod compiler;
 mod parser;
 mod shipped;
+mod spellings;
 
 /// `notify`, `internet` and `namespaces` on.
 const ALL_ON: Options = Options {
@@ -20,7 +21,8 @@ const ALL_ON: Options = Options {
     truncates: false,
 };
 
-/// Every set for programs with a root of their own and a cgroup; `plain` and `accounted` have tests of their own.
+/// All sets for programs with a root of their own and a cgroup; `plain` and `accounted` have tests of their
+/// own.
 fn option_sets() -> impl Iterator<Item = Options> {
     all_option_sets().filter(|options| !options.plain && options.accounted && !options.truncates)
 }
@@ -45,6 +47,8 @@ fn answer(action: Action, notify: bool) -> u32 {
         Action::Notify if notify => RET_NOTIFY,
         Action::Notify => RET_ALLOW,
         Action::Enosys => RET_ERRNO | ENOSYS,
+        Action::NoSuchOption => RET_ERRNO | ENOPROTOOPT,
+        Action::Unsupported => RET_ERRNO | EOPNOTSUPP,
         Action::Kill => RET_KILL,
     }
 }
@@ -59,3 +63,5 @@ const ALLOW: Action = Action::Allow;
 const DENY: Action = Action::Deny;
 const NOTIFY: Action = Action::Notify;
 const NONE: Action = Action::Enosys;
+const NO_OPTION: Action = Action::NoSuchOption;
+const UNSUPPORTED: Action = Action::Unsupported;

@@ -1,4 +1,4 @@
-//! What the parser takes and what it refuses.
+//! Tests of accepted and rejected filter files.
 
 use proptest::prelude::*;
 
