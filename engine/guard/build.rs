@@ -1,5 +1,5 @@
-//! Turns the rules that come with the crate from YAML, their only source, into what is quick to read at every start:
-//! `[[name, digest of the file, [rule, …]], …]` as JSON.
+//! Converts the crate's rules from YAML, their only source, into JSON that loads quickly at every start:
+//! `[[name, digest of the file, [rule, …]], …]`.
 
 #[allow(dead_code)]
 #[path = "src/rules/schema.rs"]
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// The files of `rules/`, in the order that their rules are asked in.
+/// Files of `rules/`, in matching order.
 const FILES: [&str; 15] = [
     "python",
     "shell",
@@ -29,12 +29,13 @@ const FILES: [&str; 15] = [
     "node",
 ];
 
-/// The versions of what the workspace is built with.
+/// Lock file with the versions of the workspace's dependencies.
 const LOCK: &str = "../../Cargo.lock";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=rules\ncargo:rerun-if-changed=src");
-    // Not there when the crate is built from a package: then its own version stands for its parsers'.
+    // Missing when the crate is built from a package: then the crate's own version replaces those of its
+    // parsers.
     let versions = std::fs::read(LOCK).unwrap_or_default();
     if !versions.is_empty() {
         println!("cargo:rerun-if-changed={LOCK}");
@@ -62,14 +63,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The digest of all that a report depends on beside its artifact: rules, sources, and the versions of the parsers where
-/// they are known.
+/// Digest of everything that a report depends on beside the artifact: rules, sources, and, where known, the
+/// versions of the parsers.
 fn build<'r>(versions: &[u8], rules: impl Iterator<Item = &'r Vec<u8>>) -> std::io::Result<String> {
     let mut hash = Sha256::new();
     rules.for_each(|digest| hash.update(digest));
     let mut sources = Vec::new();
     collect(Path::new("src"), &mut sources)?;
     sources.sort();
+    // The reader of git's settings, shared with another crate.
+    let settings = Path::new("../workspace/src/settings.rs");
+    if settings.exists() {
+        println!("cargo:rerun-if-changed={}", settings.display());
+        sources.push(settings.to_owned());
+    }
     for path in sources {
         hash.update(path.to_string_lossy().as_bytes());
         hash.update(Sha256::digest(std::fs::read(path)?));

@@ -1,4 +1,4 @@
-//! What one path costs to scan: `cost PATH` prints the verdict, the seconds and the peak of memory in MiB.
+//! Cost of scanning one path: `cost PATH` prints the verdict, the seconds and the peak memory in MiB.
 
 use hotcell_guard::{Limits, Pack, Walk, scan, scan_path};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: cost PATH")?);
     let (pack, limits) = (Pack::builtin()?, Limits::default());
     let begin = Instant::now();
-    let walk = Walk { gitignore: false, packages: true };
+    let walk = Walk { gitignore: false, packages: true, executed: None };
     let report =
         scan_path(&limits, &path, walk, &mut |artifact| scan(&pack, &limits, artifact), &mut |_| {})?;
     let seconds = begin.elapsed().as_secs_f64();

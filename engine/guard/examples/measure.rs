@@ -1,5 +1,5 @@
-//! Scans folders and counts verdicts: `measure [--each] [--bytes-per-second] DIR…`. A file of Python, JavaScript and so on
-//! is one artifact; the worst of a folder directly below DIR is that project's.
+//! Scans folders and counts verdicts: `measure [--each] [--bytes-per-second] DIR…`. Each source file is one
+//! artifact; the worst verdict below a direct subfolder of DIR is that project's.
 
 use hotcell_guard::{Artifact, Limits, Pack, Severity, Verdict, scan};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ fn percent(count: usize, all: usize) -> f64 {
     100.0 * count as f64 / all.max(1) as f64
 }
 
-/// Wilson's interval for a proportion, in percent.
+/// Wilson interval for a proportion, in percent.
 #[allow(clippy::cast_precision_loss)]
 fn wilson(count: usize, all: usize) -> (f64, f64) {
     let (n, p, z) = (all.max(1) as f64, percent(count, all) / 100.0, 1.96_f64);

@@ -1,29 +1,39 @@
-//! What is scanned: bytes and the name that they came under.
+//! Input of a scan: bytes and the name that they were submitted under.
 
+use crate::executed::Executed;
 use crate::rules::Language;
 
 /// A file, in memory.
 #[derive(Clone, Debug)]
 pub struct Artifact {
-    /// Its path as the user knows it. Only the last component and the folders above it are read, as hints.
+    /// Path as the user knows it. Only the last component and the folders above it are used, as hints.
     pub name: String,
-    /// Its content.
+    /// Contents.
     pub bytes: Vec<u8>,
-    /// What it will be run as, when that is known: it is read as this too, whatever it looks like.
+    /// Language that it will run as, if known: it is scanned as this, too, whatever it looks like.
     pub language: Option<Language>,
+    /// Further languages that the run's command executes it as: it is scanned as each of these, too.
+    pub executed: Vec<Executed>,
 }
 
 impl Artifact {
     /// A file called `name`.
     #[must_use]
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Artifact {
-        Artifact { name: name.into(), bytes: bytes.into(), language: None }
+        Artifact { name: name.into(), bytes: bytes.into(), language: None, executed: Vec::new() }
     }
 
-    /// The same, to be run as `language`.
+    /// Sets the language that it will run as.
     #[must_use]
     pub fn run_as(mut self, language: Language) -> Artifact {
         self.language = Some(language);
+        self
+    }
+
+    /// Sets the languages that the run's command executes it as.
+    #[must_use]
+    pub fn executed_as(mut self, executed: &[Executed]) -> Artifact {
+        self.executed = executed.to_vec();
         self
     }
 }

@@ -1,4 +1,4 @@
-//! Decoders that disguises use, each a plain function from bytes to bytes, bounded by [`MAX_TEXT`].
+//! Decoders that obfuscated code uses, each a plain function from bytes to bytes, bounded by [`MAX_TEXT`].
 
 use crate::value::{MAX_TEXT, Value};
 use base64::Engine as _;
@@ -9,7 +9,7 @@ const LOOSE: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_padding_mode(DecodePaddingMode::Indifferent)
     .with_decode_allow_trailing_bits(true);
 
-/// Base64, standard or for URLs, with or without padding, white space ignored.
+/// Base64, standard or URL-safe, with or without padding, white space ignored.
 #[must_use]
 pub fn base64(input: &[u8]) -> Option<Vec<u8>> {
     let dense: Vec<u8> = input.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -40,7 +40,7 @@ pub fn base32(input: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Base85 as Python's `b85decode` (`ascii85`: as `a85decode`).
+/// Base85 as in Python's `b85decode` (with `ascii85`: as in `a85decode`).
 #[must_use]
 pub fn base85(input: &[u8], ascii85: bool) -> Option<Vec<u8>> {
     const ALPHABET: &[u8] =
@@ -85,7 +85,7 @@ pub fn hex(input: &[u8]) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// `%41` escapes; `+` stays.
+/// `%41` escapes; `+` is kept.
 #[must_use]
 pub fn url(input: &str) -> String {
     let bytes = input.as_bytes();
@@ -106,7 +106,7 @@ pub fn url(input: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Letters turned by thirteen.
+/// Rotates letters by thirteen.
 #[must_use]
 pub fn rot13(input: &str) -> String {
     let turn = |c: char, base: u8| char::from((c as u8 - base + 13) % 26 + base);
@@ -120,7 +120,7 @@ pub fn rot13(input: &str) -> String {
         .collect()
 }
 
-/// Reads at most [`MAX_TEXT`] bytes; what decodes before an error counts.
+/// Reads at most [`MAX_TEXT`] bytes; output before an error is kept.
 fn drain(mut reader: impl Read) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut buffer = [0; 8192];
@@ -154,13 +154,13 @@ pub fn bzip2(input: &[u8]) -> Option<Vec<u8>> {
 /// xz or legacy lzma.
 #[must_use]
 pub fn lzma(input: &[u8]) -> Option<Vec<u8>> {
-    // In KiB: what a decoder may ask for.
+    // Memory limit of a decoder, in KiB.
     const MEMORY: u32 = 80 << 10;
     drain(lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY))
         .or_else(|| drain(lzma_rust2::LzmaReader::new_mem_limit(input, MEMORY, None).ok()?))
 }
 
-/// UTF-16, little end first (`big`: big end first).
+/// UTF-16, little-endian (with `big`: big-endian).
 #[must_use]
 pub fn utf16(input: &[u8], big: bool) -> Option<String> {
     if input.len() < 2 || !input.len().is_multiple_of(2) {
@@ -173,8 +173,8 @@ pub fn utf16(input: &[u8], big: bool) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
-/// What a text holds when it *looks* encoded: base64 or hexadecimal of at least 16 bytes that is mostly printable
-/// text, or base64 of a compressed stream. `None` for everything else, as nearly every literal is.
+/// Decodes a text that *looks* encoded: base64 or hexadecimal of at least 16 bytes that are mostly printable
+/// text, or base64 of a compressed stream. `None` for everything else, which nearly all literals are.
 #[must_use]
 pub fn guess(text: &str) -> Option<(Vec<&'static str>, String)> {
     let bytes = text.trim().as_bytes();
@@ -213,7 +213,7 @@ fn readable(bytes: Vec<u8>) -> Option<String> {
     (text.len() >= 8 && bad == 0).then_some(text)
 }
 
-/// Applies the decoder that a library function called `step` stands for.
+/// Applies the decoder of the library function `step`.
 #[must_use]
 pub fn apply(step: &'static str, input: &Value) -> Option<Value> {
     let bytes = input.as_bytes()?;
@@ -233,7 +233,7 @@ pub fn apply(step: &'static str, input: &Value) -> Option<Value> {
         "reversed" => std::str::from_utf8(&bytes).ok()?.chars().rev().collect::<String>().into_bytes(),
         _ => return None,
     };
-    // Nothing was hidden: a path without escapes, an empty text.
+    // Nothing was hidden: for example a path without escapes, or an empty text.
     if out == *bytes {
         return Some(input.clone());
     }

@@ -1,10 +1,11 @@
-//! What a reader does not see: direction overrides, invisible characters, look-alike letters, text for reviewers.
+//! Text invisible to a human reader: direction overrides, invisible characters, look-alike letters, text
+//! addressed to reviewers.
 
 use crate::report::PartState;
 use crate::rules::{Language, TextKind};
 use crate::scan::Cx;
 
-/// Looks at the characters of any part.
+/// Checks the characters of any part.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
     if text.is_ascii() {
         return;
@@ -13,7 +14,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
     let mut invisible = 0;
     for (at, c) in text.char_indices() {
         match c {
-            // Embeddings and overrides; isolates only when the line ends before they do.
+            // Embeddings and overrides always count; isolates only if still open at the end of the line.
             '\u{202d}' | '\u{202e}' => cx.fact(language, "hidden.bidi", (at, at + 3)),
             '\u{202a}' | '\u{202b}' | '\u{2066}'..='\u{2068}' => open = Some(at),
             '\u{202c}' | '\u{2069}' => open = None,
@@ -22,7 +23,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
                     cx.fact(language, "hidden.bidi", (begin, at));
                 }
             }
-            // Tag characters and variation selectors above the first sixteen carry text that nothing displays.
+            // Tag characters and variation selectors above the first sixteen can carry invisible text.
             '\u{e0001}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => {
                 invisible += 1;
                 if invisible == 4 {
@@ -44,7 +45,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
     }
 }
 
-/// Prose: only what addresses a reviewer or a model.
+/// Prose: reports only text addressed to a reviewer or a model.
 pub(crate) fn prose(cx: &mut Cx<'_>, text: &str) -> PartState {
     cx.text(TextKind::Comment, text, (0, text.len()), &[]);
     PartState::Inert

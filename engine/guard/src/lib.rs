@@ -1,7 +1,8 @@
-//! Reads an artifact before it runs and says how dangerous it looks, and how much of it could be read.
+//! Scans an artifact before it runs, and reports how dangerous it looks and how much of it could be read.
 //!
-//! Bytes become parts (`ingest`), parts are read in every plausible language and become facts, rules in files say
-//! what facts mean, and only `score` decides. Triage and trail, not containment: the sandbox is what holds.
+//! Bytes are split into parts (`ingest`), parts are read in every plausible language and yield facts, rules
+//! in files give facts a meaning, and only `score` decides. The guard provides triage and an audit trail, not
+//! containment: the sandbox is the protection.
 //!
 //! ```
 //! use hotcell_guard::{Artifact, Limits, Pack, Verdict, scan};
@@ -14,7 +15,9 @@
 #![forbid(unsafe_code)]
 
 mod artifact;
+pub mod command;
 mod decode;
+mod executed;
 pub mod folder;
 mod hidden;
 mod ingest;
@@ -36,14 +39,19 @@ mod tree;
 mod value;
 
 pub use artifact::Artifact;
+pub use executed::{Executed, Executions};
 pub use folder::{PYTHON_CACHE, Walk, scan_path, unread};
 pub use limits::Limits;
-pub use report::{Coverage, Finding, Held, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict};
+pub use report::{
+    Coverage, Finding, Handed, HandedSource, Held, Identity, Kind, Part, PartState, Report, SCHEMA, Severity,
+    Verdict,
+};
 pub use rules::{Language, Match, Metadata, Pack, PackError, Rule, When};
 pub use sarif::sarif;
 pub use scan::{is_repeatable, merge, scan};
+pub use value::HOLE;
 
-/// Names what this build of the crate finds: a digest of its sources, its rules and, where they are known, the versions
-/// of its parsers, in hexadecimal. The same artifact under the same name, rules and limits has the same report as long as
-/// this is the same.
+/// Identifies the behaviour of this build of the crate: a digest, in hexadecimal, of its sources, its rules
+/// and, where known, the versions of its parsers. While it is unchanged, the same artifact under the same
+/// name, rules and limits yields the same report.
 pub const BUILD: &str = env!("HOTCELL_GUARD_BUILD");

@@ -1,29 +1,30 @@
-//! What one scan may cost. Beyond any of these a part is left unread and the verdict is `incomplete`.
+//! Limits of one scan. A part beyond any of them is left unread, and the verdict is `incomplete`.
 
 use std::time::Duration;
 
-/// Ceilings of one scan of one file with everything inside it.
+/// Limits for scanning one file with everything inside it.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Longest file, in bytes, that is looked at in any way.
+    /// Maximum size of a file, in bytes, that is examined at all.
     pub file_bytes: usize,
-    /// Longest source, in bytes, that is parsed. Python's whole standard library has nothing above 800 KiB.
+    /// Maximum size of a source, in bytes, that is parsed. No file of Python's standard library exceeds 800
+    /// KiB.
     pub parse_bytes: usize,
-    /// Deepest nesting of brackets that is parsed. CPython refuses more than 200.
+    /// Maximum nesting of brackets that is parsed. CPython refuses more than 200.
     pub nesting: usize,
-    /// Longest chain of operators or of blocks inside one another that is parsed (each is a level of a tree).
+    /// Maximum length of a chain of operators or of nested blocks that is parsed (each is a level of a tree).
     pub chain: usize,
-    /// Steps of evaluation.
+    /// Maximum number of evaluation steps.
     pub steps: u64,
-    /// Wall clock.
+    /// Time limit, wall clock.
     pub time: Duration,
-    /// How deep code in code is followed.
+    /// Maximum depth of code inside code.
     pub depth: usize,
-    /// Texts that were found inside others and are scanned too.
+    /// Maximum number of texts that were found inside others and are scanned, too.
     pub children: usize,
-    /// All bytes that come out of archives and decoders together.
+    /// Maximum total output of archives and decoders, in bytes.
     pub unpacked_bytes: usize,
-    /// Findings that are kept for each part.
+    /// Maximum number of findings per part.
     pub findings: usize,
 }
 
@@ -44,22 +45,25 @@ impl Default for Limits {
     }
 }
 
-/// Stack of the thread that parses, in bytes; touched only as deep as the input goes.
+/// Stack size of the parsing thread, in bytes; only the used part is touched.
 pub(crate) const STACK: usize = 256 << 20;
 
-/// Whether a source can be parsed by recursive descent within [`STACK`]: the first thing too deep, if any.
+/// Checks that a source can be parsed by recursive descent within [`STACK`]: returns the first violation.
 ///
-/// Reads bytes once, knows strings and comments only roughly, and errs towards refusing.
+/// Makes one pass over the bytes, recognises strings and comments only roughly, and errs on the side of
+/// refusing.
 pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Option<&'static str> {
     let bytes = text.as_bytes();
-    // Where strings and patterns of JavaScript end is a guess, above all in what stands between tags.
+    // The end of strings and patterns in JavaScript is a guess, above all in text between tags.
     if !hash_comments && towers(text) {
         return Some("brackets nested too deeply");
     }
-    // Operators and words of the open brackets since their last separator: each may be a level of the tree.
+    // Number of operators and words of each open bracket since its last separator: each may be a level of the
+    // tree.
     let mut open: Vec<u32> = vec![0];
     let mut total = 0usize;
     let mut braces = 0usize;
+    let (mut in_vain, mut most_of_pattern) = (0, LONG_PATTERN);
     let mut at = 0;
     while at < bytes.len() {
         let byte = bytes[at];
@@ -82,7 +86,7 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
                     if bytes[at] == b'\n' && !triple && byte != b'`' {
                         break;
                     }
-                    // A formatted string nests braces inside itself.
+                    // A formatted string contains nested braces.
                     match bytes[at] {
                         b'{' => braces += 1,
                         b'}' => braces = braces.saturating_sub(1),
@@ -108,7 +112,16 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
                 continue;
             }
             b'/' if !hash_comments && operand_follows(&bytes[..at]) => {
-                at += pattern(&bytes[at..]);
+                match pattern(&bytes[at..], most_of_pattern) {
+                    Ok(size) => at += size,
+                    // Searches for a missing end are expensive: a source can consist of opening slashes.
+                    Err(looked) => {
+                        in_vain += looked;
+                        if in_vain > MAX_IN_VAIN {
+                            most_of_pattern = SHORT_PATTERN;
+                        }
+                    }
+                }
             }
             b'(' | b'[' | b'{' => {
                 open.push(0);
@@ -118,13 +131,13 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
             }
             b')' | b']' | b'}' if open.len() > 1 => {
                 total -= open.pop().unwrap_or(0) as usize;
-                // A block ends its statement; minified code writes nothing else between two of them.
+                // A block ends its statement; minified code has no other separator between two blocks.
                 if byte == b'}' && !hash_comments && begins_statement(&bytes[at + 1..]) {
                     let last = open.len() - 1;
                     total -= std::mem::take(&mut open[last]) as usize;
                 }
             }
-            // What follows `else` is inside of what stands before.
+            // Code after `else` is nested in the preceding statement.
             b';' if !hash_comments && next_word(&bytes[at + 1..]) == b"else" => {}
             b',' | b';' => {
                 let last = open.len() - 1;
@@ -162,7 +175,8 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
     None
 }
 
-/// Whether a value has to follow in JavaScript, so that a slash begins a pattern; not where it might be a division.
+/// True when JavaScript expects a value here, so that a slash begins a pattern; false when it might be a
+/// division.
 fn operand_follows(before: &[u8]) -> bool {
     let before = before.trim_ascii_end();
     match before {
@@ -173,36 +187,43 @@ fn operand_follows(before: &[u8]) -> bool {
     }
 }
 
-/// How far a pattern reaches from its first slash to its last one; 0 if it does not end in its line, or soon: a source
-/// can consist of first slashes.
-fn pattern(bytes: &[u8]) -> usize {
-    let bytes = &bytes[..bytes.len().min(512)];
+/// Maximum length of a pattern: tables of characters are written as one pattern.
+const LONG_PATTERN: usize = 256 << 10;
+/// Maximum length of a pattern after `MAX_IN_VAIN` bytes were searched for missing ends.
+const SHORT_PATTERN: usize = 512;
+const MAX_IN_VAIN: usize = 16 << 20;
+
+/// Length of a pattern from its first slash to its last; `Err` with the number of bytes searched when it does
+/// not end in its line, or within `most` bytes.
+fn pattern(bytes: &[u8], most: usize) -> Result<usize, usize> {
+    let bytes = &bytes[..bytes.len().min(most)];
     let (mut at, mut class) = (1, false);
     while let Some(byte) = bytes.get(at).filter(|byte| **byte != b'\n') {
         match byte {
             b'\\' => at += 1,
             b'[' => class = true,
             b']' => class = false,
-            b'/' if !class => return at,
+            b'/' if !class => return Ok(at),
             _ => {}
         }
         at += 1;
     }
-    0
+    Err(at)
 }
 
-/// The word that comes next, white space left out.
+/// The next word, after white space.
 fn next_word(bytes: &[u8]) -> &[u8] {
-    // As much white space as somebody writes; more is read as an end of the word.
+    // A realistic amount of white space; more counts as the end of the word.
     let space = bytes.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count();
     let rest = &bytes[space..];
-    // No word that matters is longer.
+    // No relevant word is longer.
     let size =
         rest.iter().take(16).take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
     &rest[..size]
 }
 
-/// Whether a word follows a block of JavaScript that does not go on with what stands before the block.
+/// True when the next word begins a new statement after a block of JavaScript, rather than continuing the one
+/// before it.
 fn begins_statement(bytes: &[u8]) -> bool {
     let word = next_word(bytes);
     const GO_ON: [&[u8]; 9] =
@@ -210,7 +231,7 @@ fn begins_statement(bytes: &[u8]) -> bool {
     word.first().is_some_and(|first| !first.is_ascii_digit()) && !GO_ON.contains(&word)
 }
 
-/// Whether brackets stand deeper in one another than a tree of ordinary code could, strings and comments counted too.
+/// True when brackets are nested deeper than in ordinary code, counting strings and comments, too.
 pub(crate) fn towers(text: &str) -> bool {
     let mut depth = 0u32;
     text.bytes().any(|byte| {
@@ -223,7 +244,7 @@ pub(crate) fn towers(text: &str) -> bool {
     })
 }
 
-/// Far above what is written by hand or by generators; a tree of a million levels takes hundreds of megabytes.
+/// Far above handwritten or generated code; a tree of a million levels takes hundreds of megabytes.
 const TOWER: u32 = 5_000;
 
 #[cfg(test)]
@@ -261,6 +282,16 @@ mod tests {
         ] {
             assert!(!deep(&flat.repeat(10_000)), "{flat}");
         }
+        // A table of characters in one pattern, and in several.
+        for size in [400, 4_000, 40_000] {
+            let table = "|\\uD83D[\\uDC00-\\uDFFF]+".repeat(size / 10);
+            assert!(!deep(&format!("var a = /(?:x{table})/g, b = /[&<>\"'`]/g;\nvar c = 1;\n")), "{size}");
+        }
+        // Opening slashes alone, in a source of maximum size.
+        let begun = std::time::Instant::now();
+        assert!(!deep(&"(/[)\n".repeat(100_000)) || begun.elapsed().as_secs() < 20);
+        let _ = deep(&"=/[".repeat(1_000_000));
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
         for tower in [
             "if(a){}else ",
             "if(a);else ",

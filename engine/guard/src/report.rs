@@ -1,27 +1,30 @@
-//! What a scan answers: `hotcell.scan/1` of the contract.
+//! Report of a scan: `hotcell.scan/1` of the contract.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The schema's name.
+use crate::executed::Executed;
+
+/// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.scan/1";
 
-/// What may be done with an artifact. Ordered by how much a gate refuses.
+/// Verdict on an artifact, ordered by strictness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Every part was read and nothing above a note was found.
+    /// Every part was read as what would execute it, or is certainly data, and there is no finding above a
+    /// note.
     Allow,
-    /// Something a person should look at.
+    /// A person should review a finding, or a part that was not read and that nothing is known to execute.
     Review,
-    /// Not everything that could be executed was read: a limit, a damaged archive, an unknown encoding.
+    /// Some part that could be executed was not read: a limit, a damaged archive, an unknown encoding.
     Incomplete,
-    /// Dangerous on the face of it.
+    /// Plainly dangerous.
     Quarantine,
 }
 
 impl Verdict {
-    /// As it is written.
+    /// Name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,40 +36,40 @@ impl Verdict {
     }
 }
 
-/// How much a finding says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+/// Severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// A capability that ordinary code has; never changes a verdict.
+    /// A capability of ordinary code; never changes a verdict.
     Note,
-    /// Asks for a person's look.
+    /// Needs review.
     Warning,
-    /// Dangerous on the face of it.
+    /// Plainly dangerous.
     Critical,
 }
 
 /// A place where a rule matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// The rule's id.
+    /// Id of the rule.
     pub rule: String,
-    /// How much it says.
+    /// Severity.
     pub severity: Severity,
-    /// The capability or threat that the rule names, `process.shell` for example.
+    /// Capability or threat named by the rule, such as `process.shell`.
     pub capability: String,
     /// Path of the part.
     pub part: String,
-    /// First line, from 1; 0 for the part as a whole.
+    /// First line, from 1; 0 for the whole part.
     pub line: u32,
-    /// Column in characters, from 1; 0 for the part as a whole.
+    /// Column in characters, from 1; 0 for the whole part.
     pub column: u32,
     /// Last line.
     pub end_line: u32,
-    /// The weakness by its number in the Common Weakness Enumeration, `CWE-78` for example.
+    /// Weakness by its number in the Common Weakness Enumeration, such as `CWE-78`.
     pub cwe: Option<String>,
-    /// What it means, for a person.
+    /// Explanation for people.
     pub message: String,
-    /// Transforms that the matched text went through, outermost place first: `base64`, `zlib`, `shell` …
+    /// Transforms that the matched text went through, outermost first: `base64`, `zlib`, `shell` …
     pub derived_from: Vec<String>,
 }
 
@@ -74,73 +77,189 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PartState {
-    /// As its language, without an error.
+    /// Parsed as its language without errors.
     Parsed,
-    /// As its language, around errors.
+    /// Parsed as its language with errors.
     Recovered,
-    /// Data that nothing executes, by content: images, fonts, tables, prose.
+    /// Certainly data, by its contents: images, fonts, tables, prose. Nothing executes it.
     Inert,
-    /// As bytes only: something that could be executed, and that no parser here reads.
+    /// Seen only as bytes: it could be executed, and no parser of the guard reads it.
     BytesOnly,
-    /// Not read; why.
+    /// Not read, for this reason, although it may be executed. A gate refuses it.
     Skipped(String),
+    /// Not read, for this reason; nothing that is known to run executes it. Needs review.
+    SetAside(String),
+}
+
+/// Coverage of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Read as what would execute it.
+    Read,
+    /// Certainly data: nothing executes it.
+    Data,
+    /// Not read: an artifact with such a part never gets `allow`.
+    NotRead,
+}
+
+impl PartState {
+    /// Coverage of this part.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Parsed | Self::Recovered => Kind::Read,
+            Self::Inert => Kind::Data,
+            Self::BytesOnly | Self::Skipped(_) | Self::SetAside(_) => Kind::NotRead,
+        }
+    }
+
+    /// Minimum strictness of a report with such a part.
+    #[must_use]
+    pub const fn least(&self) -> Verdict {
+        match self {
+            Self::Parsed | Self::Recovered | Self::Inert => Verdict::Allow,
+            Self::SetAside(_) => Verdict::Review,
+            Self::BytesOnly | Self::Skipped(_) => Verdict::Incomplete,
+        }
+    }
 }
 
 /// A file, or a piece of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// Where it is: `a.zip!lib/x.py`, `n.ipynb!cell-3`.
+    /// Path: `a.zip!lib/x.py`, `n.ipynb!cell-3`.
     pub path: String,
-    /// The language that it was read as.
+    /// Language that it was read as.
     pub language: String,
-    /// How.
+    /// How it was read.
     pub state: PartState,
 }
 
-/// How much of the artifact was read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Coverage {
-    /// Bytes that were read.
-    pub bytes_seen: u64,
-    /// Bytes that there are.
-    pub bytes_total: u64,
-    /// Every part.
-    pub parts: Vec<Part>,
+impl Part {
+    /// Why it was not read, for people; `None` when it was read, or is data.
+    #[must_use]
+    pub fn why_not_read(&self) -> Option<String> {
+        match &self.state {
+            PartState::Skipped(why) | PartState::SetAside(why) => Some(why.clone()),
+            PartState::BytesOnly => Some(format!("{} is not read here", self.language)),
+            PartState::Parsed | PartState::Recovered | PartState::Inert => None,
+        }
+    }
 }
 
-/// What was scanned.
+/// Coverage of an artifact.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Coverage {
+    /// Number of bytes read.
+    pub bytes_seen: u64,
+    /// Number of bytes in total.
+    pub bytes_total: u64,
+    /// Number of parts read as what would execute them.
+    #[serde(default)]
+    pub read: u64,
+    /// Number of parts that are certainly data.
+    #[serde(default)]
+    pub data: u64,
+    /// Number of parts not read.
+    #[serde(default)]
+    pub not_read: u64,
+    /// Parts.
+    pub parts: Vec<Part>,
+    /// Code outside the parts that they execute: files by name, standard input, arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executes: Vec<Handed>,
+}
+
+/// Code outside a part that the part executes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Handed {
+    /// Part that executes it.
+    pub part: String,
+    /// Where it comes from.
+    pub source: HandedSource,
+    /// How it is executed: `{"as": "python"}`, or `{"unread": "perl"}`.
+    #[schemars(with = "serde_json::Value")]
+    pub executed: Executed,
+}
+
+/// Source of code that a part executes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandedSource {
+    /// A file, by the name used in the part; U+FFFC replaces unknown pieces, and `*`, `?` and `[…]` are shell
+    /// patterns.
+    File(String),
+    /// A program by its path: its own contents tell its language.
+    Program(String),
+    /// A file by its name, read by make.
+    Makefile(String),
+    /// A file of git settings by its name: settings can contain commands.
+    GitSettings(String),
+    /// A file of variables that a program sets for itself.
+    Variables(String),
+    /// A folder that something is started in: relative file names may begin there.
+    Folder(String),
+    /// Possibly a file, given to a program unknown to the guard; `executed` names that program.
+    Given(String),
+    /// A text in the part, in a language that the guard does not read.
+    Text,
+    /// The program's standard input.
+    Stdin,
+    /// The program's arguments.
+    Arguments,
+    /// The program's arguments or its standard input: it is unknown which.
+    Input,
+}
+
+impl Coverage {
+    /// Coverage of these parts, without byte counts.
+    #[must_use]
+    pub fn of(parts: Vec<Part>) -> Self {
+        let mut coverage = Self { parts, ..Self::default() };
+        coverage.count();
+        coverage
+    }
+
+    /// Recounts the parts after a change.
+    pub fn count(&mut self) {
+        let of = |kind| self.parts.iter().filter(|part| part.state.kind() == kind).count() as u64;
+        (self.read, self.data, self.not_read) = (of(Kind::Read), of(Kind::Data), of(Kind::NotRead));
+    }
+}
+
+/// Identity of a scanned artifact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identity {
-    /// sha256 of the bytes, in hexadecimal; of a folder: over its files' names and digests in order.
+    /// sha256 of the bytes, in hexadecimal; for a folder, over its files' names and digests in order.
     pub sha256: String,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The names that it was submitted under.
+    /// Names that it was submitted under.
     pub names: Vec<String>,
 }
 
-/// Where it is held.
+/// Where an artifact is held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Held {
-    /// The quarantine's id.
+    /// Id in the quarantine.
     pub id: String,
     /// `held`, `under_review`, `released`, `rejected` or `purged`.
     pub state: String,
 }
 
-/// The answer of a scan.
+/// Report of a scan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Always `hotcell.scan/1`.
     pub schema: String,
-    /// What was scanned.
+    /// Scanned artifact.
     pub artifact: Identity,
-    /// What may be done with it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How much was read.
+    /// Coverage.
     pub coverage: Coverage,
-    /// What was found, by place.
+    /// Findings, by place.
     pub findings: Vec<Finding>,
-    /// Where it is held, when it is. The library leaves this empty.
+    /// Where it is held, if it is. The library leaves this empty.
     pub quarantine: Option<Held>,
 }

@@ -1,9 +1,9 @@
-//! A report in the form that code hosts and editors read: SARIF 2.1.0 (OASIS, errata 01).
+//! Converts a report to SARIF 2.1.0 (OASIS, errata 01), for code hosts and editors.
 //!
-//! A place in an archive or a cell is told as its file, without a line: nothing outside of hotcell can open it. Its own
-//! name and line stand in the logical location.
+//! A place in an archive or a notebook cell is given as the containing file, without a line, since other
+//! tools cannot open it. The part's own name and line are in the logical location.
 
-use crate::report::{Finding, PartState, Report, Severity};
+use crate::report::{Finding, Report, Severity, Verdict};
 use crate::rules::Pack;
 use crate::scan::hex;
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
-/// How what was not read is told.
+/// Rule id for parts that were not read.
 const UNREAD: &str = "guard.unread";
-/// The weaknesses stand in the first and only taxonomy.
+/// Name of the first and only taxonomy, which contains the weaknesses.
 const CWE: &str = "CWE";
 
-/// What a rule says of itself, from the pack or, for what the engine itself finds, from the finding.
+/// Properties of a rule, from the pack or, for the engine's own findings, from the finding.
 struct Says<'a> {
     severity: Severity,
     message: &'a str,
@@ -25,8 +25,8 @@ struct Says<'a> {
     cwe: Option<&'a str>,
 }
 
-/// The report as a SARIF log. Paths stay as they are in the report, so those of a log for a code host are to begin at
-/// the repository's root. Rules that found nothing are left out. A released artifact's results are suppressed.
+/// The report as a SARIF log. Paths are unchanged, so for a code host they have to be relative to the
+/// repository's root. Rules without findings are left out. Results of a released artifact are suppressed.
 #[must_use]
 pub fn sarif(report: &Report, pack: &Pack) -> Value {
     let rules = rules(report, pack);
@@ -71,7 +71,7 @@ pub fn sarif(report: &Report, pack: &Pack) -> Value {
     json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": [run] })
 }
 
-/// The rules that found something, by id.
+/// Rules with findings, by id.
 fn rules<'a>(report: &'a Report, pack: &'a Pack) -> BTreeMap<&'a str, Says<'a>> {
     let mut rules = BTreeMap::new();
     for finding in &report.findings {
@@ -110,7 +110,7 @@ fn rule(id: &str, says: &Says<'_>, weaknesses: &[&str]) -> Value {
             "kinds": ["superset"],
         }]);
     }
-    // A code host sorts by the number, a scale to ten.
+    // Code hosts sort by this number, on a scale to ten.
     let number = match says.severity {
         Severity::Critical => "9.0",
         Severity::Warning => "5.0",
@@ -153,7 +153,8 @@ fn result(
     result
 }
 
-/// The same for the same match after lines were added above it: rule, part, transforms, and the how-manieth it is.
+/// Fingerprint of a match that survives added lines above it: rule, part, transforms, and an index among
+/// equal matches.
 fn fingerprint(finding: &Finding, seen: &mut BTreeMap<String, u32>) -> String {
     let mut hash = Sha256::new();
     for word in [&finding.rule, &finding.part].into_iter().chain(&finding.derived_from) {
@@ -185,22 +186,18 @@ fn location(part: &str, finding: &Finding) -> Value {
     json!({ "physicalLocation": physical })
 }
 
-/// What says that a part was not read, if it was not.
+/// Notification that a part was not read, if it was not.
 fn notification(part: &crate::report::Part) -> Option<Value> {
-    let why = match &part.state {
-        PartState::Skipped(why) => why.clone(),
-        PartState::BytesOnly => format!("{} is not read", part.language),
-        PartState::Parsed | PartState::Recovered | PartState::Inert => return None,
-    };
+    let why = part.why_not_read()?;
     Some(json!({
-        "level": "error",
+        "level": if part.state.least() >= Verdict::Incomplete { "error" } else { "warning" },
         "descriptor": { "id": UNREAD, "index": 0 },
         "message": { "text": format!("{} was not read: {why}", part.path) },
         "locations": [{ "physicalLocation": { "artifactLocation": { "uri": uri(file(&part.path).0) } } }],
     }))
 }
 
-/// The file that a part stands in, and whether the part is only a piece of it.
+/// Containing file of a part, and true when the part is only a piece of it.
 fn file(part: &str) -> (&str, bool) {
     part.split_once('!').map_or((part, false), |(file, _)| (file, true))
 }
@@ -217,7 +214,7 @@ fn help(cwe: &str) -> String {
     format!("https://cwe.mitre.org/data/definitions/{}.html", cwe.trim_start_matches("CWE-"))
 }
 
-/// A path as a reference: relative ones stay relative, without `./` before them.
+/// A path as a URI reference: relative paths stay relative, without a leading `./`.
 fn uri(path: &str) -> String {
     let absolute = path.starts_with('/');
     let mut out = String::from(if absolute { "file://" } else { "" });
@@ -236,7 +233,7 @@ fn uri(path: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::{Held, Part, Verdict};
-    use crate::{Artifact, Limits, PackError, scan, unread};
+    use crate::{Artifact, Limits, PackError, PartState, scan, unread};
 
     fn log(name: &str, text: &str) -> Result<(Report, Value), PackError> {
         let pack = Pack::builtin()?;

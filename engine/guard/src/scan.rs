@@ -1,25 +1,32 @@
-//! One scan: parts in, facts collected, verdict out.
+//! One scan: reads parts, collects facts, returns a verdict.
 //!
-//! The analysers only tell what they see, through [`Cx`]; what it means is decided in `score`.
+//! The analysers only report facts through [`Cx`]; their meaning is decided in `score`.
 
 use crate::artifact::Artifact;
+use crate::executed::Executed;
 use crate::ingest;
 use crate::limits::{Limits, STACK};
-use crate::report::{Coverage, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict};
+use crate::report::{
+    Coverage, Handed, HandedSource, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict,
+};
 use crate::rules::{Call, Language, Pack, TextKind};
 use crate::score;
 use crate::value::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sha2::{Digest, Sha256};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
-/// Why something is unread that might be read another time.
+/// Reason for an unread part that might be read in another attempt.
 pub(crate) const LATE: &str = "out of time";
+/// Maximum number of external files that a file executes; beyond it the file counts as not read.
+const MAX_HANDED: usize = 4096;
+/// Maximum length of such a path, in bytes: the system's own limit.
+const MAX_HANDED_PATH: usize = 4096;
 const FAILED: &str = "the parser failed";
 const NO_THREAD: &str = "no thread to parse on";
 
-/// A rule's match, or what the engine noticed.
+/// A rule's match, or a fact found by the engine itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Fact {
     pub(crate) rule: usize,
@@ -29,7 +36,7 @@ pub(crate) struct Fact {
     pub(crate) chain: Vec<&'static str>,
 }
 
-/// A text inside another one that something would execute.
+/// An executable text inside another one.
 struct Child {
     language: Language,
     text: String,
@@ -38,42 +45,48 @@ struct Child {
     depth: usize,
 }
 
-/// Where the text that is being read stands.
+/// Place of the text that is being read.
 #[derive(Default)]
 struct Place {
     part: usize,
     lines: Vec<u32>,
-    /// Where bytes stand that begin no character, for columns in characters.
+    /// Offsets of bytes inside characters, to count columns in characters.
     inner: Vec<u32>,
-    /// The text's place, for texts that do not stand in the file as they are.
+    /// Fixed place of a text that is not contained verbatim in the file.
     fixed: Option<(u32, u32, u32)>,
     chain: Vec<&'static str>,
     depth: usize,
     install: bool,
 }
 
-/// What one scan collects.
+/// State of one scan.
 pub(crate) struct Cx<'p> {
     pub(crate) pack: &'p Pack,
     pub(crate) limits: &'p Limits,
     pub(crate) facts: Vec<Fact>,
-    /// Capabilities and threats that were seen, with the first fact of each.
+    /// Capabilities and threats found, with the first fact of each.
     pub(crate) seen: FxHashMap<&'p str, usize>,
     pub(crate) parts: Vec<Part>,
     pub(crate) bytes_seen: u64,
-    /// Why not everything could be read.
+    /// Code outside the parts that they execute.
+    pub(crate) executes: Vec<Handed>,
+    handed: FxHashSet<Handed>,
+    /// Why some part could not be read.
     pub(crate) unread: Option<String>,
-    /// Bytes that came out of archives and decoders so far.
+    /// Output of archives and decoders so far, in bytes.
     pub(crate) unpacked: usize,
-    /// Entries of archives so far.
+    /// Number of archive entries so far.
     pub(crate) entries: usize,
     queue: VecDeque<Child>,
-    known: FxHashSet<(Language, u64)>,
+    /// Texts queued so far, by digest: an author must not be able to pass one text off as another.
+    known: HashSet<(Language, [u8; 32])>,
     children: usize,
     steps: u64,
     started: Instant,
     place: Place,
-    per_part: FxHashMap<(usize, usize), u32>,
+    per_part: FxHashMap<(usize, usize, Severity), u32>,
+    /// Rules with a recorded fact, and the severity of each.
+    kept: FxHashSet<(usize, Severity)>,
 }
 
 impl<'p> Cx<'p> {
@@ -85,20 +98,23 @@ impl<'p> Cx<'p> {
             seen: FxHashMap::default(),
             parts: Vec::new(),
             bytes_seen: 0,
+            executes: Vec::new(),
+            handed: FxHashSet::default(),
             unread: None,
             unpacked: 0,
             entries: 0,
             queue: VecDeque::new(),
-            known: FxHashSet::default(),
+            known: HashSet::new(),
             children: 0,
             steps: 0,
             started: Instant::now(),
             place: Place::default(),
             per_part: FxHashMap::default(),
+            kept: FxHashSet::default(),
         }
     }
 
-    /// Counts a step; `false` once the scan has cost too much, which also makes it incomplete.
+    /// Counts a step; `false` once a limit of the scan is exceeded, which also makes it incomplete.
     pub(crate) fn tick(&mut self) -> bool {
         self.steps += 1;
         if self.steps > self.limits.steps {
@@ -115,12 +131,12 @@ impl<'p> Cx<'p> {
         false
     }
 
-    /// Whether the time is over, for loops that do not count steps.
+    /// True when the time limit is exceeded, for loops that do not count steps.
     pub(crate) fn late(&mut self) -> bool {
         self.started.elapsed() > self.limits.time && !self.stop(LATE)
     }
 
-    /// Marks something that could be executed as not read.
+    /// Marks code that could be executed as not read.
     pub(crate) fn not_read(&mut self, why: impl Into<String>) {
         let why = why.into();
         self.unread.get_or_insert(why);
@@ -143,21 +159,31 @@ impl<'p> Cx<'p> {
     }
 
     fn hit(&mut self, rule: usize, span: (usize, usize), extra: &[&'static str]) {
-        let count = self.per_part.entry((self.place.part, rule)).or_default();
-        *count += 1;
-        if *count > 20 || self.facts.len() > self.limits.findings * 50 {
-            return;
-        }
         let mut chain = self.place.chain.clone();
         chain.extend_from_slice(extra);
+        // A rule is more severe for a text that had to be decoded first.
+        let severity = score::hardened(self.pack, rule, &chain);
+        let count = self.per_part.entry((self.place.part, rule, severity)).or_default();
+        *count += 1;
+        if *count > 20 {
+            return;
+        }
+        // The first fact of each rule is kept even when the list is full, so the verdict does not depend on
+        // the limit.
+        let is_new = self.kept.insert((rule, severity));
+        let full = self.facts.len() > self.limits.findings * 50;
+        if full && !is_new {
+            self.not_read("more was found than a report holds");
+            return;
+        }
         let place = self.locate(span.0, span.1);
-        if self
-            .facts
-            .iter()
-            .rev()
-            .take(8)
-            .any(|f| f.rule == rule && f.place == place && f.part == self.place.part)
-        {
+        let known = |f: &Fact| {
+            f.rule == rule
+                && f.place == place
+                && f.part == self.place.part
+                && score::hardened(self.pack, rule, &f.chain) == severity
+        };
+        if self.facts.iter().rev().take(8).any(known) {
             return;
         }
         let metadata = &self.pack.rules[rule].metadata;
@@ -168,19 +194,19 @@ impl<'p> Cx<'p> {
         self.facts.push(Fact { rule, part: self.place.part, place, chain });
     }
 
-    /// Tells of a call.
+    /// Reports a call.
     pub(crate) fn call(&mut self, language: Language, call: &Call<'_>, span: (usize, usize)) {
         let pack = self.pack;
         let call = &Call { context: call.context | self.install_bit(), ..*call };
         pack.calls(language, call, |rule| self.hit(rule, span, &[]));
     }
 
-    /// Tells of something by the engine's own name for it.
+    /// Reports a fact by the engine's own name for it.
     pub(crate) fn fact(&mut self, language: Language, name: &str, span: (usize, usize)) {
         self.fact_with(language, name, span, &[], 0);
     }
 
-    /// The same with values that a rule can ask about, and where it stands.
+    /// Like [`Cx::fact`], with values that a rule can ask about, and the context.
     pub(crate) fn fact_with(
         &mut self,
         language: Language,
@@ -199,10 +225,11 @@ impl<'p> Cx<'p> {
         if self.place.install { crate::rules::Spot::INSTALL } else { 0 }
     }
 
-    /// Tells of a text.
+    /// Reports a text.
     pub(crate) fn text(&mut self, kind: TextKind, text: &str, span: (usize, usize), extra: &[&'static str]) {
         let pack = self.pack;
-        // Long texts (embedded pages, licences) are placed by line; short ones where their literal begins.
+        // In long texts (embedded pages, licences) matches are placed by line; in short ones at the start of
+        // the literal.
         let long = span.1 - span.0 > text.len() / 2 && text.len() > 200;
         pack.text_hits(kind, text, |rule, at| {
             let span = if long { (span.0 + at.min(span.1 - span.0), span.1) } else { span };
@@ -210,7 +237,7 @@ impl<'p> Cx<'p> {
         });
     }
 
-    /// A string of a program that looks encoded: what it holds is looked at too.
+    /// A string literal that looks encoded: its decoded contents are scanned, too.
     pub(crate) fn encoded(&mut self, text: &str, span: (usize, usize)) {
         if let Some((chain, plain)) = crate::decode::guess(text) {
             self.text(TextKind::String, &plain, span, &chain);
@@ -222,7 +249,7 @@ impl<'p> Cx<'p> {
         }
     }
 
-    /// Hands over a text that something would execute; it is scanned after this one, and its findings stand at `span`.
+    /// Queues an executable text; it is scanned after this one, and its findings are placed at `span`.
     pub(crate) fn child(
         &mut self,
         language: Language,
@@ -236,11 +263,7 @@ impl<'p> Cx<'p> {
             }
             return;
         }
-        let digest = {
-            use std::hash::{BuildHasher, BuildHasherDefault};
-            BuildHasherDefault::<rustc_hash::FxHasher>::default().hash_one(text)
-        };
-        if !self.known.insert((language, digest)) {
+        if !self.known.insert((language, Sha256::digest(text).into())) {
             return;
         }
         self.children += 1;
@@ -261,12 +284,39 @@ impl<'p> Cx<'p> {
         });
     }
 
-    /// Reads a part in a language, with everything that it hands over.
+    /// Reports code outside the part that the part executes. The caller of the scan has to scan it as that.
+    pub(crate) fn hand(&mut self, source: HandedSource, executed: Executed) {
+        match &source {
+            HandedSource::File(path)
+            | HandedSource::Program(path)
+            | HandedSource::Makefile(path)
+            | HandedSource::GitSettings(path)
+            | HandedSource::Variables(path)
+            | HandedSource::Folder(path)
+            | HandedSource::Given(path) => {
+                if path.is_empty() || path.len() > MAX_HANDED_PATH {
+                    return;
+                }
+            }
+            HandedSource::Text | HandedSource::Stdin | HandedSource::Arguments | HandedSource::Input => {}
+        }
+        let handed = Handed { part: self.path(), source, executed };
+        if !self.handed.insert(handed.clone()) {
+            return;
+        }
+        if self.executes.len() >= MAX_HANDED {
+            self.not_read("too many files that are executed");
+            return;
+        }
+        self.executes.push(handed);
+    }
+
+    /// Reads a part in a language, with everything that it executes.
     pub(crate) fn read_part(&mut self, path: &str, language: Language, text: &str, install: bool) {
         self.read_as(path, language.name(), text, install, |cx| cx.read(language, text));
     }
 
-    /// Reads a part in its own way: `reader` hands over what in it is executed.
+    /// Reads a part with its own `reader`, which queues the executable texts in it.
     pub(crate) fn read_as(
         &mut self,
         path: &str,
@@ -295,6 +345,12 @@ impl<'p> Cx<'p> {
 
     fn read(&mut self, language: Language, text: &str) -> PartState {
         crate::hidden::read(self, language, text);
+        // A program that changes the folder, or starts others in another, may use paths relative to it.
+        if matches!(language, Language::Python | Language::JavaScript | Language::TypeScript)
+            && (text.contains("chdir") || text.contains("cwd"))
+        {
+            self.hand(HandedSource::Folder(crate::value::HOLE.to_string()), Executed::As(language));
+        }
         let state = match language {
             Language::Python => crate::python::read(self, text),
             Language::Bash => crate::shell::read(self, text),
@@ -306,12 +362,12 @@ impl<'p> Cx<'p> {
         crate::structure::read(self, language, text, state)
     }
 
-    /// The path of the part that is being read.
+    /// Path of the part that is being read.
     pub(crate) fn path(&self) -> String {
         self.parts.get(self.place.part).map(|part| part.path.clone()).unwrap_or_default()
     }
 
-    /// Tells of a match on the tree.
+    /// Reports a match on the tree.
     pub(crate) fn structural(&mut self, rule: usize, span: (usize, usize)) {
         self.hit(rule, span, &[]);
     }
@@ -321,7 +377,7 @@ impl<'p> Cx<'p> {
         self.parts.push(Part { path: path.to_owned(), language: language.to_owned(), state });
     }
 
-    /// Tells of something about a part as a whole, the one that was recorded last.
+    /// Reports a fact about the last recorded part as a whole.
     pub(crate) fn part_fact(&mut self, name: &str) {
         let part = self.parts.len().saturating_sub(1);
         self.place = Place { part, fixed: Some((0, 0, 0)), ..Place::default() };
@@ -342,8 +398,8 @@ fn inner_bytes(text: &str) -> Vec<u32> {
     inner.map(|(at, _)| u32::try_from(at).unwrap_or(u32::MAX)).collect()
 }
 
-/// Scans one file with everything inside it. Pure: the same bytes, name, rules and limits give the same report, unless
-/// the time limit strikes first.
+/// Scans one file with everything inside it. Pure: the same bytes, name, rules and limits yield the same
+/// report, unless the time limit is exceeded first.
 #[must_use]
 pub fn scan(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
     on_a_deep_stack(|| scan_here(pack, limits, artifact))
@@ -362,14 +418,19 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
             names: vec![artifact.name.clone()],
         },
         verdict,
-        coverage: Coverage { bytes_seen: cx.bytes_seen.min(bytes_total), bytes_total, parts: cx.parts },
+        coverage: Coverage {
+            bytes_seen: cx.bytes_seen.min(bytes_total),
+            bytes_total,
+            executes: cx.executes,
+            ..Coverage::of(cx.parts)
+        },
         findings,
         quarantine: None,
     }
 }
 
-/// Whether a report depends on nothing but what was scanned. One that ran out of time might come out otherwise on a quicker
-/// or a quieter machine, so it is not kept; nor is a reader that it came from.
+/// True when a report depends only on the scanned input. A report that ran out of time could differ on a
+/// faster or less busy machine, so neither it nor its reader is kept.
 #[must_use]
 pub fn is_repeatable(report: &Report) -> bool {
     !report.coverage.parts.iter().any(|part| {
@@ -377,7 +438,7 @@ pub fn is_repeatable(report: &Report) -> bool {
     })
 }
 
-/// One report for a folder's files: the strictest verdict, all parts, all findings.
+/// Combines the reports of a folder's files: the strictest verdict, all parts, all findings.
 #[must_use]
 pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
     let mut hash = Sha256::new();
@@ -390,7 +451,7 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
         quarantine: None,
     };
     for report in reports {
-        // With their lengths: no two folders come to the same bytes.
+        // With their lengths, so that no two folders hash the same bytes.
         for field in report.artifact.names.iter().chain([&report.artifact.sha256]) {
             hash.update((field.len() as u64).to_le_bytes());
             hash.update(field);
@@ -400,16 +461,18 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
         sum.coverage.bytes_seen += report.coverage.bytes_seen;
         sum.coverage.bytes_total += report.coverage.bytes_total;
         sum.coverage.parts.extend(report.coverage.parts);
+        sum.coverage.executes.extend(report.coverage.executes);
         sum.findings.extend(report.findings);
     }
+    sum.coverage.count();
     sum.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     sum.artifact.sha256 = hex(&hash.finalize());
     sum
 }
 
-/// Scans a rule's example: as its language, or, for rules over text, as a Python file (its strings and comments are texts too).
-/// A first line `#!install` stands for a file that an installer loads by itself, `#!file NAME` for a file of that name,
-/// `#!hex NAME` for one whose bytes follow in hexadecimal.
+/// Scans a rule's example: as its language, or, for rules over text, as a Python file (its strings and
+/// comments are texts, too). A first line `#!install` marks a file that an installer loads by itself,
+/// `#!file NAME` a file of that name, `#!hex NAME` one whose bytes follow in hexadecimal.
 pub(crate) fn scan_example(pack: &Pack, language: Language, text: &str) -> Report {
     let limits = Limits::default();
     on_a_deep_stack(|| {
@@ -428,14 +491,15 @@ pub(crate) fn scan_example(pack: &Pack, language: Language, text: &str) -> Repor
             schema: SCHEMA.to_owned(),
             artifact: Identity::default(),
             verdict,
-            coverage: Coverage { parts: cx.parts, ..Coverage::default() },
+            coverage: Coverage::of(cx.parts),
             findings,
             quarantine: None,
         }
     })
 }
 
-/// The parsers recurse: they get a stack that the depth limits were chosen for. A panic in one is an unread artifact.
+/// Runs `work` on a stack that matches the depth limits, since the parsers recurse. A panic makes the
+/// artifact unread.
 fn on_a_deep_stack(work: impl FnOnce() -> Report + Send) -> Report {
     std::thread::scope(|scope| {
         let spawned = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -454,7 +518,7 @@ fn unread(why: &str) -> Report {
         schema: SCHEMA.to_owned(),
         artifact: Identity::default(),
         verdict: Verdict::Incomplete,
-        coverage: Coverage { parts: vec![part], ..Coverage::default() },
+        coverage: Coverage::of(vec![part]),
         findings: Vec::new(),
         quarantine: None,
     }
@@ -464,7 +528,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a finding of this severity changes a verdict.
+/// True when a finding of this severity changes a verdict.
 pub(crate) fn counts(severity: Severity) -> bool {
     severity > Severity::Note
 }

@@ -1,14 +1,14 @@
-//! From facts to findings and a verdict. The only place that decides.
+//! Turns facts into findings and a verdict. The only place that decides.
 
-use crate::report::{Finding, PartState, Severity, Verdict};
+use crate::report::{Finding, Severity, Verdict};
 use crate::rules::Pack;
 use crate::scan::{Cx, counts};
 use rustc_hash::FxHashSet;
 
-/// Warnings of so many different kinds in one file are dangerous together.
+/// Number of different kinds of warnings in one file that are dangerous together.
 const MANY: usize = 4;
 
-/// The findings, strictest first, and the verdict.
+/// Findings, strictest first, and the verdict.
 pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut warnings: FxHashSet<&str> = FxHashSet::default();
@@ -41,28 +41,27 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
     });
     findings.truncate(cx.limits.findings);
     let together = warnings.len() >= MANY || !hidden.is_empty() && !warnings.is_empty();
-    let skipped = cx.unread.is_some()
-        || cx.parts.iter().any(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly));
-    let verdict = if worst == Severity::Critical || together {
+    let found = if worst == Severity::Critical || together {
         Verdict::Quarantine
-    } else if skipped {
-        Verdict::Incomplete
     } else if worst == Severity::Warning {
         Verdict::Review
     } else {
         Verdict::Allow
     };
+    let unread = if cx.unread.is_some() { Verdict::Incomplete } else { Verdict::Allow };
+    let verdict = cx.parts.iter().map(|part| part.state.least()).fold(found.max(unread), Verdict::max);
     (verdict, findings)
 }
 
-/// `persistence`, `credentials`: what a rule says up to its first dot, so that two rules for the same thing count once.
+/// `persistence`, `credentials`: the capability or threat up to its first dot, so that two rules for one
+/// subject count once.
 fn kind(pack: &Pack, rule: usize) -> &str {
     pack.says(rule).1.split('.').next().unwrap_or("")
 }
 
-/// A warning in a text that had to be decoded first is critical: nobody encodes what is harmless. What only a service
-/// runs, on its own machines, is for a person to look at.
-fn hardened(pack: &Pack, rule: usize, chain: &[&'static str]) -> Severity {
+/// A warning in a text that had to be decoded first is critical: there is no reason to encode harmless code.
+/// Code that only a service runs, on its own machines, is left for a person to review.
+pub(crate) fn hardened(pack: &Pack, rule: usize, chain: &[&'static str]) -> Severity {
     let severity = pack.says(rule).0;
     if chain.iter().any(|step| crate::transforms::is_elsewhere(step)) {
         return severity.min(Severity::Warning);

@@ -1,13 +1,13 @@
-//! Names that nobody has a reason to put together from pieces.
+//! Names that have no legitimate reason to be assembled from pieces.
 //!
-//! `"sys" + "tem"` is `system` to an interpreter and nothing to a reader who searches for it. What is put together is
-//! known to the analysers of each language; which words matter is known here.
+//! `"sys" + "tem"` is `system` to an interpreter, but a text search does not find it. The analysers of each
+//! language know which texts are assembled; this module knows which words matter.
 
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// Functions and modules that reach the system, places that hold secrets or start programs, and tools that destroy: words
-/// that are whole identifiers or path components, not ordinary speech.
+/// Functions and modules that reach the system, places that hold secrets or start programs, and destructive
+/// tools: words that are whole identifiers or path components, not ordinary language.
 const WORDS: &str = concat!(
     r"\b(?:",
     r"system|popen|Popen|exec|execv|execve|execvp|eval|subprocess|check_output|__import__|importlib",
@@ -26,7 +26,7 @@ const WORDS: &str = concat!(
 
 static ANY: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(WORDS).ok());
 
-/// The first of [`WORDS`] that `text` consists of or has as a component, when it does not stand in `source`.
+/// First of [`WORDS`] that `text` consists of or contains as a component, unless it occurs in `source`.
 pub(crate) fn hidden_word<'t>(text: &'t str, source: &str) -> Option<&'t str> {
     if !(4..=200).contains(&text.len()) {
         return None;

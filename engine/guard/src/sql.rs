@@ -1,4 +1,4 @@
-//! SQL: destructive statements in every dialect that reads them; any dangerous reading counts.
+//! SQL: destructive statements, read in every dialect; one dangerous reading is enough.
 
 use crate::report::PartState;
 use crate::rules::Language;
@@ -16,7 +16,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         cx.not_read("source too large to parse");
         return PartState::Skipped("source too large to parse".to_owned());
     }
-    // What a server executes although it stands in a comment, and white space that a dialect does not know.
+    // Code in comments that a server executes, and white space unknown to a dialect.
     let plain = source.replace(HOLE, "hole");
     let opened = opened(&plain);
     let dialects: [&dyn Dialect; 8] = [
@@ -42,7 +42,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     if read {
         return PartState::Parsed;
     }
-    // No dialect reads it: words as they stand.
+    // No dialect reads it: take the bare words.
     let loose: Vec<Word> = opened
         .split_inclusive(|c: char| !c.is_alphanumeric() && c != '_')
         .flat_map(|piece| {
@@ -57,7 +57,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     PartState::Recovered
 }
 
-/// `/*!50000 … */` is executed by MySQL: its content without the marks.
+/// Opens MySQL's `/*!50000 … */` comments, whose contents are executed.
 fn opened(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -72,13 +72,13 @@ fn opened(source: &str) -> String {
     out
 }
 
-/// A word, a literal or a mark.
+/// A word, a literal or a sign.
 #[derive(Clone, Debug)]
 struct Word {
-    /// In upper case, when it is a word.
+    /// Text; words are in upper case.
     text: String,
     literal: bool,
-    /// Where its line begins.
+    /// Start of its line.
     at: usize,
 }
 
@@ -133,7 +133,7 @@ fn word(token: Token) -> Option<Word> {
     }
 }
 
-/// The tables that a script makes: dropping one of them first only makes it anew.
+/// Tables that a script creates: dropping one of them first only recreates it.
 fn made(words: &[Word]) -> Vec<&str> {
     let skipped = ["TABLE", "IF", "NOT", "EXISTS", "TEMPORARY", "TEMP", "UNLOGGED", "."];
     words
@@ -148,7 +148,7 @@ fn made(words: &[Word]) -> Vec<&str> {
         .collect()
 }
 
-/// Whether all that a `DROP TABLE` names is made by the same script.
+/// True when the same script creates all tables of a `DROP TABLE`.
 fn remakes(rest: &[Word], made: &[&str]) -> bool {
     let mut names = rest
         .iter()
@@ -180,7 +180,7 @@ fn statements(cx: &mut Cx<'_>, words: &[Word]) {
     }
 }
 
-/// Whether a statement may begin after this word: in a body, a common table expression, a branch.
+/// True when a statement may begin after this word: in a body, a common table expression, a branch.
 fn begins(before: &Word) -> bool {
     !before.literal
         && matches!(
@@ -189,7 +189,7 @@ fn begins(before: &Word) -> bool {
         )
 }
 
-/// What a word means with what follows it.
+/// Danger of a word together with the following ones.
 fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
     let next = rest.first().map_or("", |w| if w.literal { "" } else { w.text.as_str() });
     match word.text.as_str() {
@@ -221,10 +221,10 @@ fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
     }
 }
 
-/// Whether nothing, or something that is always true, limits the rows.
+/// True when the rows are not limited, or only by a condition that is always true.
 fn unbounded(rest: &[Word]) -> bool {
     let Some(at) = rest.iter().position(|w| w.is("WHERE")) else {
-        // Joined tables and a limit bound it in their own way.
+        // Joined tables and a limit restrict the rows in their own way.
         return !rest.iter().any(|w| w.is("LIMIT") || w.is("USING"));
     };
     let condition: Vec<&Word> =
@@ -232,10 +232,10 @@ fn unbounded(rest: &[Word]) -> bool {
     always(&condition)
 }
 
-/// Conditions that are true of every row.
+/// True when a condition holds for every row.
 fn always(condition: &[&Word]) -> bool {
     let condition: Vec<&Word> = condition.iter().copied().filter(|w| !w.is("(") && !w.is(")")).collect();
-    // One alternative that is always true is enough; of conditions together each has to be.
+    // Of alternatives, one that is always true is enough; of combined conditions, all have to be.
     condition.split(|w| w.is("OR")).any(|branch| {
         branch.split(|w| w.is("AND")).all(|test| match test {
             [one] => one.is("TRUE") || number(one).is_some_and(|n| n != 0),
@@ -264,7 +264,7 @@ fn constant(word: &Word) -> bool {
     word.literal || number(word).is_some()
 }
 
-/// Texts that are executed: `EXECUTE '…'`, `sp_executesql N'…'`, bodies between dollars.
+/// Executed texts: `EXECUTE '…'`, `sp_executesql N'…'`, dollar-quoted bodies.
 fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
     let Some(first) = statement.first() else { return };
     let executes =
@@ -279,7 +279,7 @@ fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
         cx.child(Language::Sql, text, first.place(), &["sql"]);
     }
     let joined = statement.iter().any(|w| ["CONCAT", "||", "CHAR", "CHR", "FORMAT", "+"].iter().any(|k| w.is(k)))
-            // With a comment behind it, which one dialect takes for an operator.
+            // Also `||` with a comment behind it, which one dialect reads as a single operator.
             || statement.iter().any(|w| w.text.starts_with("||"));
     if executes && joined {
         cx.child(Language::Sql, &literals.concat(), first.place(), &["sql"]);
@@ -290,7 +290,7 @@ fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
     }
 }
 
-/// What the clients of databases run themselves: `.shell`, `\!`.
+/// Commands of database clients: `.shell`, `\!`.
 fn client_commands(cx: &mut Cx<'_>, source: &str) {
     let mut at = 0;
     for line in source.split_inclusive('\n') {

@@ -1,5 +1,5 @@
-//! Rules in ast-grep's form, asked on a part's tree. Only packs of the user's own have such rules: without one for the
-//! part's language nothing is parsed here.
+//! Rules in ast-grep's form, matched on a part's tree. Only the user's own packs contain such rules: without
+//! one for the part's language nothing is parsed here.
 
 use crate::limits::towers;
 use crate::report::PartState;
@@ -10,10 +10,10 @@ use ast_grep_core::AstGrep;
 use ast_grep_core::tree_sitter::{LanguageExt, StrDoc};
 use tree_sitter::{Parser, Tree};
 
-/// Deepest tree that is matched: comparing two parts of it recurses.
+/// Maximum depth of a tree that is matched: comparing two subtrees recurses.
 const DEPTH: usize = 20_000;
 
-/// Asks the rules of a part; `state` is how it was read without them.
+/// Matches these rules on a part; `state` tells how it was read without them.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str, state: PartState) -> PartState {
     let pack = cx.pack;
     if pack.structures.is_empty() {

@@ -1,6 +1,6 @@
-//! The names of transforms in a finding's `derived_from`.
+//! Names of transforms in a finding's `derived_from`.
 
-/// Whether a step hides text, as opposed to one that only embeds a language in another (`shell`, `heredoc`).
+/// True when a step hides text, rather than embedding a language in another (`shell`, `heredoc`).
 pub(crate) fn is_disguise(step: &str) -> bool {
     !matches!(
         step,
@@ -20,7 +20,7 @@ pub(crate) fn is_disguise(step: &str) -> bool {
     )
 }
 
-/// Whether a step leads to what a service runs somewhere else, never a run or a test here.
+/// True when a step leads to code that a service runs elsewhere, never a run or a test here.
 pub(crate) fn is_elsewhere(step: &str) -> bool {
     step == "workflow"
 }

@@ -1,7 +1,8 @@
-//! Languages that are read by tree-sitter: Go, Rust, C, C++, Java and PowerShell.
+//! Languages read with tree-sitter: Go, Rust, C, C++, Java and PowerShell.
 //!
-//! Imports and aliases are resolved to canonical names (`std.process.Command.new`, `os/exec.Command`), strings are told,
-//! and shapes that run something by themselves become facts. Rules are written against those, as everywhere.
+//! Imports and aliases are resolved to canonical names (`std.process.Command.new`, `os/exec.Command`),
+//! strings are reported, and constructs that run something by themselves become facts. As everywhere, rules
+//! refer to these.
 
 use crate::limits::towers;
 use crate::python::fold::unescape;
@@ -15,7 +16,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
-/// Reads a source. Neither the parser nor the walk recurses, so nesting costs memory only.
+/// Reads a source. Neither the parser nor the walk recurses, so nesting costs only memory.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartState {
     if source.len() > cx.limits.parse_bytes {
         cx.not_read("source too large to parse");
@@ -58,7 +59,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
     PartState::Parsed
 }
 
-/// What a compiler does before it reads words.
+/// Applies a compiler's translation steps before tokenising.
 pub(crate) fn as_compiled(language: Language, source: &str) -> Cow<'_, str> {
     match language {
         Language::C | Language::Cpp if source.contains("\\\n") => source.replace("\\\n", "").into(),
@@ -67,7 +68,8 @@ pub(crate) fn as_compiled(language: Language, source: &str) -> Cow<'_, str> {
     }
 }
 
-/// Parses until the time is over: some texts cost a parser that tries several readings at once far more than their length.
+/// Parses until the time limit: some texts are far more expensive than their length for a parser that tries
+/// several readings at once.
 pub(crate) fn parsed(cx: &mut Cx<'_>, parser: &mut Parser, text: &str) -> Option<tree_sitter::Tree> {
     let mut late =
         |_: &ParseState| if cx.late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -79,16 +81,16 @@ struct Tree<'c, 'p, 's> {
     cx: &'c mut Cx<'p>,
     language: Language,
     text: &'s str,
-    /// Local names and what they stand for.
+    /// Canonical names of local names.
     names: FxHashMap<String, String>,
-    /// Modules whose names are all visible.
+    /// Modules imported with all their names.
     stars: Vec<String>,
-    /// Variables that hold text.
+    /// Values of variables that hold text.
     vars: FxHashMap<String, Value>,
 }
 
 impl<'s> Tree<'_, '_, 's> {
-    /// Calls `see` with every node, without recursion.
+    /// Calls `see` for every node, without recursion.
     fn walk(&mut self, root: Node<'_>, see: fn(&mut Self, Node<'_>)) {
         let mut cursor = root.walk();
         loop {
@@ -115,7 +117,7 @@ impl<'s> Tree<'_, '_, 's> {
         self.cx.fact(self.language, name, (node.start_byte(), node.end_byte()));
     }
 
-    /// First walk: names.
+    /// First walk: collects names.
     fn declared(&mut self, node: Node<'_>) {
         match (self.language, node.kind()) {
             (Language::Rust, "use_declaration") => {
@@ -217,7 +219,7 @@ impl<'s> Tree<'_, '_, 's> {
         }
     }
 
-    /// Second walk: what is there.
+    /// Second walk: reports facts.
     fn told(&mut self, node: Node<'_>) {
         let kind = node.kind();
         if kind.contains("comment") {
@@ -285,7 +287,7 @@ impl<'s> Tree<'_, '_, 's> {
         let mut args = Vec::new();
         if let Some(list) = list {
             let mut cursor = list.walk();
-            // A comment may stand anywhere and is no argument.
+            // A comment may be anywhere and is not an argument.
             let nodes: Vec<Node<'_>> =
                 list.named_children(&mut cursor).filter(|n| !n.is_extra()).take(64).collect();
             args.extend(nodes.into_iter().map(|n| self.value(n, 0)));
@@ -313,7 +315,7 @@ impl<'s> Tree<'_, '_, 's> {
             names.push(format!("std.process.{}", plain.replace("::", ".")));
         }
         let names: Vec<Rc<str>> = names.into_iter().map(Into::into).collect();
-        // The last step of a chain, for what is called on something unknown.
+        // The last step of a chain, for methods of an unknown value.
         let call = Call { names: &names, method: None, receiver: None, args: &args, kwargs: &[], context: 0 };
         let at = (node.start_byte(), node.end_byte());
         self.cx.call(self.language, &call, at);
@@ -350,7 +352,7 @@ impl<'s> Tree<'_, '_, 's> {
         }
     }
 
-    /// A name with its first part resolved.
+    /// Resolves the first part of a name.
     fn canonical(&self, name: &str) -> String {
         let name = name.trim_start_matches("::").replace("r#", "");
         if matches!(self.language, Language::Rust) {
@@ -421,7 +423,7 @@ impl<'s> Tree<'_, '_, 's> {
         }
     }
 
-    /// Shapes that run something by themselves, or reach past the language.
+    /// Constructs that run something by themselves, or bypass the language.
     fn shape(&mut self, node: Node<'_>) {
         let text = || self.text.get(node.byte_range()).unwrap_or("");
         let fact = match (self.language, node.kind()) {
@@ -483,7 +485,7 @@ impl<'s> Tree<'_, '_, 's> {
         self.fact(fact, node);
     }
 
-    /// A loop whose condition is missing or true, and whose body is empty.
+    /// A loop with a missing or true condition and an empty body.
     fn endless(&mut self, node: Node<'_>) {
         let Some(body) = node.child_by_field_name("body") else { return };
         let inside: String = self.of(body).split_whitespace().collect();
@@ -514,7 +516,7 @@ fn without_comments(text: &str) -> String {
     out + rest
 }
 
-/// Java decodes `\u0052` before it reads words.
+/// Decodes `\u0052`, as Java does before tokenising.
 fn unicode_escapes(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;

@@ -1,18 +1,18 @@
-//! What an expression may stand for, as far as it can be told without running it.
+//! Possible values of an expression, as far as they are known without running it.
 //!
-//! Shared by every language: names that it may refer to (canonical, dotted), a constant (bounded), where its
-//! content came from, and which transforms produced it. Nothing here decides what is dangerous.
+//! Shared by all languages: canonical dotted names, a bounded constant, the origin of its content, and the
+//! transforms that produced it. This module does not decide what is dangerous.
 
 use std::rc::Rc;
 
-/// Stands in a text for a piece that is not known.
+/// Placeholder in a text for an unknown piece.
 pub const HOLE: char = '\u{fffc}';
-/// Longest constant that is kept; longer ones lose their content, never their origin.
+/// Maximum size of a constant; longer ones lose their content, never their origin.
 pub const MAX_TEXT: usize = 256 * 1024;
-/// Most elements of a list that is kept.
+/// Maximum number of elements of a list.
 pub const MAX_LIST: usize = 65_536;
 
-/// Where content came from, a set of bits.
+/// Origin of content, a set of bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Origin(pub u32);
 
@@ -20,7 +20,7 @@ macro_rules! origins {
     ($($bit:literal $name:ident $text:literal $doc:literal;)*) => {
         impl Origin {
             $(#[doc = $doc] pub const $name: Origin = Origin(1 << $bit);)*
-            /// The bit that a rule calls `name`.
+            /// The bit with the name `name` in rules.
             #[must_use] pub fn named(name: &str) -> Option<Origin> {
                 match name { $($text => Some(Origin::$name),)* _ => None }
             }
@@ -57,7 +57,7 @@ origins! {
 }
 
 impl Origin {
-    /// Whether it shares a bit with `other`.
+    /// True when it shares a bit with `other`.
     #[must_use]
     pub fn has(self, other: Origin) -> bool {
         self.0 & other.0 != 0
@@ -78,7 +78,7 @@ impl std::ops::BitOrAssign for Origin {
 /// A constant.
 #[derive(Clone, Debug)]
 pub enum Const {
-    /// Text; [`HOLE`] where a piece is unknown.
+    /// Text, with [`HOLE`] for unknown pieces.
     Text(Rc<str>),
     /// Bytes.
     Bytes(Rc<[u8]>),
@@ -86,7 +86,7 @@ pub enum Const {
     Int(i64),
     /// True or false.
     Bool(bool),
-    /// The language's nothing.
+    /// The language's null value.
     Nothing,
     /// A list, tuple, set or array.
     List(Rc<Vec<Value>>),
@@ -94,16 +94,16 @@ pub enum Const {
     Map(Rc<Vec<(Value, Value)>>),
 }
 
-/// What an expression may stand for.
+/// Possible values of an expression.
 #[derive(Clone, Default, Debug)]
 pub struct Value {
     /// Canonical names: `os.system`; `socket.socket()` for a call's result.
     pub names: Vec<Rc<str>>,
-    /// Its content, when known.
+    /// Content, if known.
     pub known: Option<Const>,
-    /// Where it came from.
+    /// Origin of the content.
     pub origin: Origin,
-    /// Decoders that it went through, innermost first.
+    /// Decoders that it passed through, innermost first.
     pub chain: Vec<&'static str>,
 }
 
@@ -140,13 +140,13 @@ impl Value {
         let known = (items.len() <= MAX_LIST).then(|| Const::List(items.into()));
         Value { known, origin, ..Value::default() }
     }
-    /// The same with more origins.
+    /// Adds origins.
     #[must_use]
     pub fn with_origin(mut self, origin: Origin) -> Value {
         self.origin |= origin;
         self
     }
-    /// Its text (bytes count when they are UTF-8), holes included.
+    /// Text, including holes (bytes count if they are UTF-8).
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self.known.as_ref()? {
@@ -155,12 +155,12 @@ impl Value {
             _ => None,
         }
     }
-    /// Its text when every piece is known.
+    /// Text, if every piece is known.
     #[must_use]
     pub fn as_whole_text(&self) -> Option<&str> {
         self.as_text().filter(|text| !text.contains(HOLE))
     }
-    /// Its bytes; a text's characters below 256 count as Latin-1 when `latin` is asked for.
+    /// Bytes; with `latin`, a text's characters below 256 count as Latin-1.
     #[must_use]
     pub fn as_bytes(&self) -> Option<Rc<[u8]>> {
         match self.known.as_ref()? {
@@ -174,7 +174,7 @@ impl Value {
             _ => None,
         }
     }
-    /// Its number.
+    /// Number.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         match self.known.as_ref()? {
@@ -183,7 +183,7 @@ impl Value {
             _ => None,
         }
     }
-    /// Its elements: of a list, or the characters of a text, or the bytes.
+    /// Elements of a list, characters of a text, or bytes.
     #[must_use]
     pub fn elements(&self) -> Option<Vec<Value>> {
         Some(match self.known.as_ref()? {
@@ -198,7 +198,7 @@ impl Value {
             _ => return None,
         })
     }
-    /// Whether it is true or false for certain.
+    /// Truth value, if certain.
     #[must_use]
     pub fn truth(&self) -> Option<bool> {
         Some(match self.known.as_ref()? {
@@ -211,7 +211,7 @@ impl Value {
             Const::Map(pairs) => !pairs.is_empty(),
         })
     }
-    /// What it may be when it is this or `other`: names and origins of both, the content of the newer.
+    /// Union with an older value: names and origins of both, the content of the newer.
     #[must_use]
     pub fn or(mut self, older: &Value) -> Value {
         for name in older.names.iter().take(4) {
@@ -228,12 +228,12 @@ impl Value {
         }
         self
     }
-    /// Whether one of its names is `name`.
+    /// True when one of its names is `name`.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|own| &**own == name)
     }
-    /// Its text, or a hole.
+    /// Text, or a hole.
     #[must_use]
     pub fn text_or_hole(&self) -> String {
         match &self.known {
@@ -242,7 +242,7 @@ impl Value {
             _ => self.as_text().map_or_else(|| HOLE.to_string(), str::to_owned),
         }
     }
-    /// The same after a decoder.
+    /// Appends a decoder to the transforms of `from`.
     #[must_use]
     pub fn decoded_by(mut self, step: &'static str, from: &Value) -> Value {
         self.chain.clone_from(&from.chain);
@@ -254,12 +254,12 @@ impl Value {
     }
 }
 
-/// Two texts after one another; unknown sides are holes.
+/// Concatenates two texts; unknown sides become holes.
 #[must_use]
 pub fn concat(left: &Value, right: &Value) -> Value {
     let origin = left.origin | right.origin;
     let mut value = match (&left.known, &right.known) {
-        // Nothing more is kept: copying the whole for each further piece would cost most of a scan.
+        // No further text is kept: copying it for each further piece would take most of a scan's time.
         (Some(Const::Text(a)), _) if a.len() + 3 >= MAX_TEXT => {
             Value::of(Const::Text(a.clone())).with_origin(Origin::COMPUTED)
         }
@@ -282,7 +282,7 @@ pub fn concat(left: &Value, right: &Value) -> Value {
     value.with_origin(origin)
 }
 
-/// The beginning of a text, cut at a character.
+/// The beginning of a text, cut at a character boundary.
 #[must_use]
 pub fn cut(text: &str) -> &str {
     if text.len() <= MAX_TEXT {

@@ -1,4 +1,4 @@
-//! Task scripts of the kind that models and people write: nearly none of them is refused.
+//! Task scripts as written by models and people: almost none of them is refused.
 
 use hotcell_guard::{Artifact, Limits, Pack, Verdict, scan};
 use std::path::Path;

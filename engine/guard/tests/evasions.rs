@@ -1,4 +1,5 @@
-//! Every way to hide of the list, one sample or more each; at most one in twenty may come out below review.
+//! Every listed way to hide code, one sample or more each; at most one in twenty may get a verdict below
+//! review.
 
 use hotcell_guard::{Artifact, Limits, Pack, Verdict, scan};
 use serde::Deserialize;
@@ -14,13 +15,13 @@ struct Sample {
     text: String,
     #[serde(default)]
     hex: String,
-    /// So many spaces before the text.
+    /// Number of spaces before the text.
     #[serde(default)]
     pad: usize,
-    /// So many empty lines before it.
+    /// Number of empty lines before it.
     #[serde(default)]
     lines: usize,
-    /// A piece, so many times, after it.
+    /// A piece to append, and how often.
     #[serde(default)]
     repeat: String,
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Every rule of the crate does what its own examples say.
+//! Every built-in rule matches its own examples as it says.
 
 use hotcell_guard::{Pack, PackError};
 

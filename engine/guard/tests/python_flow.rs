@@ -1,4 +1,4 @@
-//! What decides between ordinary Python and dangerous: where values come from, and what loops go over.
+//! Distinguishes ordinary from dangerous Python by the origin of values, and by what loops iterate over.
 
 use hotcell_guard::{Artifact, Limits, Pack, PackError, Verdict, scan};
 
@@ -15,7 +15,7 @@ fn values_are_followed_through_loops_and_calls() -> Result<(), PackError> {
         (Verdict::Allow, "import os\nfor c in ('ls', 'cmd /c ver'):\n    os.system(c)"),
         (Verdict::Review, "import os\nfor c in ('ls', 'cmd /c del x'):\n    os.system(c)"),
         (Verdict::Review, "import os\nfor c in ('ls', unknown):\n    os.system(c)"),
-        // A library's path out of what a program prints, and one in a temporary folder.
+        // A library's path taken from a program's output, and one in a temporary folder.
         (
             Verdict::Allow,
             "import ctypes, subprocess, tempfile\nt = tempfile.mkdtemp()\np = subprocess.run(['ld', '-o', t]).stdout\nctypes.CDLL(p)",
@@ -26,7 +26,7 @@ fn values_are_followed_through_loops_and_calls() -> Result<(), PackError> {
             Verdict::Allow,
             "import os\nwhile x:\n    c, a = s.accept()\n    if os.fork() == 0:\n        serve(c)",
         ),
-        // Handed on as it is, and given here.
+        // Passed on unchanged, and given here.
         (Verdict::Allow, "import os\ndef start(path, args):\n    os.posix_spawn(path, [path], {})"),
         (
             Verdict::Review,
@@ -37,11 +37,11 @@ fn values_are_followed_through_loops_and_calls() -> Result<(), PackError> {
             "import io\nfor n, line in enumerate(io.TextIOWrapper(io.open_code(f))):\n    exec(line)",
         ),
         (Verdict::Review, "for n, line in enumerate(sys.argv[1:]):\n    exec(line)"),
-        // As IPython takes it, at the beginning of a line and behind an equals sign.
+        // As in IPython, at the beginning of a line and after an equals sign.
         (Verdict::Quarantine, "!rm -rf /home"),
         (Verdict::Quarantine, "out = !rm -rf /home"),
         (Verdict::Allow, "out = !ls\n%cd /tmp"),
-        // A step of nothing is an error, whatever it is spelled like.
+        // A step of zero is an error, however it is written.
         (Verdict::Allow, "k = 'abc'[::0] or 'nepop'[::-0]"),
     ] {
         let report = scan(&pack, &Limits::default(), &Artifact::new("a.py", source));

@@ -1,8 +1,9 @@
-//! Rules in ast-grep's own form: they load as they are, find what their examples say, and are refused when they are wrong.
+//! Rules in ast-grep's own form: they load unchanged, match their examples, and are refused when they are
+//! invalid.
 
 use hotcell_guard::{Artifact, Limits, Pack, PartState, Report, Verdict, scan};
 
-/// As a user of ast-grep wrote it, with our metadata.
+/// As written by a user of ast-grep, with our metadata.
 const PYTHON: &str = r##"
 id: own-tempfile-mktemp
 language: python

@@ -1,6 +1,7 @@
-//! Archives: each entry is a part of its own, and a bad one never hides the others.
+//! Archives: each entry is a part of its own, and a broken one never hides the others.
 
 mod sevenz;
+mod tar;
 pub(super) mod zip;
 mod zstd;
 
@@ -9,16 +10,18 @@ use crate::scan::Cx;
 use lzma_rust2::{LzmaReader, XzReader};
 use std::io::Read;
 
-/// How deep archives in archives are followed.
+/// Maximum depth of nested archives.
 pub(super) const DEPTH: usize = 8;
-/// Entries of all archives of an artifact together.
+/// Maximum number of entries of all archives of an artifact together.
 const ENTRIES: usize = 10_000;
-/// What one entry may unpack to, in bytes for each packed one, once it is above a mebibyte.
+/// Maximum compression ratio of one entry, once it unpacks to more than a mebibyte.
 const RATIO: usize = 200;
-/// What a decoder may ask for, in KiB: dictionaries of any ordinary level; a header can name four gigabytes.
+/// Memory limit of a decoder, in KiB: dictionaries of any ordinary level; a header can claim four gigabytes.
 const MEMORY: u32 = 80 << 10;
+/// Minimum output, in bytes, of an lzma stream without the usual signature.
+const LZMA_BEGIN: u64 = 4096;
 
-/// Reads what is in an archive.
+/// Reads the contents of an archive.
 pub(super) fn read(cx: &mut Cx<'_>, name: &str, kind: &str, bytes: &[u8], depth: usize) {
     if depth >= DEPTH {
         cx.note_part(name, "archive", PartState::Skipped("archives in archives, too deep".to_owned()));
@@ -26,7 +29,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, kind: &str, bytes: &[u8], depth:
     }
     match kind {
         "zip" => zip::read(cx, name, bytes, 0, depth),
-        "tar" => tar(cx, name, bytes, depth),
+        "tar" => tar::read(cx, name, bytes, depth),
         "gzip" => stream(cx, name, flate2::read::MultiGzDecoder::new(bytes), bytes.len(), depth),
         "zlib" => stream(cx, name, flate2::read::ZlibDecoder::new(bytes), bytes.len(), depth),
         "bzip2" => stream(cx, name, ::bzip2::read::MultiBzDecoder::new(bytes), bytes.len(), depth),
@@ -43,7 +46,8 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, kind: &str, bytes: &[u8], depth:
     }
 }
 
-/// Whether this is a bare zlib stream, as pickles are kept in: its two bytes are a weak mark, so a piece has to inflate.
+/// True for a bare zlib stream, as used for pickles: its two-byte signature is weak, so a piece has to
+/// inflate.
 pub(super) fn is_zlib(bytes: &[u8]) -> bool {
     bytes.len() > 8
         && bytes[0] == 0x78
@@ -51,7 +55,26 @@ pub(super) fn is_zlib(bytes: &[u8]) -> bool {
         && flate2::read::ZlibDecoder::new(bytes).read(&mut [0; 64]).is_ok_and(|count| count > 0)
 }
 
-/// A compressed file: what is in it has its name without the ending.
+/// True for an lzma stream with unusual settings. The format has no magic number: the header has to be valid,
+/// and the beginning has to unpack to text or to a known format.
+pub(super) fn is_lzma(bytes: &[u8]) -> bool {
+    let Some((header, _)) = bytes.split_first_chunk::<14>() else { return false };
+    let size = &header[5..13];
+    // Nine by five by five settings, an unknown size or one below 256 gigabytes, and a first byte that is
+    // always zero.
+    if header[0] >= 225 || header[13] != 0 || size != [0xff; 8] && (size[5..] != [0; 3] || size[4] >= 64) {
+        return false;
+    }
+    let Ok(reader) = LzmaReader::new_mem_limit(bytes, MEMORY, None) else { return false };
+    let mut begin = Vec::new();
+    // A part of it is enough, as it is for a program that ignores the error.
+    let _ = reader.take(LZMA_BEGIN).read_to_end(&mut begin);
+    begin.len() >= 4
+        && begin.iter().any(|b| *b != 0)
+        && !matches!(super::sniff::kind(&begin), super::sniff::Kind::Unknown)
+}
+
+/// A compressed file: its contents get its name without the extension.
 fn stream(cx: &mut Cx<'_>, name: &str, reader: impl Read, packed: usize, depth: usize) {
     let base = crate::rules::basename(name);
     let inner =
@@ -59,7 +82,7 @@ fn stream(cx: &mut Cx<'_>, name: &str, reader: impl Read, packed: usize, depth: 
     entry(cx, &format!("{name}!{inner}"), reader, packed, depth);
 }
 
-/// Reads an entry within what is left of the limits.
+/// Reads an entry within the remaining limits.
 fn entry(cx: &mut Cx<'_>, path: &str, reader: impl Read, packed: usize, depth: usize) {
     cx.entries += 1;
     let left = cx.limits.unpacked_bytes.saturating_sub(cx.unpacked);
@@ -71,7 +94,7 @@ fn entry(cx: &mut Cx<'_>, path: &str, reader: impl Read, packed: usize, depth: u
     match read {
         Err(error) => {
             skipped(cx, format!("cannot be unpacked: {error}"));
-            // Whoever ignores a wrong checksum has this much.
+            // A program that ignores a wrong checksum gets these bytes.
             if !bytes.is_empty() {
                 super::read(cx, path, &bytes, depth + 1);
             }
@@ -81,7 +104,7 @@ fn entry(cx: &mut Cx<'_>, path: &str, reader: impl Read, packed: usize, depth: u
     }
 }
 
-/// Whether more entries may be read; says so once when not.
+/// True when more entries may be read; reports the limit once when not.
 fn more(cx: &mut Cx<'_>, name: &str) -> bool {
     let full = cx.entries >= ENTRIES || cx.unpacked >= cx.limits.unpacked_bytes;
     if full || cx.late() {
@@ -91,48 +114,7 @@ fn more(cx: &mut Cx<'_>, name: &str) -> bool {
     true
 }
 
-fn tar(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
-    let mut archive = ::tar::Archive::new(bytes);
-    let entries = match archive.entries() {
-        Ok(entries) => entries,
-        Err(error) => {
-            cx.note_part(name, "tar", PartState::Skipped(format!("cannot be read: {error}")));
-            return;
-        }
-    };
-    for file in entries {
-        if !more(cx, name) {
-            return;
-        }
-        match file {
-            Ok(file) => {
-                let own = file.path_bytes().into_owned();
-                let path = format!("{name}!{}", String::from_utf8_lossy(&own));
-                let link = file.link_name_bytes().is_some_and(|link| leads_out(&link));
-                let kind = file.header().entry_type();
-                let device = kind.is_character_special() || kind.is_block_special();
-                if leads_out(&own) || link || device {
-                    cx.note_part(&path, "tar", PartState::Inert);
-                    cx.part_fact("archive.outside");
-                }
-                if kind.is_file() || kind.is_contiguous() {
-                    // A tar holds its files as they are.
-                    let size = usize::try_from(file.size()).unwrap_or(usize::MAX);
-                    entry(cx, &path, file, size, depth);
-                } else if kind.is_gnu_sparse() {
-                    cx.note_part(&path, "tar", PartState::Skipped("a sparse file".to_owned()));
-                }
-            }
-            // After a broken header there is no next one.
-            Err(error) => {
-                cx.note_part(name, "tar", PartState::Skipped(format!("broken: {error}")));
-                return;
-            }
-        }
-    }
-}
-
-/// Whether a name or a link's target lies outside of the folder that it is unpacked to, or hides where it lies.
+/// True when a name or a link's target is outside the destination folder, or conceals its place.
 fn leads_out(name: &[u8]) -> bool {
     name.starts_with(b"/")
         || name.starts_with(b"\\")

@@ -1,5 +1,5 @@
-//! Python's byte code: names and constants out of its marshalled tables, as evidence. What is called with what stands in
-//! instructions that are not read here, so a file of byte code is never more than partly read, whatever is found.
+//! Python byte code: names and constants from its marshalled tables, as evidence. The instructions, which
+//! tell the arguments of each call, are not read, so byte code never counts as fully read.
 
 use crate::report::PartState;
 use crate::rules::Language;
@@ -7,33 +7,38 @@ use crate::scan::Cx;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-/// How deep tables are followed; functions in functions take three levels each.
+/// Maximum depth of tables; each nested function takes three levels.
 const DEPTH: usize = 100;
-/// Values of one file.
+/// Maximum number of values per file.
 const VALUES: usize = 1_000_000;
-/// Longest text that is written down for the rules, in bytes.
+/// Maximum size of the text written for the rules, in bytes.
 const SOURCE: usize = 256 << 10;
-/// Texts of one function that are tried as arguments.
+/// Maximum number of texts of one function that are tried as arguments.
 const TEXTS: usize = 24;
 
-/// Whether this is byte code of Python 3.
+/// True for byte code of Python 3.
 pub(super) fn is_marked(bytes: &[u8]) -> bool {
     bytes.len() > 16 && bytes[2..4] == *b"\r\n" && (3_000..4_000).contains(&magic(bytes))
-        // Older ones, by the look of the number.
+        // Older versions, by the form of the number.
         || bytes.len() > 16 && bytes[2..4] == *b"\r\n" && bytes[1] >= 0xf0 && !bytes[0].is_ascii()
+}
+
+/// True for byte code of 3.7 or later, whose second word tells how it is checked against its source.
+pub(super) fn is_compared_by_flags(bytes: &[u8]) -> bool {
+    is_marked(bytes) && (3_390..4_000).contains(&magic(bytes))
 }
 
 fn magic(bytes: &[u8]) -> u16 {
     u16::from_le_bytes([bytes[0], bytes[1]])
 }
 
-/// Tells what the tables of a file hold.
+/// Reports the contents of a file's tables.
 pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
-    // Since 3.7: four bytes that say how it is matched with its source.
+    // Since 3.7: four bytes that tell how it is checked against its source.
     if magic(bytes) < 3_390 {
         return;
     }
-    // By a digest of the source that nobody compares.
+    // By a digest of the source that the interpreter does not check.
     if bytes[4..8] == [1, 0, 0, 0] {
         cx.part_fact("pyc.unchecked");
     }
@@ -49,7 +54,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
     });
 }
 
-/// A value, as far as it matters.
+/// A value, reduced to the relevant kinds.
 #[derive(Clone)]
 enum Value {
     Text(Rc<str>),
@@ -57,7 +62,7 @@ enum Value {
     Other,
 }
 
-/// What a code object names and holds.
+/// Names and texts of a code object.
 struct Code {
     names: Vec<Rc<str>>,
     texts: Vec<Rc<str>>,
@@ -84,14 +89,14 @@ impl<'a> Marshal<'a> {
         usize::try_from(i32::from_le_bytes(self.take(4)?.try_into().ok()?)).ok()
     }
 
-    /// One value; `None` where the interpreter would refuse.
+    /// Parses one value; `None` where the interpreter would fail.
     fn value(&mut self, depth: usize) -> Option<Value> {
         self.left = self.left.checked_sub(1)?;
         if depth > DEPTH {
             return None;
         }
         let kind = self.take(1)?[0];
-        // Values that are used again get a number before what is in them does.
+        // Shared values get a number before their contents do.
         let place = (kind & 0x80 != 0).then(|| {
             self.refs.push(Value::Other);
             self.refs.len() - 1
@@ -162,7 +167,7 @@ impl<'a> Marshal<'a> {
     }
 
     fn tuple(&mut self, count: usize, depth: usize) -> Option<Value> {
-        // Every value takes a byte at least.
+        // Every value takes at least a byte.
         if count > self.bytes.len() - self.at {
             return None;
         }
@@ -173,7 +178,7 @@ impl<'a> Marshal<'a> {
         Some(Value::Tuple(items.into()))
     }
 
-    /// A code object: its form changed with 3.8 and 3.11.
+    /// Parses a code object, whose format changed in 3.8 and 3.11.
     fn code(&mut self, depth: usize) -> Option<Value> {
         let numbers = if (3_400..3_450).contains(&self.magic) { 6 } else { 5 };
         self.take(4 * numbers)?;
@@ -193,7 +198,7 @@ impl<'a> Marshal<'a> {
     }
 }
 
-/// The texts in a tuple, and in tuples inside it: lists of words are constants so.
+/// Texts in a tuple and in nested tuples: lists of words are constants of this form.
 fn texts(value: &Value) -> Vec<Rc<str>> {
     match value {
         Value::Text(text) => vec![text.clone()],
@@ -202,7 +207,7 @@ fn texts(value: &Value) -> Vec<Rc<str>> {
     }
 }
 
-/// For each function: what it names one after the other, called with the texts that it holds.
+/// Writes a source: for each function its names, in order, called with its texts.
 fn source(codes: &[Code]) -> String {
     let mut out = String::new();
     let plain = |name: &str| {
@@ -211,13 +216,14 @@ fn source(codes: &[Code]) -> String {
                 && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         })
     };
-    // Outermost first: what it imports is known to the others.
+    // Outermost first: its imports are visible to the others.
     for code in codes.iter().rev() {
         let names: Vec<&Rc<str>> = code.names.iter().filter(|name| plain(name)).collect();
         for name in &names {
             let _infallible = writeln!(out, "import {name}");
         }
-        // `import os as o` names one after the other, and so does much else; a name keeps all that it may stand for.
+        // `import os as o` yields both names in sequence, but so do other constructs; a name keeps all its
+        // possible meanings.
         for pair in names.windows(2).take(64) {
             let _infallible = writeln!(out, "import {} as {}", pair[0], pair[1]);
         }
@@ -247,7 +253,7 @@ fn source(codes: &[Code]) -> String {
 mod tests {
     use crate::{Artifact, Limits, Pack, Verdict, scan};
 
-    /// `import os; os.system(TEXT)` as Python 3.11 marshals it, its instructions left out.
+    /// `import os; os.system(TEXT)` as marshalled by Python 3.11, without its instructions.
     fn code(flags: u8, text: &str) -> Vec<u8> {
         let short = |text: &str| [&[b'z', u8::try_from(text.len()).unwrap_or(0)], text.as_bytes()].concat();
         let name = short("m");

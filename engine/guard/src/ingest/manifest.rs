@@ -1,44 +1,91 @@
-//! Files that say what is to be run: package manifests, build files, container and workflow definitions.
+//! Files that name commands to run: package manifests, build files, container and workflow definitions.
 
+use super::makefile::{closing, makefile};
 use super::notebook::plain;
-use crate::report::PartState;
+use crate::command::git::{Runs, runs};
+use crate::executed::Executed;
+use crate::report::{HandedSource, PartState};
 use crate::rules::{Language, basename};
 use crate::scan::Cx;
+use hotcell_workspace::settings::{Setting, settings};
 use serde_yaml_ng::Value as Yaml;
 
-/// Reads a file that tools take commands from; `false` when it is none.
-pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
+/// Maximum nesting of conditions in a package's exports.
+const MAX_CONDITIONS: usize = 16;
+
+/// Tool that takes commands from a file.
+#[derive(Clone, Copy)]
+enum Tool {
+    Npm,
+    Toml(&'static str),
+    Git,
+    Npmrc,
+    Make,
+    Cmake,
+    Docker,
+    Yaml,
+}
+
+/// Tool that takes commands from a file of this name.
+fn by_name(name: &str) -> Option<Tool> {
     let base = basename(name).to_ascii_lowercase();
-    let workflow = name.contains(".github/workflows/") || base == ".gitlab-ci.yml";
-    match &*base {
-        "package.json" => cx.read_as(name, "package.json", text, true, |cx| package(cx, text)),
-        "pyproject.toml" | "cargo.toml" => cx.read_as(name, "toml", text, true, |cx| toml(cx, text, "")),
-        "config.toml" | "config" if name.contains(".cargo/") => {
-            cx.read_as(name, "toml", text, true, |cx| toml(cx, text, "cargo"));
-        }
-        ".npmrc" => cx.read_as(name, "npmrc", text, true, |cx| npmrc(cx, text)),
-        "makefile" | "gnumakefile" => cx.read_as(name, "makefile", text, false, |cx| makefile(cx, text)),
-        _ if base.ends_with(".mk") => cx.read_as(name, "makefile", text, false, |cx| makefile(cx, text)),
-        _ if base == "cmakelists.txt" || base.ends_with(".cmake") => {
-            cx.read_as(name, "cmake", text, true, |cx| cmake(cx, text));
-        }
+    Some(match &*base {
+        "package.json" => Tool::Npm,
+        "pyproject.toml" | "cargo.toml" => Tool::Toml(""),
+        "config.toml" | "config" if name.contains(".cargo/") => Tool::Toml("cargo"),
+        "config" | "config.worktree" if name.contains(".git/") => Tool::Git,
+        _ if base.ends_with(".gitconfig") => Tool::Git,
+        ".npmrc" => Tool::Npmrc,
+        "makefile" | "gnumakefile" => Tool::Make,
+        _ if base.ends_with(".mk") => Tool::Make,
+        _ if base == "cmakelists.txt" || base.ends_with(".cmake") => Tool::Cmake,
         _ if base == "dockerfile"
             || base == "containerfile"
             || base.ends_with(".dockerfile")
             || base.starts_with("dockerfile.") =>
         {
-            cx.read_as(name, "dockerfile", text, false, |cx| dockerfile(cx, text));
+            Tool::Docker
         }
-        _ if base.ends_with(".yml") || base.ends_with(".yaml") => {
-            cx.read_as(name, "yaml", text, false, |cx| yaml(cx, text, workflow));
-        }
-        _ => return false,
-    }
+        _ if base.ends_with(".yml") || base.ends_with(".yaml") => Tool::Yaml,
+        _ => return None,
+    })
+}
+
+/// True when a tool takes commands from a file of this name.
+pub(super) fn is_named(name: &str) -> bool {
+    by_name(name).is_some()
+}
+
+/// Reads a file that tools take commands from; `false` for any other file.
+pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
+    let Some(tool) = by_name(name) else { return false };
+    let (label, install) = match tool {
+        Tool::Npm => ("package.json", true),
+        Tool::Toml(_) => ("toml", true),
+        Tool::Git => ("git config", false),
+        Tool::Npmrc => ("npmrc", true),
+        Tool::Make => ("makefile", false),
+        Tool::Cmake => ("cmake", true),
+        Tool::Docker => ("dockerfile", false),
+        Tool::Yaml => ("yaml", false),
+    };
+    let workflow =
+        name.contains(".github/workflows/") || basename(name).eq_ignore_ascii_case(".gitlab-ci.yml");
+    cx.read_as(name, label, text, install, |cx| match tool {
+        Tool::Npm => package(cx, text),
+        Tool::Toml(kind) => toml(cx, text, kind),
+        Tool::Git => git(cx, text),
+        Tool::Npmrc => npmrc(cx, text),
+        Tool::Make => makefile(cx, text),
+        Tool::Cmake => cmake(cx, text),
+        Tool::Docker => dockerfile(cx, text),
+        Tool::Yaml => yaml(cx, text, workflow),
+    });
     true
 }
 
-/// Where a text stands in its file, as far as it stands there as it is.
-fn place(text: &str, piece: &str) -> (usize, usize) {
+/// Place of a text in its file, if it is contained verbatim.
+pub(super) fn place(text: &str, piece: &str) -> (usize, usize) {
     let line = piece.trim_start().lines().next().unwrap_or("");
     let at = if line.is_empty() { None } else { text.find(line) };
     at.map_or((0, 1), |at| (at, at + line.len()))
@@ -57,7 +104,38 @@ fn package(cx: &mut Cx<'_>, text: &str) -> PartState {
             cx.fact(Language::Text, "npm.install_script", at);
         }
     }
+    // Files that Node loads from the folder, whatever their names.
+    let mut files = Vec::new();
+    for key in ["main", "module", "browser", "bin", "exports", "imports"] {
+        json.get(key).into_iter().for_each(|value| leaves(value, 0, &mut files));
+    }
+    for path in files.into_iter().filter(|path| !is_no_script(path)) {
+        let path = path.trim_start_matches("./");
+        for path in [path.to_owned(), format!("{path}.js"), format!("{path}/index.js")] {
+            cx.hand(HandedSource::File(path), Executed::As(Language::JavaScript));
+        }
+    }
     PartState::Parsed
+}
+
+/// Collects the texts in a value with nested conditions.
+fn leaves<'v>(value: &'v serde_json::Value, depth: usize, out: &mut Vec<&'v str>) {
+    match value {
+        serde_json::Value::String(text) => out.push(text),
+        serde_json::Value::Array(all) if depth < MAX_CONDITIONS => {
+            all.iter().for_each(|value| leaves(value, depth + 1, out));
+        }
+        serde_json::Value::Object(all) if depth < MAX_CONDITIONS => {
+            all.values().for_each(|value| leaves(value, depth + 1, out));
+        }
+        _ => {}
+    }
+}
+
+/// True when Node loads a file of this name as data or types, or not as JavaScript.
+fn is_no_script(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    [".json", ".d.ts", ".d.mts", ".d.cts", ".css", ".wasm", ".node"].iter().any(|end| lower.ends_with(end))
 }
 
 fn toml(cx: &mut Cx<'_>, text: &str, kind: &str) -> PartState {
@@ -90,6 +168,44 @@ fn toml(cx: &mut Cx<'_>, text: &str, kind: &str) -> PartState {
     PartState::Parsed
 }
 
+/// Commands in git's settings, further settings files, and hooks.
+fn git(cx: &mut Cx<'_>, text: &str) -> PartState {
+    let found = settings(text.as_bytes());
+    let state = if found.is_ok() { PartState::Parsed } else { PartState::Recovered };
+    // A file that git itself rejects is still read line by line.
+    let all = found.unwrap_or_else(|_| text.lines().filter_map(one).collect());
+    for Setting { section, name, value } in all {
+        let value = String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let at = place(text, value.split(['"', '\\']).next().unwrap_or(""));
+        match runs(&section, &name, &value) {
+            Some(Runs::Command(command)) => cx.child(Language::Bash, &command, at, &["recipe"]),
+            Some(Runs::Hooks(files)) => {
+                for path in files {
+                    cx.hand(HandedSource::Program(path), Executed::As(Language::Bash));
+                }
+            }
+            Some(Runs::Settings(path)) => {
+                cx.hand(HandedSource::GitSettings(path), Executed::As(Language::Bash));
+            }
+            None => {}
+        }
+    }
+    plain(cx, text);
+    state
+}
+
+/// A setting in a single line of an invalid file.
+fn one(line: &str) -> Option<Setting> {
+    let line = line.rsplit_once(']').map_or(line, |(_, rest)| rest);
+    let (name, value) = line.split_once('=')?;
+    let value = value.trim().trim_matches('"').replace("\\\"", "\"");
+    Some(Setting {
+        section: String::new(),
+        name: name.trim().to_ascii_lowercase(),
+        value: Some(value.into_bytes()),
+    })
+}
+
 fn npmrc(cx: &mut Cx<'_>, text: &str) -> PartState {
     for key in ["node-options", "script-shell", "onload-script"] {
         if text.lines().any(|line| line.trim_start().starts_with(key)) {
@@ -100,68 +216,7 @@ fn npmrc(cx: &mut Cx<'_>, text: &str) -> PartState {
     PartState::Parsed
 }
 
-/// Recipes, and what `$(shell …)` runs while the file is read.
-fn makefile(cx: &mut Cx<'_>, text: &str) -> PartState {
-    let mut recipe = String::new();
-    for line in text.lines().chain([""]) {
-        if let Some(command) = line.strip_prefix('\t') {
-            recipe.push_str(command.trim_start_matches(['@', '-', '+']));
-            recipe.push('\n');
-        } else if !recipe.is_empty() && !line.is_empty() || line.is_empty() && !recipe.is_empty() {
-            let script = variables(&recipe);
-            cx.child(Language::Bash, &script, place(text, recipe.lines().next().unwrap_or("")), &["recipe"]);
-            recipe.clear();
-        }
-    }
-    for (at, _) in text.match_indices("$(shell ") {
-        let inner = &text[at + "$(shell ".len()..];
-        let end = closing(inner);
-        cx.child(Language::Bash, &variables(&inner[..end]), (at, at + end), &["recipe"]);
-    }
-    PartState::Parsed
-}
-
-/// make's variables as the shell's: `$(X)` is not a command there, `$$` is a dollar.
-fn variables(recipe: &str) -> String {
-    let mut out = String::with_capacity(recipe.len());
-    let mut rest = recipe;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('$') {
-            out.push('$');
-            rest = after;
-        } else if let Some(inner) = rest.strip_prefix(['(', '{']) {
-            let end = closing(inner);
-            let name = &inner[..end];
-            let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            out.push_str(&if plain { format!("${{{name}}}") } else { "${MAKE_VALUE}".to_owned() });
-            rest = inner.get(end + 1..).unwrap_or("");
-        } else {
-            out.push_str("${MAKE_VALUE}");
-            rest = rest.get(rest.chars().next().map_or(0, char::len_utf8)..).unwrap_or("");
-        }
-    }
-    out + rest
-}
-
-/// Where the bracket that was opened before closes.
-fn closing(inner: &str) -> usize {
-    let mut depth = 1;
-    inner
-        .bytes()
-        .position(|byte| {
-            depth += match byte {
-                b'(' | b'{' => 1,
-                b')' | b'}' => -1,
-                _ => 0,
-            };
-            depth == 0
-        })
-        .unwrap_or(inner.len())
-}
-
-/// What is run while the build is configured.
+/// Commands run during configuration of the build.
 fn cmake(cx: &mut Cx<'_>, text: &str) -> PartState {
     let lower = text.to_ascii_lowercase();
     for call in ["execute_process", "exec_program", "add_custom_command", "add_custom_target"] {
@@ -194,7 +249,7 @@ fn cmake(cx: &mut Cx<'_>, text: &str) -> PartState {
     PartState::Parsed
 }
 
-/// Instructions that run something, with continuations and here-documents.
+/// Instructions that run commands, with continuations and here-documents.
 fn dockerfile(cx: &mut Cx<'_>, text: &str) -> PartState {
     let mut at = 0;
     let mut lines = text.split_inclusive('\n').peekable();
@@ -274,7 +329,7 @@ fn yaml(cx: &mut Cx<'_>, text: &str, workflow: bool) -> PartState {
     PartState::Parsed
 }
 
-/// Commands and privileges, wherever they stand: workflows, pipelines, compose files and cluster manifests alike.
+/// Commands and privileges at any level: workflows, pipelines, compose files and cluster manifests alike.
 fn walk(cx: &mut Cx<'_>, text: &str, value: &Yaml, foreign: bool, elsewhere: bool, depth: usize) {
     if depth > 64 || !cx.tick() {
         return;

@@ -1,9 +1,10 @@
-//! Machine code, or only the headers of some: whether a loader could find anything in the file to execute.
+//! Machine code, or only its headers: checks if a loader could find code in the file.
 //!
-//! No name and no size decides this, only what a loader would need and the file does not hold. Where a form leaves a doubt
-//! (a header that reads both ways, tables in odd places), the answer is that there is code, and the file stays unread.
+//! Names and sizes do not matter, only data that a loader would need and that is missing from the file. In
+//! case of doubt (a header that can be read in two ways, tables in odd places) the answer is that there is
+//! code, and the file stays unread.
 
-/// How fields of a header are read.
+/// How header fields are decoded.
 #[derive(Clone, Copy)]
 struct View<'a> {
     bytes: &'a [u8],
@@ -18,30 +19,30 @@ impl View<'_> {
         Some(if self.big { field.iter().fold(0, add) } else { field.iter().rev().fold(0, add) })
     }
 
-    /// A field whose place and width depend on the width of addresses.
+    /// A field whose offset and size depend on the address size.
     fn word(self, narrow: usize, wide: usize) -> Option<u64> {
         if self.wide { self.number(wide, 8) } else { self.number(narrow, 4) }
     }
 
-    /// Whether a range has at least one byte in the file.
+    /// True when at least one byte of a range is in the file.
     fn holds(self, offset: u64, size: u64) -> bool {
         size > 0 && offset < self.bytes.len() as u64
     }
 }
 
-/// Whether an ELF file has something to execute, in whichever width and byte order it is read (the kernel does not
-/// look at the marks for them).
+/// True when an ELF file contains code, in any address size and byte order (the kernel does not check the
+/// marks for these).
 ///
-/// A program needs its table of segments in the file, and then bytes where it is entered or where its dynamic section
-/// lies: constructors, needed libraries and the code itself are reached from these two. An object file needs a section of
-/// code. An interpreter that is no dynamic linker would be handed the file to do with it what it likes.
+/// A program needs its segment table in the file, and also bytes at its entry point or in its dynamic
+/// section: constructors, needed libraries and the code itself are reached from these two. An object file
+/// needs a section of code. An interpreter other than a dynamic linker could use the file in any way.
 pub(super) fn elf(bytes: &[u8]) -> bool {
     [(false, false), (true, false), (false, true), (true, true)]
         .into_iter()
         .any(|(wide, big)| elf_as(View { bytes, wide, big }) == Some(true))
 }
 
-/// `None` where a table is not in the file.
+/// `None` when a table is not in the file.
 fn elf_as(view: View<'_>) -> Option<bool> {
     const OBJECT: u64 = 1;
     let at = |field: u64| usize::try_from(field).ok();
@@ -63,7 +64,7 @@ fn elf_as(view: View<'_>) -> Option<bool> {
             };
             code |= kind != 8 && flags & 4 != 0 && view.holds(offset, size);
         }
-        // So many sections that their number stands elsewhere.
+        // The number of sections is too large for its field, and stored elsewhere.
         return Some(code || parts == 0 && view.holds(sections, 1));
     }
     let mut code = false;
@@ -74,7 +75,7 @@ fn elf_as(view: View<'_>) -> Option<bool> {
         let (offset, address) = (inner.word(4, 8)?, inner.word(8, 16)?);
         let size = inner.word(16, 32)?;
         code |= match kind {
-            // Where it is entered lies this far into the file.
+            // Offset of the entry point in the segment.
             1 => {
                 let inside = entry.wrapping_sub(address);
                 entry != 0 && inside < size && view.holds(offset.saturating_add(inside), 1)
@@ -94,8 +95,8 @@ fn elf_as(view: View<'_>) -> Option<bool> {
     Some(code)
 }
 
-/// Whether a program for DOS or Windows has something to execute: the image's entry in its headers, a section with bytes in
-/// the file, or, without an image, bytes after the header of DOS.
+/// True when a program for DOS or Windows contains code: an entry point in the image's headers, a section
+/// with bytes in the file, or, without an image, bytes after the DOS header.
 pub(super) fn pe(bytes: &[u8]) -> bool {
     let view = View { bytes, wide: false, big: false };
     image(view).unwrap_or_else(|| view.number(8, 2).is_some_and(|head| view.holds(head * 16, 1)))
@@ -120,8 +121,8 @@ fn image(view: View<'_>) -> Option<bool> {
     }))
 }
 
-/// Whether a Mach-O file could be mapped: its commands are in the file, and so is everything that its segments name. Its
-/// kernel refuses a segment beyond the end.
+/// True when a Mach-O file could be mapped: its commands and all its segments are in the file. The kernel
+/// refuses a segment beyond the end.
 pub(super) fn macho(bytes: &[u8]) -> bool {
     let view = View {
         bytes,
@@ -147,7 +148,7 @@ fn mapped(view: View<'_>) -> Option<bool> {
         }
         at = at.checked_add(size.max(8))?;
     }
-    // Without a segment it is an object whose code no one knows where to look for.
+    // Without segments it is an object file, in which the place of code is unknown.
     Some(found)
 }
 
@@ -155,7 +156,7 @@ fn mapped(view: View<'_>) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// A program of `segments` (kind, offset, address, size), followed by `body` bytes.
+    /// A program with `segments` (kind, offset, address, size), followed by `body` bytes.
     fn program(wide: bool, big: bool, entry: u64, segments: &[(u64, u64, u64, u64)], body: usize) -> Vec<u8> {
         let mut out = vec![0x7f, b'E', b'L', b'F', 1 + u8::from(wide), 1 + u8::from(big), 1];
         out.resize(16, 0);

@@ -1,11 +1,11 @@
-//! Notebooks: code cells with their magics, and pages in what they have printed.
+//! Notebooks: code cells with their magics, and HTML pages in their output.
 
 use crate::report::PartState;
 use crate::rules::{Language, TextKind};
 use crate::scan::Cx;
 use serde_json::Value;
 
-/// Reads a Jupyter notebook, one part a cell; `false` when it is none.
+/// Reads a Jupyter notebook, one part per cell; `false` for any other file.
 pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
     let named = name.to_ascii_lowercase().ends_with(".ipynb");
     let marked = text.starts_with('{') && text.contains("\"nbformat\"");
@@ -57,9 +57,9 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
     true
 }
 
-/// Magics whose cells are cells again.
+/// Magics whose contents are a cell themselves.
 const WRAPPERS: [&str; 5] = ["capture", "time", "timeit", "prun", "debug"];
-/// How many of those one in the other are looked through.
+/// Maximum nesting of these magics.
 const MOST_WRAPPERS: u32 = 8;
 
 fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str, wrappers: u32) {
@@ -75,7 +75,7 @@ fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str, wrappe
         Some("sql") => cx.read_part(path, Language::Sql, rest, false),
         Some("html" | "svg") => page(cx, path, rest),
         Some("markdown" | "latex") => cx.read_part(path, Language::Text, rest, false),
-        // What a file of this name will hold is read as its language says.
+        // The new file's contents are read by its name.
         Some("writefile" | "file") => {
             let name = first.split_whitespace().next_back().unwrap_or("");
             super::read(cx, &format!("{path}!{name}"), rest.as_bytes(), 1);
@@ -90,7 +90,7 @@ fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str, wrappe
                 if let Some(called) = called(source) {
                     cx.read_part(&format!("{path}!called"), Language::Python, &called, false);
                 }
-                // A magic without its sign, which it needs not where it is alone.
+                // A magic without its sign, which is optional when it is alone.
                 if let Some(command) = ["sx ", "system "].iter().find_map(|word| first.strip_prefix(word))
                     && rest.trim().is_empty()
                 {
@@ -103,20 +103,20 @@ fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str, wrappe
     }
 }
 
-/// Where IPython begins a new line. <https://docs.python.org/3/library/stdtypes.html#str.splitlines>
+/// True where IPython begins a new line. <https://docs.python.org/3/library/stdtypes.html#str.splitlines>
 fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// A cell as IPython has it before it looks for magics: without leading empty lines, without the prompts of a session that was
-/// copied, and with a line of its own for whatever begins one with a sign. (`IPython.core.inputtransformer2`)
+/// A cell as IPython transforms it before it looks for magics: without leading empty lines and without
+/// prompts of a pasted session, and with line breaks normalised. (`IPython.core.inputtransformer2`)
 fn cleaned(source: &str) -> String {
     let source = source.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '\x1c'..='\x1f'));
     let mut out = String::with_capacity(source.len());
     for (at, c) in source.char_indices() {
         let rest = source[at + c.len_utf8()..].trim_start_matches([' ', '\t']);
         match c != '\n' && is_break(c) && rest.starts_with(['!', '%', ',', ';', '/', '?', '>']) {
-            // Behind a backslash only an end of line itself goes on.
+            // After a backslash only a real line end continues the line.
             true => out.push_str(if out.ends_with('\\') { " \n" } else { "\n" }),
             false => out.push(c),
         }
@@ -127,7 +127,7 @@ fn cleaned(source: &str) -> String {
     out.split_inclusive('\n').map(|line| without_prompt(line).unwrap_or(line)).collect()
 }
 
-/// A line without the prompt of Python's, or of IPython's.
+/// A line without a prompt of Python or IPython.
 fn without_prompt(line: &str) -> Option<&str> {
     let plain = [">>> ", "... ", ">>>", "..."].iter().find_map(|prompt| line.strip_prefix(prompt));
     plain.or_else(|| {
@@ -140,8 +140,8 @@ fn without_prompt(line: &str) -> Option<&str> {
     })
 }
 
-/// A cell with the lines that IPython takes for calls as such: `,f a b` is `f("a", "b")`, `;f a b` is `f("a b")`, `/f a, b` is
-/// `f(a, b)`; `None` where it has none.
+/// Expands lines that IPython takes for calls: `,f a b` is `f("a", "b")`, `;f a b` is `f("a b")`, `/f a, b`
+/// is `f(a, b)`; `None` when there are no such lines.
 fn called(source: &str) -> Option<String> {
     let mut out = String::with_capacity(source.len());
     let mut any = false;
@@ -203,7 +203,7 @@ fn language_of(name: &str) -> Option<Language> {
     })
 }
 
-/// Text rules over something that is not read as a program.
+/// Applies only text rules, to text that is not read as a program.
 pub(crate) fn plain(cx: &mut Cx<'_>, text: &str) {
     cx.text(TextKind::String, text, (0, text.len()), &[]);
 }

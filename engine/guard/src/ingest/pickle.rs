@@ -1,5 +1,5 @@
-//! Pickles, walked opcode by opcode without building anything: what one calls is written down as Python and read by
-//! Python's rules; one that only makes data is read to its end and has nothing to tell.
+//! Pickles, walked opcode by opcode without building anything: their calls are written as Python and checked
+//! by Python's rules; a pickle that only builds data is read to its end without findings.
 
 mod opcodes;
 mod render;
@@ -10,19 +10,20 @@ use crate::scan::Cx;
 use crate::value::Value;
 use opcodes::{End, Item, Walk};
 
-/// A text as a literal of Python.
+/// A text as a Python literal.
 pub(super) fn quoted(text: &str) -> String {
     render::quoted(text)
 }
 
-/// A pickle that tells what it is by its protocol, which every writer since Python 2.3 puts first.
+/// True for a pickle that begins with its protocol, which every writer since Python 2.3 puts first.
 pub(super) fn is_marked(bytes: &[u8]) -> bool {
     bytes.len() > 2 && bytes[0] == 0x80 && (2..=5).contains(&bytes[1])
 }
 
-/// Whether bytes of no other kind are a pickle that calls something: loaders need no mark. Most others end at once.
+/// True when bytes of no other format are a pickle that calls something: loaders do not require a mark. Most
+/// other bytes fail at once.
 pub(super) fn is_unmarked(bytes: &[u8]) -> bool {
-    // What the first opcode can be when something is to be called: a name, a text, a mark, a frame.
+    // Possible first opcodes of a pickle with a call: a name, a text, a mark, a frame.
     matches!(bytes.first(), Some(b'c' | b'i' | b'(' | b'P' | b'S' | b'V' | b'X' | b'U' | 0x8c | 0x8d | 0x95))
         && {
             let walk = Walk::over(bytes);
@@ -31,7 +32,7 @@ pub(super) fn is_unmarked(bytes: &[u8]) -> bool {
         }
 }
 
-/// The pickle in an array of objects: `None` for arrays of numbers, which nothing executes.
+/// Pickle in a numpy array of objects; `None` for arrays of numbers, which are never executed.
 pub(super) fn in_numpy(bytes: &[u8]) -> Option<&[u8]> {
     let (size, begin) = match bytes.get(6)? {
         1 => (u32::from(u16::from_le_bytes(bytes.get(8..10)?.try_into().ok()?)), 10),
@@ -52,9 +53,9 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
             rest = &rest[walk.length..];
             match walk.end {
                 End::Stop if is_marked(rest) || is_unmarked(rest) => {}
-                // A loader stops here; what follows is nobody's code.
+                // A loader stops here; the following bytes are not code.
                 End::Stop => return PartState::Parsed,
-                // What stands before the break is executed before the error.
+                // A loader executes everything before the error.
                 End::Broken => return PartState::BytesOnly,
                 End::TooLong => {
                     cx.not_read("a pickle with too many opcodes");

@@ -1,6 +1,8 @@
-//! Calls: told, and what they execute handed over.
+//! Calls: reports them, and follows the code that they execute.
 
 use super::{Js, span};
+use crate::executed::Executed;
+use crate::report::HandedSource;
 use crate::rules::{Call, Language, Spot};
 use crate::value::{Const, Origin, Value};
 use oxc_ast::ast::{Argument, Expression};
@@ -8,7 +10,7 @@ use oxc_span::Span;
 use std::rc::Rc;
 
 impl Js<'_, '_, '_> {
-    /// A call as it stands in the source.
+    /// Reports a call in the source.
     pub(super) fn told(&mut self, callee: &Expression<'_>, arguments: &[Argument<'_>], at: Span, new: bool) {
         let (mut callee, receiver, method) = self.callee(callee);
         let args = self.arguments(arguments);
@@ -22,7 +24,7 @@ impl Js<'_, '_, '_> {
         self.invoke(&callee, receiver.as_ref(), method.as_deref(), &args, at);
     }
 
-    /// Tells a call and follows what it runs.
+    /// Reports a call and follows the code that it runs.
     pub(super) fn invoke(
         &mut self,
         callee: &Value,
@@ -88,7 +90,7 @@ impl Js<'_, '_, '_> {
         }
     }
 
-    /// Ways to reach something that a reader does not look for.
+    /// Obscure ways to reach a function.
     fn hidden_ways(
         &mut self,
         names: &[Rc<str>],
@@ -104,6 +106,16 @@ impl Js<'_, '_, '_> {
         }
         if named("require") {
             let module = args.first();
+            // Whatever its extension: node reads unknown files as JavaScript.
+            let by_ending = |path: &str| {
+                let known = ["js", "mjs", "cjs", "json", "node", "jsx", "ts", "mts", "cts", "tsx"];
+                path.rsplit_once('.').is_some_and(|(_, ending)| known.contains(&ending))
+            };
+            let path = module.and_then(Value::as_whole_text);
+            if let Some(path) = path.filter(|path| path.starts_with(['.', '/']) && !by_ending(path)) {
+                let path = path.to_owned();
+                self.cx.hand(HandedSource::File(path), Executed::As(Language::JavaScript));
+            }
             let sensitive = module.and_then(Value::as_whole_text).is_some_and(|m| {
                 matches!(
                     super::value::module(m),
@@ -180,6 +192,9 @@ impl Js<'_, '_, '_> {
     }
 
     fn executes(&mut self, language: Language, text: Option<&Value>, at: Span) {
+        if text.is_some_and(|value| value.origin.has(Origin::INPUT)) {
+            self.cx.hand(HandedSource::Input, Executed::As(language));
+        }
         let Some(value) = text.filter(|v| v.names.is_empty()) else { return };
         if let Some(text) = value.as_text() {
             let chain = if value.chain.is_empty() { vec![language.name()] } else { value.chain.clone() };
@@ -201,7 +216,7 @@ impl Js<'_, '_, '_> {
 
 fn looks_like_sql(text: &str) -> bool {
     let mut text = text.trim_start();
-    // A comment before it, and MySQL's comments that are none.
+    // A comment before it, or MySQL's executable comments.
     while let Some(rest) = text.strip_prefix("/*") {
         text = match rest.strip_prefix('!') {
             Some(code) => code.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start(),

@@ -1,9 +1,10 @@
-//! JavaScript and TypeScript: calls told by canonical names, with what their arguments may be.
+//! JavaScript and TypeScript: reports calls by canonical names, with the possible values of their arguments.
 //!
-//! A file is walked twice, first to learn what its names stand for, then to tell. Names are resolved through scopes: two
-//! functions' `x` are two things, and a local `exec` is nobody else's.
+//! A file is walked twice, first to learn the values of its names, then to report. Names are resolved through
+//! scopes: `x` in two functions is two variables, and a local `exec` is not confused with another.
 
 mod call;
+mod fold;
 mod spelled;
 mod value;
 
@@ -27,12 +28,12 @@ use oxc_semantic::{Scoping, SemanticBuilder, SymbolId};
 use oxc_span::{GetSpan, SourceType, Span};
 use rustc_hash::FxHashMap;
 
-/// Values of a name of one or two letters that are kept apart from chance.
+/// Maximum number of values of a name with one or two letters, above which it counts as reused.
 const FEW: u32 = 4;
-/// The same of longer names.
+/// Maximum number of values of a longer name.
 const MANY: u32 = 16;
 
-/// Reads a source; types are allowed everywhere, since a runtime may strip them.
+/// Reads a source; types are always allowed, since a runtime may strip them.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartState {
     if source.len() > cx.limits.parse_bytes {
         cx.not_read("source too large to parse");
@@ -83,7 +84,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
     js.emit = true;
     js.visit_program(&parsed.program);
     if !clean {
-        // What the parser gave up on is still text.
+        // Code that the parser skipped is still checked as text.
         super::ingest::plain(cx, source);
         cx.fact(Language::JavaScript, "parse.partial", (0, 0));
         return PartState::Recovered;
@@ -91,7 +92,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
     PartState::Parsed
 }
 
-/// Programs that are written in six characters.
+/// Reports programs that are written with six characters only.
 fn symbols_only(cx: &mut Cx<'_>, source: &str, comments: &[Comment]) {
     let count = |text: &str| {
         let dense = text.bytes().filter(|b| !b.is_ascii_whitespace()).count();
@@ -113,7 +114,7 @@ fn span(span: Span) -> (usize, usize) {
     (span.start as usize, span.end as usize)
 }
 
-/// What a name refers to: a declaration, or something that no scope of the file declares.
+/// Target of a name: a declaration, or a global that no scope of the file declares.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Name {
     Declared(SymbolId),
@@ -123,14 +124,14 @@ enum Name {
 struct Js<'c, 'p, 's> {
     cx: &'c mut Cx<'p>,
     source: &'s str,
-    /// Which declaration each name belongs to.
+    /// Declaration of each name.
     scoping: Scoping,
     vars: FxHashMap<Name, Value>,
-    /// How often each name was given a value, in both walks.
+    /// Number of assignments to each name, in both walks.
     bound: FxHashMap<Name, u32>,
-    /// Inside a sum.
+    /// True inside a sum.
     joining: bool,
-    /// Tell, or only learn.
+    /// True to report, false to learn only.
     emit: bool,
 }
 
@@ -141,19 +142,19 @@ impl Js<'_, '_, '_> {
         }
     }
 
-    /// What a binding declares.
+    /// Target of a binding.
     fn declared(name: &BindingIdentifier<'_>) -> Name {
         name.symbol_id.get().map_or_else(|| Name::Global(name.name.to_string()), Name::Declared)
     }
 
-    /// What a use refers to.
+    /// Target of a reference.
     fn referred(&self, name: &IdentifierReference<'_>) -> Name {
         let symbol = name.reference_id.get().and_then(|id| self.scoping.get_reference(id).symbol_id());
         symbol.map_or_else(|| Name::Global(name.name.to_string()), Name::Declared)
     }
 
     fn bind(&mut self, name: Name, text: &str, value: Value) {
-        // A name that stands for many things, as a minifier's letters do, says nothing about any of them.
+        // A name with many values, such as a minifier's letters, says nothing about any of them.
         let times = self.bound.entry(name.clone()).or_default();
         *times += 1;
         if *times > if text.len() <= 2 { 2 * FEW } else { 2 * MANY } {
@@ -167,8 +168,27 @@ impl Js<'_, '_, '_> {
         self.vars.insert(name, value);
     }
 
-    /// What a function is called with where it stands: `(function (r) { … })(require)`.
+    /// Binds the arguments of a function that is called where it is defined: `(function (r) { … })(require)`.
     fn given(&mut self, callee: &Expression<'_>, arguments: &[Argument<'_>]) {
+        // `import(name).then(m => …)` gives the module.
+        if let Expression::StaticMemberExpression(member) = callee.get_inner_expression()
+            && member.property.name == "then"
+            && let Expression::ImportExpression(_) = member.object.get_inner_expression()
+            && let Some(first) = arguments.first().and_then(Argument::as_expression)
+            && let Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_) =
+                first.get_inner_expression()
+        {
+            let module = self.value(&member.object);
+            let parameters = match first.get_inner_expression() {
+                Expression::ArrowFunctionExpression(arrow) => &arrow.params,
+                Expression::FunctionExpression(function) => &function.params,
+                _ => return,
+            };
+            if let Some(parameter) = parameters.items.first() {
+                self.assign(&parameter.pattern, &module);
+            }
+            return;
+        }
         let parameters: &FormalParameters<'_> = match callee.get_inner_expression() {
             Expression::FunctionExpression(function) => &function.params,
             Expression::ArrowFunctionExpression(function) => &function.params,
@@ -244,12 +264,15 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         match &it.left {
             AssignmentTarget::AssignmentTargetIdentifier(name) => {
                 let own = self.referred(name);
-                let value = if it.operator.is_assign() {
-                    value
+                if it.operator.is_assign() {
+                    self.bind(own, name.name.as_str(), value);
+                } else if let Some(before) = self.vars.get(&own) {
+                    // Not another value by chance: the one that it has grows.
+                    let grown = crate::value::concat(before, &value);
+                    self.vars.insert(own, grown);
                 } else {
-                    crate::value::concat(&self.vars.get(&own).cloned().unwrap_or_default(), &value)
-                };
-                self.bind(own, name.name.as_str(), value);
+                    self.bind(own, name.name.as_str(), crate::value::concat(&Value::default(), &value));
+                }
             }
             AssignmentTarget::StaticMemberExpression(member) => {
                 let owner = self.value(&member.object);
@@ -325,7 +348,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         let outer = std::mem::replace(&mut self.joining, plus);
         walk::walk_binary_expression(self, it);
         self.joining = outer;
-        // The whole of a sum is told, not each part of it.
+        // The sum is reported as a whole, not each part.
         if self.emit && plus && !outer {
             let value = crate::value::concat(&self.value(&it.left), &self.value(&it.right));
             self.spelled(&value, it.span);
@@ -374,7 +397,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 }
 
 impl Js<'_, '_, '_> {
-    /// A loop that nothing ends and that waits for nothing.
+    /// Reports a loop that never ends and waits for nothing.
     fn endless(&mut self, body: Span, whole: Span) {
         let (from, to) = span(body);
         let text = self.source.get(from..to).unwrap_or("");

@@ -1,4 +1,4 @@
-//! Names that are put together so that they stand nowhere in the source.
+//! Names assembled from pieces so that they do not occur in the source.
 
 use super::{Js, span};
 use crate::rules::Language;
@@ -7,7 +7,7 @@ use oxc_ast::ast::{CallExpression, Expression};
 use oxc_span::Span;
 
 impl Js<'_, '_, '_> {
-    /// Tells a text that was put together and holds a word that matters.
+    /// Reports an assembled text that contains a word that matters.
     pub(super) fn spelled(&mut self, value: &Value, at: Span) {
         if self.emit
             && let Some(text) = value.as_whole_text()
@@ -17,7 +17,7 @@ impl Js<'_, '_, '_> {
         }
     }
 
-    /// The same of a call that puts texts together, `['a', 'b'].join('')` for example.
+    /// Like [`Js::spelled`], for a call that assembles texts, such as `['a', 'b'].join('')`.
     pub(super) fn spelled_call(&mut self, call: &CallExpression<'_>) {
         let Expression::StaticMemberExpression(member) = &call.callee else { return };
         let joins = matches!(
@@ -31,7 +31,7 @@ impl Js<'_, '_, '_> {
     }
 }
 
-/// Paths joined as texts.
+/// Joins paths as texts.
 pub(super) fn joined_path(args: &[Value]) -> Value {
     let pieces: Vec<String> = args.iter().map(Value::text_or_hole).filter(|t| !t.is_empty()).collect();
     let mut text = pieces.join("/");

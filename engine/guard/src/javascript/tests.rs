@@ -1,4 +1,4 @@
-//! Names in scopes: who is who, both ways.
+//! Tests of name resolution in scopes, in both directions.
 
 use crate::{Artifact, Limits, Pack, Verdict, scan};
 

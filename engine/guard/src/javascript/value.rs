@@ -1,6 +1,6 @@
-//! What an expression may stand for.
+//! Possible values of an expression.
 
-use super::{Js, Name};
+use super::{Js, Name, fold};
 use crate::decode;
 use crate::value::{Const, HOLE, Origin, Value, concat};
 use oxc_ast::ast::{
@@ -14,7 +14,7 @@ pub(super) fn module(name: &str) -> &str {
     name.strip_prefix("node:").unwrap_or(name)
 }
 
-/// Names that stand for the global object.
+/// True for names of the global object.
 fn is_global(name: &str) -> bool {
     matches!(name, "globalThis" | "window" | "self" | "global" | "top" | "parent" | "frames")
 }
@@ -36,13 +36,22 @@ impl Js<'_, '_, '_> {
                 self.stands_for(&own, name.name.as_str())
             }
             Expression::ArrayExpression(array) => {
-                let items = array.elements.iter().map(|element| match element {
-                    ArrayExpressionElement::SpreadElement(_) | ArrayExpressionElement::Elision(_) => {
-                        Value::default()
+                let mut items = Vec::new();
+                for element in &array.elements {
+                    match element {
+                        ArrayExpressionElement::SpreadElement(spread) => {
+                            let value = self.value(&spread.argument);
+                            let few = value.elements().filter(|all| all.len() <= fold::MOST);
+                            items.extend(
+                                few.unwrap_or_else(|| vec![Value::default().with_origin(value.origin)]),
+                            );
+                        }
+                        ArrayExpressionElement::Elision(_) => items.push(Value::default()),
+                        other => {
+                            items.push(other.as_expression().map_or_else(Value::default, |e| self.value(e)));
+                        }
                     }
-                    other => other.as_expression().map_or_else(Value::default, |e| self.value(e)),
-                });
-                let items: Vec<Value> = items.collect();
+                }
                 Value::list(items)
             }
             Expression::ObjectExpression(object) => {
@@ -78,12 +87,20 @@ impl Js<'_, '_, '_> {
             }
             Expression::LogicalExpression(either) => {
                 let (left, right) = (self.value(&either.left), self.value(&either.right));
-                left.or(&right)
+                let goes_on = match either.operator.as_str() {
+                    "||" => left.truth() == Some(false),
+                    "&&" => left.truth() == Some(true),
+                    _ => matches!(left.known, Some(Const::Nothing)),
+                };
+                if goes_on { right.or(&left) } else { left.or(&right) }
             }
             Expression::BinaryExpression(binary) => {
                 let (left, right) = (self.value(&binary.left), self.value(&binary.right));
                 match binary.operator.as_str() {
                     "+" => concat(&left, &right),
+                    operator if fold::binary(operator, &left, &right).is_some() => {
+                        fold::binary(operator, &left, &right).unwrap_or_default()
+                    }
                     "^" => Value::default().with_origin(
                         left.origin
                             | right.origin
@@ -123,6 +140,10 @@ impl Js<'_, '_, '_> {
                 let args = self.arguments(&new.arguments);
                 self.result(&callee, None, None, &args)
             }
+            Expression::TaggedTemplateExpression(tagged) => {
+                let tag = self.value(&tagged.tag);
+                if tag.is_named("String.raw") { self.template(&tagged.quasi) } else { Value::default() }
+            }
             Expression::ImportExpression(import) => {
                 let source = self.value(&import.source);
                 source.as_whole_text().map_or_else(Value::default, |text| Value::name(module(text)))
@@ -135,7 +156,7 @@ impl Js<'_, '_, '_> {
         if let Some(value) = self.vars.get(own) {
             return value.clone();
         }
-        // A parameter, mostly. Loaders of modules and wrappers of pages pass these under their own names.
+        // Usually a parameter. Module loaders and page wrappers pass these under their own names.
         if let Name::Declared(symbol) = own
             && (self.scoping.symbol_flags(*symbol).is_function()
                 || !(is_global(name) || matches!(name, "require" | "module" | "process" | "document")))
@@ -148,7 +169,7 @@ impl Js<'_, '_, '_> {
         origin_of(Value::name(name))
     }
 
-    /// A property of the global object; what a script declares outermost is one.
+    /// A property of the global object, which may be a top-level declaration of the script.
     fn global(&self, name: &str) -> Value {
         let outermost = self.scoping.get_root_binding(name.into());
         self.stands_for(&outermost.map_or_else(|| Name::Global(name.to_owned()), Name::Declared), name)
@@ -194,7 +215,7 @@ impl Js<'_, '_, '_> {
 
     /// `owner.name`.
     pub(super) fn member(&mut self, owner: &Value, name: &str) -> Value {
-        // One variable of the environment is not the environment.
+        // A single environment variable is not the whole environment.
         let keep = if owner.is_named("process.env") { !Origin::ENV.0 } else { !0 };
         let mut out = Value { origin: Origin(owner.origin.0 & keep), ..Value::default() };
         if let Some(Const::Map(pairs)) = &owner.known
@@ -220,7 +241,7 @@ impl Js<'_, '_, '_> {
                     out = value.or(&out);
                     continue;
                 }
-                // From any function it is one step to the constructor of functions.
+                // Any function leads to the constructor of functions in one step.
                 ("?function" | "?method", "constructor") => "Function".to_owned(),
                 ("?function", "call" | "apply" | "bind") => "?function".to_owned(),
                 ("Object", "constructor") | ("String" | "Array" | "Number" | "Boolean", "constructor") => {
@@ -265,12 +286,15 @@ impl Js<'_, '_, '_> {
     }
 
     pub(super) fn called(&mut self, call: &CallExpression<'_>) -> Value {
+        if let Some(value) = self.small_function(call) {
+            return value;
+        }
         let (callee, receiver, method) = self.callee(&call.callee);
         let args = self.arguments(&call.arguments);
         self.result(&callee, receiver.as_ref(), method.as_deref(), &args)
     }
 
-    /// What is called, on what, by which name.
+    /// Function, receiver and method name of a call.
     pub(super) fn callee(&mut self, callee: &Expression<'_>) -> (Value, Option<Value>, Option<String>) {
         match callee {
             Expression::StaticMemberExpression(member) => {
@@ -289,7 +313,7 @@ impl Js<'_, '_, '_> {
         }
     }
 
-    /// What a call returns.
+    /// Result of a call.
     pub(super) fn result(
         &mut self,
         callee: &Value,
@@ -300,7 +324,7 @@ impl Js<'_, '_, '_> {
         let origin = args.iter().fold(callee.origin, |sum, v| sum | v.origin)
             | receiver.map_or(Origin::default(), |r| r.origin);
         if let (Some(owner), Some(method)) = (receiver.filter(|r| r.known.is_some()), method)
-            && let Some(value) = folded(owner, method, args)
+            && let Some(value) = fold::method(owner, method, args)
         {
             return value.with_origin(owner.origin);
         }
@@ -317,6 +341,19 @@ impl Js<'_, '_, '_> {
                 "String.fromCharCode" | "String.fromCodePoint" => characters(args),
                 "unescape" | "decodeURIComponent" | "decodeURI" => {
                     first.and_then(|v| decode::apply("url", v)).unwrap_or_default()
+                }
+                "String.fromCharCode.apply" | "String.fromCodePoint.apply" => {
+                    characters(&args.get(1).and_then(Value::elements).unwrap_or_default())
+                }
+                "String.fromCharCode.call" | "String.fromCodePoint.call" => {
+                    characters(args.get(1..).unwrap_or(&[]))
+                }
+                "Array.from" | "Array.of" if args.len() == 1 => {
+                    let items = first.and_then(Value::elements).filter(|all| all.len() <= fold::MOST);
+                    items.map_or_else(Value::default, |items| Value {
+                        chain: first.map(|v| v.chain.clone()).unwrap_or_default(),
+                        ..Value::list(items)
+                    })
                 }
                 "String.raw" | "String" => first.cloned().unwrap_or_default(),
                 "Reflect.get" => match (first, args.get(1)) {
@@ -338,7 +375,7 @@ impl Js<'_, '_, '_> {
                 }
                 "os.homedir" => Value::text("~").with_origin(Origin::HOME),
                 "util.promisify" => first.cloned().unwrap_or_default(),
-                // Text stays what it is through these.
+                // These keep the text unchanged.
                 _ if matches!(
                     method,
                     Some("toString" | "text" | "json" | "trim" | "then" | "data" | "bind")
@@ -362,6 +399,11 @@ fn decoded(name: &str, args: &[Value]) -> Value {
     let step = match (name, args.get(1).and_then(Value::as_text)) {
         ("Buffer.from", Some("hex")) => "hex",
         ("Buffer.from", Some("base64" | "base64url")) | ("atob" | "window.atob", _) => "base64",
+        // Numbers of characters.
+        ("Buffer.from", None) if matches!(first.known, Some(Const::List(_))) => {
+            let text = first.as_bytes().map(|bytes| Value::bytes(&bytes).decoded_by("characters", first));
+            return text.unwrap_or_default();
+        }
         _ => return Value { names: Vec::new(), ..first.clone() },
     };
     let value = decode::apply(step, first);
@@ -374,7 +416,7 @@ fn decoded(name: &str, args: &[Value]) -> Value {
     )
 }
 
-fn characters(args: &[Value]) -> Value {
+pub(super) fn characters(args: &[Value]) -> Value {
     let text: Option<String> = args
         .iter()
         .map(|v| v.as_int().and_then(|n| u32::try_from(n).ok()).and_then(char::from_u32))
@@ -383,87 +425,13 @@ fn characters(args: &[Value]) -> Value {
         Some(text) if text.chars().count() > 2 => Value { chain: vec!["characters"], ..Value::text(&text) }
             .with_origin(Origin::DECODED | Origin::COMPUTED),
         Some(text) => Value::text(&text).with_origin(Origin::COMPUTED),
-        // One unknown character is ordinary; it hides something when a key was mixed in.
+        // A single unknown character is ordinary; it hides something if a key was mixed in.
         None => {
             let mixed =
                 args.iter().fold(Origin::default(), |sum, v| sum | Origin(v.origin.0 & Origin::DECODED.0));
             Value::default()
                 .with_origin(mixed | if args.len() > 2 { Origin::UNPACKED } else { Origin::default() })
         }
-    }
-}
-
-/// Methods of constants.
-fn folded(owner: &Value, method: &str, args: &[Value]) -> Option<Value> {
-    let keep =
-        |value: Value| Some(Value { chain: owner.chain.clone(), ..value }.with_origin(Origin::COMPUTED));
-    let first = args.first();
-    let number = |at: usize| args.get(at).and_then(Value::as_int);
-    if let Some(Const::List(items)) = &owner.known {
-        return match method {
-            "join" => {
-                let between = first.map_or(",", |v| v.as_text().unwrap_or(","));
-                let text = items.iter().map(Value::text_or_hole).collect::<Vec<_>>().join(between);
-                keep(Value::text(&text))
-            }
-            "reverse" => {
-                let mut items = items.to_vec();
-                items.reverse();
-                let letters = items.len() > 3
-                    && items.iter().all(|i| i.as_text().is_some_and(|t| t.chars().count() == 1));
-                let chain = if letters { vec!["reversed"] } else { owner.chain.clone() };
-                Some(Value { chain, ..Value::list(items) })
-            }
-            "concat" => keep(concat(owner, first?)),
-            "map" if first?.is_named("String.fromCharCode") => Some(
-                Value {
-                    chain: vec!["characters"],
-                    ..Value::list(items.iter().map(|i| characters(std::slice::from_ref(i))).collect())
-                }
-                .with_origin(Origin::DECODED),
-            ),
-            _ => None,
-        };
-    }
-    let text = owner.as_whole_text()?;
-    let cut = |from: i64, to: i64| {
-        let size = usize::try_from((to - from).max(0)).unwrap_or(0);
-        text.chars().skip(usize::try_from(from.max(0)).unwrap_or(0)).take(size).collect::<String>()
-    };
-    let length = i64::try_from(text.chars().count()).unwrap_or(0);
-    match method {
-        "split" => {
-            let by = first?.as_text()?;
-            let parts: Vec<Value> = if by.is_empty() {
-                text.chars().take(4096).map(|c| Value::text(c.encode_utf8(&mut [0; 4]))).collect()
-            } else {
-                text.split(by).map(Value::text).collect()
-            };
-            keep(Value { chain: owner.chain.clone(), ..Value::list(parts) })
-        }
-        "concat" => keep(args.iter().fold(owner.clone(), |sum, v| concat(&sum, v))),
-        "toLowerCase" => keep(Value::text(&text.to_lowercase())),
-        "toUpperCase" => keep(Value::text(&text.to_uppercase())),
-        "trim" | "toString" | "normalize" => Some(owner.clone()),
-        "charAt" => keep(Value::text(&cut(number(0)?, number(0)? + 1))),
-        "slice" | "substring" => {
-            let at = |n: i64| if n < 0 { length + n } else { n };
-            keep(Value::text(&cut(at(number(0)?), number(1).map_or(length, at))))
-        }
-        "substr" => keep(Value::text(&cut(number(0)?, number(0)? + number(1).unwrap_or(length)))),
-        "replace" | "replaceAll" => {
-            let (from, to) = (first?.as_text()?, args.get(1)?.as_text()?);
-            (from.len() < 4096 && !from.is_empty())
-                .then(|| Value::text(&text.replace(from, to)))
-                .and_then(keep)
-        }
-        "repeat" => {
-            let count = usize::try_from(number(0)?).ok()?;
-            (count.saturating_mul(text.len()) < 65_536)
-                .then(|| Value::text(&text.repeat(count)))
-                .and_then(keep)
-        }
-        _ => None,
     }
 }
 

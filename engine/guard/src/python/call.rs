@@ -1,8 +1,10 @@
-//! Calls: what is called, with what, and what comes out.
+//! Calls: the function, its arguments, and its result.
 
 use super::model::{self, Spawn};
 use super::statement::canonical;
 use super::{Python, fold, span};
+use crate::executed::Executed;
+use crate::report::HandedSource;
 use crate::rules::{Call, Language, Spot};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{Expr, ExprCall};
@@ -55,11 +57,12 @@ impl<'a> Python<'_, '_, 'a> {
         let mut result = self.invoke(&callee, object, &args, &kwargs, at);
         if let Some((owner, name)) = object
             && owner.names.iter().all(|n| n.starts_with("?class"))
-            && let Some(folded) = fold::method(owner, name, &args)
+            && let Some(folded) =
+                fold::method(owner, name, &args).or_else(|| fold::formatted(owner, name, &args, &kwargs))
         {
             if folded.chain.len() > owner.chain.len()
                 || folded.origin.has(Origin::DECODED)
-                || matches!(name, "join" | "format" | "replace")
+                || matches!(name, "join" | "format" | "format_map" | "replace")
             {
                 self.tell_computed(&folded, at);
             }
@@ -69,7 +72,7 @@ impl<'a> Python<'_, '_, 'a> {
         result
     }
 
-    /// What is called, and what it is a member of: `x.y`, `getattr(x, 'y')`, `(z := x.y)`.
+    /// Function of a call, and the object that it is a member of: `x.y`, `getattr(x, 'y')`, `(z := x.y)`.
     fn callee(&mut self, func: &'a Expr) -> (Value, Option<(Value, Cow<'a, str>)>) {
         match func {
             Expr::Attribute(attribute) => {
@@ -90,7 +93,7 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// Calls a value: tells it, follows it into functions of the file, and says what it returns.
+    /// Calls a value: reports it, follows it into functions of the file, and returns its result.
     pub(super) fn invoke(
         &mut self,
         callee: &Value,
@@ -102,11 +105,11 @@ impl<'a> Python<'_, '_, 'a> {
         if !self.cx.tick() {
             return Value::default();
         }
-        // What a request is authorised by is not what it carries.
+        // A request's credentials are not part of its contents.
         let carried = kwargs.iter().filter(|(key, _)| !crate::rules::authorises(key)).map(|(_, v)| v);
         let mut origin = args.iter().chain(carried).fold(Origin::default(), |sum, v| sum | v.origin);
         if let Some((owner, method)) = object {
-            // One variable of the environment is not the environment.
+            // A single environment variable is not the whole environment.
             let one = owner.is_named("os.environ") && matches!(method, "get" | "pop" | "setdefault");
             origin |= if one { Origin(owner.origin.0 & !Origin::ENV.0) } else { owner.origin };
         }
@@ -168,14 +171,15 @@ impl<'a> Python<'_, '_, 'a> {
             result = own.or(&result);
             origin |= model::origin(name);
         }
-        // What a program prints does not lie where its arguments do.
+        // The output of a program is not located where its arguments are.
         if names.iter().any(|n| model::origin(n).has(Origin::OUTPUT)) {
             origin = Origin(
                 origin.0 & !(Origin::TEMP | Origin::TREE | Origin::WALK | Origin::HOME | Origin::WIDE).0,
             );
         }
-        // Numbers and truths carry nothing of where they come from.
-        // A program's documentation says how to call it; what it is called with is another thing.
+        // Numbers and booleans carry no origin (`plain` below).
+        // Parsed arguments do not come from the file itself: its documentation tells how to call the program,
+        // not how it is called.
         if names.iter().any(|n| n.starts_with("argparse.") || &**n == "docopt.docopt") {
             origin = Origin(origin.0 & !Origin::SELF_FILE.0);
         }
@@ -202,10 +206,11 @@ impl<'a> Python<'_, '_, 'a> {
         if plain { result } else { result.with_origin(Origin(origin.0 & !Origin::COMPUTED.0)) }
     }
 
-    /// A function or class of the file: its parameters learn, its result is returned.
+    /// Enters a function or class of the file: its parameters learn the arguments, and its result is
+    /// returned.
     fn enter(&mut self, own: &str, args: &[Value], kwargs: &[Named]) -> Value {
         if self.attributes.contains_key(own) && !self.functions.contains_key(own) {
-            // A class: an instance, and its `__init__` learns.
+            // A class: creates an instance, and its `__init__` learns the arguments.
             let init = format!("{own}.__init__");
             if self.functions.contains_key(init.as_str()) {
                 self.learn(&init, args, kwargs);
@@ -250,6 +255,7 @@ impl<'a> Python<'_, '_, 'a> {
             return;
         }
         let keyword = |names: &[&str]| kwargs.iter().find(|(k, _)| names.contains(&&**k)).map(|(_, v)| v);
+        self.runs_file(name, args, kwargs);
         if let Some((language, position)) = model::sink(name) {
             let text = args
                 .get(position)
@@ -284,7 +290,45 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
+    /// A script, given by its path, that the interpreter executes as its own.
+    fn runs_file(&mut self, name: &str, args: &[Value], kwargs: &[Named]) {
+        if matches!(
+            name,
+            "code.interact" | "code.InteractiveConsole" | "IPython.embed" | "pdb.set_trace" | "breakpoint"
+        ) {
+            self.cx.hand(HandedSource::Stdin, Executed::As(Language::Python));
+        }
+        let position = match name {
+            "runpy.run_path"
+            | "importlib.machinery.SourceFileLoader"
+            | "imp.load_source"
+            | "execfile"
+            | "builtins.execfile"
+            | "importlib.util.spec_from_file_location"
+            | "py_compile.compile" => usize::from(!matches!(
+                name,
+                "runpy.run_path" | "execfile" | "builtins.execfile" | "py_compile.compile"
+            )),
+            _ => return,
+        };
+        let named =
+            kwargs.iter().find(|(k, _)| matches!(&**k, "path" | "path_name" | "location" | "pathname"));
+        if let Some(path) = args.get(position).or(named.map(|(_, v)| v)).and_then(Value::as_whole_text) {
+            let path = path.to_owned();
+            self.cx.hand(HandedSource::File(path), Executed::As(Language::Python));
+        }
+    }
+
     fn executes(&mut self, language: Language, value: &Value, at: (usize, usize)) {
+        for name in &value.names {
+            let read = name.strip_prefix("file:").and_then(|rest| rest.strip_suffix(".read()"));
+            if let Some(path) = read {
+                self.cx.hand(HandedSource::File(path.to_owned()), Executed::As(language));
+            }
+        }
+        if value.origin.has(Origin::INPUT) {
+            self.cx.hand(HandedSource::Input, Executed::As(language));
+        }
         if let Some(text) = value.as_text() {
             let mut chain = value.chain.clone();
             if value.chain.is_empty() {
@@ -295,7 +339,7 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// Calls that call what they are given.
+    /// Functions that call their arguments.
     fn passes_on(&mut self, name: &str, args: &[Value], kwargs: &[Named], at: (usize, usize)) {
         let Some((position, keyword)) = model::calls_argument(name) else { return };
         let by_name = kwargs.iter().find(|(k, _)| &**k == keyword).map(|(_, v)| v);

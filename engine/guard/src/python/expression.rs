@@ -1,4 +1,4 @@
-//! Expressions: what each may stand for.
+//! Expressions and their possible values.
 
 use super::statement::canonical;
 use super::{Python, Scope, fold, model, span};
@@ -9,7 +9,7 @@ use ruff_text_size::Ranged;
 use std::rc::Rc;
 
 impl<'a> Python<'_, '_, 'a> {
-    /// Evaluates, telling every call and text in it.
+    /// Evaluates an expression and reports every call and text in it.
     pub(super) fn value(&mut self, expression: &'a Expr) -> Value {
         if !self.cx.tick() {
             return Value::default();
@@ -51,7 +51,7 @@ impl<'a> Python<'_, '_, 'a> {
                     return path_join(&left, &right);
                 }
                 let value = fold::binary(binary.op, &left, &right);
-                // Parts of a longer concatenation are told once, by the outermost; telling each is only more work.
+                // Parts of a longer concatenation are reported once, by the outermost one, to save work.
                 if value.as_text().is_some_and(|t| t.len() >= 4)
                     && matches!(binary.op, ruff_python_ast::Operator::Add | ruff_python_ast::Operator::Mod)
                 {
@@ -71,7 +71,12 @@ impl<'a> Python<'_, '_, 'a> {
             }
             Expr::BoolOp(op) => {
                 let values: Vec<Value> = op.values.iter().map(|v| self.value(v)).collect();
-                values.into_iter().rev().reduce(|sum, v| v.or(&sum)).unwrap_or_default()
+                // The first that decides is the answer, where all before it are known.
+                let ends = op.op == ruff_python_ast::BoolOp::Or;
+                let passed = values.iter().take_while(|v| v.truth() == Some(!ends)).count();
+                let (before, after) = values.split_at(passed.min(values.len().saturating_sub(1)));
+                let all = after.iter().chain(before).cloned().collect::<Vec<_>>();
+                all.into_iter().rev().reduce(|sum, v| v.or(&sum)).unwrap_or_default()
             }
             Expr::If(conditional) => {
                 self.value(&conditional.test);
@@ -178,7 +183,7 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// A value with its library meaning: its origin, and the constants that some names stand for.
+    /// A value with its meaning in the library: its origin, and the constants of some names.
     pub(super) fn named(&self, name: &str) -> Value {
         let mut value = Value::name(name);
         value.origin = model::origin(name);
@@ -253,7 +258,7 @@ impl<'a> Python<'_, '_, 'a> {
             if self.emit {
                 self.dunder(owner, name, at);
             }
-            // `().__class__` leads away from any object: it keeps a name of its own.
+            // `().__class__` can be reached from any object: it keeps a name of its own.
             if matches!(name, "__class__" | "__base__" | "__bases__" | "__mro__" | "__init__")
                 && result.names.iter().all(|n| n.starts_with('?') || !n.contains("__"))
             {
@@ -263,7 +268,7 @@ impl<'a> Python<'_, '_, 'a> {
         result
     }
 
-    /// Special attributes that lead from any object to the interpreter's insides.
+    /// Special attributes that lead from any object to the interpreter's internals.
     fn dunder(&mut self, owner: &Value, name: &str, at: (usize, usize)) {
         match name {
             "__subclasses__"
@@ -310,7 +315,7 @@ impl<'a> Python<'_, '_, 'a> {
         self.item(&owner, &key, span(subscript.range()))
     }
 
-    /// The elements of a display; what is spread in it is spread.
+    /// Elements of a display, with unpacked ones expanded.
     fn listing(&mut self, elements: &'a [Expr]) -> Value {
         let mut items = Vec::with_capacity(elements.len());
         let mut spread = Origin::default();
@@ -367,7 +372,7 @@ impl<'a> Python<'_, '_, 'a> {
         if listed { result } else { result.with_origin(Origin(owner.origin.0 & keep)) }
     }
 
-    /// Something dangerous that was reached by a name in a string; worse when the string was put together.
+    /// Reports something dangerous reached by a name in a string; more severe when the string was assembled.
     pub(super) fn reached(&mut self, found: &Value, key: &Value, at: (usize, usize)) {
         let sensitive = found.names.iter().any(|name| {
             model::sink(name).is_some_and(|(l, _)| l != Language::Sql)
@@ -420,7 +425,7 @@ impl<'a> Python<'_, '_, 'a> {
         value
     }
 
-    /// A comprehension whose elements are all kept.
+    /// A comprehension that keeps all its elements.
     fn listed(&mut self, generators: &'a [Comprehension], element: &'a Expr) -> Value {
         if let Some(first) = generators.first() {
             let iterated = self.quietly(&first.iter);
@@ -440,11 +445,11 @@ impl<'a> Python<'_, '_, 'a> {
         let Some((first, rest)) = generators.split_first() else { return self.value(element) };
         let iterated = self.value(&first.iter);
         if rest.is_empty()
-            && first.ifs.is_empty()
             && let Some(items) =
                 iterated.elements().filter(|items| items.len() <= 16_384 && iterated.names.is_empty())
+            && let Some(items) = self.that_stay(first, items)
         {
-            // Only the first element is told; the others differ in content alone.
+            // Only the first element is reported; the others differ only in content.
             let mut out = Vec::with_capacity(items.len());
             let emit = self.emit;
             for item in items {
@@ -472,7 +477,51 @@ impl<'a> Python<'_, '_, 'a> {
         Value { names: vec!["?list".into()], origin: value.origin | iterated.origin, ..Value::default() }
     }
 
-    /// What iterating over a value gives.
+    /// Whether a test of a comprehension holds, for texts too.
+    fn test(&mut self, test: &'a Expr) -> Option<bool> {
+        use ruff_python_ast::CmpOp;
+        if let Expr::Compare(compare) = test
+            && let ([op], [right]) = (&compare.ops[..], &compare.comparators[..])
+        {
+            let (left, right) = (self.value(&compare.left), self.value(right));
+            if let (Some(a), Some(b)) = (left.as_whole_text(), right.as_whole_text()) {
+                match op {
+                    CmpOp::Eq => return Some(a == b),
+                    CmpOp::NotEq => return Some(a != b),
+                    CmpOp::In => return Some(b.contains(a)),
+                    CmpOp::NotIn => return Some(!b.contains(a)),
+                    _ => {}
+                }
+            }
+        }
+        self.value(test).truth()
+    }
+
+    /// The items that pass every test of a comprehension, where each test is known for each of them.
+    fn that_stay(&mut self, of: &'a Comprehension, items: Vec<Value>) -> Option<Vec<Value>> {
+        if of.ifs.is_empty() {
+            return Some(items);
+        }
+        let emit = std::mem::replace(&mut self.emit, false);
+        let mut stay = Vec::new();
+        let mut is_known = true;
+        for item in items {
+            self.assign(&of.target, item.clone());
+            let passed = of.ifs.iter().try_fold(true, |all, test| Some(all && self.test(test)?));
+            match passed.filter(|_| self.cx.tick()) {
+                Some(true) => stay.push(item),
+                Some(false) => {}
+                None => {
+                    is_known = false;
+                    break;
+                }
+            }
+        }
+        self.emit = emit;
+        is_known.then_some(stay)
+    }
+
+    /// Element that iterating over a value gives.
     pub(super) fn element(&self, iterated: &Value) -> Value {
         let first = if iterated.names.is_empty() {
             iterated.elements().and_then(|items| items.into_iter().next())
@@ -480,7 +529,7 @@ impl<'a> Python<'_, '_, 'a> {
             None
         };
         match first {
-            // All elements are possible: the first stands for them with its content unknown, unless it is a name.
+            // Any element is possible: the first represents them with unknown content, unless it is a name.
             Some(first) if !first.names.is_empty() => first.with_origin(iterated.origin),
             Some(_) => Value::default().with_origin(iterated.origin),
             None => Value {
@@ -498,7 +547,7 @@ impl<'a> Python<'_, '_, 'a> {
 
     fn lambda(&mut self, lambda: &'a ruff_python_ast::ExprLambda) -> Value {
         let mut scope = Scope::default();
-        // A lambda of a function that is followed for one call is another one for the next.
+        // A lambda in a function that is followed for one call differs in the next call.
         let frame = self.function.as_deref().and_then(|f| f.split_once('\'')).map_or("", |(_, id)| id);
         let name: Rc<str> = if frame.is_empty() {
             format!("lambda{}", u32::from(lambda.start())).into()
@@ -538,13 +587,13 @@ impl<'a> Python<'_, '_, 'a> {
     }
 }
 
-/// A variable of the environment: the home folder by its usual name, others as text that a path can contain.
+/// An environment variable: the home folder by its usual name, others as text that a path can contain.
 pub(super) fn environment(name: &str) -> Value {
     match name {
         "HOME" | "USERPROFILE" => Value::text("~").with_origin(Origin::HOME),
         "TMPDIR" | "TEMP" | "TMP" => Value::text("/tmp").with_origin(Origin::TEMP),
         "APPDATA" | "LOCALAPPDATA" | "PROGRAMDATA" => Value::text(&format!("%{name}%")),
-        // Nobody but their own clients has a use for these.
+        // Only the clients of these services have a use for them.
         "AWS_SECRET_ACCESS_KEY"
         | "AWS_SESSION_TOKEN"
         | "NPM_TOKEN"
@@ -554,7 +603,7 @@ pub(super) fn environment(name: &str) -> Value {
     }
 }
 
-/// Paths joined: an absolute right side replaces the left.
+/// Joins paths: an absolute right side replaces the left.
 pub(super) fn path_join(left: &Value, right: &Value) -> Value {
     let rest = right.text_or_hole();
     let text = if rest.starts_with('/') {
@@ -574,12 +623,12 @@ pub(super) fn path_join(left: &Value, right: &Value) -> Value {
     value
 }
 
-/// All values joined as one path.
+/// Joins all values as one path.
 pub(super) fn join_all(values: &[Value]) -> Value {
     values.iter().skip(1).fold(values.first().cloned().unwrap_or_default(), |sum, v| path_join(&sum, v))
 }
 
-/// Texts joined without a separator.
+/// Concatenates texts without a separator.
 pub(super) fn concat_all(values: &[Value]) -> Value {
     values.iter().fold(Value::text(""), |sum, v| concat(&sum, v))
 }

@@ -1,10 +1,10 @@
-//! Folding: methods of constants and the decoders, computed without running anything.
+//! Constant folding: methods of constants and decoders, computed without running anything.
 
 use crate::decode;
 use crate::value::{Const, HOLE, MAX_TEXT, Origin, Value, concat};
 use std::rc::Rc;
 
-/// A method of a constant text, bytes or list.
+/// Evaluates a method of a constant text, bytes or list.
 pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Value> {
     let keep = |value: Value| {
         let mut value = value.with_origin(receiver.origin | Origin::COMPUTED);
@@ -19,9 +19,9 @@ pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Val
         }
         (Const::Text(text), "encode") => keep(Value::bytes(text.as_bytes())),
         (Const::Bytes(bytes), "hex") => keep(Value::text(&crate::scan::hex(bytes))),
-        (_, "format") => {
-            let template = receiver.as_text()?;
-            keep(Value::text(&format_braces(template, args)))
+        (_, "isalpha" | "isdigit" | "isalnum") => {
+            let text = receiver.as_whole_text()?;
+            Some(Value::of(Const::Bool(!text.is_empty() && text.chars().all(is_kind(name)?))))
         }
         (_, "replace") => {
             let (from, to) = (args.first()?.as_text()?, args.get(1)?.as_text()?);
@@ -33,6 +33,13 @@ pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Val
         (_, "lower" | "casefold") => keep(same(receiver, &receiver.as_text()?.to_lowercase())),
         (_, "upper") => keep(same(receiver, &receiver.as_text()?.to_uppercase())),
         (_, "swapcase") => keep(same(receiver, &swapcase(receiver.as_text()?))),
+        (_, "ljust" | "rjust" | "center" | "zfill") => {
+            let text = receiver.as_text()?;
+            // Wider ones have blanks or zeros beside it, which is no longer a name.
+            let is_short =
+                usize::try_from(args.first()?.as_int()?).is_ok_and(|width| width > text.chars().count());
+            if is_short { None } else { keep(receiver.clone()) }
+        }
         (_, "title" | "capitalize" | "expandtabs") => keep(receiver.clone()),
         (_, "strip" | "rstrip" | "lstrip" | "removeprefix" | "removesuffix") => {
             let text = receiver.as_text()?;
@@ -85,6 +92,38 @@ pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Val
         }
         _ => None,
     }
+}
+
+/// `receiver.format(…)` and `receiver.format_map(…)`.
+pub(super) fn formatted(
+    receiver: &Value,
+    name: &str,
+    args: &[Value],
+    named: &[(Rc<str>, Value)],
+) -> Option<Value> {
+    let template = receiver.as_text()?;
+    let text = match (name, args.first().and_then(|v| v.known.as_ref())) {
+        ("format", _) => format_braces(template, args, named),
+        ("format_map", Some(Const::Map(pairs))) => {
+            let named =
+                pairs.iter().filter_map(|(key, value)| Some((Rc::from(key.as_text()?), value.clone())));
+            format_braces(template, &[], &named.collect::<Vec<_>>())
+        }
+        _ => return None,
+    };
+    let mut value = Value::text(&text).with_origin(receiver.origin | Origin::COMPUTED);
+    value.chain.clone_from(&receiver.chain);
+    Some(value)
+}
+
+/// The test of characters that a method of texts makes.
+pub(super) fn is_kind(name: &str) -> Option<fn(char) -> bool> {
+    Some(match name {
+        "isalpha" => char::is_alphabetic,
+        "isdigit" => |c| c.is_ascii_digit(),
+        "isalnum" => char::is_alphanumeric,
+        _ => return None,
+    })
 }
 
 fn swapcase(text: &str) -> String {
@@ -144,7 +183,7 @@ pub(super) fn join(separator: &Value, items: &Value) -> Option<Value> {
     Some(value.with_origin(origin))
 }
 
-/// Decoding by a codec's name.
+/// Decodes by the name of a codec.
 pub(super) fn codec_decode(value: &Value, codec: &str) -> Option<Value> {
     let plain = codec.replace(['-', '_'], "");
     let step = match plain.as_str() {
@@ -175,7 +214,7 @@ pub(super) fn codec_decode(value: &Value, codec: &str) -> Option<Value> {
     Some(out.with_origin(value.origin))
 }
 
-/// Bytes as text, when they are.
+/// Bytes as text, if they are text.
 pub(super) fn as_text_value(value: &Value) -> Value {
     let mut out = value.clone();
     if let Some(text) = value.as_text() {
@@ -184,7 +223,7 @@ pub(super) fn as_text_value(value: &Value) -> Value {
     out
 }
 
-/// `\x41`, `\u0041`, `\u{41}`, `\101` and the letters.
+/// Decodes `\x41`, `\u0041`, `\u{41}`, `\101` and the letter escapes.
 pub(crate) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -231,7 +270,7 @@ pub(crate) fn unescape(text: &str) -> String {
 }
 
 /// `{}` and `{0}` of `str.format`; everything with a field in it becomes a hole.
-fn format_braces(template: &str, args: &[Value]) -> String {
+fn format_braces(template: &str, args: &[Value], named: &[(Rc<str>, Value)]) -> String {
     let mut out = String::new();
     let mut rest = template;
     let mut next = 0;
@@ -250,7 +289,8 @@ fn format_braces(template: &str, args: &[Value]) -> String {
         } else {
             field.parse::<usize>().ok()
         };
-        match number.and_then(|n| args.get(n)) {
+        let by_name = || named.iter().find(|(name, _)| &**name == field).map(|(_, value)| value);
+        match number.map_or_else(by_name, |n| args.get(n)) {
             Some(value) => out.push_str(&value.text_or_hole()),
             None => out.push(HOLE),
         }
@@ -327,7 +367,7 @@ fn position(at: i64, length: usize) -> Option<usize> {
 
 /// `value[lower:upper:step]`, each bound known or left out.
 pub(super) fn slice(value: &Value, lower: Option<i64>, upper: Option<i64>, step: i64) -> Option<Value> {
-    // Python refuses a step of nothing.
+    // Python rejects a step of zero.
     let stride = usize::try_from(step.unsigned_abs()).ok().filter(|stride| *stride > 0)?;
     let items = value.elements()?;
     let length = i64::try_from(items.len()).ok()?;
@@ -358,7 +398,7 @@ pub(super) fn slice(value: &Value, lower: Option<i64>, upper: Option<i64>, step:
     Some(out.with_origin(value.origin | Origin::COMPUTED))
 }
 
-/// A text or a list so many times. By doubling: an empty one may stand there 10^18 times.
+/// Repeats a text or a list. By doubling: an empty one may be repeated 10^18 times.
 fn repeated(value: &Value, mut count: usize) -> Value {
     let (mut sum, mut piece): (Option<Value>, Value) = (None, value.clone());
     while count > 0 {
@@ -373,7 +413,7 @@ fn repeated(value: &Value, mut count: usize) -> Value {
     sum.unwrap_or_else(|| Value::text(""))
 }
 
-/// A binary operation of numbers, or of texts and lists.
+/// Evaluates a binary operation on numbers, or on texts and lists.
 pub(super) fn binary(op: ruff_python_ast::Operator, left: &Value, right: &Value) -> Value {
     use ruff_python_ast::Operator as Op;
     let origin = left.origin | right.origin;
@@ -422,7 +462,7 @@ pub(super) fn binary(op: ruff_python_ast::Operator, left: &Value, right: &Value)
     Value::int(number).with_origin(origin | decoded)
 }
 
-/// A list out of shared items.
+/// A list of shared items.
 pub(super) fn list_of(items: Rc<Vec<Value>>) -> Value {
     Value::of(Const::List(items))
 }

@@ -1,8 +1,8 @@
-//! Functions of the file, evaluated with what one call gives them.
+//! Evaluates functions of the file with the arguments of one call.
 //!
-//! What a function is called with is learnt from all its calls together, which is right for one caller and blurs
-//! many: `run("ls")` and `run("rm -rf /")` would be one call with one of the two. Small functions are therefore walked
-//! again for each call that brings something known, a bounded number of times.
+//! The arguments of a function are learnt from all its calls together, which is precise for one caller and
+//! imprecise for many: `run("ls")` and `run("rm -rf /")` would become one call with either argument. Small
+//! functions are therefore walked again for each call with a known argument, a limited number of times.
 
 use super::{Python, Scope};
 use crate::value::{Const, Origin, Value};
@@ -11,22 +11,23 @@ use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Calls of a file that are followed in this way.
+/// Maximum number of calls per file that are followed in this way.
 const CALLS: u32 = 300;
-/// Calls inside one another.
+/// Maximum nesting of followed calls.
 const DEPTH: usize = 4;
-/// Bytes of source of a function, or of a loop's body, that is small.
+/// Maximum size of a small function or loop body, in bytes of source.
 pub(super) const SMALL: usize = 1_200;
-/// Bytes of source that are walked again for single calls, all together; the second walk of a file has its own.
+/// Maximum amount of source walked again for single calls, in bytes; the second walk of a file has a budget
+/// of its own.
 const WALKED: usize = 128 * 1024;
 
-/// What of a function is kept for later calls.
+/// Parts of a function that are kept for later calls.
 #[derive(Clone)]
 pub(super) struct Body<'a> {
     params: Option<&'a Parameters>,
     code: Code<'a>,
     class: Option<Rc<str>>,
-    /// Names of the function around it, when that was followed itself.
+    /// Names of the enclosing function, if that was followed itself.
     around: Option<Rc<FxHashMap<Rc<str>, Value>>>,
 }
 
@@ -36,7 +37,7 @@ enum Code<'a> {
     Expression(&'a Expr),
 }
 
-/// What the followed calls have come to.
+/// State of following calls.
 #[derive(Default)]
 pub(super) struct Inlining<'a> {
     pub(super) bodies: FxHashMap<Rc<str>, Body<'a>>,
@@ -45,7 +46,7 @@ pub(super) struct Inlining<'a> {
     stack: Vec<Rc<str>>,
 }
 
-/// Bytes of source that a block takes.
+/// Source size of a block, in bytes.
 pub(super) fn extent(block: &[Stmt]) -> usize {
     let (Some(first), Some(last)) = (block.first(), block.last()) else { return 0 };
     (last.range().end() - first.range().start()).to_usize()
@@ -74,7 +75,7 @@ impl<'a> Python<'_, '_, 'a> {
         self.inlining.bodies.insert(name.clone(), Body { params, code, class, around });
     }
 
-    /// What a call returns, when following it may tell more than what is known of all calls together.
+    /// Result of a call, if following it may yield more than all calls together.
     pub(super) fn inline(&mut self, own: &str, args: &[Value], kwargs: &[(Rc<str>, Value)]) -> Option<Value> {
         let telling = |value: &Value| {
             value.names.iter().any(|n| !n.starts_with('?'))
@@ -140,7 +141,8 @@ impl<'a> Python<'_, '_, 'a> {
             let value = value
                 .or_else(|| kwargs.iter().find(|(key, _)| *key == name).map(|(_, v)| v.clone()))
                 .or_else(|| parameter.default.as_deref().map(|default| self.quietly(default)));
-            // Where input goes is learnt from all calls together; deep chains of calls make everything come from it.
+            // Input origins are learnt from all calls together; deep call chains would spread them to
+            // everything.
             let mut value = value.unwrap_or_default();
             value.origin = Origin(value.origin.0 & !(Origin::INPUT | Origin::HOST).0);
             scope.vars.insert(name, value);

@@ -1,4 +1,4 @@
-//! What calls of the library return: decoders, imports, paths, getters and partial applications, followed without
+//! Results of library calls: decoders, imports, paths, getters and partial applications, followed without
 //! running anything.
 
 use super::call::Named;
@@ -7,9 +7,10 @@ use super::statement::canonical;
 use super::{Python, fold, model};
 use crate::decode;
 use crate::value::{Const, Origin, Value};
+use std::rc::Rc;
 
 impl Python<'_, '_, '_> {
-    /// What a library call returns.
+    /// Result of a library call.
     pub(super) fn library(
         &mut self,
         name: &str,
@@ -104,6 +105,9 @@ impl Python<'_, '_, '_> {
                     None => Value::int(0),
                 }
             }
+            "repr" | "ascii" if first.and_then(quoted).is_some() => {
+                first.and_then(quoted).unwrap_or_default()
+            }
             "str" | "ascii" | "repr" | "format" | "memoryview" | "iter" | "copy.copy" | "os.fspath"
             | "os.path.abspath" | "os.path.realpath" | "os.path.normpath" => first.map_or_else(
                 || Value::text(""),
@@ -140,7 +144,7 @@ impl Python<'_, '_, '_> {
             )),
             "reversed" => first.and_then(Value::elements).map_or_else(Value::default, |mut items| {
                 items.reverse();
-                // Characters turned around are a disguise; a list in another order is a list.
+                // Reversed characters are a disguise; a reversed list is just a list.
                 let characters = items.len() > 1
                     && items
                         .iter()
@@ -151,6 +155,7 @@ impl Python<'_, '_, '_> {
                 Value { chain: vec!["reversed"], ..Value::list(items) }.with_origin(Origin::DECODED)
             }),
             "map" => self.mapped(args, at),
+            "re.sub" => substituted(args).unwrap_or_default(),
             "range" => range(args),
             "zip" | "enumerate" => Value::default(),
             "codecs.decode" => {
@@ -223,7 +228,7 @@ impl Python<'_, '_, '_> {
                 Value { names, ..Value::list(parts) }
             }),
             "functools.reduce" => reduced(args),
-            "filter" => args.get(1).cloned().unwrap_or_default(),
+            "filter" => filtered(args).or_else(|| args.get(1).cloned()).unwrap_or_default(),
             "itertools.islice" | "tqdm.tqdm" | "itertools.chain" => first.cloned().unwrap_or_default(),
             "os.walk" | "os.listdir" | "os.scandir" | "glob.glob" | "glob.iglob" | "os.fwalk" => {
                 tree(name, first)
@@ -275,7 +280,7 @@ impl Python<'_, '_, '_> {
         }
     }
 
-    /// `map(function, items)`: each known item is mapped, of others the kind.
+    /// `map(function, items)`: each known item is mapped, for others only the kind.
     fn mapped(&mut self, args: &[Value], at: (usize, usize)) -> Value {
         let (Some(function), Some(given)) = (args.first().cloned(), args.get(1)) else {
             return Value::default();
@@ -306,7 +311,7 @@ impl Python<'_, '_, '_> {
         value.with_origin(decoded)
     }
 
-    /// Calls what `operator` and `functools` made: getters, callers and partial applications.
+    /// Calls objects made by `operator` and `functools`: getters, callers and partial applications.
     pub(super) fn operator(
         &mut self,
         callee: &Value,
@@ -348,7 +353,7 @@ impl Python<'_, '_, '_> {
         }
     }
 
-    /// A file object: its path and mode are kept where rules can ask for them, its content is unknown.
+    /// A file object: its path and mode are kept for rules to check, its content is unknown.
     fn opened(&mut self, args: &[Value], kwargs: &[Named]) -> Value {
         let path = args.first().cloned().unwrap_or_default();
         let mode = args
@@ -360,8 +365,12 @@ impl Python<'_, '_, '_> {
         if path.as_text().is_some_and(crate::rules::is_secret) {
             origin |= Origin::SECRET;
         }
+        // Content that is executed later is read as a program.
+        let name = path.as_whole_text().filter(|path| path.len() < 1024).map(str::to_owned);
         Value {
-            names: vec!["open()".into()],
+            names: std::iter::once(Rc::from("open()"))
+                .chain(name.map(|name| Rc::from(format!("file:{name}"))))
+                .collect(),
             known: Some(Const::List(vec![path, mode].into())),
             origin,
             chain: Vec::new(),
@@ -369,7 +378,7 @@ impl Python<'_, '_, '_> {
     }
 }
 
-/// `reduce` with an operator that puts things together.
+/// `reduce` with an operator that concatenates.
 fn reduced(args: &[Value]) -> Value {
     let items = args.get(1).and_then(Value::elements).filter(|items| items.len() <= 256);
     let (Some(function), Some(items)) = (args.first(), items) else {
@@ -408,7 +417,7 @@ fn range(args: &[Value]) -> Value {
     fold::list_of(list.into())
 }
 
-/// A walk or a listing: whether it begins at the root or at home decides how far it reaches.
+/// A walk or a listing: it is far-reaching if it begins at the root or the home folder.
 fn tree(name: &str, root: Option<&Value>) -> Value {
     let mut value = Value::name(&format!("{name}()")).with_origin(Origin::TREE);
     if let Some(root) = root {
@@ -428,4 +437,45 @@ fn tree(name: &str, root: Option<&Value>) -> Value {
         }
     }
     value
+}
+
+/// A text as `repr` writes it, where nothing in it has to be escaped.
+fn quoted(value: &Value) -> Option<Value> {
+    let Some(Const::Text(text)) = &value.known else { return None };
+    let is_plain = text.chars().all(|c| (' '..='~').contains(&c) && !matches!(c, '\'' | '\\'));
+    is_plain.then(|| {
+        Value { chain: value.chain.clone(), ..Value::text(&format!("'{text}'")) }.with_origin(value.origin)
+    })
+}
+
+/// `filter(str.isalpha, text)`, and `filter(None, items)`.
+fn filtered(args: &[Value]) -> Option<Value> {
+    let [test, items] = args else { return None };
+    let all = items.elements().filter(|_| items.names.is_empty())?;
+    let kind = test.names.iter().find_map(|name| fold::is_kind(name.strip_prefix("str.")?));
+    let is_nothing = matches!(test.known, Some(Const::Nothing));
+    let passes = |item: &Value| match kind {
+        Some(kind) => Some(item.as_whole_text()?.chars().all(kind)),
+        None if is_nothing => item.truth(),
+        None => None,
+    };
+    let mut stay = Vec::new();
+    for item in all {
+        if passes(&item)? {
+            stay.push(item);
+        }
+    }
+    Some(
+        Value { chain: items.chain.clone(), ..Value::list(stay) }
+            .with_origin(items.origin | Origin::COMPUTED),
+    )
+}
+
+/// `re.sub` with an expression of characters alone.
+fn substituted(args: &[Value]) -> Option<Value> {
+    let (pattern, by, text) = (args.first()?, args.get(1)?, args.get(2)?);
+    let plain = pattern
+        .as_whole_text()
+        .filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-, ".contains(&b)))?;
+    fold::method(text, "replace", &[Value::text(plain), by.clone()])
 }

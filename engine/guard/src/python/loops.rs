@@ -1,4 +1,4 @@
-//! Loops and recursion that nothing ends, and what grows without bound.
+//! Endless loops and recursion, and unbounded growth.
 
 use super::{Pending, Python, model, span};
 use crate::value::{Const, Value};
@@ -6,7 +6,7 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, Operator, Stmt, StmtWhile};
 use ruff_text_size::Ranged;
 
-/// 512 MiB, or as many elements: what a single expression may plainly ask for.
+/// 512 MiB, or as many elements: the maximum that a single expression may request.
 const HUGE: i64 = 1 << 29;
 
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl<'a> Visitor<'a> for Body {
     }
 }
 
-/// The last name of what is called, under another name of its own too: `(n := x.name)`, `getattr(x, 'name')`.
+/// Last name of the called function, also through an alias: `(n := x.name)`, `getattr(x, 'name')`.
 pub(super) fn called(func: &Expr) -> &str {
     match func {
         Expr::Name(name) => name.id.as_str(),
@@ -111,13 +111,13 @@ fn body_of(body: &[Stmt]) -> Body {
     found
 }
 
-/// Whether nothing is waited for, and every call in the body is known to return.
+/// True when nothing is waited for, and every call in the body is known to return.
 pub(super) fn is_busy(body: &[Stmt]) -> bool {
     let body = body_of(body);
     !body.waits && body.calls == body.quiet_calls
 }
 
-/// Whether a condition is written out of literals only.
+/// True when a condition consists of literals only.
 pub(super) fn is_constant(test: &Expr) -> bool {
     match test {
         Expr::NumberLiteral(_) | Expr::BooleanLiteral(_) | Expr::StringLiteral(_) => true,
@@ -129,30 +129,31 @@ pub(super) fn is_constant(test: &Expr) -> bool {
     }
 }
 
-/// Whether something in the body can leave the loop.
+/// True when something in the body can leave the loop.
 pub(super) fn ends(body: &[Stmt]) -> bool {
     body_of(body).ends
 }
 
-/// Whether the body waits for something.
+/// True when the body waits for something.
 pub(super) fn waits(body: &[Stmt]) -> bool {
     body_of(body).waits
 }
 
-/// Whether each round begins with somebody who connects.
+/// True when each iteration begins with a new connection.
 pub(super) fn serves(body: &[Stmt]) -> bool {
     body_of(body).serves
 }
 
 impl<'a> Python<'_, '_, 'a> {
-    /// A loop that cannot end and that only burns: nothing is waited for, and every call in it is known to return.
+    /// Reports an endless loop that only uses CPU time: it waits for nothing, and every call in it is known
+    /// to return.
     pub(super) fn endless_loop(&mut self, stmt: &'a StmtWhile) {
         if is_busy(&stmt.body) {
             self.fact("loop.endless", span(stmt.range()));
         }
     }
 
-    /// A function that calls itself before anything could stop it.
+    /// Reports a function that calls itself before anything could stop it.
     pub(super) fn endless_recursion(&mut self, pending: &Pending<'a>) {
         let own = pending.name.rsplit('.').next().unwrap_or(&pending.name);
         for stmt in pending.body {
@@ -180,7 +181,7 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// Multiplications and powers whose result does not fit.
+    /// Multiplications and powers with too large a result.
     pub(super) fn oversize(&mut self, op: Operator, left: &Value, right: &Value, at: (usize, usize)) {
         match op {
             Operator::Mult => {
@@ -214,14 +215,14 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// A list of more elements than fit.
+    /// A list with too many elements.
     pub(super) fn huge_list(&mut self, iterated: &Value, at: (usize, usize)) {
         if iterated.names.iter().any(|n| &**n == "?huge" || &**n == "itertools.count()") {
             self.fact("memory.huge", at);
         }
     }
 
-    /// Constructors that ask for memory by a number.
+    /// Constructors that allocate memory by a number.
     pub(super) fn huge_call(&mut self, name: &str, args: &[Value], at: (usize, usize)) {
         let first = args.first().and_then(Value::as_int).unwrap_or(0);
         match name {
@@ -276,7 +277,7 @@ fn calls_itself(expression: &Expr, own: &str, method: bool) -> bool {
     }
 }
 
-/// A loop that hashes with a counter: by its words, since every library spells it in its own way.
+/// A loop that hashes with a counter: recognised by its words, since every library has its own functions.
 pub(super) fn proof_of_work(text: &str) -> bool {
     let hashes = ["sha256(", "sha512(", "sha3_", "scrypt(", "blake2", "double_sha", "argon2", "randomx"];
     text.len() < 4096

@@ -1,7 +1,8 @@
-//! Python: names resolved through scopes, constants folded, calls told with what their arguments may be.
+//! Python: names are resolved through scopes, constants folded, calls reported with the possible values of
+//! their arguments.
 //!
-//! A module is walked twice: first to learn what functions are called with and return, then to tell. Function bodies
-//! are walked after the block that defines them, so that what they use of it is known.
+//! A module is walked twice: first to learn the arguments and results of functions, then to report. Function
+//! bodies are walked after the block that defines them, so that everything they use is known.
 
 mod call;
 mod expression;
@@ -23,6 +24,12 @@ use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
+
+/// True for a valid Python program: prose with a line that begins with a keyword is not one.
+pub(crate) fn is_sound(source: &str) -> bool {
+    too_deep(source, &crate::limits::Limits::default(), true).is_none()
+        && ruff_python_parser::parse_module(source).is_ok()
+}
 
 /// Reads a Python source.
 pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
@@ -72,10 +79,12 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     if clean { PartState::Parsed } else { PartState::Recovered }
 }
 
-/// The tree of a source, with commands of IPython (`!ls`, `%cd`) where it has some and is no Python without.
+/// Parses a source, with commands of IPython (`!ls`, `%cd`) if it contains some and is not valid Python
+/// without them.
 ///
-/// On its way out of an error the parser goes back to the beginning of a line, and panics where that begins with what only a prompt
-/// of IPython takes for a command (ruff 0.0.10, `import{\n,`): such a source is not read with commands.
+/// While recovering from an error the parser goes back to the start of a line, and panics if the line begins
+/// with something that only an IPython prompt takes for a command (ruff 0.0.10, `import{\n,`): such a source
+/// is not parsed with commands.
 fn parse(source: &str) -> Option<Parsed<Mod>> {
     let parse_as = |source: &str, mode: Mode| parse_unchecked(source, ParseOptions::from(mode));
     let plain = parse_as(source, Mode::Module);
@@ -88,7 +97,7 @@ fn parse(source: &str) -> Option<Parsed<Mod>> {
     is_safe.then(|| parse_as(source, Mode::Ipython))
 }
 
-/// Whether IPython, or the parser, may find commands: at the beginning of a line, or behind an `=`.
+/// True when IPython, or the parser, may find commands: at the start of a line, or after `=`.
 fn has_commands(source: &str) -> bool {
     lines(source).any(|line| line.starts_with(['!', '%'])) || source.split('=').skip(1).any(is_command)
 }
@@ -97,17 +106,17 @@ fn is_command(text: &str) -> bool {
     text.trim_start_matches(is_blank).starts_with(['!', '%'])
 }
 
-/// What may stand before a command: more than either of them skips.
+/// Characters that may precede a command: a superset of those that IPython and the parser skip.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\\' | '\x1c'..='\x1f' | '\u{feff}')
 }
 
-/// Its lines without what they begin with that cannot be seen.
+/// Lines without invisible leading characters.
 fn lines(source: &str) -> impl Iterator<Item = &str> {
     source.split(['\n', '\r']).map(|line| line.trim_start_matches(is_blank))
 }
 
-/// The same with statements of Python's own in place of commands: such as can stand in no bracket, where a command cannot either.
+/// The source with commands replaced by Python statements that are invalid inside brackets, as commands are.
 fn without_commands(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut continues = false;
@@ -137,18 +146,18 @@ fn span(range: TextRange) -> (usize, usize) {
     (range.start().to_usize(), range.end().to_usize())
 }
 
-/// What is known of a function.
+/// Knowledge about a function.
 #[derive(Clone, Default)]
 struct Function {
-    /// What its parameters were called with, by position, then by name.
+    /// Learnt arguments of its parameters, by position, then by name.
     params: Vec<(Rc<str>, Value)>,
-    /// What it may return.
+    /// Possible results.
     returns: Value,
-    /// Its first parameter is the instance.
+    /// True when its first parameter is the instance.
     method: bool,
 }
 
-/// A body that is walked once its block is done.
+/// A body that is walked after its enclosing block.
 struct Pending<'a> {
     name: Rc<str>,
     params: &'a Parameters,
@@ -170,17 +179,17 @@ struct Python<'c, 'p, 'a> {
     scopes: Vec<Scope>,
     pending: Vec<Vec<Pending<'a>>>,
     functions: FxHashMap<Rc<str>, Function>,
-    /// `C.x` for what methods store in `self.x`, and `C` for the bases.
+    /// `C.x` for values that methods store in `self.x`, and `C` for the bases.
     attributes: FxHashMap<Rc<str>, Value>,
     last_globals: FxHashMap<Rc<str>, Value>,
-    /// Parameter names of every function that was seen.
+    /// Parameter names of every function seen.
     signatures: FxHashMap<Rc<str>, Vec<Rc<str>>>,
     inlining: inline::Inlining<'a>,
     class: Option<Rc<str>>,
     function: Option<Rc<str>>,
-    /// What the member that was reached last belongs to, where that is all that is known of it: `getattr(x, 'y')`.
+    /// Object and name of the member reached last, if nothing else is known about it: `getattr(x, 'y')`.
     bound: Option<(Value, String)>,
-    /// Tell, or only learn.
+    /// True to report, false to learn only.
     emit: bool,
     /// Bits of `Spot`.
     spot: u32,
@@ -213,7 +222,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         self.block_with_functions(body);
     }
 
-    /// A block, then the bodies of the functions that it defines.
+    /// Walks a block, then the bodies of the functions that it defines.
     fn block_with_functions(&mut self, body: &'a [Stmt]) {
         self.pending.push(Vec::new());
         self.block(body);
@@ -268,7 +277,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         (self.class, self.function) = outer;
     }
 
-    /// An expression's value without telling.
+    /// Evaluates an expression without reporting.
     fn quietly(&mut self, expression: &'a Expr) -> Value {
         let emit = std::mem::replace(&mut self.emit, false);
         let value = self.value(expression);
@@ -303,7 +312,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         let innermost = self.scopes.len() - 1;
         let global = self.scopes[innermost].globals.contains(name);
         let scope = &mut self.scopes[if global { 0 } else { innermost }];
-        // Branches and loops are not told apart: what a name stood for before, it may still stand for.
+        // Branches and loops are not distinguished: a name may still have its earlier values.
         let value = match scope.vars.get(name) {
             Some(older) if global || older.names.iter().any(|n| !n.starts_with('@')) => value.or(older),
             Some(older) => value.with_origin(Origin(older.origin.0 & !Origin::COMPUTED.0)),
@@ -313,7 +322,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
     }
 }
 
-/// Identifiers that are folded into others: mathematical letters for `system`.
+/// Identifiers that are normalised to others: mathematical letters for `system`.
 fn lookalikes(cx: &mut Cx<'_>, source: &str, tokens: &[ruff_python_ast::token::Token]) {
     use unicode_normalization::UnicodeNormalization as _;
     for token in tokens.iter().filter(|t| t.kind() == ruff_python_ast::token::TokenKind::Name) {
@@ -354,7 +363,7 @@ mod tests {
         assert_eq!(without_commands(source), "pass\nif x:\n    pass\n\n    y =0;pass\nz = a != b % c\n");
     }
 
-    /// What the parser panics on is never given to it.
+    /// Input that makes the parser panic is never passed to it.
     #[test]
     fn a_source_that_is_no_python_is_read_as_far_as_it_can_be() {
         for (source, valid) in [

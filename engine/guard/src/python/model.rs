@@ -1,9 +1,9 @@
-//! What the analyser knows about Python's library: not what is dangerous, only what things are.
+//! Knowledge about Python's library: not what is dangerous, only what things are.
 
 use crate::rules::Language;
 use crate::value::Origin;
 
-/// Builtins by name, so that an unbound name is known to be one.
+/// True for builtins, so that an unbound name can be resolved to one.
 pub(super) fn is_builtin(name: &str) -> bool {
     matches!(
         name,
@@ -60,7 +60,7 @@ pub(super) fn is_builtin(name: &str) -> bool {
     )
 }
 
-/// Where what a call returns, or a name holds, comes from; `None` for everything ordinary.
+/// Origin of a call's result or a name's value; empty for everything ordinary.
 pub(super) fn origin(name: &str) -> Origin {
     let last = name.rsplit('.').next().unwrap_or(name);
     let by_method = match last {
@@ -169,7 +169,7 @@ pub(super) fn origin(name: &str) -> Origin {
         }
 }
 
-/// Which argument of a call is executed, and as what.
+/// Index and language of a call's argument that is executed.
 pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
     Some(match name {
         "eval"
@@ -220,7 +220,7 @@ pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
     })
 }
 
-/// Calls that run a program given as a list or a line: where the program stands.
+/// Place of the command line in a call that runs a program given as a list or a line.
 pub(super) fn spawns(name: &str) -> Option<Spawn> {
     Some(match name {
         "subprocess.run"
@@ -246,7 +246,7 @@ pub(super) fn spawns(name: &str) -> Option<Spawn> {
     })
 }
 
-/// Where a spawn's command line stands.
+/// Place of a spawned command line.
 pub(super) enum Spawn {
     /// A list (or a text) at this position.
     List(usize),
@@ -278,7 +278,7 @@ pub(super) fn calls_argument(name: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// The decoder that a call stands for.
+/// Decoder implemented by a library function.
 pub(super) fn decoder(name: &str) -> Option<&'static str> {
     Some(match name {
         "base64.b64decode"
@@ -301,7 +301,7 @@ pub(super) fn decoder(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Loops that contain one of these wait for something: they are not busy.
+/// True for methods that wait: loops that contain one are not busy.
 pub(super) fn waits(method: &str) -> bool {
     matches!(
         method,

@@ -95,7 +95,7 @@ impl<'a> Python<'_, '_, 'a> {
                 self.spot = if few { self.spot | Spot::FEW } else { self.spot & !Spot::FEW };
                 let each = self.each_of(&iterated, &stmt.body).filter(|_| few);
                 match each {
-                    // What a short loop does with each of a few things that stand in the program.
+                    // A short loop over a few constants is walked once for each.
                     Some(items) => {
                         for item in items {
                             self.assign(&stmt.target, item);
@@ -233,7 +233,7 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// The few constants that a short loop goes over, when walking it for each of them may tell more.
+    /// The few constants of a short loop, if walking it for each of them may yield more.
     fn each_of(&self, iterated: &Value, body: &[Stmt]) -> Option<Vec<Value>> {
         let items = iterated.elements().filter(|_| iterated.names.is_empty())?;
         let telling = |item: &Value| {
@@ -365,7 +365,7 @@ impl<'a> Python<'_, '_, 'a> {
                 if self.emit && owner.is_named("os.environ") {
                     self.fact_with("env.set", &[key, value.clone()], span(subscript.range()));
                 }
-                // A container knows where its content comes from.
+                // A container carries the origin of its content.
                 if let Expr::Name(name) = &*subscript.value {
                     let merged = owner.with_origin(value.origin);
                     if let Some(slot) =

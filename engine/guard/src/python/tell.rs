@@ -1,4 +1,4 @@
-//! What is told of texts, mappings and places: the rules decide what it means.
+//! Reports texts, mappings and places; rules decide what they mean.
 
 use super::Python;
 use crate::rules::{Language, TextKind};
@@ -6,7 +6,7 @@ use crate::value::Value;
 use std::rc::Rc;
 
 impl Python<'_, '_, '_> {
-    /// A text as it stands in the source.
+    /// Reports a text in the source.
     pub(super) fn tell_text(&mut self, text: &str, at: (usize, usize)) {
         if !self.emit || text.len() < 4 {
             return;
@@ -16,7 +16,7 @@ impl Python<'_, '_, '_> {
         self.cx.encoded(text, at);
     }
 
-    /// A text that was put together.
+    /// Reports an assembled text.
     pub(super) fn tell_computed(&mut self, value: &Value, at: (usize, usize)) {
         if self.emit
             && let Some(text) = value.as_text().filter(|t| t.len() >= 4)
@@ -26,7 +26,8 @@ impl Python<'_, '_, '_> {
         }
     }
 
-    /// A mapping that describes a container or a pod: a rule can ask for its entries as for arguments by name.
+    /// Reports a mapping that describes a container or a pod: rules can check its entries like named
+    /// arguments.
     pub(super) fn tell_map(&mut self, pairs: &[(Value, Value)], at: (usize, usize)) {
         const KEYS: [&str; 7] =
             ["Privileged", "privileged", "hostPID", "hostIPC", "host_pid", "Binds", "PidMode"];
@@ -46,7 +47,7 @@ impl Python<'_, '_, '_> {
         self.cx.call(Language::Python, &call, at);
     }
 
-    /// A word that matters, put together so that it stands nowhere in the source.
+    /// Reports a word that matters and was assembled so that it does not occur in the source.
     pub(super) fn spelled(&mut self, value: &Value, at: (usize, usize)) {
         if self.emit
             && let Some(text) = value.as_whole_text()

@@ -1,7 +1,8 @@
-//! The audit log's chain: each entry's digest covers the entry and the digest before it.
+//! Digest chain of the audit log: each entry's digest covers the entry and the previous digest.
 //!
-//! It finds what was changed, taken out, added or moved inside the log. Whoever can write the whole log can make a new
-//! one with digests of its own: only a digest that was noted somewhere else tells ([`Chain::verify`]'s heads).
+//! The chain reveals entries that were changed, removed, added or moved inside the log. A user who can write
+//! the whole log can forge it with new digests: only a digest noted elsewhere reveals that (the heads in
+//! [`Chain::verify`]).
 
 use std::borrow::Borrow;
 
@@ -11,34 +12,34 @@ use sha2::{Digest, Sha256};
 
 use crate::scan::hex;
 
-/// What the first entry follows.
+/// Predecessor digest of the first entry.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// One thing that was done.
+/// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
-    /// Its number, from 1.
+    /// Sequence number, from 1.
     pub seq: u64,
-    /// When, in microseconds since 1970.
+    /// Time, in microseconds since 1970.
     pub time_us: i64,
-    /// Which way it came: `cli`, `mcp:CALLER`, `hotcell`.
+    /// Channel used: `cli`, `mcp:CALLER`, `hotcell`.
     pub channel: String,
-    /// Who: user id and name.
+    /// User id and name.
     pub actor: String,
-    /// What was done.
+    /// Action.
     pub action: String,
-    /// The artifact's digest.
+    /// Digest of the artifact.
     pub subject: String,
     /// Reasons and terms.
     pub detail: String,
-    /// The digest of the entry before; 64 zeros for the first.
+    /// Digest of the previous entry; 64 zeros for the first.
     pub prev: String,
     /// sha256, in hexadecimal, of `hotcell.audit/1` and the fields above, each as `LENGTH:TEXT,`.
     pub hash: String,
 }
 
 impl Entry {
-    /// The digest that belongs to it.
+    /// The correct digest of this entry.
     #[must_use]
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
@@ -62,7 +63,7 @@ impl Entry {
         hex(&hash.finalize())
     }
 
-    /// Puts it behind `last`: number, link and digest.
+    /// Appends the entry to `last`: sets number, link and digest.
     #[must_use]
     pub fn after(mut self, last: Option<&Head>) -> Self {
         self.seq = last.map_or(1, |head| head.seq + 1);
@@ -71,37 +72,37 @@ impl Entry {
         self
     }
 
-    /// What comes after it goes on from.
+    /// Head of a log that ends with this entry.
     #[must_use]
     pub fn head(&self) -> Head {
         Head { seq: self.seq, hash: self.hash.clone() }
     }
 }
 
-/// The end of a log.
+/// Head of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Head {
-    /// The last entry's number.
+    /// Number of the last entry.
     pub seq: u64,
-    /// Its digest.
+    /// Digest of the last entry.
     pub hash: String,
 }
 
-/// What is wrong with a log.
+/// Damage to a log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// A number is missing, or stands where another one belongs.
+    /// A number is missing or out of order.
     #[error("entry {wanted} is missing: {found} stands in its place")]
     Missing {
-        /// The number that belongs there.
+        /// Expected number.
         wanted: u64,
-        /// The one that is there.
+        /// Number found.
         found: u64,
     },
-    /// Its digest is not that of its fields.
+    /// The digest does not match the fields.
     #[error("entry {0} was changed")]
     Changed(u64),
-    /// It does not follow the one before.
+    /// The entry does not follow the previous one.
     #[error(
         "entry {0} does not follow the one before: what stood between was taken out, or it was made anew"
     )]
@@ -109,17 +110,17 @@ pub enum Broken {
     /// The log was longer.
     #[error("the log ends at entry {last}, and {known} was its end: what came after {last} was taken out")]
     Shortened {
-        /// The last entry.
+        /// Last entry.
         last: u64,
-        /// The end that is known.
+        /// Known head.
         known: u64,
     },
-    /// An entry whose digest is known has another one.
+    /// An entry with a known digest has another one.
     #[error("entry {0} is not the one that was noted as the log's end: the log was made anew")]
     Replaced(u64),
 }
 
-/// Reads a log entry by entry.
+/// Verifies a log entry by entry.
 #[derive(Debug, Default)]
 pub struct Chain {
     last: Option<Head>,
@@ -129,7 +130,7 @@ impl Chain {
     /// Checks the next entry.
     ///
     /// # Errors
-    /// [`Broken`], at the first entry that is not right.
+    /// [`Broken`] when the entry is damaged, or does not follow the last one.
     pub fn push(&mut self, entry: &Entry) -> Result<(), Broken> {
         let wanted = self.last.as_ref().map_or(1, |head| head.seq + 1);
         if entry.seq != wanted {
@@ -145,10 +146,10 @@ impl Chain {
         Ok(())
     }
 
-    /// Checks a whole log: every entry, and that each of the `known` ends is in it.
+    /// Checks a whole log: every entry, and that each of the `known` heads is in it.
     ///
     /// # Errors
-    /// [`Broken`], the first thing that is not right.
+    /// [`Broken`] for the first damage found.
     pub fn verify(
         entries: impl IntoIterator<Item = impl Borrow<Entry>>,
         known: &[Head],
@@ -206,7 +207,7 @@ mod tests {
         let short = Chain::verify(&all[..1], &head(&all));
         assert_eq!(short, Err(Broken::Shortened { last: 1, known: 2 }));
         assert_eq!(Chain::verify(&[] as &[Entry], &head(&all)), Err(Broken::Shortened { last: 0, known: 2 }));
-        // A head that was written before the last entry is no mistake.
+        // A head that was written before the last entry is valid.
         assert!(Chain::verify(&all, &head(&all[..1])).is_ok());
         let anew = log(&[("a".into(), "b".into()), ("c".into(), "e".into())]);
         assert_eq!(Chain::verify(&anew, &head(&all)), Err(Broken::Replaced(2)));
@@ -242,7 +243,7 @@ mod tests {
                 }
                 1 => drop(bad.remove(at)),
                 2 => bad.swap(at, with),
-                // Made anew from there on, as somebody would who knows how.
+                // Recomputes the following digests, as a knowledgeable attacker would.
                 _ => {
                     bad[at].detail.push('x');
                     for n in at..bad.len() {

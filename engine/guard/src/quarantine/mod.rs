@@ -1,10 +1,10 @@
-//! What may be done with an artifact that is held, as plain functions over data. Nothing here opens a file or a database.
+//! Steps allowed for a held artifact, as plain functions over data. Nothing here opens a file or a database.
 //!
 //! | module | idea |
 //! | --- | --- |
 //! | `state` | the states of an item, and who may take which step |
-//! | `release` | what a person allowed, and whether that covers an artifact now |
-//! | `chain` | the audit log's chain of digests, and what is wrong with one |
+//! | `release` | a person's release, and if it covers an artifact now |
+//! | `chain` | the audit log's chain of digests, and its verification |
 
 mod chain;
 mod release;

@@ -1,4 +1,5 @@
-//! What a person allowed: this artifact, read under these rules, so often, until then.
+//! A release by a person: of this artifact, scanned under these rules, for a number of runs and a limited
+//! time.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -6,38 +7,38 @@ use sha2::{Digest, Sha256};
 use crate::limits::Limits;
 use crate::scan::hex;
 
-/// A release as it stands.
+/// A release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
-    /// The artifact's digest.
+    /// Digest of the artifact.
     pub artifact: String,
-    /// The digest of what it was read under: [`policy_digest`].
+    /// Digest of the scan's conditions: [`policy_digest`].
     pub policy: String,
-    /// When it ends, in microseconds since 1970.
+    /// Time when it ends, in microseconds since 1970.
     pub expires_us: i64,
-    /// Runs that are left.
+    /// Number of runs left.
     pub uses: u32,
 }
 
-/// Why a release does not let something run.
+/// Why a release does not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Uncovered {
-    /// One byte is enough.
+    /// The artifact differs, if only by one byte.
     #[error("it is of another artifact")]
     OtherArtifact,
-    /// Other rules, another version of hotcell, or other limits.
+    /// The rules, the version of hotcell, or the limits differ.
     #[error("it was made under other rules")]
     OtherPolicy,
-    /// Its time is over.
+    /// The release has expired.
     #[error("it has expired")]
     Expired,
-    /// Nothing is left of it.
+    /// No runs are left.
     #[error("it is used up")]
     UsedUp,
 }
 
 impl Release {
-    /// Whether it lets an artifact run now.
+    /// Checks that the release lets an artifact run now.
     ///
     /// # Errors
     /// [`Uncovered`], the first reason in this order: artifact, policy, time, uses.
@@ -58,8 +59,9 @@ impl Release {
     }
 }
 
-/// What a scan's answer depends on besides the artifact: this build of the crate ([`crate::BUILD`]), rules of the user's
-/// own (names, of which the folder does not count, and texts), and the limits. sha256 in hexadecimal.
+/// Digest of everything that a scan's result depends on besides the artifact: this build of the crate
+/// ([`crate::BUILD`]), the user's own rules (file names without folders, and texts), and the limits. sha256
+/// in hexadecimal.
 #[must_use]
 pub fn policy_digest(rules: &[(String, String)], limits: &Limits) -> String {
     let mut hash = Sha256::new();

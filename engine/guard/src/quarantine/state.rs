@@ -5,19 +5,19 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where an item stands.
+/// State of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Refused and kept; nobody has asked for it.
+    /// Refused and stored; not requested yet.
     Held,
-    /// Somebody asked for its release.
+    /// A release was requested.
     UnderReview,
-    /// A person lets it run: so often, until then.
+    /// Released by a person, for a number of runs and a limited time.
     Released,
-    /// A person said no.
+    /// Rejected by a person.
     Rejected,
-    /// Its content is gone; that it was here stays known.
+    /// The content was removed; the record stays.
     Purged,
 }
 
@@ -25,7 +25,7 @@ impl State {
     /// Every state.
     pub const ALL: [Self; 5] = [Self::Held, Self::UnderReview, Self::Released, Self::Rejected, Self::Purged];
 
-    /// As it is written.
+    /// Name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,27 +37,27 @@ impl State {
         }
     }
 
-    /// A state by its name.
+    /// Finds a state by its name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 
-/// What is done with an item.
+/// A step of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// It was refused; again changes nothing.
+    /// Refuse it; has no effect on a held item.
     Hold,
-    /// Its release is asked for.
+    /// Ask for a release.
     Request,
-    /// It may run.
+    /// Let it run.
     Release,
-    /// It may not; a release ends.
+    /// Forbid it to run; ends a release.
     Reject,
-    /// Its content goes.
+    /// Remove its content.
     Purge,
-    /// A release ended by itself: its time, its uses, the rules.
+    /// A release ended by itself: its time, its uses, or changed rules.
     Lapse,
 }
 
@@ -66,7 +66,7 @@ impl Step {
     pub const ALL: [Self; 6] =
         [Self::Hold, Self::Request, Self::Release, Self::Reject, Self::Purge, Self::Lapse];
 
-    /// As the audit log writes it.
+    /// Name in the audit log.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,16 +80,16 @@ impl Step {
     }
 }
 
-/// Which way a step came.
+/// Channel of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
     /// A person on the command line.
     Cli,
-    /// A model, by the name of its caller. It may only ask.
+    /// A model, by the name of its caller. It may only request.
     Model(String),
-    /// A person who was asked through the client of this caller, where the operator allows that.
+    /// A person who was asked through this caller's client, if the operator allows that.
     Elicited(String),
-    /// hotcell by itself: retention, the end of a release.
+    /// hotcell itself: retention, the end of a release.
     Own,
 }
 
@@ -104,40 +104,40 @@ impl fmt::Display for Channel {
     }
 }
 
-/// Whether one person may both ask and release, and who they are.
+/// The users involved, and if they have to be different.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Persons {
-    /// Whoever releases is not who asked.
+    /// An item must be released by another person than the one who asked.
     pub two: bool,
-    /// The user id of who asked first; nobody has.
+    /// User id of the first requester; `None` without a request.
     pub requester: Option<u32>,
-    /// The user id of who takes the step.
+    /// User id of the actor.
     pub actor: u32,
 }
 
-/// Why a step is not taken.
+/// Why a step is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
-    /// A model asked for what only a person may do, or a person for what only hotcell does.
+    /// A model tried a step reserved for persons, or a person one reserved for hotcell.
     #[error("{} is not for {channel}; a person can, with hotcell quarantine", .step.name())]
     NotYours {
-        /// The step.
+        /// Step.
         step: Step,
-        /// Who tried.
+        /// Channel of the actor.
         channel: Channel,
     },
-    /// From this state the step leads nowhere.
+    /// The step is not possible from this state.
     #[error("{} is not possible: it is {}{}", .step.name(), .from.name(), hint(*.step, *.from))]
     NotFrom {
-        /// The step.
+        /// Step.
         step: Step,
-        /// The state.
+        /// State.
         from: State,
     },
-    /// Two persons are wanted, and this is one.
+    /// Two persons are required, and requester and actor are the same.
     #[error("who asked (user {0}) cannot release it too: quarantine.two_persons is set; another user has to")]
     SamePerson(u32),
-    /// Two persons are wanted, and nobody has asked.
+    /// Two persons are required, and there is no request.
     #[error(
         "nobody has asked for it, and quarantine.two_persons is set; ask with hotcell quarantine request, and let \
          another user release it"
@@ -153,10 +153,10 @@ fn hint(step: Step, from: State) -> &'static str {
     }
 }
 
-/// Where a step leads. `from` is `None` for an artifact that was never held.
+/// State that a step leads to. `from` is `None` for an artifact that was never held.
 ///
 /// # Errors
-/// [`Illegal`].
+/// [`Illegal`] when the channel, the state or the two-person rule forbids the step.
 pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons) -> Result<State, Illegal> {
     use State::{Held, Purged, Rejected, Released, UnderReview};
     let allowed = match channel {
@@ -175,7 +175,7 @@ pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons
         (Step::Request, Rejected) if *channel == Channel::Cli => Ok(UnderReview),
         (Step::Release, Held | UnderReview | Released | Rejected) => match persons {
             Persons { two: true, requester: None, .. } => Err(Illegal::NotAsked),
-            // Who asks and who answers are one client, whichever user its server is.
+            // Question and answer pass through one client, whatever user its server runs as.
             Persons { two: true, actor, .. } if matches!(channel, Channel::Elicited(_)) => {
                 Err(Illegal::SamePerson(actor))
             }
@@ -200,7 +200,7 @@ mod tests {
     fn every_step_from_every_state_by_everybody() {
         use State::{Held as H, Purged as P, Rejected as N, Released as R, UnderReview as U};
         let model = Channel::Model("x".to_owned());
-        // Of each step: where it leads from held, under review, released, rejected, purged.
+        // For each step: the state it leads to from held, under review, released, rejected, purged.
         for (channel, rows) in [
             (
                 &Channel::Cli,
@@ -225,7 +225,7 @@ mod tests {
                 ],
             ),
             (
-                // A person, asked through a client: to decide, and for nothing else.
+                // A person who was asked through a client may only decide.
                 &Channel::Elicited("x".to_owned()),
                 [
                     (Step::Hold, [None; 5]),
@@ -269,7 +269,7 @@ mod tests {
             let persons = Persons { two: true, requester, actor };
             assert_eq!(next(Some(State::UnderReview), Step::Release, &Channel::Cli, persons), want);
         }
-        // Rejecting takes one.
+        // Rejecting takes one person.
         let persons = Persons { two: true, requester: Some(1), actor: 1 };
         assert_eq!(next(Some(State::UnderReview), Step::Reject, &Channel::Cli, persons), Ok(State::Rejected));
     }

@@ -1,4 +1,4 @@
-//! Classes that a rule can ask a value for, and what each means.
+//! Classes of values that a rule can name, and their definitions.
 
 use super::path::{basename, is_home_whole, is_root_like, is_temporary};
 use super::when::texts;
@@ -6,7 +6,7 @@ use crate::value::{Const, HOLE, Origin, Value};
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// Whether a value belongs to a class.
+/// Tests if a value belongs to a class.
 pub(super) type Class = fn(&Value) -> bool;
 
 static SECRET: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -40,7 +40,7 @@ fn matches(regex: &LazyLock<Option<Regex>>, value: &Value) -> bool {
     text_is(value, |text| text.len() < 4096 && regex.as_ref().is_some_and(|r| r.is_match(text)))
 }
 
-/// A command line that only prints, lists or clears, without anything that a shell would expand.
+/// A command line that only prints, lists or clears, without shell expansions.
 fn harmless(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "clear",
@@ -123,18 +123,18 @@ fn harmless(text: &str) -> bool {
         return false;
     }
     text.split("&&").all(|command| {
-        // What another command interpreter is only handed.
+        // A command passed to another interpreter.
         let command =
             ["cmd /c ", "command /c "].iter().find_map(|by| command.strip_prefix(by)).unwrap_or(command);
         let first = command.split_whitespace().next().unwrap_or("");
-        // `mode con`, `TITLE x`: console dressing is written in any case.
+        // `mode con`, `TITLE x`: console commands are written in any case.
         let known = WORDS.contains(&first.to_ascii_lowercase().as_str());
         let interpreter = matches!(first, "python" | "python3" | "node");
         known && !(interpreter && command.contains(" -"))
     })
 }
 
-/// The class of a name that rules use.
+/// Finds a class by its name in rules.
 pub(super) fn class(name: &str) -> Option<Class> {
     Some(match name {
         "constant" => |v| v.known.is_some() && v.as_text().is_none_or(|t| !t.contains(HOLE)),
@@ -176,7 +176,8 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 .any(|start| t.starts_with(start))
             })
         },
-        // The standard files of package uploads and of netrc are read by ordinary clients; they count once they are sent.
+        // The standard files of package uploads and of netrc are read by ordinary clients; they count once
+        // they are sent.
         "secret" => |v| {
             matches(&SECRET, v)
                 && !text_is(v, |t| t.ends_with(".netrc") || t.ends_with(".pypirc") || t.ends_with(".npmrc"))
@@ -194,6 +195,24 @@ pub(super) fn class(name: &str) -> Option<Class> {
         },
         "module_dict" => |v| v.names.iter().any(|n| n.ends_with(".__dict__")),
         "negative" => |v| v.as_int().is_some_and(|n| n < 0),
+        // Only values that this program has pickled itself.
+        "own_pickle" => |v| {
+            let own = |n: &std::rc::Rc<str>| {
+                let name = n.strip_suffix("()").unwrap_or(n);
+                matches!(
+                    name,
+                    "pickle.dumps"
+                        | "marshal.dumps"
+                        | "dill.dumps"
+                        | "cloudpickle.dumps"
+                        | "_pickle.dumps"
+                        | "cPickle.dumps"
+                )
+            };
+            !v.names.is_empty() && v.names.iter().all(own)
+        },
+        // A memory protection without the execute bit.
+        "not_executable" => |v| v.as_int().is_some_and(|n| n & 4 == 0),
         "unsafe_loader" => |v| {
             v.names.iter().any(|n| {
                 matches!(
@@ -211,7 +230,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
             let mut from = v.names.iter().filter_map(|n| n.strip_prefix("fetch:")).peekable();
             from.peek().is_some() && from.all(is_known_installer)
         },
-        // `true` itself; [`Value::truth`] also says it of any text that is not empty.
+        // `true` itself; [`Value::truth`] also accepts any non-empty text.
         "yes" => |v| matches!(v.known, Some(Const::Bool(true))),
         "zero" => |v| v.as_int() == Some(0),
         "public_address" => |v| text_is(v, is_public_address),
@@ -224,9 +243,9 @@ pub(super) fn class(name: &str) -> Option<Class> {
             _ => false,
         },
         "root_bind" => |v| text_is(v, |t| t.starts_with("/:/") || t == "host" || t.contains("docker.sock")),
-        // A command line whose interpreter is given code: `-c`, `-e`.
+        // A command line that passes code to its interpreter: `-c`, `-e`.
         "code_list" => |v| text_is(v, |t| matches!(t, "-c" | "-e" | "--eval" | "-Command" | "/c" | "-p")),
-        // A terminal program that a menu ends in.
+        // A terminal program started from a menu.
         "own_tool" => |v| match &v.known {
             Some(Const::List(items)) => items.first().and_then(Value::as_whole_text).is_some_and(|first| {
                 matches!(first, "ssh" | "less" | "vim" | "nano" | "tmux" | "man" | "psql" | "htop")
@@ -241,7 +260,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
             }
             _ => false,
         },
-        // `name==` or `--option=` before what is not known: a value, not a program.
+        // `name==` or `--option=` before the unknown part: a value, not a program.
         "net_piece" => |v| {
             v.as_text().and_then(|t| t.split(HOLE).next()).is_some_and(|t| {
                 t.ends_with(['=', '@', ':', '/'])
@@ -270,7 +289,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
                     )
                 })
         },
-        // What well-known programs print for `eval`, or a text that is not put together at all.
+        // Output of well-known programs made for `eval`, or a constant text.
         "known_eval" => |v| {
             v.names.iter().any(|n| {
                 matches!(
@@ -333,7 +352,7 @@ fn is_setuid_mode(text: &str) -> bool {
         }
 }
 
-/// The base name of a shell.
+/// True for the base name of a shell.
 pub(crate) fn is_shell(text: &str) -> bool {
     matches!(
         basename(text).trim_end_matches(".exe"),
@@ -352,20 +371,20 @@ pub(crate) fn is_shell(text: &str) -> bool {
     )
 }
 
-/// A numeric address outside of this machine and of private networks' documentation uses.
+/// A numeric address other than loopback and unspecified ones.
 fn is_address(text: &str) -> bool {
     let host = text.split("://").last().unwrap_or(text).split(['/', ':']).next().unwrap_or("");
     host.parse::<std::net::Ipv4Addr>().is_ok_and(|a| !a.is_loopback() && !a.is_unspecified())
 }
 
-/// A numeric address outside of this machine and of private networks.
+/// A numeric address outside this machine and private networks.
 fn is_public_address(text: &str) -> bool {
     let host = text.split("://").last().unwrap_or(text).split(['/', ':']).next().unwrap_or("");
     host.parse::<std::net::Ipv4Addr>()
         .is_ok_and(|a| !a.is_loopback() && !a.is_unspecified() && !a.is_private() && !a.is_link_local())
 }
 
-/// An address on this machine.
+/// An address of this machine.
 fn is_loopback(text: &str) -> bool {
     let host = text.split("://").last().unwrap_or(text).split(['/', ':', '?']).next().unwrap_or("");
     host == "localhost"
@@ -373,8 +392,8 @@ fn is_loopback(text: &str) -> bool {
         || host.parse::<std::net::Ipv4Addr>().is_ok_and(|a| a.is_loopback())
 }
 
-/// Where the makers of well-known tools publish the installers that their own documentation pipes into a shell. Whole
-/// hosts, or the beginning of a path on a shared one, never a piece of an address.
+/// Hosts and paths of installers that well-known tools tell users to pipe into a shell. Whole hosts, or the
+/// beginning of a path on a shared host, never a part of an address.
 fn is_known_installer(url: &str) -> bool {
     const HOSTS: [&str; 16] = [
         "sh.rustup.rs",
@@ -408,7 +427,7 @@ fn is_known_installer(url: &str) -> bool {
     HOSTS.contains(&host) || PATHS.iter().any(|path| rest.starts_with(path) && !rest.contains(".."))
 }
 
-/// Whether a path holds credentials, keys, cookies or wallets.
+/// True for paths of credentials, keys, cookies or wallets.
 pub(crate) fn is_secret(path: &str) -> bool {
     path.len() < 4096 && SECRET.as_ref().is_some_and(|regex| regex.is_match(path))
 }

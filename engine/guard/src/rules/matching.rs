@@ -1,61 +1,61 @@
-//! From what the analysers saw to the rules that match it.
+//! Finds the rules that match a fact.
 
 use super::pack::{Index, Pack};
 use super::schema::Language;
 use crate::value::Value;
 use std::rc::Rc;
 
-/// Where a call stands, as bits of [`Call::context`].
+/// Context of a call, as bits of [`Call::context`].
 pub(crate) struct Spot;
 
 impl Spot {
     /// In a loop.
     pub(crate) const LOOP: u32 = 1;
-    /// In a loop that nothing ends.
+    /// In an endless loop.
     pub(crate) const ENDLESS: u32 = 2;
-    /// In a loop over the files of a tree.
+    /// In a loop over a file tree.
     pub(crate) const WALK: u32 = 4;
-    /// Runs when the file is loaded.
+    /// At top level, executed when the file is loaded.
     pub(crate) const TOP: u32 = 8;
-    /// Its name was computed.
+    /// With a computed name.
     pub(crate) const OBFUSCATED: u32 = 16;
     /// In a file that an installer, a test runner or an interpreter loads by itself.
     pub(crate) const INSTALL: u32 = 32;
     /// In an endless loop that waits for nothing and whose calls all return.
     pub(crate) const BUSY: u32 = 64;
-    /// In a loop that goes round when somebody connects.
+    /// In a loop with one iteration per connection.
     pub(crate) const SERVES: u32 = 128;
-    /// In a loop over a few things that stand in the program.
+    /// In a loop over a few constants of the program.
     pub(crate) const FEW: u32 = 256;
 }
 
 /// A call or a command.
 pub(crate) struct Call<'a> {
-    /// Canonical names of what is called.
+    /// Canonical names of the function.
     pub(crate) names: &'a [Rc<str>],
-    /// The last component as it is written, for calls of something unknown.
+    /// Last component as written, for calls on unknown values.
     pub(crate) method: Option<&'a str>,
-    /// What the method is called on.
+    /// Receiver of a method call.
     pub(crate) receiver: Option<&'a Value>,
-    /// By position.
+    /// Positional arguments.
     pub(crate) args: &'a [Value],
-    /// By name.
+    /// Named arguments.
     pub(crate) kwargs: &'a [(Rc<str>, Value)],
     /// Bits of [`Spot`].
     pub(crate) context: u32,
 }
 
-/// What a text is.
+/// Kind of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TextKind {
-    /// A string of a program, or a line of a configuration.
+    /// A string of a program, or a line of a configuration file.
     String,
     /// A comment or documentation.
     Comment,
 }
 
 impl Pack {
-    /// The rules that match a call, by index.
+    /// Calls `hit` with the index of each rule that matches a call.
     pub(crate) fn calls(&self, language: Language, call: &Call<'_>, mut hit: impl FnMut(usize)) {
         let Some(index) = self.indexes.get(&language.rules()) else { return };
         for name in call.names {
@@ -101,7 +101,7 @@ impl Pack {
         compiled.when.iter().all(|c| c.holds(call)) && !compiled.unless.iter().any(|c| c.holds(call))
     }
 
-    /// The rules for something that the engine itself tells.
+    /// Calls `hit` with the index of each rule for a fact of the engine.
     pub(crate) fn facts(&self, language: Language, fact: &str, call: &Call<'_>, mut hit: impl FnMut(usize)) {
         let rules = self.indexes.get(&language.rules()).and_then(|index| index.facts.get(fact));
         let anywhere = self.indexes.get(&Language::Text).and_then(|index| index.facts.get(fact));
@@ -110,7 +110,7 @@ impl Pack {
         }
     }
 
-    /// The text rules that match `text`: rule and where.
+    /// Calls `hit` with each text rule that matches `text`, and the offset.
     pub(crate) fn text_hits(&self, kind: TextKind, text: &str, mut hit: impl FnMut(usize, usize)) {
         let texts = self.texts(kind);
         texts.filter.candidates(text, |at| {

@@ -1,8 +1,8 @@
-//! Rule packs: files of YAML, one rule a document.
+//! Rule packs: YAML files, one rule per document.
 //!
-//! The form is ast-grep's (`id`, `language`, `severity`, `message`, our fields under `metadata:`). A rule has ast-grep's
-//! `rule:`, which is matched on the tree, or `match:`, which asks what name resolution and evaluation found. Every rule
-//! proves itself when its pack loads.
+//! The format is ast-grep's (`id`, `language`, `severity`, `message`, our fields under `metadata:`). A rule
+//! has either ast-grep's `rule:`, which is matched on the tree, or `match:`, which refers to the results of
+//! name resolution and evaluation. Every rule is checked against its own examples when its pack loads.
 
 mod class;
 mod matching;

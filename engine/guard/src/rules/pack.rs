@@ -1,4 +1,4 @@
-//! Loading packs: parse, index, prove.
+//! Loads packs: parse, index, check.
 
 use super::TextKind;
 use super::pattern::{Filter, Pattern};
@@ -10,45 +10,45 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// The rules that come with the crate, as `build.rs` left them.
+/// The built-in rules, as prepared by `build.rs`.
 const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
-/// A file of them: its name, the digest of its content, its rules.
+/// A built-in file: its name, the digest of its content, its rules.
 type Builtin = (String, Vec<u8>, Vec<Rule>);
 
 /// Why a pack does not load.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// Not YAML, or not rules.
+    /// Invalid YAML, or not rules.
     #[error("{file}: rule {number}: {error}")]
     Syntax {
-        /// Its name.
+        /// File name.
         file: String,
-        /// Which document, from 1.
+        /// Number of the document, from 1.
         number: usize,
-        /// What the parser says.
+        /// Error of the parser.
         error: String,
     },
-    /// A rule is not well-formed.
+    /// An invalid rule.
     #[error("{file}: rule {id}: {problem}")]
     Rule {
-        /// Its name.
+        /// File name.
         file: String,
-        /// The rule.
+        /// Id of the rule.
         id: String,
-        /// What is wrong and what would be right.
+        /// Problem, and how to correct it.
         problem: String,
     },
-    /// A rule does not do what its examples say.
+    /// A rule that does not match its examples.
     #[error("{file}: rule {id}: {problem}:\n{example}")]
     Example {
-        /// Its name.
+        /// File name.
         file: String,
-        /// The rule.
+        /// Id of the rule.
         id: String,
-        /// Missing, noisy, or not readable.
+        /// Problem: missing, noisy, or not readable.
         problem: String,
-        /// The example.
+        /// Example.
         example: String,
     },
 }
@@ -58,16 +58,17 @@ pub enum PackError {
 pub struct Pack {
     /// All rules, in the order of the files.
     pub rules: Vec<Rule>,
-    /// sha256 over the files' names and the digests of their contents, in hexadecimal: what a pinned pack is compared with.
+    /// sha256 over the files' names and the digests of their contents, in hexadecimal; a pinned pack is
+    /// compared with it.
     pub digest: String,
     files: Vec<String>,
     pub(super) compiled: Vec<Compiled>,
-    /// The rules in ast-grep's form.
+    /// Rules in ast-grep's form.
     pub(crate) structures: Vec<Structure>,
     pub(super) indexes: FxHashMap<Language, Index>,
     strings: Texts,
     comments: Texts,
-    /// Combinations: rule, and the alternatives of each capability that must be there.
+    /// Combinations: a rule, and the alternatives of each required capability.
     pub(crate) combinations: Vec<(usize, Vec<Vec<String>>)>,
 }
 
@@ -93,20 +94,20 @@ pub(super) struct Texts {
     pub(super) filter: Filter,
 }
 
-/// A pack while it is read.
+/// A pack that is being loaded.
 struct Loading {
     rules: Vec<Rule>,
-    /// The file of each rule.
+    /// File of each rule.
     files: Vec<String>,
     structures: Vec<Structure>,
-    /// How many come with the crate: their patterns are compiled when they are needed.
+    /// Number of built-in rules: their patterns are compiled on first use.
     own: usize,
     hash: Sha256,
 }
 
 impl Pack {
-    /// The rules that come with the crate. That they are well-formed and do what their examples say is proven by the
-    /// crate's tests, not at each start.
+    /// The built-in rules. The crate's tests, not each start, check that they are valid and match their
+    /// examples.
     ///
     /// # Errors
     /// [`PackError`], which the tests rule out.
@@ -114,10 +115,10 @@ impl Pack {
         Loading::begin()?.index()
     }
 
-    /// The crate's rules and, after them, `files` (name, content); each of the new ones must prove itself.
+    /// The built-in rules followed by `files` (name, content); each new rule is checked against its examples.
     ///
     /// # Errors
-    /// The first thing wrong, with the file and the rule.
+    /// [`PackError`] for the first invalid file or rule.
     pub fn with(files: impl IntoIterator<Item = (String, String)>) -> Result<Pack, PackError> {
         let mut loading = Loading::begin()?;
         for (file, text) in files {
@@ -129,15 +130,16 @@ impl Pack {
         Ok(pack)
     }
 
-    /// Runs every rule over its own examples.
+    /// Checks the rules of the `wanted` files against their own examples.
     ///
     /// # Errors
-    /// The first rule that misses a positive example, matches a benign one, or cannot read one.
+    /// [`PackError::Example`] for the first rule that misses a positive example, matches a benign one, or
+    /// cannot read one.
     pub fn prove(&self, wanted: impl Fn(&str) -> bool) -> Result<(), PackError> {
         self.failures(wanted).next().map_or(Ok(()), Err)
     }
 
-    /// Every example that does not come out as its rule says.
+    /// All examples with another result than their rule says.
     pub fn failures(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = PackError> {
         self.failures_from(0, wanted)
     }
@@ -169,7 +171,7 @@ impl Pack {
         if kind == TextKind::String { &self.strings } else { &self.comments }
     }
 
-    /// What a rule's match says: severity, capability or threat.
+    /// Severity, and capability or threat, of a match.
     pub(crate) fn says(&self, rule: usize) -> (Severity, &str) {
         let rule = &self.rules[rule];
         let what = rule.metadata.threat.as_deref().or(rule.metadata.capability.as_deref()).unwrap_or("");
@@ -178,7 +180,7 @@ impl Pack {
 }
 
 impl Loading {
-    /// With the crate's own rules.
+    /// Starts with the built-in rules.
     fn begin() -> Result<Loading, PackError> {
         let builtin: Vec<Builtin> = serde_json::from_str(BUILTIN).map_err(|error| PackError::Syntax {
             file: "rules.json".to_owned(),
@@ -317,7 +319,7 @@ fn bad(file: &str, rule: &Rule, problem: &str) -> PackError {
 mod tests {
     use super::*;
 
-    /// What is left out at each start: see `tests/pack.rs` for the examples.
+    /// This check is skipped at each start: `tests/pack.rs` checks the examples.
     #[test]
     fn the_crates_own_rules_are_well_formed() {
         let pack = Pack::builtin().unwrap();

@@ -1,11 +1,11 @@
-//! Paths: which of them name something that must not be deleted, read or written.
+//! Paths that must not be deleted, read or written.
 
-/// The last component of a path, either slash.
+/// Last component of a path, with either slash as separator.
 pub(crate) fn basename(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-/// The home folder as a whole, in any spelling.
+/// True for the home folder as a whole, in any spelling.
 pub(crate) fn is_home_whole(path: &str) -> bool {
     let path = path.trim().trim_end_matches(['/', '*', '.', '\\']);
     matches!(
@@ -22,7 +22,7 @@ pub(crate) fn is_home_whole(path: &str) -> bool {
     ) || (path.starts_with("/home/") || path.starts_with("/Users/")) && path.matches('/').count() == 2
 }
 
-/// The root, a folder right below it, the home folder as a whole, a system's own folder, or a drive.
+/// True for the root, a folder directly below it, the home folder as a whole, a system folder, or a drive.
 pub(crate) fn is_root_like(path: &str) -> bool {
     let trimmed = path.trim();
     if trimmed.is_empty() {
@@ -60,7 +60,7 @@ pub(crate) fn is_root_like(path: &str) -> bool {
         && of_the_system(first, &inner[first.len() + 1..])
 }
 
-/// Whether a folder right below one of the system's is the system's too, not one application's.
+/// True when a folder directly below a system folder belongs to the system, not to one application.
 fn of_the_system(first: &str, second: &str) -> bool {
     match first {
         "opt" | "srv" | "home" => false,
@@ -110,7 +110,7 @@ fn of_the_system(first: &str, second: &str) -> bool {
     }
 }
 
-/// Below a temporary or scratch folder.
+/// True for paths in a temporary or scratch folder.
 pub(crate) fn is_temporary(path: &str) -> bool {
     [
         "/tmp/",

@@ -1,7 +1,8 @@
-//! Regular expressions that are compiled when they are first needed, and what a text must contain before that.
+//! Regular expressions that are compiled on first use, with a prefilter on literals.
 //!
-//! A pack has many patterns and most texts match none. One pass over a text finds the literals without which a pattern
-//! cannot match; only the patterns whose literals are there are compiled and tried. What is found is the same as without.
+//! A pack has many patterns and most texts match none. One pass over a text finds the literals that the
+//! patterns require; only patterns whose literals occur are compiled and tried. The result is the same as
+//! without the filter.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::Regex;
@@ -16,10 +17,10 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiled now, or, when its crate's tests have `proven` that it can be, with its first use.
+    /// Compiles now, or on first use if its crate's tests have `proven` that it is valid.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error of the regular expression.
     pub(super) fn of(source: String, proven: bool) -> Result<Pattern, String> {
         let pattern = Pattern { source, compiled: OnceLock::new() };
         if !proven {
@@ -38,7 +39,7 @@ impl Pattern {
         self.compiled.get_or_init(|| Regex::new(&self.source).ok()).as_ref()
     }
 
-    /// Where it first matches. One that does not compile matches everywhere: a rule must not be lost silently.
+    /// Offset of the first match. An invalid pattern matches everywhere: a rule must not be lost silently.
     pub(super) fn find(&self, text: &str) -> Option<usize> {
         self.regex().map_or(Some(0), |regex| regex.find(text).map(|found| found.start()))
     }
@@ -52,9 +53,9 @@ impl Pattern {
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     automaton: Option<AhoCorasick>,
-    /// The patterns that each literal is for.
+    /// Patterns that need each literal.
     owners: Vec<Vec<usize>>,
-    /// Patterns without a literal that they need.
+    /// Patterns that need no literal.
     always: Vec<usize>,
     count: usize,
 }
@@ -89,7 +90,7 @@ impl Filter {
         filter
     }
 
-    /// One that lets everything through.
+    /// A filter that passes all patterns.
     #[cfg(test)]
     pub(super) fn none(count: usize) -> Filter {
         Filter { count, ..Filter::default() }
@@ -98,7 +99,7 @@ impl Filter {
     /// Calls `can` with each pattern that can match in `text`, in order.
     pub(super) fn candidates(&self, text: &str, can: impl FnMut(usize)) {
         let automaton = match &self.automaton {
-            // Two characters that a pattern without regard to case takes for an s and a k.
+            // Two characters that match `s` and `k` case-insensitively.
             Some(automaton) if text.is_ascii() || !text.contains(['\u{17f}', '\u{212a}']) => automaton,
             _ => return (0..self.count).for_each(can),
         };
@@ -116,7 +117,7 @@ impl Filter {
     }
 }
 
-/// Literals in lower case of which a match contains at least one, whatever its case; `None` when there are none.
+/// Lower-case literals of which every match contains at least one, in any case; `None` when none are known.
 fn needed(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     if let Some(exact) = exact(hir) {
         return (!exact.is_empty()).then(|| vec![exact]);
@@ -141,7 +142,7 @@ fn needed(hir: &Hir) -> Option<Vec<Vec<u8>>> {
                 }
             }
             sets.push(vec![run]);
-            // The rarest: the longest are, and above some length fewer alternatives are better.
+            // The rarest set: long literals are rare; among those long enough, fewer alternatives are better.
             let shortest = |set: &Vec<Vec<u8>>| set.iter().map(Vec::len).min().unwrap_or(0);
             sets.retain(|set| shortest(set) > 0);
             sets.into_iter().max_by_key(|set| (shortest(set).min(8), std::cmp::Reverse(set.len())))
@@ -150,7 +151,7 @@ fn needed(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// The text that all of `hir` is, without regard to case.
+/// The text that `hir` matches exactly, ignoring case.
 fn exact(hir: &Hir) -> Option<Vec<u8>> {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => Some(Vec::new()),
@@ -162,7 +163,7 @@ fn exact(hir: &Hir) -> Option<Vec<u8>> {
     }
 }
 
-/// The letter that a class is in both its cases.
+/// The letter of a class that consists of its two cases.
 fn one_letter(class: &Class) -> Option<u8> {
     let Class::Unicode(class) = class else { return None };
     let mut letter = None;
@@ -221,7 +222,7 @@ mod tests {
     ];
 
     proptest! {
-        /// Made of what the patterns are made of, so that much of it matches.
+        /// Made of the same pieces as the patterns, so that many of them match.
         #[test]
         fn the_filter_loses_nothing(
             pieces in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! The form of a rule. The build script reads rules by it too, so it uses nothing else of the crate.
+//! Format of a rule. The build script includes this module, so it uses nothing else of the crate.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +19,12 @@ pub enum Language {
     PowerShell,
     Dockerfile,
     Yaml,
-    /// Rules over text, whatever it is written in.
+    /// Rules over text in any language.
     Text,
 }
 
 impl Language {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Language {
             Language::Text => "text",
         }
     }
-    /// The language whose rules it follows: TypeScript follows JavaScript's, C++ follows C's.
+    /// The language whose rules apply: JavaScript's for TypeScript, C's for C++.
     #[must_use]
     pub fn rules(self) -> Language {
         match self {
@@ -55,7 +55,7 @@ impl Language {
     }
 }
 
-/// Severities by their names in ast-grep; `error` is a critical finding, `info` and `hint` are notes.
+/// Severities with ast-grep's names; `error` is a critical finding, `info` and `hint` are notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -66,25 +66,25 @@ pub enum Level {
     Error,
 }
 
-/// Our own fields.
+/// Fields beyond ast-grep's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
-    /// What the matched code can do, `net.send` for example. Combinations refer to it.
+    /// Capability of the matched code, such as `net.send`. Combinations refer to it.
     #[serde(default)]
     pub capability: Option<String>,
-    /// What the matched code is for, `ransomware` for example, when that is plain.
+    /// Purpose of the matched code, such as `ransomware`, if it is plain.
     #[serde(default)]
     pub threat: Option<String>,
-    /// Hides what it does: with a threat beside it, the artifact is dangerous.
+    /// The matched code hides its effect: together with a threat, the artifact is dangerous.
     #[serde(default)]
     pub obfuscation: bool,
-    /// `CWE-78` for example.
+    /// For example `CWE-78`.
     #[serde(default)]
     pub cwe: Option<String>,
     /// Sources that must match, at least two.
     pub positive: Vec<String>,
-    /// Near neighbours that must not, at least two.
+    /// Similar sources that must not match, at least two.
     pub benign: Vec<String>,
 }
 
@@ -94,24 +94,24 @@ pub struct Metadata {
 pub struct Rule {
     /// Unique in all packs.
     pub id: String,
-    /// What its examples are written in, and what it is matched in.
+    /// Language that it applies to, and of its examples.
     pub language: Language,
-    /// How much a match says.
+    /// Severity of a match.
     pub severity: Level,
-    /// For a person: what was found and why it matters.
+    /// Message for people: the finding and why it matters.
     pub message: String,
-    /// Our own fields.
+    /// Fields beyond ast-grep's.
     pub metadata: Metadata,
-    /// What matches.
+    /// Condition of a match.
     #[serde(rename = "match")]
     pub pattern: Match,
 }
 
-/// What matches. Exactly one of `call`, `command`, `text`, `comment`, `fact`, `all` or `any` starts it.
+/// Condition of a match. It has exactly one of `call`, `command`, `text`, `comment`, `fact`, `all` or `any`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
-    /// Calls of these canonical names; `*.recv` is a method of anything, `pynput.*` whatever a module has.
+    /// Calls of these canonical names; `*.recv` is a method of any value, `pynput.*` any member of a module.
     #[serde(default)]
     pub call: Vec<String>,
     /// Commands with these base names.
@@ -123,16 +123,16 @@ pub struct Match {
     /// A regular expression over comments and documentation.
     #[serde(default)]
     pub comment: Option<String>,
-    /// What the engine itself tells, `loop.endless` for example.
+    /// Facts found by the engine itself, such as `loop.endless`.
     #[serde(default)]
     pub fact: Vec<String>,
-    /// Capabilities or threats that all occur in the same file; `a|b` is either.
+    /// Capabilities or threats that all occur in one file; `a|b` is either.
     #[serde(default)]
     pub all: Vec<String>,
-    /// Conditions, which must all hold.
+    /// Conditions that must all hold.
     #[serde(default)]
     pub when: Vec<When>,
-    /// Conditions, none of which may hold.
+    /// Conditions of which none may hold.
     #[serde(default)]
     pub unless: Vec<When>,
 }
@@ -141,28 +141,29 @@ pub struct Match {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
-    /// Which argument: a position, a name, `any`, `operand` (not an option), `stdin`, `receiver`; `0|args` is the first that is there.
+    /// Argument: a position, a name, `any`, `operand` (not an option), `stdin`, `receiver`; `0|args` is the
+    /// first that exists.
     #[serde(default)]
     pub arg: Option<String>,
-    /// It belongs to one of these classes (see the guide).
+    /// The argument belongs to one of these classes (see the guide).
     #[serde(default)]
     pub is: Vec<String>,
-    /// It belongs to none of these classes.
+    /// The argument belongs to none of these classes.
     #[serde(default)]
     pub not: Vec<String>,
-    /// Its text matches; unknown pieces are U+FFFC.
+    /// The argument's text matches; unknown pieces are U+FFFC.
     #[serde(default)]
     pub matches: Option<String>,
-    /// It came from one of these.
+    /// The argument has one of these origins.
     #[serde(default)]
     pub origin: Vec<String>,
-    /// It is not given.
+    /// The argument is missing.
     #[serde(default)]
     pub absent: bool,
-    /// A command has one of these options: `r` in any cluster, `recursive` as a long one.
+    /// The command has one of these options: `r` in any cluster, `recursive` as a long one.
     #[serde(default)]
     pub flag: Vec<String>,
-    /// Where the call stands: `loop`, `endless`, `walk`, `top`, `obfuscated`, `handler`.
+    /// Context of the call: `loop`, `endless`, `walk`, `top`, `obfuscated`, `handler`.
     #[serde(default)]
     pub context: Vec<String>,
 }

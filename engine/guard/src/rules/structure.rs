@@ -1,6 +1,7 @@
-//! Rules in ast-grep's own form: `rule:` with `constraints` and `utils`, matched on the tree as it is written.
+//! Rules in ast-grep's own form: `rule:` with `constraints` and `utils`, matched on the syntax tree.
 //!
-//! The matcher is asked node by node, not by ast-grep's scanner, which would obey `ast-grep-ignore` in what is scanned.
+//! The matcher is called for each node, instead of ast-grep's scanner, which would obey `ast-grep-ignore` in
+//! the scanned code.
 
 use super::schema::{Language, Level, Match, Metadata, Rule};
 use ast_grep_config::{GlobalRules, RuleConfig, RuleCore, SerializableRuleConfig};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A grammar of tree-sitter.
+/// A tree-sitter grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum Grammar {
     Python,
@@ -30,7 +31,7 @@ pub(crate) enum Grammar {
 }
 
 impl Grammar {
-    /// What reads a part in this language; none where no grammar is there.
+    /// Grammar for a part in this language; `None` when there is no grammar for it.
     pub(crate) fn of(language: Language, path: &str) -> Option<Grammar> {
         Some(match language {
             Language::Python => Grammar::Python,
@@ -48,8 +49,8 @@ impl Grammar {
         })
     }
 
-    /// The names that ast-grep has for it, in small letters; the first grammar has to understand the rule, the others
-    /// follow the same rules where they understand them.
+    /// Language and grammars by ast-grep's name, in lower case; the first grammar has to accept the rule, the
+    /// others use it if they accept it.
     fn named(name: &str) -> Option<(Language, &'static [Grammar])> {
         Some(match name.to_ascii_lowercase().as_str() {
             "python" | "py" => (Language::Python, &[Grammar::Python]),
@@ -71,7 +72,7 @@ impl Grammar {
 }
 
 impl Syntax for Grammar {
-    /// `$NAME` becomes a name that the grammar knows as one.
+    /// Replaces `$NAME` by an identifier of the grammar.
     fn pre_process_pattern<'q>(&self, query: &'q str) -> Cow<'q, str> {
         let sigil = self.expando_char();
         if sigil == '$' {
@@ -90,7 +91,7 @@ impl Syntax for Grammar {
         out.push_str(rest);
         Cow::Owned(out)
     }
-    /// The letters that ast-grep takes.
+    /// The placeholder characters that ast-grep uses.
     fn expando_char(&self) -> char {
         match self {
             Grammar::C | Grammar::Cpp => '\u{10000}',
@@ -128,9 +129,9 @@ impl LanguageExt for Grammar {
     }
 }
 
-/// A rule's structure, compiled for the grammars that understand it.
+/// A rule's structure, compiled for the grammars that accept it.
 pub(crate) struct Structure {
-    /// The rule, by its place in the pack.
+    /// Index of the rule in the pack.
     pub(crate) rule: usize,
     each: Vec<(Grammar, RuleCore)>,
     files: Option<GlobSet>,
@@ -148,7 +149,7 @@ impl std::fmt::Debug for Structure {
 }
 
 impl Structure {
-    /// What is asked in a part of this grammar under this path.
+    /// Matcher for a part with this grammar and path.
     pub(crate) fn matcher(&self, grammar: Grammar, path: &str) -> Option<&RuleCore> {
         let tails = |set: &GlobSet| tails(path).any(|tail| set.is_match(tail));
         if self.files.as_ref().is_some_and(|set| !tails(set)) || self.ignores.as_ref().is_some_and(tails) {
@@ -158,12 +159,12 @@ impl Structure {
     }
 }
 
-/// Where a rule matches at a node, in bytes.
+/// Byte range of a match at a node.
 pub(crate) fn found(core: &RuleCore, node: &Node<'_, StrDoc<Grammar>>) -> Option<Range<usize>> {
     core.match_node(node.clone()).map(|node| node.range())
 }
 
-/// The path and its ends: whoever writes `src/**` does not know where the folder lies.
+/// The path and its suffixes: `src/**` is meant relative to an unknown folder.
 fn tails(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |rest| rest.split_once(['/', '!']).map(|(_, rest)| rest))
 }
@@ -181,7 +182,7 @@ enum Name {
     },
 }
 
-/// The fields of ast-grep that ours need too.
+/// ast-grep's fields that hotcell needs, too.
 #[derive(Deserialize)]
 struct Envelope {
     id: String,
@@ -197,10 +198,10 @@ struct Envelope {
     metadata: Metadata,
 }
 
-/// Reads a rule that has `rule:`; `at` is its place in the pack.
+/// Parses a rule with `rule:`; `at` is its index in the pack.
 ///
 /// # Errors
-/// What is wrong: an unknown field or language, or what ast-grep says of a rule that it does not understand.
+/// A sentence on an unknown field or language, or ast-grep's error for an invalid rule.
 pub(super) fn read(mut document: Value, at: usize) -> Result<(Rule, Structure), String> {
     if document.get("match").is_some() {
         return Err("it has rule: and match:; write two rules".to_owned());
@@ -223,7 +224,7 @@ pub(super) fn read(mut document: Value, at: usize) -> Result<(Rule, Structure), 
         match compiled(&document) {
             Ok(core) => each.push((grammar, core)),
             Err(why) if first => return Err(why),
-            // A kind that only the first has.
+            // A node kind that only the first grammar has.
             Err(_) => {}
         }
     }
@@ -243,7 +244,7 @@ pub(super) fn read(mut document: Value, at: usize) -> Result<(Rule, Structure), 
     Ok((rule, structure))
 }
 
-/// ast-grep passes over a field that it does not know in what stands under `inside`, `has`, `precedes` and `follows`.
+/// Rejects unknown fields: ast-grep ignores those below `inside`, `has`, `precedes` and `follows`.
 fn has_known_fields(rule: &Value, relation: bool) -> Result<(), String> {
     for (field, value) in rule.as_object().into_iter().flatten() {
         match field.as_str() {

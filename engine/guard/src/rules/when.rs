@@ -1,4 +1,4 @@
-//! Conditions of a rule, compiled.
+//! Compiled conditions of a rule.
 
 use super::class::{Class, class};
 use super::matching::Call;
@@ -6,7 +6,7 @@ use super::pattern::Pattern;
 use super::schema::When;
 use crate::value::{Const, Origin, Value};
 
-/// A condition, ready to be asked.
+/// A compiled condition.
 #[derive(Debug)]
 pub(super) struct Condition {
     arg: Vec<Selector>,
@@ -30,7 +30,7 @@ enum Selector {
 }
 
 impl Condition {
-    /// Checked and looked up; a pattern that is `proven` is compiled with its first use.
+    /// Checks and compiles a condition; a `proven` pattern is compiled on first use.
     pub(super) fn of(when: &When, proven: bool) -> Result<Condition, String> {
         let class = |name: &String| class(name).ok_or_else(|| format!("unknown class {name}"));
         let mut origin = Origin::default();
@@ -92,7 +92,7 @@ impl Condition {
                         call.kwargs.iter().filter(|(key, _)| &**key != "command_name").map(|(_, v)| v);
                     call.args.iter().chain(named).any(&mut check)
                 }
-                // What a request carries, without what it is authorised by.
+                // Contents of a request, without its credentials.
                 Selector::Payload => {
                     let named = call.kwargs.iter().filter(|(key, _)| !authorises(key)).map(|(_, v)| v);
                     call.args.iter().chain(named).any(&mut check)
@@ -119,7 +119,7 @@ impl Condition {
     }
 }
 
-/// The texts in a value: itself, or the elements of a list one level deep.
+/// Texts in a value: itself, or the elements of a list one level deep.
 pub(super) fn texts(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     match &value.known {
         Some(Const::List(items)) => Box::new(items.iter().take(64).filter_map(Value::as_text)),
@@ -140,12 +140,13 @@ fn selector(name: &str) -> Selector {
     }
 }
 
-/// Arguments of a request by which a service knows its client.
+/// True for arguments of a request that authenticate the client.
 pub(crate) fn authorises(name: &str) -> bool {
     matches!(name, "headers" | "auth" | "cert" | "cookies" | "verify" | "proxies" | "command_name")
 }
 
-/// Whether a command line has an option: one letter is looked for in clusters (`-rf`), more as `--recursive` or `-name`.
+/// True when a command line has an option: a single letter also in clusters (`-rf`), a longer name as
+/// `--recursive` or `-name`.
 fn has_flag(args: &[Value], flag: &str) -> bool {
     args.iter().filter_map(Value::as_text).take_while(|text| *text != "--").any(|text| {
         if let Some(long) = text.strip_prefix("--") {
@@ -162,7 +163,7 @@ fn has_flag(args: &[Value], flag: &str) -> bool {
     })
 }
 
-/// Where a call stands, as bits.
+/// Bit of a call's context.
 pub(super) fn context_bit(name: &str) -> Option<u32> {
     use super::matching::Spot;
     Some(match name {

@@ -1,8 +1,10 @@
-//! Shell: what a script would run, with wrappers peeled and texts that it pipes into interpreters followed.
+//! Shell: commands that a script would run, with wrapper commands resolved and texts piped into interpreters
+//! followed.
 //!
-//! tree-sitter gives the structure, words are expanded here, and brush-parser is asked for a second opinion:
+//! tree-sitter provides the structure, words are expanded here, and brush-parser gives a second opinion:
 //! where the two disagree, every sequence of words counts as a possible command.
 
+mod execute;
 mod output;
 mod peel;
 mod walk;
@@ -10,7 +12,7 @@ mod word;
 
 use crate::limits::too_deep;
 use crate::report::PartState;
-use crate::rules::{Call, Language, Spot, basename};
+use crate::rules::{Call, Language, Spot};
 use crate::scan::Cx;
 use crate::value::{Origin, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -45,7 +47,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         here: (0, 0),
     };
     let clean = shell.script(&joined);
-    // A second parser's opinion, where the first is content and the size is ordinary.
+    // Asks the second parser if the first found no errors and the size is ordinary.
     let agreed = clean && (joined.len() > 256 * 1024 || second_opinion(&joined));
     if !agreed {
         shell.every_sequence(&joined);
@@ -55,7 +57,8 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     PartState::Parsed
 }
 
-/// The commands of the longest pipeline, about: the parser tries several readings of each and keeps them all.
+/// Approximate length of the longest pipeline: the parser tries several readings of each command and keeps
+/// them all.
 fn pipes(source: &str) -> usize {
     let (mut longest, mut now, mut last) = (0, 0, b' ');
     for byte in source.bytes() {
@@ -87,17 +90,31 @@ pub(crate) fn command(cx: &mut Cx<'_>, argv: &[Value], at: (usize, usize)) {
         context: 0,
         here: at,
     };
-    shell.run(argv.to_vec(), &Value::default(), at, false);
+    shell.run(argv, &Value::name(INHERITED), at, false);
 }
 
-/// What stands before a redirection.
+/// Name of the script's own standard input.
+const INHERITED: &str = "<stdin>";
+/// Prefix of the name of a file's content.
+const FROM_FILE: &str = "<file>";
+
+/// Content of a file, known only by its name.
+fn content_of(path: &str) -> Value {
+    Value::name(&format!("{FROM_FILE}{path}"))
+}
+
+fn inherits(stdin: &Value) -> bool {
+    stdin.names.iter().any(|name| &**name == INHERITED)
+}
+
+/// Command before a redirection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
-    /// `exec`: the redirection stays.
+    /// `exec`: the redirection persists.
     Exec,
-    /// Something that executes what it reads, or prints what it executed.
+    /// A command that executes its input, or prints output of executed code.
     Interpreter,
-    /// Nothing, or a command that does not wait for an answer: a probe.
+    /// No command, or one that does not wait for an answer: a probe.
     Other,
     /// A command that reads.
     Reader,
@@ -106,18 +123,18 @@ enum Body {
 struct Shell<'c, 'p> {
     cx: &'c mut Cx<'p>,
     vars: FxHashMap<String, Value>,
-    /// What was written into files of the script's own.
+    /// Contents of files that the script wrote itself.
     files: FxHashMap<String, Value>,
     functions: FxHashMap<String, ()>,
-    /// Descriptors that were opened on the shell's network device.
+    /// Descriptors opened on the shell's network device.
     remote: FxHashSet<String>,
-    /// What a redirection that is being read belongs to.
+    /// Command that the current redirection belongs to.
     body: Body,
-    /// Where findings stand when the text is not the file's own.
+    /// Place of findings when the text is not contained verbatim in the file.
     fixed: Option<(usize, usize)>,
     depth: usize,
     context: u32,
-    /// The place of the command that is being expanded.
+    /// Place of the command that is being expanded.
     here: (usize, usize),
 }
 
@@ -133,11 +150,11 @@ impl Shell<'_, '_> {
             self.cx.not_read("the shell parser gave up");
             return false;
         };
-        self.node(tree.root_node(), source, &Value::default());
+        self.node(tree.root_node(), source, &Value::name(INHERITED));
         !tree.root_node().has_error()
     }
 
-    /// The output of a script inside this one.
+    /// Output of a script inside this one.
     fn capture(&mut self, source: &str) -> Value {
         if self.depth > 12 || !self.cx.tick() {
             return Value::default();
@@ -165,29 +182,14 @@ impl Shell<'_, '_> {
         self.cx.child(language, text, at, chain);
     }
 
-    /// Runs a command line: tells it, follows what it runs in turn, and says what it prints.
-    fn run(&mut self, argv: Vec<Value>, stdin: &Value, at: (usize, usize), disguised: bool) -> Value {
-        let at = self.fixed.unwrap_or(at);
-        self.here = at;
-        let mut argv = argv;
-        for _ in 0..8 {
-            let Some(first) = argv.first() else { return Value::default() };
-            let Some(name) = first.as_text().map(|t| basename(t).to_owned()) else {
-                self.tell("?", &argv, stdin, at, disguised);
-                return Value::default();
-            };
-            self.tell(&name, &argv, stdin, at, disguised);
-            self.interpret(&name, &argv, stdin);
-            self.declared(&name, &argv);
-            match peel::inner(&name, &argv) {
-                Some(inner) => argv = inner,
-                None => return self.output(&name, &argv, stdin),
-            }
-        }
-        Value::default()
-    }
-
     fn tell(&mut self, name: &str, argv: &[Value], stdin: &Value, at: (usize, usize), disguised: bool) {
+        let nothing = Value::default();
+        let unknown = stdin.names.iter().all(|name| &**name == INHERITED || name.starts_with(FROM_FILE));
+        let stdin = if unknown && stdin.known.is_none() && stdin.origin == Origin::default() {
+            &nothing
+        } else {
+            stdin
+        };
         let full: Rc<str> = name.trim_end_matches(".exe").into();
         let hidden = disguised || argv.first().is_some_and(|v| !v.chain.is_empty());
         if hidden && full.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && full.len() > 1 {
@@ -224,58 +226,7 @@ impl Shell<'_, '_> {
         self.cx.call(Language::Bash, &call, at);
     }
 
-    /// Texts that a command executes.
-    fn interpret(&mut self, name: &str, argv: &[Value], stdin: &Value) {
-        for (language, text) in peel::programs(name, argv) {
-            let mut chain = text.chain.clone();
-            if chain.is_empty() {
-                chain.push("quoted");
-            }
-            if let Some(text) = text.as_text() {
-                self.child(language, text, &chain);
-            }
-        }
-        if peel::reads_program_from_stdin(name, argv)
-            && let Some(text) = stdin.as_text()
-        {
-            let language = peel::language_of(name).unwrap_or(Language::Bash);
-            let chain: Vec<&'static str> =
-                if stdin.chain.is_empty() { vec!["heredoc"] } else { stdin.chain.clone() };
-            self.child(language, text, &chain);
-        }
-        // What another command prints, as a file: `bash <(echo …)`.
-        if matches!(name, "." | "source") || peel::language_of(name).is_some() {
-            let printed = argv.iter().skip(1).find(|v| v.names.iter().any(|n| &**n == "<()"));
-            if let Some(text) = printed.and_then(Value::as_text) {
-                let chain = printed.map(|v| v.chain.clone()).filter(|chain| !chain.is_empty());
-                let language = peel::language_of(name).unwrap_or(Language::Bash);
-                self.child(language, text, &chain.unwrap_or_else(|| vec!["heredoc"]));
-            }
-        }
-        // A file that the script wrote itself: `. x`, `sh x`, `./x`.
-        let operand = argv.get(1).and_then(Value::as_text);
-        let path = if matches!(name, "." | "source")
-            || crate::rules::is_shell(name)
-            || peel::language_of(name).is_some()
-        {
-            operand
-        } else {
-            argv.first().and_then(Value::as_text)
-        };
-        if let Some(path) = path
-            && let Some(content) = self.files.get(path).cloned()
-        {
-            if let Some(text) = content.as_text() {
-                let chain = if content.chain.is_empty() { vec!["file"] } else { content.chain.clone() };
-                self.child(peel::language_of(name).unwrap_or(Language::Bash), text, &chain);
-            }
-            if content.origin.has(Origin::NET) {
-                self.cx.fact(Language::Bash, "shell.runs_download", self.here);
-            }
-        }
-    }
-
-    /// Every line, cut at separators, as a command: for scripts that the parsers do not agree on.
+    /// Reports every line, split at separators, as a command: for scripts on which the parsers disagree.
     fn every_sequence(&mut self, source: &str) {
         let mut at = 0;
         for line in source.split_inclusive('\n') {
@@ -297,14 +248,14 @@ impl Shell<'_, '_> {
                 let argv: Vec<Value> =
                     words.into_iter().flat_map(|w| self.expand(w)).map(|w| w.value).collect();
                 if !argv.is_empty() {
-                    self.run(argv, &Value::default(), (start, at), false);
+                    self.run(&argv, &Value::default(), (start, at), false);
                 }
             }
         }
     }
 }
 
-/// Line continuations inside words removed, and carriage returns before line ends.
+/// Removes line continuations inside words, and carriage returns before line ends.
 fn join_words(source: &str) -> String {
     let source = source.replace("\r\n", "\n");
     if !source.contains("\\\n") {
@@ -326,9 +277,9 @@ fn join_words(source: &str) -> String {
     out
 }
 
-/// Whether brush reads the script too.
+/// True when brush can parse the script, too.
 fn second_opinion(source: &str) -> bool {
-    // It panics at descriptors that are no 32-bit numbers; no shell has them either.
+    // brush panics at descriptors that are not 32-bit numbers, which no shell supports either.
     let mut digits = 0;
     let huge = source.bytes().any(|byte| {
         let redirects = digits > 9 && matches!(byte, b'<' | b'>');

@@ -1,4 +1,4 @@
-//! What simple commands print, so that what they are piped into can be read.
+//! Output of simple commands, for reading what they are piped into.
 
 use super::Shell;
 use crate::decode;
@@ -7,7 +7,7 @@ use crate::value::{HOLE, Origin, Value};
 use std::rc::Rc;
 
 impl Shell<'_, '_> {
-    /// What a command prints, given what it is fed.
+    /// Output of a command, given its input.
     pub(super) fn output(&mut self, name: &str, argv: &[Value], stdin: &Value) -> Value {
         let args = argv.get(1..).unwrap_or(&[]);
         let flag = |flags: &[&str]| args.iter().any(|v| v.as_text().is_some_and(|t| flags.contains(&t)));
@@ -19,7 +19,7 @@ impl Shell<'_, '_> {
         };
         let secret = args.iter().any(|v| v.as_text().is_some_and(crate::rules::is_secret));
         let origin = stdin.origin | if secret { Origin::SECRET } else { Origin::default() };
-        // What lists the root or the home folder reaches everywhere; filters pass on what they were fed.
+        // Listings of the root or the home folder are far-reaching; filters pass their input on.
         let lists = matches!(name, "find" | "ls" | "fd" | "locate" | "du");
         let wide = lists && args.iter().any(|v| v.as_text().is_some_and(crate::rules::is_root_like));
         let origin = origin | if wide { Origin::WIDE } else { Origin::default() };
@@ -79,7 +79,15 @@ impl Shell<'_, '_> {
                 .first()
                 .and_then(Value::as_text)
                 .and_then(|path| self.files.get(path).cloned())
-                .unwrap_or_else(unknown),
+                .unwrap_or_else(|| {
+                    let mut value = unknown();
+                    let files =
+                        args.iter().filter_map(Value::as_whole_text).filter(|text| !text.starts_with('-'));
+                    value
+                        .names
+                        .extend(files.take(16).map(|path| Rc::from(format!("{}{path}", super::FROM_FILE))));
+                    value
+                }),
             "base64" if flag(&["-d", "-D", "--decode", "-di"]) => decoded("base64"),
             "base32" if flag(&["-d", "--decode"]) => decoded("base32"),
             "openssl" if flag(&["-d", "-base64"]) && flag(&["base64", "-base64", "-a"]) => decoded("base64"),
@@ -126,7 +134,7 @@ impl Shell<'_, '_> {
     }
 }
 
-/// Commands whose output stays what it is through filters and variables.
+/// Commands whose output keeps its meaning through filters and variables.
 fn tells_of_environment(name: &str) -> bool {
     matches!(name, "env" | "printenv" | "history")
 }
@@ -147,7 +155,7 @@ fn carry(args: &[Value], text: &str, escapes: bool) -> Value {
     value
 }
 
-/// `a-z` spelled out.
+/// Expands `a-z`.
 fn ranges(set: &str) -> Vec<char> {
     let chars: Vec<char> = set.trim_matches(['[', ']']).chars().collect();
     let mut out = Vec::new();

@@ -1,64 +1,9 @@
-//! Commands that run other commands.
+//! Program texts in the arguments of commands, beyond those of the program table.
 
 use crate::rules::{Language, is_shell};
 use crate::value::Value;
 
-/// The command line inside another one: `sudo rm x` is `rm x`.
-pub(super) fn inner(name: &str, argv: &[Value]) -> Option<Vec<Value>> {
-    let text = |at: usize| argv.get(at).and_then(Value::as_text);
-    // Options that take a value, so that the value is not mistaken for the command.
-    let valued: &[&str] = match name {
-        "sudo" | "doas" => &["-u", "-g", "-U", "-C", "-h", "-p", "-r", "-t", "-T"],
-        "env" => &["-u", "-C", "-S", "--chdir", "--unset"],
-        "nice" => &["-n"],
-        "ionice" => &["-c", "-n", "-p"],
-        "timeout" => &["-s", "-k"],
-        "stdbuf" => &["-i", "-o", "-e"],
-        "xargs" => &["-I", "-n", "-P", "-L", "-d", "-a", "-s", "-E"],
-        "watch" => &["-n", "-d"],
-        "nohup" | "setsid" | "time" | "command" | "builtin" | "exec" | "busybox" | "toybox" | "chroot"
-        | "unshare" | "strace" | "ltrace" | "proot" | "fakeroot" | "caffeinate" | "firejail"
-        | "catchsegv" | "taskset" | "chrt" | "flock" | "script" | "torsocks" | "proxychains"
-        | "proxychains4" => &["-a", "-o", "-p"],
-        "find" | "fd" => {
-            let at = argv.iter().position(|v| {
-                matches!(v.as_text(), Some("-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "--exec"))
-            })?;
-            return Some(argv[at + 1..].to_vec());
-        }
-        "parallel" => &["-j", "-S"],
-        "ssh" => {
-            let host =
-                argv.iter().skip(1).position(|v| v.as_text().is_some_and(|t| !t.starts_with('-')))? + 1;
-            return (argv.len() > host + 1).then(|| argv[host + 1..].to_vec());
-        }
-        "docker" | "podman" | "kubectl" => {
-            let exec = argv.iter().position(|v| matches!(v.as_text(), Some("exec")))?;
-            let target =
-                argv.iter().skip(exec + 1).position(|v| v.as_text().is_some_and(|t| !t.starts_with('-')))?
-                    + exec
-                    + 1;
-            let rest = argv.get(target + 1..)?;
-            let rest = if rest.first().and_then(Value::as_text) == Some("--") { &rest[1..] } else { rest };
-            return (!rest.is_empty()).then(|| rest.to_vec());
-        }
-        _ => return None,
-    };
-    let mut at = 1;
-    while let Some(word) = text(at) {
-        let option = word.starts_with('-') && word.len() > 1;
-        let assignment = name == "env" && word.contains('=') && !word.starts_with('/');
-        let duration = name == "timeout" && word.starts_with(|c: char| c.is_ascii_digit());
-        let mask = matches!(name, "taskset" | "chrt" | "flock" | "chroot") && at == 1;
-        if !option && !assignment && !duration && !mask {
-            break;
-        }
-        at += if valued.contains(&word) { 2 } else { 1 };
-    }
-    (at < argv.len()).then(|| argv[at..].to_vec())
-}
-
-/// The language of an interpreter's programs.
+/// Language of an interpreter.
 pub(super) fn language_of(name: &str) -> Option<Language> {
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     Some(match base {
@@ -71,7 +16,7 @@ pub(super) fn language_of(name: &str) -> Option<Language> {
     })
 }
 
-/// Texts on a command line that are programs themselves.
+/// Arguments of a command line that are programs themselves.
 pub(super) fn programs(name: &str, argv: &[Value]) -> Vec<(Language, Value)> {
     let mut out = Vec::new();
     let after = |flags: &[&str]| -> Vec<Value> {
@@ -163,7 +108,7 @@ fn after_equals(value: &Value) -> Value {
     Value::text(text.split_once('=').map_or(text, |(_, command)| command.trim_start_matches('!')))
 }
 
-/// The argument of awk's `system()`, or of a pipe into a command.
+/// Argument of awk's `system()`, or of a pipe into a command.
 fn awk_system(value: &Value) -> Option<Value> {
     let text = value.as_text()?;
     let from = text.find("system(")? + "system(".len();
@@ -171,7 +116,7 @@ fn awk_system(value: &Value) -> Option<Value> {
     Some(Value::text(&inner[..inner.find(['"', ')']).unwrap_or(inner.len())]))
 }
 
-/// Whether an interpreter reads its program from standard input: no script is named.
+/// True when an interpreter reads its program from standard input because no script is named.
 pub(super) fn reads_program_from_stdin(name: &str, argv: &[Value]) -> bool {
     if language_of(name).is_none() && !matches!(name, "perl" | "ruby" | "php") {
         return false;

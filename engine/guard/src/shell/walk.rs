@@ -1,12 +1,15 @@
-//! The tree of a script: pipelines, redirections, definitions, loops.
+//! Walks the syntax tree of a script: pipelines, redirections, definitions, loops.
 
 use super::{Body, Shell};
 use crate::rules::{Call, Language, Spot, TextKind};
-use crate::value::{Value, concat};
+use crate::value::{HOLE, Origin, Value, concat};
 use tree_sitter::Node;
 
+/// Maximum number of words that a loop is walked with one by one.
+const MAX_EACH: usize = 8;
+
 impl Shell<'_, '_> {
-    /// Walks a node; what it prints, when that is known.
+    /// Walks a node; returns its output, if known.
     pub(super) fn node(&mut self, node: Node<'_>, source: &str, stdin: &Value) -> Value {
         if self.depth > 300 {
             self.cx.not_read("shell nested too deeply");
@@ -72,10 +75,26 @@ impl Shell<'_, '_> {
                         .iter()
                         .map(|raw| self.expand_value(raw))
                         .collect();
-                    let first = items.into_iter().next().unwrap_or_default();
-                    self.vars.insert(text(variable, source).to_owned(), first);
+                    let name = text(variable, source).to_owned();
+                    // Each of a few words; of many the first one, and then their common part. Without words
+                    // the loop iterates over the arguments.
+                    let nested = outer & Spot::LOOP != 0;
+                    let mut rounds = match items.as_slice() {
+                        [] => vec![Value::default().with_origin(Origin::INPUT)],
+                        few if few.len() <= MAX_EACH && !nested => few.to_vec(),
+                        [only] => vec![only.clone()],
+                        many => vec![many[0].clone(), in_common(many)],
+                    };
+                    let last = rounds.pop().unwrap_or_default();
+                    for item in rounds {
+                        self.vars.insert(name.clone(), item);
+                        if let Some(body) = node.child_by_field_name("body") {
+                            self.node(body, source, stdin);
+                        }
+                    }
+                    self.vars.insert(name, last);
                 }
-                // The first child of `while` is its condition, which may run things too.
+                // The first child of `while` is its condition, which may run commands, too.
                 let mut flow = Value::default();
                 for child in named(node) {
                     if !matches!(
@@ -106,8 +125,8 @@ impl Shell<'_, '_> {
                 Value::default()
             }
             "unset_command" => {
-                let argv = text(node, source).split_whitespace().map(Value::text).collect();
-                self.run(argv, &Value::default(), at, false)
+                let argv: Vec<Value> = text(node, source).split_whitespace().map(Value::text).collect();
+                self.run(&argv, &Value::default(), at, false)
             }
             "test_command" | "word" | "string" | "raw_string" | "variable_name" | "number"
             | "heredoc_body" => {
@@ -126,7 +145,7 @@ impl Shell<'_, '_> {
                 flow
             }
             _ => {
-                // Lists, subshells, branches, and whatever the parser made of an error.
+                // Lists, subshells, branches, and recovered syntax errors.
                 let mut printed: Option<Value> = None;
                 for child in named(node) {
                     let value = self.node(child, source, stdin);
@@ -159,7 +178,7 @@ impl Shell<'_, '_> {
         self.set(name, value, at);
     }
 
-    /// `export NAME=VALUE` whose first word is quoted or a variable, so that the parser sees words only.
+    /// `export NAME=VALUE` whose first word is quoted or a variable, so that the parser sees only words.
     pub(super) fn declared(&mut self, name: &str, argv: &[Value]) {
         if !matches!(name, "export" | "declare" | "typeset" | "readonly" | "local") {
             return;
@@ -236,7 +255,7 @@ impl Shell<'_, '_> {
                 _ => {}
             }
         }
-        self.run(argv, &input, at, disguised)
+        self.run(&argv, &input, at, disguised)
     }
 
     fn redirected(&mut self, node: Node<'_>, source: &str, stdin: &Value) -> Value {
@@ -255,7 +274,9 @@ impl Shell<'_, '_> {
                     input = self.expand_value(&raw);
                     if input.names.iter().all(|n| &**n != "<()") {
                         let content = input.as_text().and_then(|path| self.files.get(path).cloned());
-                        input = content.unwrap_or_default();
+                        let path = input.as_whole_text().map(str::to_owned);
+                        input =
+                            content.or_else(|| path.as_deref().map(super::content_of)).unwrap_or_default();
                     }
                 }
                 _ => {}
@@ -267,7 +288,7 @@ impl Shell<'_, '_> {
             Some(body) => self.node(body, source, &input),
             None => input.clone(),
         };
-        // A here-document's own line may go on: `cat <<E | sh`.
+        // The line of a here-document may continue: `cat <<E | sh`.
         let mut flow = flow;
         for child in all(node) {
             match child.kind() {
@@ -290,8 +311,8 @@ impl Shell<'_, '_> {
         flow
     }
 
-    /// Redirections to and from the shell's network device: a shell on one end is a remote shell, opening one to see
-    /// whether somebody answers is a probe.
+    /// Reports redirections to and from the shell's network device: connected to a shell it is a remote
+    /// shell, opened only to test a connection it is a probe.
     fn remote(&mut self, target: &Value, operator: &str, content: &Value, at: (usize, usize)) {
         let descriptor = operator.trim_end_matches(['<', '>', '&', '|']);
         let Some(text) = target.as_text() else { return };
@@ -344,6 +365,15 @@ impl Shell<'_, '_> {
             let whole = if content.as_text().is_some() { concat(&before, content) } else { content.clone() };
             self.files.insert(path.to_owned(), whole);
         }
+        // `exec 3<FILE`, for `<&3` later.
+        if digits > 0
+            && signs == 1
+            && operator.ends_with('<')
+            && let Some(path) = target.as_whole_text()
+        {
+            let value = self.files.get(path).cloned().unwrap_or_else(|| super::content_of(path));
+            self.files.insert(operator[..digits].to_owned(), value);
+        }
         self.remote(&target, &operator, content, at);
         let args = [target, Value::text(&operator), content.clone()];
         let call = Call {
@@ -358,7 +388,22 @@ impl Shell<'_, '_> {
     }
 }
 
-/// What a redirection belongs to. A loop or a group that runs what it cannot know is an interpreter.
+/// Common prefix and suffix of texts.
+fn in_common(items: &[Value]) -> Value {
+    let texts: Option<Vec<&str>> = items.iter().map(Value::as_text).collect();
+    let Some((first, rest)) = texts.as_deref().and_then(<[_]>::split_first) else { return Value::default() };
+    let (mut head, mut tail) = (first.len(), first.len());
+    for text in rest {
+        head = head.min(first.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count());
+        tail = tail.min(first.bytes().rev().zip(text.bytes().rev()).take_while(|(a, b)| a == b).count());
+    }
+    let shortest = texts.iter().flatten().map(|text| text.len()).min().unwrap_or(0);
+    let head = first.floor_char_boundary(head);
+    let tail = first.ceil_char_boundary(first.len() - tail.min(shortest.saturating_sub(head)));
+    Value::text(&format!("{}{HOLE}{}", &first[..head], &first[tail.max(head)..]))
+}
+
+/// Kind of the command before a redirection. A loop or a group that runs unknown commands is an interpreter.
 fn body_of(body: Node<'_>, source: &str) -> Body {
     let mut names = Vec::new();
     command_names(body, source, &mut names, 0);
@@ -394,7 +439,7 @@ fn all(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut node.walk()).collect()
 }
 
-/// Command names below a node, bounded.
+/// Command names below a node, up to a limit.
 fn command_names<'s>(node: Node<'_>, source: &'s str, out: &mut Vec<&'s str>, depth: usize) {
     if depth > 60 || out.len() > 200 {
         return;
@@ -439,7 +484,7 @@ fn endless(node: Node<'_>, source: &str) -> bool {
     always && !names.iter().any(|n| matches!(*n, "break" | "return" | "exit")) && !code.contains("break")
 }
 
-/// A loop whose commands neither wait nor come from elsewhere.
+/// A loop whose commands neither wait nor depend on anything outside.
 fn idle(node: Node<'_>, source: &str) -> bool {
     let mut names = Vec::new();
     command_names(node, source, &mut names, 0);

@@ -1,13 +1,13 @@
-//! Words: quotes removed, expansions followed as far as they are known.
+//! Words: removes quotes, and follows expansions as far as they are known.
 
 use super::Shell;
 use crate::python::fold::unescape;
 use crate::value::{HOLE, Origin, Value, concat};
 
-/// A word of a command line.
+/// An expanded word of a command line.
 pub(super) struct Word {
     pub(super) value: Value,
-    /// Written so that its text does not stand in the source: `r''m`, `$'\x72m'`, `r\m`.
+    /// Written so that its text does not occur in the source: `r''m`, `$'\x72m'`, `r\m`.
     pub(super) disguised: bool,
 }
 
@@ -21,7 +21,7 @@ struct Field {
 }
 
 impl Shell<'_, '_> {
-    /// Expands a word as it stands in the source; unquoted expansions may give several.
+    /// Expands a word of the source; unquoted expansions may produce several.
     pub(super) fn expand(&mut self, raw: &str) -> Vec<Word> {
         let disguised = looks_disguised(raw);
         if let Some(parts) = braces(raw) {
@@ -41,19 +41,19 @@ impl Shell<'_, '_> {
             .collect()
     }
 
-    /// A word that is not split, quotes removed.
+    /// A word without splitting, quotes removed.
     pub(super) fn word(&mut self, raw: &str) -> Value {
         let mut words = self.expand(raw).into_iter().map(|word| word.value);
         let first = words.next().unwrap_or_else(|| Value::text(""));
         words.fold(first, |sum, next| concat(&concat(&sum, &Value::text(" ")), &next))
     }
 
-    /// The text of a here-document, where quotes are text; holes included.
+    /// Text of a here-document, in which quotes are ordinary characters; includes holes.
     pub(super) fn expand_text(&mut self, raw: &str) -> Value {
         self.expand_whole(raw, true)
     }
 
-    /// A word that is one value whatever is in it: what is assigned, where a redirection leads.
+    /// A word that is always one value: an assigned value, the target of a redirection.
     pub(super) fn expand_value(&mut self, raw: &str) -> Value {
         self.expand_whole(raw, false)
     }
@@ -134,7 +134,7 @@ impl Shell<'_, '_> {
         }
     }
 
-    /// What follows a `$`: how many bytes it takes, and what it stands for.
+    /// Expands text after a `$`: returns its length in bytes, and its value.
     fn dollar(&mut self, rest: &str, quoted: bool) -> (usize, Value) {
         let after = &rest[1..];
         if after.starts_with("((") {
@@ -170,7 +170,8 @@ impl Shell<'_, '_> {
         let name: String = after.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         if name.is_empty() {
             return match after.chars().next() {
-                Some(c) if "@*#?-$!".contains(c) => (2, Value::default()),
+                Some('@' | '*') => (2, Value::default().with_origin(Origin::INPUT)),
+                Some(c) if "#?-$!".contains(c) => (2, Value::default()),
                 _ => (1, Value::text("$")),
             };
         }
@@ -193,7 +194,7 @@ impl Shell<'_, '_> {
         }
     }
 
-    /// The inside of `${…}`.
+    /// Expands the inside of `${…}`.
     fn parameter(&mut self, inner: &str) -> Value {
         if let Some(indirect) = inner.strip_prefix('!') {
             let through = self.variable(indirect.trim_end_matches(['*', '@']));
@@ -238,7 +239,7 @@ impl Shell<'_, '_> {
             [(":-", true), ("-", true), (":=", true), ("=", true), (":+", false), ("+", false)]
         {
             if let Some(other) = rest.strip_prefix(mark) {
-                // The plain forms need the name to be followed by the mark at once.
+                // In the plain forms the operator directly follows the name.
                 if unset && value.known.is_some() {
                     return value;
                 }
@@ -292,7 +293,7 @@ fn push(fields: &mut Vec<Field>, value: &Value, quoted: bool) {
     }
 }
 
-/// Where the double quote that begins a text ends.
+/// Offset of the closing double quote.
 fn closing_quote(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;
@@ -308,7 +309,7 @@ fn closing_quote(text: &str) -> usize {
     text.len()
 }
 
-/// Where the bracket at `open` closes; quotes hide brackets.
+/// Offset of the bracket that closes the one at `open`; brackets in quotes are ignored.
 fn closing(text: &str, open: usize, left: char, right: char) -> usize {
     let bytes = text.as_bytes();
     let (mut depth, mut at) = (0usize, open);
@@ -331,14 +332,14 @@ fn closing(text: &str, open: usize, left: char, right: char) -> usize {
     text.len()
 }
 
-/// `{a,b,c}` as a whole word.
+/// Expands `{a,b,c}` as a whole word.
 fn braces(raw: &str) -> Option<Vec<String>> {
     let inner = raw.strip_prefix('{')?.strip_suffix('}')?;
     let plain = !inner.contains(['{', '}', '$', '"', '\'', '`']);
     (plain && inner.contains(',')).then(|| inner.split(',').map(str::to_owned).collect())
 }
 
-/// Whether a word hides its own text: quotes or backslashes in the middle of letters.
+/// True when a word hides its own text: quotes or backslashes between letters.
 fn looks_disguised(raw: &str) -> bool {
     let bytes = raw.as_bytes();
     if raw.starts_with("$'") {

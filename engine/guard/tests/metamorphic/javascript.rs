@@ -1,10 +1,10 @@
-//! JavaScript: members by other spellings, and code in code.
+//! JavaScript: members in other spellings, and code in code.
 
 use crate::{Transform, base64, decoy, hex, quoted};
 use regex::{Captures, Regex};
 use std::sync::LazyLock;
 
-/// Every one keeps what the program does.
+/// Transforms that preserve the program's behaviour.
 pub const ALL: &[Transform] = &[
     ("computed members", |text| members(text, |name| format!("[\"{name}\"]"))),
     ("concatenated members", |text| {
@@ -65,7 +65,7 @@ pub const ALL: &[Transform] = &[
     }),
 ];
 
-/// None of these runs what is in it.
+/// Transforms after which the code is not executed.
 pub const HARMLESS: &[Transform] = &[
     ("in comments", |text| {
         Some(text.lines().map(|line| format!("// {line}\n")).collect::<String>() + "let x = 1;\n")
@@ -85,13 +85,13 @@ static REQUIRE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[^.\w])requir
 static STRING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"'([A-Za-z0-9_:/. -]{2,})'").expect("a pattern"));
 
-/// Whether it can stand in a function or a text.
+/// True when the code may be inside a function or a text.
 fn script(text: &str) -> bool {
     !["import ", "export ", "#!", "await "].iter().any(|word| text.contains(word))
 }
 
 fn replace(text: &str, pattern: &Regex, new: impl Fn(&Captures<'_>) -> String) -> Option<String> {
-    // Of code in texts nothing is known here.
+    // Code in string literals is left out.
     if text.contains('`')
         || text.contains('"')
         || text.contains("new ")
@@ -108,7 +108,7 @@ fn members(text: &str, spell: impl Fn(&str) -> String) -> Option<String> {
     replace(text, &MEMBER, |found| format!("{}{}(", &found[1], spell(&found[2])))
 }
 
-/// Puts something behind every bracket outside of texts.
+/// Inserts a text after every bracket outside of literals.
 fn spread(text: &str, insert: &str) -> Option<String> {
     if text.contains(['`', '/']) || text.starts_with("#!") {
         return None;

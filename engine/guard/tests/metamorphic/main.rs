@@ -1,7 +1,8 @@
-//! The examples of every rule, rewritten so that they do the same: the verdict must not fall. And rewritten
-//! so that nothing runs: it must not rise.
+//! Rewrites the examples of every rule: if the behaviour is preserved, the verdict must not become milder; if
+//! nothing is executed any more, it must not become stricter.
 //!
-//! Each rewriting is counted on its own, and what it hides is printed. What the guard is known not to see is in its page.
+//! Each transform is counted separately, and missed examples are printed. Known gaps are listed in the
+//! guard's documentation page.
 
 mod javascript;
 mod others;
@@ -13,10 +14,10 @@ use hotcell_guard::{Artifact, Language, Limits, Pack, PackError, Severity, Verdi
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A name, and a rewriting where it fits.
+/// A name, and a transform that may not apply.
 pub type Transform = (&'static str, fn(&str) -> Option<String>);
 
-/// Of a hundred rewritings this many are still found, of every kind.
+/// Minimum percentage, for each transform, of rewritten examples that are still found.
 const LEAST: usize = 95;
 
 #[test]
@@ -83,7 +84,7 @@ fn what_is_harmless_stays_harmless_when_it_is_rewritten() -> Result<(), PackErro
     Ok(())
 }
 
-/// Code that nothing runs is no finding, however dangerous it would be.
+/// Code that is never executed is not a finding, however dangerous it would be.
 #[test]
 fn what_is_dangerous_is_harmless_in_comments_and_texts() -> Result<(), PackError> {
     let pack = Pack::builtin()?;
@@ -101,13 +102,13 @@ fn what_is_dangerous_is_harmless_in_comments_and_texts() -> Result<(), PackError
         }
     }
     println!("{} of {of} are found where nothing runs them:\n{}", found.len(), found.join("\n"));
-    // What some texts say is enough: the line of a reverse shell, the path of a key.
+    // Some texts are enough by themselves: the line of a reverse shell, the path of a key.
     assert!(!found.iter().any(|what| what.contains(" in comments: ")), "a comment is no program");
     assert!(of > 1000 && found.len() * 100 <= of * 3, "{} of {of}", found.len());
     Ok(())
 }
 
-/// What names and code in code are rewritten to is suspicious by itself, whatever it says.
+/// Transforms whose result is suspicious by itself, whatever the code.
 fn disguises(name: &str) -> bool {
     let plain = [
         "comments",
@@ -154,7 +155,7 @@ fn verdict(pack: &Pack, language: Language, text: &str) -> Verdict {
     };
     let limits = Limits { time: Duration::from_secs(120), ..Limits::default() };
     let report = scan(pack, &limits, &Artifact::new(name, text));
-    // Of what could not be read nothing is known, which is not the same as found.
+    // Unread code is not the same as a finding.
     let worst = report.findings.iter().map(|found| found.severity).max().unwrap_or(Severity::Note);
     if report.verdict == Verdict::Incomplete && worst == Severity::Note {
         Verdict::Allow
@@ -185,7 +186,7 @@ fn file(language: Language, install: bool) -> &'static str {
     }
 }
 
-/// Lines that say that all is well, for before a text.
+/// Lines before a text which claim that all is well.
 fn decoy(comment: &str) -> String {
     format!("{comment}Prints a line and ends.\n").repeat(3)
 }
@@ -199,7 +200,7 @@ fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A string literal as Python and JavaScript both read it.
+/// A string literal valid in both Python and JavaScript.
 fn quoted(text: &str) -> String {
     let escaped: String = text
         .chars()

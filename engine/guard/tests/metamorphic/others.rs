@@ -2,7 +2,7 @@
 
 use crate::{Transform, decoy};
 
-/// Every one keeps what the program does.
+/// Transforms that preserve the program's behaviour.
 pub const ALL: &[Transform] = &[
     ("comments", |text| spread(text, "/* x */")),
     ("newlines", |text| spread(text, "\n\t")),
@@ -12,11 +12,11 @@ pub const ALL: &[Transform] = &[
     ("decoy", |text| Some(format!("{}{text}", decoy("// ")))),
 ];
 
-/// None of these runs what is in it.
+/// Transforms after which the code is not executed.
 pub const HARMLESS: &[Transform] =
     &[("in comments", |text| Some(text.lines().map(|line| format!("// {line}\n")).collect()))];
 
-/// PowerShell takes names in any case and forgets backticks.
+/// PowerShell ignores the case of names, and backticks in them.
 pub const POWERSHELL: &[Transform] = &[
     ("upper case", |text| (!text.contains(['\'', '"'])).then(|| text.to_uppercase())),
     ("decoy", |text| Some(format!("{}{text}", decoy("# ")))),
@@ -24,7 +24,7 @@ pub const POWERSHELL: &[Transform] = &[
     ("in a function", |text| Some(format!("function Zq {{\n{text}\n}}\nZq\n"))),
 ];
 
-/// Puts something behind every bracket outside of texts and of lines that a preprocessor reads.
+/// Inserts a text after every bracket outside of literals and preprocessor lines.
 fn spread(text: &str, insert: &str) -> Option<String> {
     if text.contains(['`', '#']) || text.contains("//") || text.contains("/*") || text.contains("'\"'") {
         return None;

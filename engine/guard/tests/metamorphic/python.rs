@@ -1,4 +1,4 @@
-//! Python: edits at places that the parser names, so that strings and nested calls stay whole.
+//! Python: edits at places given by the parser, so that strings and nested calls stay intact.
 
 use crate::{Transform, base64, decoy, hex, quoted};
 use ruff_python_ast::token::TokenKind;
@@ -7,7 +7,7 @@ use ruff_python_ast::{Expr, Stmt};
 use ruff_python_parser::parse_module;
 use ruff_text_size::{Ranged, TextRange};
 
-/// Every one keeps what the program does.
+/// Transforms that preserve the program's behaviour.
 pub const ALL: &[Transform] = &[
     ("import as", import_as),
     ("__import__", dunder_import),
@@ -38,7 +38,7 @@ pub const ALL: &[Transform] = &[
     ("dead code", |text| plain(text).then(|| format!("zq = 1\nif zq == 2:\n    print('never')\n{text}"))),
     ("in a function", |text| inside(text, "def zq():", "zq()")),
     ("in a nested function", |text| inside(&inside(text, "def zr():", "zr()")?, "def zq():", "zq()")),
-    // Names of a class are not those of its methods.
+    // Names in a class are not visible in its methods.
     ("in a class", |text| {
         let scopes = ["def ", "class ", "lambda", " for "].iter().any(|word| text.contains(word));
         inside(text, "class Zq:", "").filter(|_| !scopes)
@@ -61,7 +61,7 @@ pub const ALL: &[Transform] = &[
     }),
 ];
 
-/// None of these runs what is in it.
+/// Transforms after which the code is not executed.
 pub const HARMLESS: &[Transform] = &[
     ("in comments", |text| {
         Some(text.lines().map(|line| format!("# {line}\n")).collect::<String>() + "x = 1\n")
@@ -73,7 +73,7 @@ pub const HARMLESS: &[Transform] = &[
     ("in a text", |text| Some(format!("x = {}\n", quoted(text)))),
 ];
 
-/// Whether it can stand behind other lines.
+/// True when the code may follow other lines.
 fn plain(text: &str) -> bool {
     !text.starts_with("#!") && !text.contains("__future__") && !text.contains("coding")
 }
@@ -81,7 +81,7 @@ fn plain(text: &str) -> bool {
 fn inside(text: &str, head: &str, tail: &str) -> Option<String> {
     let parsed = parse_module(text).ok()?;
     let bound = |stmt: &Stmt| matches!(stmt, Stmt::ImportFrom(import) if import.names.iter().any(|n| n.name.as_str() == "*"));
-    // Lines within brackets and strings may begin anywhere; those of strings must not be moved.
+    // Lines within brackets and strings may begin at any column; those of strings must not be moved.
     let moves = parsed.tokens().iter().any(|token| {
         matches!(token.kind(), TokenKind::String | TokenKind::FStringMiddle)
             && text[token.range()].contains('\n')
@@ -94,7 +94,7 @@ fn inside(text: &str, head: &str, tail: &str) -> Option<String> {
     Some(format!("{head}\n{body}{tail}\n"))
 }
 
-/// Puts a text behind every token of a kind.
+/// Inserts a text after every token of a kind.
 fn after(text: &str, wanted: fn(TokenKind) -> bool, insert: &str) -> Option<String> {
     let parsed = parse_module(text).ok()?;
     let mut edits = Vec::new();
@@ -123,7 +123,7 @@ fn comments(text: &str) -> Option<String> {
     apply(text, edits)
 }
 
-/// Applies edits, and gives the result when there is one and it still parses.
+/// Applies edits; `None` without edits, or when the result does not parse.
 fn apply(text: &str, mut edits: Vec<(TextRange, String)>) -> Option<String> {
     if edits.is_empty() {
         return None;
@@ -144,13 +144,13 @@ fn apply(text: &str, mut edits: Vec<(TextRange, String)>) -> Option<String> {
 
 #[derive(Default)]
 struct Calls<'a> {
-    /// What is called, as `a.b.c` or a name.
+    /// Called functions, as `a.b.c` or a name.
     callees: Vec<&'a Expr>,
     /// `import a`, `from a import b` at any depth.
     imports: Vec<&'a Stmt>,
     /// Names and attributes that are read.
     reads: Vec<&'a Expr>,
-    /// Names that are bound by assignment.
+    /// Names bound by assignment.
     bound: Vec<&'a Expr>,
 }
 
@@ -207,7 +207,7 @@ fn rebind(text: &str) -> Option<String> {
     })
 }
 
-/// Names that an import binds, each with what stands for it and the source to replace the import by.
+/// Names bound by an import, each with its target and the source that replaces the import.
 fn imports(
     text: &str,
     new: impl Fn(usize, Option<&str>, &str, Option<&str>) -> Option<(String, String)>,
@@ -267,7 +267,7 @@ fn importlib(text: &str) -> Option<String> {
     })
 }
 
-/// Attributes and called names in mathematical letters, which the interpreter reads as plain ones.
+/// Attributes and called names in mathematical letters, which the interpreter normalises.
 fn nfkc(text: &str) -> Option<String> {
     with_calls(text, |calls| {
         let mut edits = Vec::new();
@@ -287,7 +287,7 @@ fn nfkc(text: &str) -> Option<String> {
     })
 }
 
-/// Names that the program binds by assignment.
+/// Renames names that the program binds by assignment.
 fn renamed(text: &str) -> Option<String> {
     let other =
         ["global ", "nonlocal ", "def ", "lambda", "class ", "globals", "locals", "vars(", "exec", "eval"];

@@ -1,8 +1,8 @@
-//! Shell: the same command, written in another way.
+//! Shell: the same command in other spellings.
 
 use crate::{Transform, base64, decoy, hex};
 
-/// Every one keeps what the script does.
+/// Transforms that preserve the script's behaviour.
 pub const ALL: &[Transform] = &[
     ("quotes in words", |text| commands(text, |word| half(word, "''"))),
     ("backslash in words", |text| commands(text, |word| half(word, "\\"))),
@@ -63,7 +63,7 @@ pub const ALL: &[Transform] = &[
     }),
 ];
 
-/// None of these runs what is in it.
+/// Transforms after which the code is not executed.
 pub const HARMLESS: &[Transform] = &[
     ("in comments", |text| {
         Some(text.lines().map(|line| format!("# {line}\n")).collect::<String>() + "true\n")
@@ -71,7 +71,7 @@ pub const HARMLESS: &[Transform] = &[
     ("echoed", |text| single(text).map(|quoted| format!("echo {quoted}"))),
 ];
 
-/// A word that names a program.
+/// True for a word that names a program.
 fn is_command(word: &str) -> bool {
     let reserved = [
         "if", "for", "while", "until", "case", "do", "then", "else", "fi", "done", "esac", "function",
@@ -83,7 +83,7 @@ fn is_command(word: &str) -> bool {
         && !word.starts_with('-')
 }
 
-/// One command without anything that quotes or expands.
+/// True for one command without quotes and expansions.
 fn simple(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b" ./-_:=@,~*".contains(&b))
         && text.split(' ').next().is_some_and(|word| !word.contains('='))
@@ -100,7 +100,7 @@ fn half(word: &str, insert: &str) -> Option<String> {
 
 /// Rewrites the first word of every line that begins with a program's name.
 fn commands(text: &str, rewrite: impl Fn(&str) -> Option<String>) -> Option<String> {
-    // Within a here-document or a word over several lines the first word is none.
+    // Within a here-document or a word over several lines, the first word is not a command.
     if text.contains("<<")
         || text.lines().count() > 1 && text.contains(['\'', '"', '\\'])
         || text.contains("()")

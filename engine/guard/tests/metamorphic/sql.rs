@@ -2,7 +2,7 @@
 
 use crate::{Transform, quoted};
 
-/// Every one keeps what the statements do.
+/// Transforms that preserve the statements' behaviour.
 pub const ALL: &[Transform] = &[
     ("lower case", |text| outside(text, |c| c.to_ascii_lowercase().to_string())),
     ("mixed case", |text| {
@@ -35,7 +35,7 @@ pub const ALL: &[Transform] = &[
     }),
 ];
 
-/// None of these runs what is in it.
+/// Transforms after which the code is not executed.
 pub const HARMLESS: &[Transform] = &[
     ("in comments", |text| {
         Some(text.lines().map(|line| format!("-- {line}\n")).collect::<String>() + "SELECT 1;\n")
@@ -43,7 +43,7 @@ pub const HARMLESS: &[Transform] = &[
     ("in a text", |text| Some(format!("SELECT '{}';\n", text.replace('\'', "''")))),
 ];
 
-/// Whether it is a statement, not a client's own command at the beginning of a line.
+/// True for a statement, rather than a client's own command at the beginning of a line.
 fn special(text: &str) -> bool {
     !text.contains('\\') && !text.starts_with('.') && !text.to_ascii_uppercase().contains("DELIMITER")
 }

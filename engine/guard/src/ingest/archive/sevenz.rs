@@ -1,4 +1,5 @@
-//! 7z: files are pieces of folders' streams; what a folder cannot give is told for its files and hides no other folder.
+//! 7z: files are pieces of the streams of "folders"; an error in a folder is reported for its files and hides
+//! no other folder.
 
 mod fields;
 mod header;
@@ -11,9 +12,9 @@ use lzma_rust2::filter::{bcj::BcjReader, delta::DeltaReader};
 use lzma_rust2::{Lzma2Reader, LzmaReader};
 use std::io::{Error, ErrorKind, Read};
 
-/// Padding between streams is not looked at.
+/// Maximum padding between streams that is ignored.
 const SMALL: usize = 32;
-/// A link's target, in bytes; Linux follows none that is longer.
+/// Maximum length of a link's target, in bytes; Linux follows no longer one.
 const TARGET: u64 = 4096;
 
 /// Reads an archive.
@@ -68,7 +69,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
     }
 }
 
-/// Reads the files of a folder; whether more may be read.
+/// Reads the files of a folder; returns true when more may be read.
 fn read_folder<'a>(
     cx: &mut Cx<'_>,
     name: &str,
@@ -97,11 +98,11 @@ fn read_folder<'a>(
             Ok(stream) => {
                 let mut piece = Piece::of(stream, *size, *sum);
                 if file.is_some_and(File::is_link) {
-                    // An error is given again by the next reading.
+                    // The next read returns the error again.
                     let _ = piece.by_ref().take(TARGET).read_to_end(&mut target);
                 }
                 entry(cx, &path, target.chain(&mut piece), packed.len(), depth);
-                // The next piece begins behind this one, however much of it was wanted.
+                // The next piece begins after this one, however much of it was read.
                 let _ = std::io::copy(&mut piece, &mut std::io::sink());
             }
         }
@@ -116,7 +117,7 @@ fn skipped(cx: &mut Cx<'_>, path: &str, why: &str) {
     cx.note_part(path, "7z", PartState::Skipped(why.to_owned()));
 }
 
-/// Tells of a name, a target or a kind of file that reaches out of the folder that it is unpacked to.
+/// Reports a name, a link target or a file type that reaches out of the destination folder.
 fn outside(cx: &mut Cx<'_>, path: &str, file: &File, target: &[u8]) {
     if leads_out(file.name.as_bytes()) || leads_out(target) || file.is_device() {
         cx.note_part(path, "7z", PartState::Inert);
@@ -128,7 +129,7 @@ fn clipped(bytes: &[u8], begin: usize, end: usize) -> &[u8] {
     bytes.get(begin..end.min(bytes.len())).unwrap_or(&[])
 }
 
-/// What a folder unpacks to, up to `most` bytes; what cannot be unpacked here is named.
+/// Unpacks a folder, up to `most` bytes; an unsupported method is an error with its name.
 fn decoder<'a>(folder: &Folder, packed: &'a [u8], most: u64) -> Result<Box<dyn Read + 'a>, String> {
     let mut reader: Box<dyn Read + 'a> = Box::new(packed);
     let mut memory = 0;
@@ -147,7 +148,7 @@ fn unpacker<'a>(
     memory: &mut u64,
 ) -> Result<Box<dyn Read + 'a>, String> {
     let settings = coder.settings.as_slice();
-    // Nothing reaches back further than to the stream's begin, so no more of a dictionary is needed than that.
+    // References never go back beyond the start of the stream, so a larger dictionary is not needed.
     let mut window = |named: u64| {
         let window = u32::try_from(named.min(size.max(4096))).map_err(|error| error.to_string())?;
         *memory += u64::from(window);
@@ -174,8 +175,8 @@ fn unpacker<'a>(
     })
 }
 
-/// What a coder gives: it ends where the header says, and after an error it is not asked again; the LZMA2 decoder would
-/// not come back from that.
+/// Output of a coder: it ends where the header says, and is not read again after an error; the LZMA2 decoder
+/// would then loop forever.
 struct Stage<'a> {
     from: Box<dyn Read + 'a>,
     left: u64,
@@ -196,7 +197,7 @@ impl Read for Stage<'_> {
     }
 }
 
-/// A file's piece of a stream: reading it fails at its end if the stream ends before, or the checksum is another one.
+/// A file's piece of a stream: reading fails at its end if the stream is shorter, or the checksum differs.
 struct Piece<'a, 'b> {
     stream: &'a mut Box<dyn Read + 'b>,
     left: u64,

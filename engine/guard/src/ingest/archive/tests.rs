@@ -1,4 +1,4 @@
-//! Archives of every kind, hostile ones among them.
+//! Archives of every kind, including hostile ones.
 
 use crate::{Artifact, Limits, Pack, Report, Verdict, scan};
 use std::io::Write;
@@ -83,7 +83,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// Puts `to` in the place of the `at`th `from`.
+/// Replaces the `at`th occurrence of `from` by `to`.
 fn patched(bytes: &[u8], from: &[u8], at: usize, to: &[u8]) -> Vec<u8> {
     let places: Vec<usize> =
         (0..bytes.len() - from.len()).filter(|i| bytes[*i..].starts_with(from)).collect();
@@ -124,7 +124,7 @@ fn zips_that_two_readers_see_differently() -> Result<(), Box<dyn std::error::Err
     let hostile = zip(&[("n.py", HOSTILE)])?;
     let local = &hostile[..hostile.windows(4).position(|w| w == b"PK\x01\x02").unwrap_or(0)];
     let renamed = patched(&zip(&[("a.png", HOSTILE)])?, b"a.png", 0, b"../.p");
-    // The directory's size of what is stored says nothing; its own header says all.
+    // The directory's size of a stored entry is wrong; its own header is right.
     let wrong = patched(&zip(&[("a.py", HOSTILE)])?, b"a.py", 1, b"a.md");
     let mut broken = zip(&[("a.py", HOSTILE)])?;
     broken[14] ^= 1;
@@ -190,5 +190,168 @@ fn what_archives_may_cost() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(link(tar::EntryType::Symlink, "../../etc")?, Verdict::Review);
     assert_eq!(link(tar::EntryType::Link, "/etc/passwd")?, Verdict::Review);
     assert_eq!(link(tar::EntryType::Block, "x")?, Verdict::Review);
+    Ok(())
+}
+
+/// A tar with one entry of this type.
+fn entry_of(kind: u8, name: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut header = [0; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[100..107].copy_from_slice(b"0000755");
+    header[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
+    header[148..156].copy_from_slice(b"        ");
+    header[156] = kind;
+    let sum: u32 = header.iter().map(|b| u32::from(*b)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    let mut out = [&header[..], bytes].concat();
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
+#[test]
+fn every_entry_of_a_tar_with_bytes_is_a_file() -> Result<(), Box<dyn std::error::Error>> {
+    for kind in 0..=u8::MAX {
+        // Names and settings of the following entry, and sparse files.
+        if matches!(kind, b'L' | b'K' | b'x' | b'g' | b'S') {
+            continue;
+        }
+        let report = read("a.tar", entry_of(kind, "a.py", HOSTILE))?;
+        assert_eq!(report.verdict, Verdict::Quarantine, "type {kind}: {:?}", report.coverage.parts);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_stands_behind_the_end_of_a_tar_is_read() -> Result<(), Box<dyn std::error::Error>> {
+    let first = entry_of(b'0', "a.txt", b"a\n");
+    for zeros in [512, 1024, 1536, 10_240] {
+        for junk in [&b""[..], &[7; 512], &[7; 1536]] {
+            for next in [entry_of(b'0', "a.py", HOSTILE), tar("a.py", HOSTILE)?] {
+                let bytes = [&first[..], &vec![0; zeros], junk, &next].concat();
+                let report = read("a.tar", bytes)?;
+                assert_eq!(
+                    report.verdict,
+                    Verdict::Quarantine,
+                    "{zeros} {}: {:?}",
+                    junk.len(),
+                    report.coverage
+                );
+            }
+        }
+        let script = [&first[..], &vec![0; zeros], b"#!/bin/sh\nrm -rf /home\n"].concat();
+        assert_eq!(read("a.tar", script)?.verdict, Verdict::Quarantine, "{zeros}: a script");
+        let honest = [&first[..], &vec![0; zeros]].concat();
+        assert_eq!(read("a.tar", honest)?.verdict, Verdict::Allow, "{zeros}: nothing");
+    }
+    Ok(())
+}
+
+#[test]
+fn lzma_of_any_settings_is_read() -> Result<(), Box<dyn std::error::Error>> {
+    for lc in 0..=4 {
+        for lp in 0..=4 - lc {
+            for pb in 0..=4 {
+                let mut options = lzma_rust2::LzmaOptions::with_preset(1);
+                (options.lc, options.lp, options.pb) = (lc, lp, pb);
+                for (size, bytes) in [(None, HOSTILE.to_vec()), (Some(1), tar("a.py", HOSTILE)?)] {
+                    let known = size.map(|_| bytes.len() as u64);
+                    let mut out = lzma_rust2::LzmaWriter::new_use_header(Vec::new(), &options, known)?;
+                    out.write_all(&bytes)?;
+                    let report = read("a.py.lzma", out.finish()?)?;
+                    assert_eq!(report.verdict, Verdict::Quarantine, "{lc} {lp} {pb}: {:?}", report.coverage);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Headers of unsupported archives and compressed files, each with the bytes after its magic number.
+fn packed() -> Vec<(&'static str, Vec<u8>)> {
+    let noise: Vec<u8> = (0..=250u8).map(|n| n.wrapping_mul(151) ^ 0x55).collect();
+    let with = |magic: &[u8]| [magic, &noise].concat();
+    let at = |offset: usize, magic: &[u8]| [&noise.repeat(140)[..offset], magic, &noise].concat();
+    let newc = |magic: &str| format!("{magic}{}e\0\0\0echo\n", "0000000A".repeat(13)).into_bytes();
+    let mut binary = vec![0xc7, 0x71];
+    binary.extend([1; 18]);
+    binary.extend([2, 0, 0, 0, 5, 0]);
+    binary.extend(b"e\0echo\n");
+    let swapped: Vec<u8> = binary[..26]
+        .chunks(2)
+        .flat_map(|pair| [pair[1], pair[0]])
+        .chain(binary[26..].iter().copied())
+        .collect();
+    vec![
+        ("ar", b"!<arch>\ne/              0           0     0     644     5         `\necho\n".to_vec()),
+        ("ar", with(b"!<thin>\n")),
+        ("cpio", newc("070701")),
+        ("cpio", newc("070702")),
+        ("cpio", format!("070707{}e\0echo\n", "0".repeat(70)).into_bytes()),
+        ("cpio", binary),
+        ("cpio", swapped),
+        ("lz4", with(b"\x04\x22\x4d\x18")),
+        ("lz4", with(b"\x02\x21\x4c\x18")),
+        ("lzop", with(b"\x89LZO\0\r\n\x1a\n")),
+        ("lzip", with(b"LZIP\x01")),
+        ("compress", with(b"\x1f\x9d\x90")),
+        ("rar", with(b"Rar!\x1a\x07\x01\0")),
+        ("cabinet", with(b"MSCF\0\0\0\0")),
+        ("xar", with(b"xar!\0\x1c")),
+        ("snappy", with(b"\xff\x06\0\0sNaPpY")),
+        ("rpm", with(b"\xed\xab\xee\xdb")),
+        ("squashfs", with(b"hsqs")),
+        ("wim", with(b"MSWIM\0\0\0")),
+        ("zoo", at(20, b"\xdc\xa7\xc4\xfd")),
+        ("ace", at(7, b"**ACE**")),
+        ("iso 9660", at(0x8001, b"CD001")),
+        ("arj", with(b"\x60\xea\x2b\0")),
+        ("lha", [&b"!\x20-lh5-"[..], &[0; 13], b"\x01", &noise].concat()),
+    ]
+}
+
+#[test]
+fn what_is_not_unpacked_is_no_data() -> Result<(), Box<dyn std::error::Error>> {
+    for (what, bytes) in packed() {
+        for name in ["a", "a.bin", "a.csv", "a.png", "a.dat"] {
+            let report = read(name, bytes.clone())?;
+            assert_eq!(report.verdict, Verdict::Review, "{what} as {name}: {:?}", report.coverage.parts);
+            assert_eq!(report.coverage.parts[0].language, what, "{name}");
+        }
+    }
+    let frame = [&b"\x50\x2a\x4d\x18\x03\0\0\0abc"[..], &zstd(HOSTILE)].concat();
+    assert_eq!(read("a.py.zst", frame)?.verdict, Verdict::Quarantine, "behind a frame that is skipped");
+    let lz4 = b"\x5f\x2a\x4d\x18\x03\0\0\0abc\x04\x22\x4d\x18\x60\x40\x82".to_vec();
+    assert!(read("a", lz4)?.verdict >= Verdict::Review, "lz4 has such frames too");
+    Ok(())
+}
+
+#[test]
+fn unknown_data_is_data_unless_a_program_stands_in_its_head() -> Result<(), Box<dyn std::error::Error>> {
+    let mut state = 1u32;
+    let mut noise = |count: usize| -> Vec<u8> {
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        // Avoids the first byte of any magic number of two or three bytes.
+        [1].into_iter().chain((1..count).map(next)).collect()
+    };
+    for size in [40, 500, 3000, 9000] {
+        for name in ["a.bin", "a.dat", "a", "weights.f32"] {
+            assert_eq!(read(name, noise(size))?.verdict, Verdict::Allow, "{name} of {size}");
+        }
+    }
+    for inner in
+        [&b"#!/bin/sh\nrm -rf /home\n"[..], b"\x7fELF\x02\x01", b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c"]
+    {
+        for at in [8, 64, 500] {
+            let bytes = [&noise(at)[..], inner, &noise(900)].concat();
+            assert_eq!(read("a.bin", bytes)?.verdict, Verdict::Review, "{inner:x?} at {at}");
+        }
+    }
+    let numbers = |step: u64| -> Vec<u8> { (0..400u64).flat_map(|n| (n * step).to_le_bytes()).collect() };
+    for step in [1, 3, 1000, 1 << 20] {
+        assert_eq!(read("a.bin", numbers(step))?.verdict, Verdict::Allow, "numbers by {step}");
+    }
     Ok(())
 }

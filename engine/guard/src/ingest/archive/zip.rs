@@ -1,22 +1,27 @@
-//! zip: what its directory names, and what only lies between: readers that follow the directory and readers that go
-//! from one entry to the next may see different files, and each of them is somebody's.
+//! zip: entries of the directory, and data between them: programs that use the directory and programs that
+//! read sequentially may see different files, and both views are scanned.
 
 use super::{entry, leads_out, more};
 use crate::report::PartState;
 use crate::scan::Cx;
 use ::zip::ZipArchive;
-use rustc_hash::FxHashSet;
+use std::collections::HashSet;
 use std::io::Cursor;
 
 const LOCAL: &[u8] = b"PK\x03\x04";
 const CENTRAL: &[u8] = b"PK\x01\x02";
 const END: &[u8] = b"PK\x05\x06";
-/// Padding and descriptors between entries are not looked at.
+/// Maximum padding and descriptors between entries that are ignored.
 const SMALL: usize = 32;
-/// From the end to where the end record can begin: its own length and the longest comment.
+/// Maximum distance of the end record from the end: its own length and the longest comment.
 const TAIL: usize = 22 + 65_535;
 
-/// Where a zip begins that stands after something else: interpreters run such a file as the archive.
+/// True when an end record is where programs search for it.
+pub(in crate::ingest) fn has_end(bytes: &[u8]) -> bool {
+    find(&bytes[bytes.len().saturating_sub(TAIL)..], END).is_some()
+}
+
+/// Start of a zip that is appended to something else: interpreters run such a file as the archive.
 pub(in crate::ingest) fn appended(bytes: &[u8]) -> Option<usize> {
     let tail = &bytes[bytes.len().saturating_sub(TAIL)..];
     find(tail, END)?;
@@ -26,7 +31,7 @@ pub(in crate::ingest) fn appended(bytes: &[u8]) -> Option<usize> {
     usize::try_from(starts.min()?).ok().filter(|begin| *begin > 0)
 }
 
-/// Reads an archive; what lies before `from` is read by the caller.
+/// Reads an archive; bytes before `from` are read by the caller.
 pub(in crate::ingest) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], from: usize, depth: usize) {
     let mut archive = match ZipArchive::new(Cursor::new(bytes)) {
         Ok(archive) => archive,
@@ -39,8 +44,8 @@ pub(in crate::ingest) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], from: u
     let directory = usize::try_from(archive.central_directory_start()).unwrap_or(usize::MAX);
     let (end, records) = directory_end(bytes, directory);
     taken.push((directory.min(end), end));
-    let mut names = FxHashSet::default();
-    // Names are compared without case: many file systems take such two for one.
+    let mut names = HashSet::new();
+    // Names are compared case-insensitively: many file systems would treat them as one file.
     let repeated = records.iter().any(|own| !names.insert(own.to_ascii_lowercase()));
     if repeated {
         told(cx, name, "zip.disagrees");
@@ -110,7 +115,7 @@ fn local_name(bytes: &[u8], begin: usize) -> Option<&[u8]> {
     bytes.get(begin..)?.starts_with(LOCAL).then(|| bytes.get(begin + 30..begin + 30 + size))?
 }
 
-/// Where the directory's records end, and the names in them.
+/// End of the directory's records, and their names.
 fn directory_end(bytes: &[u8], begin: usize) -> (usize, Vec<&[u8]>) {
     let mut at = begin.min(bytes.len());
     let mut names = Vec::new();
@@ -124,7 +129,7 @@ fn directory_end(bytes: &[u8], begin: usize) -> (usize, Vec<&[u8]>) {
     (at, names)
 }
 
-/// Whether an entry's own header says what the directory says: name, method, encryption, and sizes where it has them.
+/// True when an entry's own header matches the directory: name, method, encryption, and sizes if it has them.
 fn agrees(bytes: &[u8], local: usize, central: usize) -> bool {
     let name = number(bytes, central + 28, 2).and_then(|size| bytes.get(central + 46..central + 46 + size));
     let field = |own: usize, other: usize, width: usize| {
@@ -144,7 +149,7 @@ fn agrees(bytes: &[u8], local: usize, central: usize) -> bool {
                 .all(|(a, b)| same(field(*a, *b, 4)) || large(field(*a, *b, 4))))
 }
 
-/// Reads an entry as its own header describes it; where its data ends, as far as that is known.
+/// Reads an entry as its own header describes it; returns the end of its data, if known.
 fn by_local(
     cx: &mut Cx<'_>,
     name: &str,
@@ -171,7 +176,7 @@ fn by_local(
     Some(if known { until } else { data })
 }
 
-/// What lies before, between and after the entries: entries that no directory names, and other files.
+/// Reads data before, between and after the entries: entries missing from the directory, and other files.
 fn between(cx: &mut Cx<'_>, name: &str, bytes: &[u8], from: usize, taken: &[(usize, usize)], depth: usize) {
     let mut at = from;
     for (begin, end) in taken.iter().copied().chain([(bytes.len(), bytes.len())]) {

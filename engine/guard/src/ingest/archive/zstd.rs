@@ -1,10 +1,10 @@
-//! zstd: frames one after another, some of them to be skipped.
+//! zstd: a sequence of frames, some of them skippable.
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::io::{Error, ErrorKind, Read, Result};
 
-/// Largest window, in bytes; a header can name terabytes.
+/// Maximum window size, in bytes; a header can claim terabytes.
 const WINDOW: u64 = 64 << 20;
 
 /// Reads all frames.

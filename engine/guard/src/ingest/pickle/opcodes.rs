@@ -1,10 +1,10 @@
-//! The stack machine, with values reduced to what a reader wants to know of them.
+//! The stack machine, with values reduced to what matters for the report.
 
-/// Opcodes of one pickle; a table of a million numbers has as many.
+/// Maximum number of opcodes in one pickle; a table of a million numbers has this many.
 const OPCODES: usize = 3_000_000;
-/// Calls that are kept; a reader tells when there were more.
+/// Maximum number of recorded calls; exceeding it is reported.
 const CALLS: usize = 200_000;
-/// Pickles that arrays of objects hold inside one another.
+/// Maximum nesting of pickles in arrays of objects.
 const DEPTH: usize = 8;
 
 /// A value on the stack.
@@ -13,20 +13,20 @@ pub(super) enum Item<'a> {
     Text(&'a [u8]),
     Bytes(&'a [u8]),
     Int(i64),
-    /// What [`Walk::globals`] has at this place.
+    /// Index in [`Walk::globals`].
     Global(usize),
-    /// What [`Walk::calls`] has at this place has returned it.
+    /// Returned by the call with this index in [`Walk::calls`].
     Result(usize),
-    /// What [`Walk::sequences`] has at this place: a tuple, a list, a set; a mapping as keys and values in turn.
+    /// Index in [`Walk::sequences`]: a tuple, a list, a set; a mapping as alternating keys and values.
     Sequence(usize),
     /// Any other data.
     Other,
 }
 
-/// A call that loading makes.
+/// A call made while loading.
 pub(super) struct Call<'a> {
     pub(super) callee: Item<'a>,
-    /// A sequence, unless something odd is unpacked.
+    /// A sequence, unless a malformed pickle unpacks another value.
     pub(super) args: Item<'a>,
 }
 
@@ -38,15 +38,15 @@ pub(super) enum End {
     TooLong,
 }
 
-/// A pickle's walk: what it names and calls.
+/// Walk over a pickle: its names and calls.
 pub(super) struct Walk<'a> {
     pub(super) globals: Vec<String>,
     pub(super) calls: Vec<Call<'a>>,
     pub(super) sequences: Vec<Vec<Item<'a>>>,
-    /// Something is called that another place has registered.
+    /// True when something registered elsewhere is called.
     pub(super) unknown: bool,
     pub(super) end: End,
-    /// Bytes up to the end.
+    /// Number of bytes up to the end.
     pub(super) length: usize,
     bytes: &'a [u8],
     stack: Vec<Item<'a>>,
@@ -58,7 +58,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Walks the pickle that begins here.
+    /// Walks the pickle at the start of these bytes.
     pub(super) fn over(bytes: &'a [u8]) -> Walk<'a> {
         let mut walk = Walk {
             globals: Vec::new(),
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
         Some(out)
     }
 
-    /// An unsigned number of `width` bytes, little end first.
+    /// An unsigned little-endian number of `width` bytes.
     fn number(&mut self, width: usize) -> Option<usize> {
         let bytes = self.take(width)?;
         bytes.iter().rev().try_fold(0usize, |sum, b| sum.checked_mul(256)?.checked_add(usize::from(*b)))
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
         (self.stack.len() > floor).then(|| self.stack.pop())?
     }
 
-    /// What stands above the last mark.
+    /// Items above the last mark.
     fn marked(&mut self) -> Option<Vec<Item<'a>>> {
         let mark = self.marks.pop()?;
         Some(self.stack.split_off(mark.min(self.stack.len())))
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Adds to what lies below: a list, a set or a mapping.
+    /// Adds items to the value below: a list, a set or a mapping.
     fn extend(&mut self, items: &[Item<'a>]) -> Option<()> {
         if let Item::Sequence(at) = *self.stack.last()? {
             self.sequences.get_mut(at)?.extend_from_slice(items);
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
         if !is_name(module) || !is_name(name) {
             return None;
         }
-        // Old names of the same modules.
+        // Old names of these modules.
         let module = match module {
             "__builtin__" | "__builtins__" => "builtins",
             "copy_reg" => "copyreg",
@@ -184,13 +184,13 @@ impl<'a> Walk<'a> {
     }
 
     fn call(&mut self, callee: Item<'a>, args: Item<'a>) {
-        // What the reader's own table of persistent objects holds.
+        // A value from the reader's own table of persistent objects.
         self.unknown |= matches!(callee, Item::Other);
         self.calls.push(Call { callee, args });
         self.push(Item::Result(self.calls.len() - 1));
     }
 
-    /// One opcode; `true` at the end, `None` where a loader would fail.
+    /// Executes one opcode; `true` at the end, `None` where a loader would fail.
     fn step(&mut self) -> Option<bool> {
         match self.take(1)?[0] {
             b'.' => {
@@ -326,7 +326,7 @@ impl<'a> Walk<'a> {
                 let (name, module) = (self.pop()?, self.pop()?);
                 let global = match (module, name) {
                     (Item::Text(module), Item::Text(name)) => self.global(module, name)?,
-                    // Names that a call computes.
+                    // Names computed by a call.
                     _ => {
                         self.unknown = true;
                         Item::Other
@@ -401,7 +401,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// A pickle in the middle of this one, with a stack and a memory of its own.
+    /// A pickle embedded in this one, with its own stack and memo.
     fn nested(&mut self) -> Option<()> {
         if self.depth == DEPTH {
             return None;
@@ -418,7 +418,7 @@ impl<'a> Walk<'a> {
         (self.end == End::Stop).then_some(())
     }
 
-    /// The name of what was called to make an item.
+    /// Name of the function whose call produced an item.
     pub(super) fn called(&self, item: Item<'_>) -> Option<&str> {
         let Item::Result(at) = item else { return None };
         let Item::Global(name) = self.calls.get(at)?.callee else { return None };

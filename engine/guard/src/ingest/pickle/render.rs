@@ -1,19 +1,19 @@
-//! What a pickle calls, as Python.
+//! Writes a pickle's calls as Python.
 
 use super::opcodes::{Item, Walk};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write as _;
 
-/// Longest source, in bytes; a pickle that calls more is not read to its end.
+/// Maximum size of the source, in bytes; a pickle with more calls counts as not fully read.
 const SOURCE: usize = 1 << 20;
-/// Longest argument list, in bytes; of longer ones only the call is told.
+/// Maximum size of an argument list, in bytes; of longer ones only the call is written.
 const ARGUMENTS: usize = 64 << 10;
-/// Calls of one name that are written: after these its arguments tell nothing new.
+/// Maximum number of calls per name: further arguments add nothing new.
 const EACH: u32 = 64;
-/// How deep arguments are followed.
+/// Maximum depth of arguments.
 const DEPTH: usize = 16;
 
-/// Every call on a line of its own, in order; `None` when that is too much.
+/// Writes every call on a line of its own, in order; `None` when the limit is exceeded.
 pub(super) fn source(walk: &Walk<'_>) -> Option<String> {
     let mut out = String::new();
     let mut imported = FxHashSet::default();
@@ -57,14 +57,14 @@ pub(super) fn source(walk: &Walk<'_>) -> Option<String> {
     Some(out)
 }
 
-/// Whether what a call of this returns depends on its arguments so that each of them counts.
+/// True when the result of such a call depends on its arguments, so that every call counts.
 fn leads_on(name: &str) -> bool {
     ["builtins.", "operator.", "functools.", "importlib.", "types."]
         .iter()
         .any(|start| name.starts_with(start))
 }
 
-/// The shortest name: a module that is reached through another one is itself.
+/// Shortest name: a module reached through another one gets its own name.
 pub(super) fn canonical(name: &str) -> String {
     const MODULES: [&str; 12] = [
         "os",
@@ -101,7 +101,7 @@ fn items_of(walk: &Walk<'_>, items: &[Item<'_>], out: &mut String, depth: usize)
     })
 }
 
-/// Writes a value; `false` when it is too much.
+/// Writes a value; `false` when a limit is exceeded.
 fn item(walk: &Walk<'_>, value: Item<'_>, out: &mut String, depth: usize) -> bool {
     match value {
         Item::Text(text) => quote(&String::from_utf8_lossy(text), out),
@@ -130,7 +130,7 @@ fn item(walk: &Walk<'_>, value: Item<'_>, out: &mut String, depth: usize) -> boo
     out.len() < ARGUMENTS || depth == 0
 }
 
-/// Writes a text as a literal of Python.
+/// Writes a text as a Python literal.
 fn quote(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars().take(ARGUMENTS) {
@@ -144,7 +144,7 @@ fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A text as a literal of Python.
+/// A text as a Python literal.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::new();
     quote(text, &mut out);

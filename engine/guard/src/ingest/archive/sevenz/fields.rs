@@ -1,13 +1,13 @@
-//! The numbers and lists of a 7z header, none of which is longer than what is there.
+//! Numbers and lists of a 7z header, none of which may exceed the remaining bytes.
 
-/// Folders, packed streams, files: more than are read of any archive.
+/// Maximum number of folders, packed streams and files: more than are read of any archive.
 pub(super) const THINGS: u64 = 1 << 16;
-/// Coders of a folder, and streams of a coder.
+/// Maximum number of coders per folder, and of streams per coder.
 const CODERS: usize = 32;
 
 pub(super) type Told<T> = Result<T, String>;
 
-/// What is not read yet.
+/// Remaining bytes.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -25,7 +25,8 @@ impl<'a> Fields<'a> {
         Ok(self.bytes(width)?.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
-    /// A number of one to nine bytes: as many follow the first as it has ones in front; its rest is the number's top.
+    /// A number of one to nine bytes: the leading ones of the first byte give the number of following bytes,
+    /// and its remaining bits are the top of the number.
     pub(super) fn number(&mut self) -> Told<u64> {
         let first = self.byte()?;
         let follow = first.leading_ones();
@@ -34,14 +35,14 @@ impl<'a> Fields<'a> {
         Ok(low | top.checked_shl(8 * follow).unwrap_or(0))
     }
 
-    /// A number of bytes that follow.
+    /// A number of following bytes.
     pub(super) fn size(&mut self) -> Told<usize> {
         let number = self.number()?;
         let size = usize::try_from(number).ok().filter(|size| *size <= self.0.len());
         size.ok_or_else(|| format!("its header names {number} bytes, and ends before"))
     }
 
-    /// A number of things.
+    /// A number of items.
     pub(super) fn count(&mut self) -> Told<usize> {
         let number = self.number()?;
         let count = usize::try_from(number).ok().filter(|_| number <= THINGS);
@@ -59,7 +60,7 @@ impl<'a> Fields<'a> {
         Ok((0..count).map(|at| bytes[at / 8] & (0x80 >> (at % 8)) != 0).collect())
     }
 
-    /// For which of so many things something follows.
+    /// Flags for `count` items: true for those with a value.
     pub(super) fn defined(&mut self, count: usize) -> Told<Vec<bool>> {
         if self.byte()? == 0 { self.bits(count) } else { Ok(vec![true; count]) }
     }

@@ -1,16 +1,17 @@
-//! What a 7z archive says about itself. Every number is held against what is there before anything is allocated for it.
+//! Parses a 7z header. Every number is checked against the available bytes before anything is allocated.
 
 use super::fields::{Fields, THINGS, Told};
 use super::{Piece, clipped, decoder};
 use std::io::Read;
 
-/// The signature, the version, and where the header is.
+/// Size of the signature, the version, and the header's place.
 const START: usize = 32;
-/// Longest header in bytes, packed or unpacked; that of ten thousand files with long names has one mebibyte.
+/// Maximum size of a header in bytes, packed or unpacked; with ten thousand long file names it takes one
+/// mebibyte.
 const HEADER: u64 = 4 << 20;
-/// Headers packed in one another.
+/// Maximum nesting of packed headers.
 const PACKED: usize = 4;
-// What the sections of a header begin with.
+// Ids of the sections of a header.
 const END: u64 = 0;
 const PLAIN: u64 = 1;
 const PROPERTIES: u64 = 2;
@@ -31,32 +32,32 @@ const NAMES: u64 = 17;
 const ATTRIBUTES: u64 = 21;
 const ENCODED: u64 = 23;
 
-/// What could be read of a header, and what was wrong with it.
+/// Parsed part of a header, and its errors.
 #[derive(Default)]
 pub(super) struct Header {
     pub(super) folders: Vec<Folder>,
     pub(super) files: Vec<File>,
     pub(super) wrong: Vec<String>,
-    /// Where the archive's own bytes are, its folders' left out.
+    /// Byte ranges used by the archive itself, without its folders' streams.
     pub(super) taken: Vec<(usize, usize)>,
 }
 
-/// A stream that some coders unpack, and that is cut into files.
+/// A stream that is unpacked by several coders and cut into files.
 #[derive(Default)]
 pub(super) struct Folder {
     coders: Vec<Coder>,
-    /// Which input is fed by which output.
+    /// Pairs of input and output that are connected.
     binds: Vec<(usize, usize)>,
-    /// How many packed streams it reads.
+    /// Number of packed streams.
     inputs: usize,
-    /// Where they are; the end may lie beyond the file's.
+    /// Their byte ranges; the end may be beyond the end of the file.
     pub(super) packed: Vec<(usize, usize)>,
-    /// What each output unpacks to.
+    /// Unpacked size of each output.
     sizes: Vec<u64>,
     sum: Option<u32>,
     /// Size and checksum of each file.
     pub(super) pieces: Vec<(u64, Option<u32>)>,
-    /// Whether no file is said to have what is in it.
+    /// True when the contents have no file names.
     pub(super) unnamed: bool,
 }
 
@@ -70,12 +71,12 @@ pub(super) struct Coder {
 #[derive(Clone, Default)]
 pub(super) struct File {
     pub(super) name: String,
-    /// Whether a stream has a piece for it.
+    /// True when a stream contains a piece for it.
     pub(super) data: bool,
     pub(super) folder: bool,
-    /// Says what is to be deleted.
+    /// Marks a file to be deleted.
     pub(super) anti: bool,
-    /// Those of Windows, and behind a mark the mode of POSIX.
+    /// Windows attributes, and, with a flag, the POSIX mode.
     attributes: u32,
 }
 
@@ -86,7 +87,7 @@ impl File {
     pub(super) fn is_link(&self) -> bool {
         self.kind() == 0o12
     }
-    /// A device, a pipe or a socket, or what Windows would follow somewhere else.
+    /// A device, a pipe or a socket, or a Windows reparse point.
     pub(super) fn is_device(&self) -> bool {
         matches!(self.kind(), 1 | 2 | 6 | 0o14) || self.attributes & 0x400 != 0
     }
@@ -139,7 +140,7 @@ impl Header {
         }
     }
 
-    /// A packed header.
+    /// Unpacks a packed header.
     fn unpacked(&mut self, bytes: &[u8], folders: &[Folder]) -> Told<Vec<u8>> {
         let [folder] = folders else { return Err("its header is in several folders".to_owned()) };
         let ([(begin, end)], [(size, sum)]) = (folder.packed.as_slice(), folder.pieces.as_slice()) else {
@@ -183,7 +184,7 @@ impl Header {
 }
 
 impl Folder {
-    /// The coders in the order in which they unpack, with what each unpacks to.
+    /// Coders in unpacking order, with the output size of each.
     pub(super) fn chain(&self) -> Told<Vec<(&Coder, u64)>> {
         if let Some(coder) = self.coders.iter().find(|coder| coder.inputs != 1 || coder.outputs != 1) {
             return Err(unread(coder.method));
@@ -200,7 +201,7 @@ impl Folder {
         Ok(chain)
     }
 
-    /// What comes out at the end: the output that feeds no coder.
+    /// Final output size: that of the output that feeds no coder.
     fn size(&self) -> u64 {
         let last = (0..self.sizes.len()).find(|at| self.binds.iter().all(|(_, output)| output != at));
         last.map_or(0, |at| self.sizes[at])
@@ -225,7 +226,7 @@ pub(super) fn sum(bytes: &[u8]) -> u32 {
     sum.sum()
 }
 
-/// From where to where, in bytes of the file.
+/// Byte range in the file.
 fn range(begin: u64, size: u64) -> Option<(usize, usize)> {
     Some((usize::try_from(begin).ok()?, usize::try_from(begin.checked_add(size)?).ok()?))
 }
@@ -331,7 +332,7 @@ fn folder(from: &mut Fields<'_>) -> Told<Folder> {
     Ok(folder)
 }
 
-/// How the folders' streams are cut into files.
+/// Cuts the folders' streams into files.
 fn pieces(from: &mut Fields<'_>, folders: &mut [Folder]) -> Told<()> {
     let mut section = from.number()?;
     let mut counts = vec![1; folders.len()];
@@ -348,7 +349,7 @@ fn pieces(from: &mut Fields<'_>, folders: &mut [Folder]) -> Told<()> {
     let sized = section == SIZES;
     for (folder, count) in folders.iter_mut().zip(counts) {
         let mut left = folder.size();
-        // Nobody else would unpack it.
+        // Without files, other programs would not unpack it.
         folder.unnamed = count == 0;
         if count > 1 && !sized {
             return Err("its files have no sizes".to_owned());
@@ -390,7 +391,7 @@ fn files(from: &mut Fields<'_>) -> Told<Vec<File>> {
         let size = from.size()?;
         let mut own = Fields(from.bytes(size)?);
         if (EMPTY_STREAMS..=NAMES).contains(&property) || property == ATTRIBUTES {
-            // Of two, each reader would take another one.
+            // With two of them, programs could use different ones.
             if seen.contains(&property) {
                 return Err(format!("its files have property {property} twice"));
             }
@@ -432,7 +433,7 @@ fn files(from: &mut Fields<'_>) -> Told<Vec<File>> {
     }
 }
 
-/// Two bytes a character, up to a zero.
+/// UTF-16 characters up to a zero.
 fn name(from: &mut Fields<'_>) -> Told<String> {
     let mut units = Vec::new();
     loop {

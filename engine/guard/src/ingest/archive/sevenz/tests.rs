@@ -1,4 +1,4 @@
-//! Archives that 7-Zip 26.02 made, as they are and changed.
+//! Archives made by 7-Zip 26.02, unchanged and modified.
 
 use super::header::sum;
 use crate::{Artifact, Limits, Pack, PartState, Report, Verdict, scan};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 static PACK: LazyLock<Pack> = LazyLock::new(|| Pack::builtin().expect("the rules that are built in"));
 
-// `x/a.py` deletes `/home`; in SOLID and FOLDERS there are a folder, an empty file and `b.py` as well.
+// `x/a.py` deletes `/home`; SOLID and FOLDERS also contain a folder, an empty file and `b.py`.
 const LZMA: &str = "377abcaf271c0004d3b4acb926000000000000004a000000000000003c44793e00349b4a67b8523c73f79b707f28b641f946906f\
     a9a16fd9a126d3c1769aee953f666e724f000104060001092600070b01000123030101055d001000000c2500080a01fcb24bac00\
     0005011906000000000000110f0078002f0061002e007000790000001900150601002080a4810000";
@@ -65,7 +65,7 @@ fn read(bytes: Vec<u8>) -> Report {
     scan(&PACK, &Limits::default(), &Artifact::new("a.7z", bytes))
 }
 
-/// Puts `to` in the place of the only `from`.
+/// Replaces the only occurrence of `from` by `to`.
 fn patched(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let places: Vec<usize> =
         (0..=bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
@@ -73,7 +73,7 @@ fn patched(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     sealed([&bytes[..at], to, &bytes[at + from.len()..]].concat())
 }
 
-/// With the checksums of the headers as they should be, and the header up to the end.
+/// Corrects the checksums of the headers, and extends the header to the end.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let offset = u64::from_le_bytes(bytes[12..20].try_into().expect("eight"));
     let begin = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(32));
@@ -134,7 +134,7 @@ fn what_is_not_read_is_told_and_hides_nothing() {
         &sum(target).to_le_bytes(),
     );
     let name = |to: &str| patched(&copy, &wide("x/a.py"), &wide(to));
-    // A second folder like the first one, which nothing unpacks.
+    // A second folder like the first one, which cannot be unpacked.
     let broken_beside = {
         let mut folders = bytes(FOLDERS);
         // The control byte of the second folder's only chunk.
@@ -237,7 +237,7 @@ fn what_is_not_read_is_told_and_hides_nothing() {
     assert!(behind.coverage.parts.iter().any(|part| part.path == "a.7z!at-127"), "{:?}", behind.coverage);
 }
 
-/// Reads a changed archive, and says what must not be.
+/// Reads a modified archive, and describes a violation.
 fn harmless(changed: Vec<u8>) -> Result<(), String> {
     let begin = std::time::Instant::now();
     let report = read(changed);
@@ -252,7 +252,7 @@ fn harmless(changed: Vec<u8>) -> Result<(), String> {
 fn no_changed_byte_hides_what_is_inside() {
     for hex in [COPY, LZMA2, SOLID] {
         let whole = bytes(hex);
-        // Another signature is another file.
+        // Another signature is another file type.
         for at in 6..whole.len() {
             let mut changed = whole.clone();
             changed[at] ^= 0xff;

@@ -1,0 +1,286 @@
+//! Code that a command executes: the command lines, texts and files in it, according to its program's
+//! grammar.
+
+use super::{FROM_FILE, Shell, inherits, peel};
+use crate::command::{self, As, Item, Piece, Word};
+use crate::executed::Executed;
+use crate::report::HandedSource;
+use crate::rules::{Language, basename, is_shell};
+use crate::value::{HOLE, Origin, Value};
+use rustc_hash::FxHashSet;
+
+/// Default for a source that tells its language itself.
+const OWN: Executed = Executed::As(Language::Bash);
+/// Maximum number of nested command lines; beyond it the script counts as not read.
+const MAX_LINES: usize = 256;
+/// Maximum nesting of command lines in single words (`env -S`).
+const MAX_SPLIT: usize = 8;
+
+impl Shell<'_, '_> {
+    /// Runs a command line: reports it, follows every command line that it may run in turn, and returns its
+    /// output.
+    pub(super) fn run(
+        &mut self,
+        argv: &[Value],
+        stdin: &Value,
+        at: (usize, usize),
+        disguised: bool,
+    ) -> Value {
+        self.run_in(argv, stdin, at, disguised, 0)
+    }
+
+    fn run_in(
+        &mut self,
+        argv: &[Value],
+        stdin: &Value,
+        at: (usize, usize),
+        disguised: bool,
+        depth: usize,
+    ) -> Value {
+        let at = self.fixed.unwrap_or(at);
+        self.here = at;
+        let mut todo = vec![(0, argv.len())];
+        let mut seen = FxHashSet::default();
+        let mut printed: Option<Value> = None;
+        while let Some((from, to)) = todo.pop() {
+            let line = argv.get(from..to.min(argv.len())).unwrap_or(&[]);
+            if line.is_empty() || !seen.insert((from, to)) || !self.cx.tick() {
+                continue;
+            }
+            if seen.len() > MAX_LINES || depth > MAX_SPLIT {
+                self.cx.not_read("too many programs start one another");
+                break;
+            }
+            if line[0].as_whole_text().is_none() {
+                self.hand_input(Language::Bash, line[0].origin);
+            }
+            let Some(name) = line[0].as_text().map(|text| basename(text).to_owned()) else {
+                self.tell("?", line, stdin, at, disguised);
+                continue;
+            };
+            self.tell(&name, line, stdin, at, disguised);
+            self.interpret(&name, line, stdin);
+            self.declared(&name, line);
+            let inner = self.executed(line, stdin);
+            let mut values = Vec::new();
+            if inner.is_empty() {
+                values.push(self.output(&name, line, stdin));
+            }
+            // The first one is processed first.
+            for inner in inner.into_iter().rev() {
+                match inner {
+                    Inner::Part(begin, end) => todo.push((from + begin, from + end.min(line.len()))),
+                    Inner::Words(words) => {
+                        values.push(self.run_in(&words, stdin, at, disguised, depth + 1));
+                    }
+                }
+            }
+            for value in values {
+                printed = Some(match printed {
+                    Some(before) => before.or(&value),
+                    None => value,
+                });
+            }
+        }
+        printed.unwrap_or_default()
+    }
+
+    /// Follows the code that a command executes by its own grammar: texts are read; files, standard input and
+    /// unreadable languages are reported as executed. Returns the command lines inside it.
+    fn executed(&mut self, argv: &[Value], stdin: &Value) -> Vec<Inner> {
+        let words: Vec<Word<'_>> =
+            argv.iter().enumerate().map(|(at, value)| Word { at, text: value.as_text() }).collect();
+        let mut inner = Vec::new();
+        if let Some(path) = words.first().and_then(|word| word.text) {
+            self.hand_program(path);
+        }
+        let origin = |at: usize| argv.get(at).map(|value| value.origin).unwrap_or_default();
+        for piece in command::pieces(&words) {
+            match piece {
+                Piece::Text(language, at, text) => {
+                    let chain =
+                        argv.get(at).map(|value| value.chain.clone()).filter(|chain| !chain.is_empty());
+                    self.text_as(language, &text, origin(at), &chain.unwrap_or_else(|| vec!["quoted"]));
+                }
+                Piece::File(language, _, path) if command::is_stdin(&path) => {
+                    self.hand_stdin(language, stdin);
+                }
+                Piece::File(language, _, path) => self.hand_file(language, path),
+                Piece::Module(_, name) => {
+                    let path = name.replace('.', "/");
+                    for path in [format!("{path}.py"), format!("{path}/__main__.py")] {
+                        self.cx.hand(HandedSource::File(path), Executed::As(Language::Python));
+                    }
+                }
+                // Words missing for `xargs` come from standard input, too.
+                Piece::Stdin(language) | Piece::Missing(language) => self.hand_stdin(language, stdin),
+                // `bash <(cat)`, `python3 -c "$(cat)"`.
+                Piece::Unknown(As::Read(language), at, why) => {
+                    if why == command::NO_NAME && !origin(at).has(Origin::INPUT) {
+                        self.cx.hand(HandedSource::File(HOLE.to_string()), Executed::As(language));
+                    }
+                    self.hand_input(language, origin(at));
+                }
+                Piece::Unknown(language, _, _) => self.unread(language),
+                Piece::Folder(_, path) => self.cx.hand(HandedSource::Folder(path), OWN),
+                Piece::Given(_, path) => {
+                    let program = words.first().and_then(|word| word.text).map_or("", basename);
+                    self.cx.hand(HandedSource::Given(path), Executed::Unread(program.to_owned()));
+                }
+                Piece::Line(from, to) => inner.push(Inner::Part(from, to)),
+                Piece::Words(_, words) => {
+                    inner.push(Inner::Words(words.iter().map(|word| Value::text(word)).collect()));
+                }
+                Piece::Variable(name, value) => {
+                    for item in command::loads(&name, &value) {
+                        match item {
+                            Item::Text { language, text, .. } => {
+                                self.text_as(language, &text, Origin::default(), &["quoted"]);
+                            }
+                            Item::File { language, path } => self.hand_file(language, path),
+                            Item::Stdin { language } => self.hand_stdin(language, stdin),
+                            Item::Pattern { language, path } => self.hand_file(language, path),
+                            Item::Folder { path } => self.cx.hand(HandedSource::Folder(path), OWN),
+                            Item::Given { .. } => {}
+                            Item::Unknown { .. } => self.unread(As::Unread("program")),
+                        }
+                    }
+                }
+            }
+        }
+        inner
+    }
+
+    /// Reads a program text.
+    fn text_as(&mut self, language: As, text: &str, origin: Origin, chain: &[&'static str]) {
+        match language {
+            As::Read(language) => {
+                if text.contains(HOLE) {
+                    self.hand_input(language, origin);
+                }
+                self.child(language, text, chain);
+            }
+            _ if text.trim().is_empty() => {}
+            _ => self.unread(language),
+        }
+    }
+
+    /// Reports an executed text of this script in a language that the guard does not read.
+    fn unread(&mut self, language: As) {
+        self.cx.hand(HandedSource::Text, Executed::Unread(language.name().to_owned()));
+    }
+
+    /// Reports a file that is executed, by name. A file that the script wrote itself is read as its own text.
+    fn hand_file(&mut self, language: As, path: String) {
+        match language {
+            As::Read(language) => self.cx.hand(HandedSource::File(path), Executed::As(language)),
+            As::Makefile => self.cx.hand(HandedSource::Makefile(path), Executed::As(Language::Bash)),
+            As::Own => self.hand_program(&path),
+            As::GitSettings => self.cx.hand(HandedSource::GitSettings(path), OWN),
+            As::Variables => self.cx.hand(HandedSource::Variables(path), OWN),
+            As::Unread(_) if self.files.contains_key(&path) => self.unread(language),
+            As::Unread(name) => self.cx.hand(HandedSource::File(path), Executed::Unread(name.to_owned())),
+        }
+    }
+
+    /// Reports the standard input of a command as its program: the script's own, or a file by name.
+    fn hand_stdin(&mut self, language: As, stdin: &Value) {
+        let mut is_file = false;
+        for path in stdin.names.iter().filter_map(|name| name.strip_prefix(FROM_FILE)) {
+            is_file = true;
+            self.hand_file(language, path.to_owned());
+        }
+        let executed = match language {
+            As::Read(language) => Executed::As(language),
+            As::Unread(name) => Executed::Unread(name.to_owned()),
+            As::Makefile => Executed::Unread("makefile".to_owned()),
+            As::Own | As::GitSettings | As::Variables => return,
+        };
+        if inherits(stdin) {
+            self.cx.hand(HandedSource::Stdin, executed);
+        } else if !is_file && !matches!(language, As::Read(_)) {
+            // A here-document, or the output of another command.
+            self.unread(language);
+        }
+    }
+
+    /// Reports an unknown program text, which may come from the script's arguments, or from its standard
+    /// input.
+    fn hand_input(&mut self, language: Language, origin: Origin) {
+        if origin.has(Origin::INPUT) {
+            self.cx.hand(HandedSource::Arguments, Executed::As(language));
+        }
+        self.cx.hand(HandedSource::Stdin, Executed::As(language));
+    }
+
+    /// Reports a program by its path; a relative path may be in the project.
+    fn hand_program(&mut self, path: &str) {
+        if path.contains('/')
+            && !["/usr/", "/bin/", "/sbin/", "/lib", "/etc/", "/opt/"].iter().any(|own| path.starts_with(own))
+        {
+            self.cx.hand(HandedSource::Program(path.to_owned()), Executed::As(Language::Bash));
+        }
+    }
+
+    /// Texts that a command executes.
+    fn interpret(&mut self, name: &str, argv: &[Value], stdin: &Value) {
+        for (language, text) in peel::programs(name, argv) {
+            if text.as_whole_text().is_none() {
+                self.hand_input(language, text.origin);
+            }
+            let mut chain = text.chain.clone();
+            if chain.is_empty() {
+                chain.push("quoted");
+            }
+            if let Some(text) = text.as_text() {
+                self.child(language, text, &chain);
+            }
+        }
+        if peel::reads_program_from_stdin(name, argv)
+            && let Some(text) = stdin.as_text()
+        {
+            let language = peel::language_of(name).unwrap_or(Language::Bash);
+            let chain: Vec<&'static str> =
+                if stdin.chain.is_empty() { vec!["heredoc"] } else { stdin.chain.clone() };
+            self.child(language, text, &chain);
+        }
+        // Output of another command as a file: `bash <(echo …)`.
+        if matches!(name, "." | "source") || peel::language_of(name).is_some() {
+            let printed = argv.iter().skip(1).find(|v| v.names.iter().any(|n| &**n == "<()"));
+            if let Some(text) = printed.and_then(Value::as_text) {
+                let chain = printed.map(|v| v.chain.clone()).filter(|chain| !chain.is_empty());
+                let language = peel::language_of(name).unwrap_or(Language::Bash);
+                self.child(language, text, &chain.unwrap_or_else(|| vec!["heredoc"]));
+            }
+        }
+        // A file that the script wrote itself: `. x`, `sh x`, `./x`.
+        let operand = argv.get(1).and_then(Value::as_text);
+        let path = if matches!(name, "." | "source") || is_shell(name) || peel::language_of(name).is_some() {
+            operand
+        } else {
+            argv.first().and_then(Value::as_text)
+        };
+        if let Some(path) = path
+            && let Some(content) = self.files.get(path).cloned()
+        {
+            if let Some(text) = content.as_text() {
+                let chain = if content.chain.is_empty() { vec!["file"] } else { content.chain.clone() };
+                self.child(peel::language_of(name).unwrap_or(Language::Bash), text, &chain);
+            }
+            if inherits(&content) {
+                self.hand_stdin(As::Read(peel::language_of(name).unwrap_or(Language::Bash)), &content);
+            }
+            if content.origin.has(Origin::NET) {
+                self.cx.fact(Language::Bash, "shell.runs_download", self.here);
+            }
+        }
+    }
+}
+
+/// A command line inside another one.
+enum Inner {
+    /// The words between these indices.
+    Part(usize, usize),
+    /// New words.
+    Words(Vec<Value>),
+}
