@@ -1,4 +1,4 @@
-//! Unpacks an archive into a new folder, and says what came out: `cargo run --example unpack -- ARCHIVE FOLDER`
+//! Unpacks an archive into a new folder and prints a summary: `cargo run --example unpack -- ARCHIVE FOLDER`
 
 use std::fs::File;
 

@@ -1,5 +1,6 @@
-//! Builds an image from its definition: a layer of Debian packages, and one for each registry that it takes packages from.
-//! A layer is made once for the same inputs; building again what has not changed in the archive is no work.
+//! Builds an image from its definition: a layer of Debian packages, and one for each registry that it takes
+//! packages from. Layers are cached by the digest of their inputs, so rebuilding reuses every layer whose
+//! packages have not changed in the archive.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,48 +21,49 @@ use crate::stream::Digest;
 use crate::unpack::Limits;
 use crate::view::View;
 
-/// Part of every digest of inputs: raised when the same inputs come to other bytes.
+/// Version of the build, part of every digest of inputs: raised when the same inputs would give different
+/// bytes.
 const FORM: u32 = 1;
 
-/// What was built.
+/// Result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// The image, as it is in the store.
+    /// The image, as stored.
     pub image: Image,
-    /// Layers that were made; the others were there.
+    /// Number of layers that were built; the others came from the cache.
     pub made: usize,
 }
 
-/// Why there is no image.
+/// Reason why an image could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// Debian packages cannot be resolved.
+    /// Debian packages cannot be resolved or downloaded.
     #[error(transparent)]
     Apt(#[from] AptError),
-    /// Debian packages do not become a layer.
+    /// Debian packages cannot be merged into a layer.
     #[error(transparent)]
     Debian(#[from] DebianError),
-    /// PyPI packages.
+    /// PyPI packages cannot be fetched or installed.
     #[error(transparent)]
     Pypi(#[from] PypiError),
-    /// npm packages.
+    /// npm packages cannot be fetched or installed.
     #[error(transparent)]
     Npm(#[from] NpmError),
-    /// The store refuses.
+    /// The store refused the image.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A language of the definition.
+    /// An interpreter or compiler of a language of the definition is missing.
     #[error("languages: no program for {0} came with the packages; name one that does, or take {0} out")]
     Language(String),
-    /// Python's modules cannot be compiled; the image is made without.
+    /// Python's modules cannot be compiled; the image is made without their byte code.
     #[error("compiling Python's modules: {0}")]
     Hindered(String),
-    /// What is remembered of layers, or a folder to build in.
+    /// The layer cache or a build folder cannot be read or written.
     #[error("building the image: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What is remembered of a layer, by the digest of what it was made of.
+/// Cache entry of a layer, by the digest of its inputs.
 #[derive(Serialize, Deserialize)]
 struct Remembered {
     layer: Digest,
@@ -70,11 +72,11 @@ struct Remembered {
     packages: Vec<String>,
 }
 
-/// Builds an image and puts it into the store under its name. `source` is what was asked for; `progress` is told one line
-/// at a time.
+/// Builds an image and puts it into the store under its name. `source` is the image as the user named it;
+/// `progress` receives one line at a time.
 ///
 /// # Errors
-/// [`BuildError`]; layers that were finished, and that no image names, go when the store is opened again.
+/// [`BuildError`]. Finished layers that no image names are removed when the store is opened again.
 pub fn build(
     store: &Store,
     definition: &Definition,
@@ -112,7 +114,7 @@ pub fn build(
     }
     let mut notes = Vec::new();
     if let Some(minor) = pypi::python_of(&chosen) {
-        // What is topmost comes first.
+        // The topmost layer comes first.
         let below: Vec<Digest> = build.layers.iter().rev().copied().collect();
         let folders: Vec<PathBuf> = below.iter().map(|layer| store.layer(layer)).collect();
         let rows: Vec<String> = below.iter().map(Digest::to_string).collect();
@@ -188,11 +190,11 @@ struct Building<'a> {
     made: usize,
 }
 
-/// What is known of a layer when it is written: the path, the scripts, the packages.
+/// Facts about a layer that its writer returns: the path, the scripts, the packages.
 type Written = (Vec<String>, Vec<String>, Vec<String>);
 
 impl Building<'_> {
-    /// The layer of these inputs: the one of an earlier build, or what `write` writes.
+    /// The layer with these inputs: the cached one of an earlier build, or a new one from `write`.
     fn layer(
         &mut self,
         of: &str,
@@ -217,7 +219,7 @@ impl Building<'_> {
     }
 }
 
-/// The writer failed because the reader had stopped.
+/// Whether the writer failed only because the reader had stopped.
 fn is_broken_pipe(error: &BuildError) -> bool {
     let io = match error {
         BuildError::Io(e)
@@ -242,12 +244,12 @@ fn inputs(of: &str, more: &[&str], rows: &[String]) -> Digest {
     Digest::of(text.as_bytes())
 }
 
-/// What cannot be read is not known: the layer is made again.
+/// An unreadable cache entry counts as missing, and the layer is built again.
 fn recall(file: &Path) -> Option<Remembered> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }
 
-/// Written beside and renamed: a reader sees all of it or none.
+/// Writes a temporary file and renames it, so that a reader sees the whole entry or no entry.
 fn remember(file: &Path, known: &Remembered) -> io::Result<()> {
     let folder = file.parent().map_or_else(PathBuf::new, Path::to_owned);
     fs::create_dir_all(&folder)?;
@@ -257,7 +259,7 @@ fn remember(file: &Path, known: &Remembered) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what is remembered of layers that are gone.
+/// Removes cache entries of layers that no longer exist.
 fn forget(memory: &Path, import: &Import<'_>) -> io::Result<()> {
     for entry in fs::read_dir(memory).into_iter().flatten() {
         let file = entry?.path();
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!(made, 1);
         assert_eq!(layer(&store, b"1", Err("must not be asked")).unwrap(), (first, 0));
         assert_eq!(layer(&store, b"2", Ok("text")).unwrap(), (first, 1), "other inputs, the same files");
-        // Its row is damaged, or it was removed meanwhile.
+        // The cache entry is damaged, or was removed meanwhile.
         let row = store.built().join(Digest::of(b"1").hex());
         fs::write(&row, "{").unwrap();
         assert_eq!(layer(&store, b"1", Ok("text")).unwrap(), (first, 1));

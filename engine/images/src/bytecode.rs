@@ -1,5 +1,6 @@
-//! Compiles an image's Python modules ahead of time: its root is read-only, so every program would compile what it imports
-//! anew. The image's own Python does it, in a sandbox with the image as its root; it compiles and imports nothing.
+//! Compiles an image's Python modules ahead of time. The root is read-only, so every program would otherwise
+//! compile its imports anew. The image's own Python compiles them, in a sandbox with the image as its root,
+//! and imports none of them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,19 +13,19 @@ use crate::tarball;
 use crate::tree::Kind;
 use crate::view::View;
 
-/// Where the sandbox sees the folder that it writes to.
+/// Output folder, as the sandbox sees it.
 const OUT: &str = "/compiled";
-/// A large scientific image takes a minute.
+/// Time limit. A large scientific image takes a minute.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 const MEMORY: Bytes = Bytes::mib(1024);
-/// The longest file that is taken.
+/// Maximum size in bytes of a byte code file.
 const LONGEST: u64 = 64 << 20;
 
-/// Compiles the modules of `layers`, the topmost first, and writes them to `out`; what hindered it, if anything did. Then
-/// nothing is written, and programs start slower.
+/// Compiles the modules of `layers`, the topmost first, and writes them to `out`. Returns the reason when
+/// compiling fails; then no byte code is written, and programs start more slowly.
 ///
 /// # Errors
-/// When `out` or the folder `work`, which is empty, cannot be written.
+/// When `out` or the empty folder `work` cannot be written.
 pub fn write<W: Write>(
     layers: &[PathBuf],
     minor: u32,
@@ -46,7 +47,7 @@ pub fn write<W: Write>(
     let limits =
         hotcell_sandbox::Limits { memory: MEMORY, wall: LIMIT, cpu_time: None, ..Default::default() };
     let policy = Policy::new(format!("/usr/bin/python3.{minor}"))
-        // Hashes in place of times: the root never changes, and the same files come to the same bytes.
+        // Hashes instead of times: the root never changes, and the same files give the same bytes.
         .args(["-B", "-m", "compileall", "-q", "-q", "--invalidation-mode", "unchecked-hash"])
         .args(folders)
         .env("PYTHONPYCACHEPREFIX", OUT)
@@ -62,7 +63,7 @@ pub fn write<W: Write>(
     Ok(None)
 }
 
-/// What the sandbox's root is made of.
+/// The sandbox's root: the image's layers and top-level names.
 fn root_of(layers: &[PathBuf], view: &View) -> io::Result<ImageRoot> {
     let kind = |kind| match kind {
         Kind::Folder => Some(RootKind::Folder),
@@ -86,7 +87,8 @@ fn run(policy: &Policy) -> io::Result<Outcome> {
     }))
 }
 
-/// Exit status 1 is a module that is not Python of this version, such as a template: the others are compiled.
+/// Reason why compiling failed. Exit status 1 does not count: a module is not Python of this version, such as
+/// a template, and the others are compiled.
 fn hindered(outcome: &Outcome) -> Option<String> {
     match (outcome.cause, outcome.exit_code) {
         (Cause::Exited, Some(0 | 1)) => None,

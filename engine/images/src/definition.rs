@@ -1,5 +1,5 @@
-//! Definitions of images: which packages, pinned, and what a program finds in its environment. Strict TOML, in the manner
-//! of profiles: a key that nobody reads is an error. Pure but for [`Definition::from_file`]; nothing here builds.
+//! Definitions of images: pinned packages, and the environment of programs in the image. Strict TOML, like
+//! profiles: an unknown key is an error. Pure except for [`Definition::from_file`]; nothing here builds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::profile::{FileError, Key, parse_strict, read_text};
 use serde::Deserialize;
 
-/// The definitions that come with hotcell, by name.
+/// The definitions that ship with hotcell, by name.
 const BUILT_IN: [(&str, &str); 8] = [
     ("python", include_str!("../../../sandbox-images/python.toml")),
     ("node", include_str!("../../../sandbox-images/node.toml")),
@@ -20,7 +20,7 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("angular", include_str!("../../../sandbox-images/angular.toml")),
 ];
 
-/// Languages that a definition may name.
+/// Languages that a definition can name.
 const LANGUAGES: [&str; 10] =
     ["bash", "c", "cpp", "go", "java", "javascript", "python", "rust", "sql", "typescript"];
 
@@ -37,7 +37,7 @@ const KEYS: &[Key] = &[
     Key::value("prime"),
 ];
 
-/// What an image is made of.
+/// Contents of an image.
 ///
 /// ```
 /// use hotcell_images::Definition;
@@ -47,55 +47,60 @@ const KEYS: &[Key] = &[
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
-    /// The image's name: lower-case letters, digits, `.`, `_` and `-`. Default: the file's name without its ending.
+    /// Image name: lower-case letters, digits, `.`, `_` and `-`. Default: the file name without its
+    /// extension.
     pub name: String,
-    /// One line for a person.
+    /// One-line description for people.
     pub description: String,
-    /// The languages whose programs it has to run: a build without one of their interpreters or compilers fails.
+    /// Languages whose programs the image has to run: the build fails when an interpreter or compiler of one
+    /// is missing.
     pub languages: BTreeSet<String>,
     /// The Debian or Ubuntu release; `None` for the host's own.
     pub suite: Option<String>,
-    /// Debian packages, each `NAME` or `NAME=VERSION`; what they depend on comes with them, recommendations do not.
+    /// Debian packages, each `NAME` or `NAME=VERSION`. Their dependencies are included, recommendations are
+    /// not.
     pub packages: Vec<String>,
-    /// PyPI packages; exactly these, without their dependencies.
+    /// PyPI packages, without their dependencies.
     pub pypi: Vec<Wheel>,
-    /// npm packages as `NAME@VERSION`; what they depend on comes with them.
+    /// npm packages as `NAME@VERSION`. Their dependencies are included.
     pub npm: Vec<String>,
-    /// Environment variables of programs in it.
+    /// Environment variables of programs in the image.
     pub env: BTreeMap<String, String>,
-    /// Folders of `PATH`, absolute, before the usual ones; a component may be `*` when one folder matches.
+    /// Absolute folders of `PATH`, before the usual ones; a component may be `*` when exactly one folder
+    /// matches.
     pub path: Vec<String>,
-    /// Links that packages' scripts would have made: path below the root, and what it points to.
+    /// Links that maintainer scripts would have made: path below the root, and target.
     pub links: BTreeMap<PathBuf, PathBuf>,
-    /// Modules that a Python of it imports while it waits for a job.
+    /// Modules that the image's Python imports while it waits for a job.
     pub prime: Vec<String>,
 }
 
-/// A PyPI package of one version.
+/// A PyPI package of a certain version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wheel {
-    /// Its name.
+    /// Package name.
     pub name: String,
-    /// Its version.
+    /// Package version.
     pub version: String,
-    /// SHA-256 of the files that may be it, 64 hexadecimal digits; any file of the index when empty.
+    /// SHA-256 digests of the accepted files, 64 hexadecimal digits each; when empty, any file of the index
+    /// is accepted.
     pub sha256: Vec<String>,
 }
 
-/// Why there is no such definition.
+/// Reason why a definition cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
-    /// None that comes with hotcell has this name.
+    /// No definition that ships with hotcell has this name.
     #[error(
         "there is no image definition {name:?}; did you mean {nearest:?}? (a file is given with a slash, as ./mine.toml)"
     )]
     Unknown {
-        /// As it was asked for.
+        /// Name as the user gave it.
         name: String,
-        /// The most likely one.
+        /// The most similar name.
         nearest: &'static str,
     },
-    /// The file cannot be read or understood.
+    /// The file cannot be read or parsed.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -123,15 +128,15 @@ struct WrittenDebian {
 }
 
 impl Definition {
-    /// The names of the definitions that come with hotcell.
+    /// Names of the definitions that ship with hotcell.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// The definition of this name that comes with hotcell.
+    /// The definition of this name that ships with hotcell.
     ///
     /// # Errors
-    /// When there is none of that name; the error names the nearest.
+    /// [`DefinitionError::Unknown`] with the nearest name when there is no such definition.
     pub fn named(name: &str) -> Result<Self, DefinitionError> {
         match BUILT_IN.iter().find(|(known, _)| *known == name) {
             Some((known, text)) => Ok(Self::parse(text, Path::new(known))?),
@@ -142,18 +147,18 @@ impl Definition {
         }
     }
 
-    /// A definition from a file.
+    /// Reads a definition from a file.
     ///
     /// # Errors
-    /// When the file cannot be read, or does not say what a definition says.
+    /// When the file cannot be read, or is not a valid definition.
     pub fn from_file(path: &Path) -> Result<Self, FileError> {
         Self::parse(&read_text(path)?, path)
     }
 
-    /// A definition from text; `file` is for messages, and its name is the image's where the text has none.
+    /// Parses a definition. `file` is for messages; its name is the image's default name.
     ///
     /// # Errors
-    /// [`FileError`] with the line and the nearest key.
+    /// [`FileError`] with the line, and the nearest key when a key is unknown.
     pub fn parse(text: &str, file: &Path) -> Result<Self, FileError> {
         let written: Written = parse_strict(text, file, KEYS)?;
         let bad = |key: &str, message: String| FileError::of_key(file, key, message).found_in(text);
@@ -243,7 +248,7 @@ fn check_suite(suite: &str) -> Result<(), String> {
     }
 }
 
-/// A trailing `-` would ask apt to remove it.
+/// Checks a package. A trailing `-` would make apt remove it.
 fn check_package(package: &str) -> Result<(), String> {
     let (name, version) = package.split_once('=').map_or((package, None), |(n, v)| (n, Some(v)));
     let lower = !name.bytes().any(|b| b.is_ascii_uppercase());
@@ -274,7 +279,7 @@ fn wheel(text: &str) -> Result<Wheel, String> {
     }
 }
 
-/// A name as the index compares it.
+/// A package name, normalised as the index compares it.
 #[must_use]
 pub fn same_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")

@@ -1,4 +1,4 @@
-//! What is kept of an image: a row of JSON that names its layers.
+//! The record of an image: a JSON file that names its layers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,44 +9,44 @@ use crate::stream::Digest;
 use crate::tree::Kind;
 use crate::view::View;
 
-/// The longest name of an image.
+/// Maximum length of an image name.
 const LONGEST_NAME: usize = 100;
 
 /// An image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// Its name here.
+    /// Name in the store.
     pub name: String,
-    /// Where it came from, as it was asked for.
+    /// Origin, as the user gave it.
     pub source: String,
-    /// The digest of its manifest; of a folder, of the archive that it makes.
+    /// Digest of the manifest; for a folder, of the archive made of it.
     pub digest: Digest,
-    /// Bytes of files in its layers.
+    /// Size of the files in all layers, in bytes.
     pub bytes: u64,
-    /// When it came here: seconds since 1970.
+    /// Time of import: seconds since 1970.
     pub created: u64,
-    /// Languages whose interpreter or compiler is on its `PATH`.
+    /// Languages with an interpreter or compiler on the image's `PATH`.
     pub languages: Vec<String>,
-    /// Its layers, the topmost first, by the digest of their archives.
+    /// Layers by the digests of their archives, the topmost first.
     pub layers: Vec<Digest>,
-    /// What lies directly in its root.
+    /// Entries directly in the root.
     pub top: Vec<Top>,
-    /// What its maker says about running it.
+    /// Run configuration from the image's maker.
     pub config: Config,
-    /// What of it is not there, and why: devices, maintainer scripts that did not run.
+    /// Parts that were left out, and why: devices, maintainer scripts that did not run.
     pub notes: Vec<String>,
 }
 
-/// Something in the root.
+/// An entry in the root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Top {
-    /// Its name, without a slash.
+    /// Name, without a slash.
     pub name: String,
-    /// What it is.
+    /// Kind of entry.
     pub kind: TopKind,
 }
 
-/// What something in the root is.
+/// Kind of an entry in the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TopKind {
@@ -54,40 +54,40 @@ pub enum TopKind {
     Folder,
     /// A file.
     File,
-    /// A link, whatever it leads to.
+    /// A link, whatever it points to.
     Link,
 }
 
-/// What an image's maker says about running it. Of this only `env` and `prime` take effect.
+/// Run configuration from the image's maker. Only `env` and `prime` take effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Variables.
+    /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// Start folder.
+    /// Working directory.
     pub workdir: Option<String>,
-    /// Whom it wants to be; it never is.
+    /// User that the image asks for; ignored.
     pub user: Option<String>,
-    /// Program and first arguments.
+    /// Program and leading arguments.
     pub entrypoint: Vec<String>,
     /// Program or further arguments.
     pub command: Vec<String>,
-    /// Modules that a Python of it imports while it waits for a job; of a definition.
+    /// Modules that the image's Python imports while it waits for a job; only from a definition.
     pub prime: Vec<String>,
 }
 
 impl Config {
-    /// The `PATH` inside.
+    /// `PATH` of programs in the image.
     #[must_use]
     pub fn path(&self) -> &str {
         self.env.get("PATH").map_or(PATH, String::as_str)
     }
 }
 
-/// The `PATH` of an image that says none: where base systems keep programs.
+/// `PATH` of an image that sets none: where base systems keep programs.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A name that can be given to an image: letters, digits and `._:-` between them.
+/// Whether a name is valid for an image: letters and digits, with `._:-` between them.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
@@ -96,7 +96,7 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(plain)
 }
 
-/// Programs by which a language is known.
+/// Programs that identify a language.
 const PROGRAMS: [(&str, &[&str]); 10] = [
     ("bash", &["bash"]),
     ("python", &["python3", "python"]),
@@ -109,15 +109,15 @@ const PROGRAMS: [(&str, &[&str]); 10] = [
     ("java", &["javac"]),
     ("sql", &["postgres", "psql", "sqlite3"]),
 ];
-/// Where Debian keeps servers that are not on the `PATH`.
+/// Where Debian installs PostgreSQL servers, outside of `PATH`.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
-/// The languages of an image.
+/// Languages of an image.
 pub(crate) fn languages(view: &View, path: &str) -> std::io::Result<Vec<String>> {
     let folders: Vec<PathBuf> = path
         .split(':')
         .filter_map(|p| p.strip_prefix('/'))
-        // A path of a million steps is no folder of programs.
+        // Such a path is not a folder of programs, and a very long one would take long to resolve.
         .filter(|p| p.len() <= 255 && !p.split('/').any(|part| part == ".."))
         .take(64)
         .map(PathBuf::from)

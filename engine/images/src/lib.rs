@@ -1,17 +1,18 @@
-//! What a sandbox's root file system is made of: layers of files, unpacked without trust, stored once, verified.
+//! Root file systems for sandboxes: layers of files, unpacked as untrusted input, stored once, verified.
 //!
-//! | module | what |
+//! | module | purpose |
 //! | --- | --- |
-//! | [`unpack`](mod@unpack) | an archive becomes a folder: nothing lands outside it, nothing is made that could act |
-//! | [`stream`] | what an archive is compressed with, found by its first bytes, read within bounds |
-//! | [`definition`] | what an image is made of, in TOML |
+//! | [`unpack`](mod@unpack) | unpacks an archive into a folder, never outside it, and without setuid files or
+//! devices |
+//! | [`stream`] | detects an archive's compression and reads it within bounds |
+//! | [`definition`] | contents of an image, in TOML |
 //! | [`debian`] | Debian packages as one archive |
 //! | [`pypi`], [`npm`] | packages of the two registries |
-//! | [`bytecode`] | Python's modules compiled ahead of time, in a sandbox |
-//! | [`build`](mod@build) | a definition becomes layers |
-//! | [`source`] | where images come from: folders, OCI layouts, `docker save`, registries |
-//! | [`image`] | what is kept of an image |
-//! | [`store`] | images on this host: layers by digest, rows by name |
+//! | [`bytecode`] | compiles Python's modules ahead of time, in a sandbox |
+//! | [`build`](mod@build) | builds layers from a definition |
+//! | [`source`] | imports images: folders, OCI layouts, `docker save`, registries |
+//! | [`image`] | the record of an image |
+//! | [`store`] | images on this host: layers by digest, records by name |
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +40,7 @@ pub use store::{Held, Import, Named, Store, StoreError};
 pub use stream::Digest;
 pub use unpack::{Limits, UnpackError, Unpacked, unpack};
 
-/// The example of the README is compiled and run.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

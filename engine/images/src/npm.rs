@@ -1,5 +1,6 @@
-//! npm packages by the host's npm: no script of a package runs. They are at `/usr/local/lib/node_modules`, found by every
-//! program in the image through the link `/node_modules`, and their commands are in `/usr/local/bin`.
+//! Installs npm packages with the host's npm, without running any of their scripts. They go to
+//! `/usr/local/lib/node_modules`, where every program finds them through the link `/node_modules`; their
+//! commands go to `/usr/local/bin`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,34 +15,34 @@ use serde_json::Value;
 use crate::tarball;
 use crate::tool::{self, ToolError};
 
-/// Downloads of some hundred megabytes.
+/// Time limit for downloads of some hundred megabytes.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Where the packages are.
+/// Folder of the packages.
 const PLACE: &str = "usr/local/lib/node_modules";
 
-/// Why npm packages cannot be had.
+/// Reason why npm packages cannot be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum NpmError {
     /// npm is missing or fails.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A file of npm's is not understood.
+    /// A file that npm wrote cannot be parsed.
     #[error("npm: {file}: {error}")]
     Form {
-        /// Which.
+        /// The file.
         file: String,
-        /// Why.
+        /// The error of the parser.
         error: serde_json::Error,
     },
-    /// The registry's list has no digest for a package.
+    /// The registry lists no digest for a package.
     #[error("npm: {0} comes without a digest, so nothing could tell whether it is the same again")]
     NoDigest(String),
-    /// What npm installs is not what it resolved.
+    /// npm installed other packages than it had resolved.
     #[error(
         "npm: the registry had other packages when they were installed than when they were resolved; build again"
     )]
     Changed,
-    /// The folder that it is built in.
+    /// The build folder cannot be read or written.
     #[error("npm: {0}")]
     Io(#[from] io::Error),
 }
@@ -57,7 +58,7 @@ struct Locked {
     integrity: Option<String>,
     #[serde(default)]
     link: bool,
-    /// Within the archive of the package above it.
+    /// Bundled in the archive of the package above it.
     #[serde(default, rename = "inBundle")]
     bundled: bool,
 }
@@ -69,10 +70,11 @@ struct Package {
     bin: Value,
 }
 
-/// Decides which packages these come to: a lock file in `work`, and a line `PLACE VERSION DIGEST` for each.
+/// Resolves packages: writes a lock file in `work`, and returns a line `PLACE VERSION DIGEST` for each.
 ///
 /// # Errors
-/// [`NpmError`].
+/// [`NpmError::Tool`] when npm is missing or fails; [`NpmError::Form`] or [`NpmError::NoDigest`] when its
+/// lock file is not usable; [`NpmError::Io`] when `work` cannot be used.
 pub fn resolve(packages: &[String], work: &Path) -> Result<Vec<String>, NpmError> {
     fs::write(work.join("package.json"), "{\"private\":true}\n")?;
     let mut lock = npm(work)?;
@@ -81,7 +83,7 @@ pub fn resolve(packages: &[String], work: &Path) -> Result<Vec<String>, NpmError
     list(work)
 }
 
-/// The rows of the lock file in `work`.
+/// Lines for the packages in the lock file in `work`.
 fn list(work: &Path) -> Result<Vec<String>, NpmError> {
     rows(&fs::read_to_string(work.join("package-lock.json"))?)
 }
@@ -103,12 +105,13 @@ fn rows(text: &str) -> Result<Vec<String>, NpmError> {
         .collect()
 }
 
-/// Installs what [`resolve`] decided in the same `work`, and writes it, as it is in the image, to `out`.
+/// Installs the packages that [`resolve`] resolved in the same `work`, and writes them to `out` at their
+/// paths in the image.
 ///
 /// # Errors
-/// [`NpmError`].
+/// As [`resolve`], and [`NpmError::Changed`] when npm installed other packages than it had resolved.
 pub fn write<W: Write>(packages: &[String], work: &Path, out: &mut tar::Builder<W>) -> Result<(), NpmError> {
-    // Not `npm ci`, which refuses a list without the optional packages that a registry does not have.
+    // Not `npm ci`, which rejects a lock file without the optional packages that a registry does not have.
     let before = list(work)?;
     let mut install = npm(work)?;
     install.arg("install");
@@ -129,12 +132,12 @@ pub fn write<W: Write>(packages: &[String], work: &Path, out: &mut tar::Builder<
         let target = PathBuf::from("../lib/node_modules/.bin").join(command);
         tarball::link(out, &Path::new("usr/local/bin").join(command), &target)?;
     }
-    // npm's own list of them names the registry's host.
+    // npm's own list names the registry's host.
     tarball::add(out, &modules, Path::new(PLACE), &[".package-lock.json"])?;
     Ok(tarball::link(out, Path::new("node_modules"), Path::new(PLACE))?)
 }
 
-/// The commands that a package's own description names.
+/// Commands that a package's `package.json` declares.
 fn commands_of(text: &str, package: &str) -> Result<Vec<String>, NpmError> {
     let form = |error| NpmError::Form { file: format!("{package}/package.json"), error };
     let described: Package = serde_json::from_str(text).map_err(form)?;
@@ -153,7 +156,7 @@ fn commands_of(text: &str, package: &str) -> Result<Vec<String>, NpmError> {
 
 fn npm(work: &Path) -> Result<Command, ToolError> {
     let program = tool::find("npm", "npm packages are installed by it: apt-get install npm")?;
-    // The user's own configuration: it may name a registry.
+    // The user's own configuration, which may name a registry.
     let home = std::env::home_dir().unwrap_or_else(|| work.to_owned());
     let mut command = tool::command(&program, &home, &["NPM_CONFIG_", "npm_config_", "NODE_EXTRA_CA_CERTS"]);
     command.current_dir(work).env("npm_config_cache", work.join("cache")).args([

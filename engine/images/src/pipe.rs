@@ -1,13 +1,13 @@
-//! An archive that one thread writes and another reads: it is never whole on disk.
+//! Passes an archive from a writing thread to a reader, so that it is never whole on disk.
 
 use std::io::{self, BufWriter, PipeReader, PipeWriter, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// What is written at once.
+/// Buffer size of the writer, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// The reading end: an error, not an end, when the writer failed.
+/// The reading end. Fails, instead of ending early, when the writer failed.
 pub struct Archive<'a> {
     from: PipeReader,
     whole: &'a AtomicBool,
@@ -16,7 +16,7 @@ pub struct Archive<'a> {
 impl Read for Archive<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self.from.read(out)? {
-            // Only the writer's end, which comes after its word that all is written, ends the pipe.
+            // The pipe ends regularly only after the writer has reported that everything is written.
             0 if !out.is_empty() && !self.whole.load(Ordering::Acquire) => {
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was not written to its end"))
             }
@@ -25,11 +25,11 @@ impl Read for Archive<'_> {
     }
 }
 
-/// Runs `write` in a thread and `read` in this one. The writer's error comes first: the reader's is its consequence, unless
-/// the reader stopped reading.
+/// Runs `write` in a thread and `read` in this one. The writer's error takes precedence, since the reader's
+/// error follows from it, unless the writer failed because the reader had stopped.
 ///
 /// # Errors
-/// Either's; `broken` says whether a writer's error is that nobody reads any more.
+/// The error of either side; `broken` tells whether a writer's error only means that the reader stopped.
 pub fn piped<A: Send, B, E: From<io::Error> + Send, F: From<E>>(
     write: impl FnOnce(BufWriter<PipeWriter>) -> Result<A, E> + Send,
     read: impl FnOnce(&mut Archive<'_>) -> Result<B, F>,
@@ -39,7 +39,7 @@ pub fn piped<A: Send, B, E: From<io::Error> + Send, F: From<E>>(
     let whole = AtomicBool::new(false);
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            // Kept open until the word is given.
+            // Kept open until the writer has reported success.
             let end = to.try_clone()?;
             let written = write(BufWriter::with_capacity(PIECE, to));
             whole.store(written.is_ok(), Ordering::Release);

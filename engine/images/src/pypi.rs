@@ -1,5 +1,5 @@
-//! PyPI packages by the host's pip, for the image's Python: wheels only, so that nothing of a package runs, exactly those
-//! that are named, at the place where Debian's Python looks first.
+//! Installs PyPI packages with the host's pip for the image's Python: wheels only, so that no code of a
+//! package runs, exactly the named ones, in the folder that Debian's Python searches first.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,15 +13,15 @@ use crate::stream::Digest;
 use crate::tarball;
 use crate::tool::{self, ToolError};
 
-/// Downloads of some hundred megabytes.
+/// Time limit for downloads of some hundred megabytes.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// The least C library that wheels are built for, as 2.N.
+/// Oldest C library that wheels are built for, as 2.N.
 const OLDEST_C_LIBRARY: u32 = 5;
 
-/// What pip notes about an installation: one names the folder that we built in.
+/// Files that pip writes about an installation; one of them names the build folder.
 const NOTES: &[&str] = &["direct_url.json", "REQUESTED", "INSTALLER"];
 
-/// Why PyPI packages cannot be had.
+/// Reason why PyPI packages cannot be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum PypiError {
     /// The image has no Python.
@@ -30,39 +30,39 @@ pub enum PypiError {
     /// pip is missing or fails.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A file is not what the definition says.
+    /// The digest of a file is not in the definition.
     #[error(
         "pypi: {name} {version}: the index's file has sha256 {found}, which the definition does not name"
     )]
     Digest {
         /// The package.
         name: String,
-        /// Its version.
+        /// Package version.
         version: String,
-        /// What it has.
+        /// Digest of the file.
         found: String,
     },
-    /// The download brought something else.
+    /// The download has no file for this package and version.
     #[error("pypi: {0} is not among what pip downloaded")]
     Absent(String),
-    /// The folder that it is built in.
+    /// The build folder cannot be read or written.
     #[error("pypi: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What wheels have to fit.
+/// Platform that wheels have to fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The minor version of Python 3.
+    /// Minor version of Python 3.
     pub python: u32,
-    /// The minor version of the C library 2.
+    /// Minor version of the C library, version 2.
     pub c_library: u32,
-    /// As `uname -m` says it.
+    /// Machine name, as in `uname -m`.
     pub machine: &'static str,
 }
 
 impl Target {
-    /// By the Debian packages of an image.
+    /// Platform of an image with these Debian packages.
     #[must_use]
     pub fn of(chosen: &[Chosen], architecture: &str) -> Option<Self> {
         let python = python_of(chosen)?;
@@ -82,7 +82,7 @@ impl Target {
         Some(Self { python, c_library, machine })
     }
 
-    /// pip's options for it.
+    /// pip's options for this platform.
     fn options(&self) -> Vec<String> {
         let version = format!("3{}", self.python);
         let mut options = vec![
@@ -101,16 +101,17 @@ impl Target {
     }
 }
 
-/// The minor version of Python 3 in an image of these Debian packages.
+/// Minor version of Python 3 in an image with these Debian packages.
 #[must_use]
 pub fn python_of(chosen: &[Chosen]) -> Option<u32> {
     chosen.iter().find_map(|c| c.name.strip_prefix("python3.")?.strip_suffix("-minimal")?.parse().ok())
 }
 
-/// Writes the packages, as they are in the image, to `out`; their files' names and digests.
+/// Writes the packages to `out` at their paths in the image. Returns the names and digests of their files.
 ///
 /// # Errors
-/// [`PypiError`].
+/// [`PypiError::Tool`] when pip is missing or fails; [`PypiError::Digest`] or [`PypiError::Absent`] when a
+/// file is not the expected one; [`PypiError::Io`] when `work` or `out` cannot be used.
 pub fn write<W: Write>(
     wheels: &[Wheel],
     target: &Target,
@@ -172,7 +173,7 @@ pub fn write<W: Write>(
     Ok(found)
 }
 
-/// `python3 -m pip`, by the system's Python where it has pip.
+/// `python3 -m pip`, with the system's Python where it has pip.
 fn pip(work: &Path) -> Result<Command, ToolError> {
     let mend = "PyPI packages are installed by pip: apt-get install python3-pip";
     let system = PathBuf::from("/usr/bin/python3");
@@ -188,7 +189,7 @@ fn pip(work: &Path) -> Result<Command, ToolError> {
             .filter(has_pip)
             .ok_or_else(|| ToolError::Missing { name: "pip".to_owned(), mend: mend.to_owned() })?,
     };
-    // The user's own configuration: it may name an index.
+    // The user's own configuration, which may name an index.
     let home = std::env::home_dir().unwrap_or_else(|| work.to_owned());
     let mut command = tool::command(&python, &home, &["PIP_", "XDG_CONFIG_"]);
     command
@@ -203,7 +204,7 @@ fn is_wheel_of(file: &str, wheel: &Wheel) -> bool {
     name && parts.next().is_some() && file.ends_with(".whl")
 }
 
-/// A script that starts the host's Python starts the image's instead.
+/// Rewrites a script that starts the host's Python to start the image's.
 fn for_image(text: &[u8]) -> Vec<u8> {
     let end = text.iter().position(|b| *b == b'\n').unwrap_or(text.len());
     let first = String::from_utf8_lossy(&text[..end]);
@@ -213,7 +214,7 @@ fn for_image(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A wheel's list of files without the scripts, which are elsewhere, and without pip's own notes.
+/// A wheel's list of files without the scripts, which are moved elsewhere, and without pip's own files.
 fn without_scripts(record: &str) -> String {
     let kept = |line: &&str| {
         let path = line.split(',').next().unwrap_or_default();

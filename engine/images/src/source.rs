@@ -1,4 +1,4 @@
-//! Where an image comes from: a folder, an OCI layout, a `docker save` archive or a registry.
+//! Sources of images: a folder, an OCI layout, a `docker save` archive or a registry.
 
 mod archive;
 mod folder;
@@ -20,62 +20,63 @@ use oci::{Blobs, Resolved};
 pub use oci::{HOST_ARCHITECTURE, Manifest};
 pub use registry::SCHEME;
 
-/// Why a source is no image.
+/// Reason why a source cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It cannot be read.
+    /// A file or folder of the source cannot be read.
     #[error("{path} cannot be read: {error}", path = .path.display())]
     Unreadable {
-        /// Which.
+        /// Path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// It is none of what is known.
+    /// The format is not known.
     #[error("{0} is neither a folder, an OCI layout nor what `docker save` writes")]
     NoImage(String),
-    /// Something that its index names is not in it.
+    /// The source lacks a part that its index names.
     #[error("{0} is not in it")]
     Missing(String),
-    /// A document of it says nothing sensible.
+    /// A document of the source is not valid.
     #[error("{what} cannot be understood: {why}")]
     Document {
-        /// Which.
+        /// The document.
         what: String,
-        /// Why.
+        /// The problem.
         why: String,
     },
-    /// There is none for this host.
+    /// The source has no image for this host. With the platforms that it has.
     #[error("it has no image for {HOST_ARCHITECTURE} Linux, only for {0}")]
     Platform(String),
-    /// A registry does not give it.
+    /// A registry request failed.
     #[error("{name}: {why}")]
     Registry {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Why.
+        /// The problem.
         why: String,
     },
-    /// There are several.
+    /// The source has several images, and none was chosen. With their names.
     #[error("it has several images for this host: {0}; name one behind a #, as FILE#NAME")]
     Several(String),
 }
 
-/// What is imported.
+/// Source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The tree of a folder.
+    /// The tree below a folder.
     Folder(PathBuf),
-    /// An OCI layout (a folder or a tar archive of it) or a `docker save` archive, and which of its images by its
-    /// `org.opencontainers.image.ref.name` or tag, where it has several.
+    /// An OCI layout (a folder or a tar archive of it) or a `docker save` archive, and the
+    /// `org.opencontainers.image.ref.name` or tag of one image, where it has several.
     Images(PathBuf, Option<String>),
-    /// An image of a registry: `oci://HOST[:PORT]/NAME[:TAG|@sha256:…]`. Importing it waits for the network.
+    /// An image in a registry: `oci://HOST[:PORT]/NAME[:TAG|@sha256:…]`. Importing it blocks on the network.
     Registry(String),
 }
 
 impl Source {
-    /// By how it begins, or by what is at the path: `DIR` with an `oci-layout` file is a layout, another a root; a file is an archive. Behind a
-    /// `#` stands which image of it.
+    /// Determines the source by its prefix or by the file at the path: a folder with an `oci-layout` file is
+    /// a layout, any other folder a root file system; a file is an archive. A `#` separates the path from the
+    /// name of an image in it.
     #[must_use]
     pub fn of(text: &std::ffi::OsStr) -> Self {
         if let Some(name) = text.to_str().filter(|t| t.starts_with(SCHEME)) {
@@ -94,10 +95,11 @@ impl Source {
     }
 }
 
-/// Imports an image under a name; one that had the name is replaced.
+/// Imports an image under a name, and replaces an image of that name.
 ///
 /// # Errors
-/// What is wrong with the source. Nothing of it is left then.
+/// [`StoreError::Source`] when the source cannot be read or used, and other variants of [`StoreError`] when
+/// the store refuses a part of it. Nothing is kept then.
 pub fn import(store: &Store, name: &str, source: &Source, limits: &Limits) -> Result<Image, StoreError> {
     if !crate::image::is_name(name) {
         return Err(StoreError::Name(name.to_owned()));
@@ -143,7 +145,7 @@ fn folder(store: &Store, name: &str, path: &Path, limits: &Limits) -> Result<Ima
     import.finish(named, vec![layer])
 }
 
-/// Adds the image that `blobs` has for this host.
+/// Imports the image for this host from `blobs`.
 fn images(
     store: &Store,
     name: &str,
@@ -156,7 +158,7 @@ fn images(
     add(store, name, source, blobs, resolved, limits)
 }
 
-/// Adds what was resolved: the layers that are not here yet, then the row.
+/// Imports a resolved image: the missing layers, then the record.
 pub(crate) fn add(
     store: &Store,
     name: &str,
@@ -170,12 +172,12 @@ pub(crate) fn add(
         if import.has(&layer.diff_id) {
             continue;
         }
-        // What is not compressed is digested when it is unpacked.
+        // An uncompressed layer is digested while it is unpacked.
         let compressed = layer.digest.filter(|digest| *digest != layer.diff_id);
         let mut blob = Hashed::new(blobs.open(&layer.blob)?, compressed.is_some());
         let mut added = import.layer(&layer.blob, &mut blob, Some(layer.diff_id), limits);
         if added.is_err() && compressed.is_none() {
-            // Damaged on its way, it is no archive either: say that first.
+            // A damaged download also fails to unpack, so the digest mismatch is reported first.
             let mut whole = Hashed::new(blobs.open(&layer.blob)?, true);
             let promised = layer.digest.unwrap_or(layer.diff_id);
             let found = whole.finish()?;
@@ -202,7 +204,7 @@ pub(crate) fn add(
     import.finish(named, resolved.layers.iter().rev().map(|layer| layer.diff_id).collect())
 }
 
-/// Digests what is read.
+/// Digests the data that is read.
 struct Hashed<R> {
     inner: R,
     state: Option<Sha256>,
@@ -214,7 +216,7 @@ impl<R: Read> Hashed<R> {
         Self { inner, state: digests.then(Sha256::new), start: Vec::new() }
     }
 
-    /// Reads what is left, and returns the digest of everything.
+    /// Reads the rest, and returns the digest of everything.
     fn finish(&mut self) -> io::Result<Digest> {
         let mut piece = vec![0; 64 * 1024];
         while self.read(&mut piece)? > 0 {}
@@ -235,7 +237,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// The first bytes of a file, to tell what it is compressed with.
+/// Detects the compression of a file from its first bytes.
 fn compression(file: &mut File) -> io::Result<Compression> {
     use std::io::Seek;
     let mut start = Vec::new();

@@ -1,16 +1,17 @@
-//! Images on this host: layers by digest, each written once and never changed, and a row for each image that names them.
+//! Images on this host: layers by digest, each written once and never changed, and a record for each image
+//! that names its layers.
 //!
-//! | below the store | what |
+//! | path in the store | content |
 //! | --- | --- |
-//! | `layers/HEX/` | the files of a layer, as an overlay's lower folder |
-//! | `layers/HEX.about` | what was left out of it, and how much it holds |
-//! | `layers/HEX.table` | owner, mode and device numbers that the disk does not show |
-//! | `layers/unfinished-PID-…` | what is being written; removed once its writer is gone |
-//! | `NAME.json` | an image |
-//! | `built/HEX` | what a built layer was made of, by the digest of that |
+//! | `layers/HEX/` | files of a layer, as an overlay's lower folder |
+//! | `layers/HEX.about` | the layer's size, and counts of what was left out of it |
+//! | `layers/HEX.table` | owners, modes and device numbers that the files on disk do not show |
+//! | `layers/unfinished-PID-…` | data that is being written; removed once its writer is gone |
+//! | `NAME.json` | record of an image |
+//! | `built/HEX` | cache entry of a built layer, by the digest of its inputs |
 //!
-//! A layer is written under a name of its own, and then renamed; a row too. Whoever is killed leaves the old state or the
-//! new one. What no row names is removed when nobody uses it.
+//! Layers and records are written under a temporary name and then renamed, so a process that is killed leaves
+//! the old state or the new one. Layers that no record names are removed when no process uses them.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
@@ -33,82 +34,83 @@ use crate::view::View;
 
 const LAYERS: &str = "layers";
 const LOCK: &str = "lock";
-/// Begins the name of what is being written; its writer's process id follows.
+/// Name prefix of data that is being written; the writer's process id follows.
 const UNFINISHED: &str = "unfinished-";
-/// Names in the root of an image: each one is a rule of the sandbox.
+/// Maximum number of names in an image's root, each of which needs a rule of the sandbox.
 const MOST_TOP: usize = 1000;
-/// The longest row that is read.
+/// Maximum size of a record, in bytes.
 const LONGEST_ROW: u64 = 4 << 20;
-/// An overlay's mount options are one page, which holds so many layers, and one of ours.
+/// Maximum number of layers of an image: an overlay's mount options have to fit into one page, which has room
+/// for these and one layer of ours.
 pub const MOST_LAYERS: usize = 127;
 
-/// Why a store refuses.
+/// Errors of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// More than a run can have.
+    /// The image exceeds a limit of runs.
     #[error("the image has {0}; make a smaller one")]
     Large(String),
     /// There is no such image.
     #[error("there is no image {0:?}")]
     Unknown(String),
-    /// No name of an image.
+    /// The name is not valid for an image.
     #[error("{0:?} cannot be the name of an image: letters, digits and ._:- between them, at most 100")]
     Name(String),
-    /// The row cannot be understood.
+    /// The record of an image cannot be parsed.
     #[error("the image {0:?} is damaged ({1}); remove it and import it again")]
     Damaged(String, String),
-    /// The source cannot be read, or is no image.
+    /// The source cannot be read or used.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A layer was refused.
     #[error("the layer {layer}: {error}")]
     Layer {
-        /// Which: a digest, or a file's name.
+        /// The layer: a digest, or a file name.
         layer: String,
-        /// Why.
+        /// The problem.
         error: UnpackError,
     },
-    /// Not what was promised.
+    /// The data has another digest than expected.
     #[error(
         "{what} has the digest {found}, and should have {promised}: it is damaged, or was changed on its way"
     )]
     Digest {
-        /// What.
+        /// The data.
         what: String,
-        /// What it should have been.
+        /// Expected digest.
         promised: Digest,
-        /// What it is.
+        /// Digest of the data.
         found: Digest,
     },
-    /// More layers than an overlay takes.
+    /// The image has more layers than an overlay can have.
     #[error(
         "the image has {0} layers, and at most {MOST_LAYERS} can be mounted; make it again with fewer steps"
     )]
     Layers(usize),
-    /// The store's own files.
+    /// An operation on the store's own files failed.
     #[error("the store of images: {0}")]
     Io(#[from] io::Error),
 }
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// What is known of a layer.
+/// Facts about a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Bytes of its files.
+    /// Size of its files in bytes.
     pub bytes: u64,
-    /// Files, folders, links and deletions.
+    /// Number of files, folders, links and deletions.
     pub entries: u64,
-    /// Devices and pipes that were left out.
+    /// Number of devices and pipes that were left out.
     pub special: u64,
-    /// Setuid and setgid bits that were taken off.
+    /// Number of files whose setuid or setgid bit was removed.
     pub setid: u64,
-    /// Attributes that were left out.
+    /// Number of extended attributes that were left out.
     pub attributes_dropped: u64,
 }
 
 impl About {
-    /// What is told of an archive that was unpacked.
+    /// Facts about an archive that was unpacked.
     #[must_use]
     pub fn of(unpacked: &Unpacked) -> Self {
         let Unpacked { bytes, entries, special, setid, attributes_dropped, .. } = *unpacked;
@@ -122,21 +124,21 @@ pub struct Store {
     path: PathBuf,
 }
 
-/// An image whose layers nobody removes while this lives.
+/// An image whose layers are not removed while this value lives.
 #[derive(Debug)]
 pub struct Held {
     /// The image.
     pub image: Image,
-    /// The folders of its layers, the topmost first.
+    /// Folders of its layers, the topmost first.
     pub layers: Vec<PathBuf>,
     _locks: Vec<File>,
 }
 
 impl Store {
-    /// Opens a store, makes it when it is not there, and removes what a dead import left.
+    /// Opens a store, creates it when it does not exist, and removes the remains of interrupted imports.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the store's folders cannot be made or read.
     pub fn open(path: &Path) -> Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path.join(LAYERS))?;
         let store = Self { path: path.canonicalize()? };
@@ -144,10 +146,10 @@ impl Store {
         Ok(store)
     }
 
-    /// All images, by name.
+    /// All images, sorted by name. An image whose record is damaged is left out, with a warning.
     ///
     /// # Errors
-    /// What the system says. A row that is damaged is left out, with a warning.
+    /// When the store cannot be read.
     pub fn list(&self) -> Result<Vec<Image>> {
         let mut all = Vec::new();
         for name in self.names()? {
@@ -170,10 +172,11 @@ impl Store {
         Ok(names)
     }
 
-    /// An image.
+    /// The record of an image.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// [`StoreError::Unknown`] when there is no such image; [`StoreError::Damaged`] when its record cannot be
+    /// parsed.
     pub fn get(&self, name: &str) -> Result<Image> {
         let unknown = || StoreError::Unknown(name.to_owned());
         if !image::is_name(name) {
@@ -188,10 +191,10 @@ impl Store {
         serde_json::from_str(&text).map_err(|e| StoreError::Damaged(name.to_owned(), e.to_string()))
     }
 
-    /// An image to be mounted: its layers stay while it is held, whoever removes it.
+    /// Holds an image for mounting: its layers stay while it is held, even when the image is removed.
     ///
     /// # Errors
-    /// When there is none of this name, or a layer of it is gone.
+    /// [`StoreError::Unknown`] when there is no such image, and an error when one of its layers is gone.
     pub fn hold(&self, name: &str) -> Result<Held> {
         let image = self.get(name)?;
         let layers: Vec<PathBuf> = image.layers.iter().map(|digest| self.layer(digest)).collect();
@@ -200,7 +203,7 @@ impl Store {
         let mut locks = Vec::new();
         for (path, digest) in layers.iter().zip(&image.layers) {
             let folder = File::open(path).map_err(|_| gone(digest))?;
-            // Whoever removes it renames it first, and holds this lock alone meanwhile.
+            // A process that removes a layer first renames it, and holds this lock exclusively meanwhile.
             flock(&folder, FlockOperation::LockShared).map_err(io::Error::from)?;
             let there = path.metadata().map_err(|_| gone(digest))?;
             if (there.dev(), there.ino()) != (folder.metadata()?.dev(), folder.metadata()?.ino()) {
@@ -211,19 +214,19 @@ impl Store {
         Ok(Held { image, layers, _locks: locks })
     }
 
-    /// What is known of a layer.
+    /// Facts about a layer.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the layer does not exist or its facts cannot be read.
     pub fn about(&self, layer: &Digest) -> Result<About> {
         let text = std::fs::read_to_string(self.layer(layer).with_extension("about"))?;
         Ok(serde_json::from_str(&text).map_err(io::Error::from)?)
     }
 
-    /// Removes an image, and the layers that no other has.
+    /// Removes an image, and the layers that no other image has.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// [`StoreError::Unknown`] when there is no such image.
     pub fn remove(&self, name: &str) -> Result<()> {
         if !image::is_name(name) {
             return Err(StoreError::Unknown(name.to_owned()));
@@ -237,24 +240,24 @@ impl Store {
         self.sweep()
     }
 
-    /// Begins to add an image. What is not finished is removed.
+    /// Starts an import. An unfinished import is removed.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the store's lock cannot be taken.
     pub fn begin(&self) -> Result<Import<'_>> {
         let lock = self.lock_file()?;
-        // Nothing is swept while somebody adds, who has layers that no row names yet.
+        // The shared lock prevents sweeps during an import, whose layers no record names yet.
         flock(&lock, FlockOperation::LockShared).map_err(io::Error::from)?;
         Ok(Import { store: self, made: 0, _lock: lock })
     }
 
-    /// The folder of a layer, which may not be there.
+    /// Folder of a layer, which may not exist.
     #[must_use]
     pub fn layer(&self, digest: &Digest) -> PathBuf {
         self.path.join(LAYERS).join(digest.hex())
     }
 
-    /// The folder of what is remembered of built layers, which may not be there.
+    /// Folder of the cache of built layers, which may not exist.
     pub(crate) fn built(&self) -> PathBuf {
         self.path.join("built")
     }
@@ -268,7 +271,7 @@ impl Store {
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(self.path.join(LOCK))
     }
 
-    /// Removes layers that no row names, and what dead writers left. Nothing while somebody adds.
+    /// Removes layers that no record names, and the remains of dead writers. Does nothing during an import.
     fn sweep(&self) -> Result<()> {
         let lock = self.lock_file()?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -305,7 +308,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a layer unless a run has it.
+    /// Removes a layer unless a run uses it.
     fn remove_layer(&self, path: &Path) -> Result<()> {
         let folder = File::open(path)?;
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
@@ -331,7 +334,7 @@ const fn top_kind(kind: Kind) -> Option<TopKind> {
     }
 }
 
-/// Whether who writes this is alive.
+/// Whether the writer of this data is alive.
 fn lives(unfinished: &str) -> bool {
     let writer = unfinished.strip_prefix(UNFINISHED).and_then(|rest| rest.split('-').next());
     writer.is_some_and(|pid| Path::new("/proc").join(pid).exists())
@@ -349,7 +352,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// An image that is being added. Dropping it unfinished leaves nothing that a row names.
+/// An import in progress. Dropping it unfinished leaves no data that a record names.
 #[derive(Debug)]
 pub struct Import<'a> {
     store: &'a Store,
@@ -357,32 +360,33 @@ pub struct Import<'a> {
     _lock: File,
 }
 
-/// What an image is, but for what the store finds out itself.
+/// Description of an image, without the parts that the store determines.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Its name here.
+    /// Name in the store.
     pub name: String,
-    /// Where it came from, as it was asked for.
+    /// Origin, as the user gave it.
     pub source: String,
-    /// Its digest.
+    /// Digest of the image.
     pub digest: Digest,
-    /// What its maker says.
+    /// Run configuration from the image's maker.
     pub config: Config,
-    /// What of it is not there, and why; of what the archives had the store adds its own.
+    /// Parts that were left out, and why; the store adds those of the archives.
     pub notes: Vec<String>,
 }
 
 impl Import<'_> {
-    /// Whether a layer is here already.
+    /// Whether the store has a layer.
     #[must_use]
     pub fn has(&self, layer: &Digest) -> bool {
         self.store.layer(layer).is_dir()
     }
 
-    /// A fresh folder of the store's, for what becomes a layer or is needed meanwhile; removed when this process is gone.
+    /// Makes a folder in the store, for a new layer or temporary data. It is removed after this process has
+    /// ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the folder cannot be made.
     pub fn fresh(&mut self) -> Result<PathBuf> {
         loop {
             self.made += 1;
@@ -398,10 +402,11 @@ impl Import<'_> {
         }
     }
 
-    /// Unpacks an archive as a layer. `promised` is its `diff_id`, if somebody said one.
+    /// Unpacks an archive as a layer. `promised` is its expected `diff_id`, if known.
     ///
     /// # Errors
-    /// What is wrong with the archive, or that it is not the promised one.
+    /// [`StoreError::Layer`] when the archive is refused; [`StoreError::Digest`] when it is not the promised
+    /// one; [`StoreError::Io`] when the layer cannot be stored.
     pub fn layer(
         &mut self,
         what: &str,
@@ -436,10 +441,10 @@ impl Import<'_> {
         Ok(found)
     }
 
-    /// Makes a layer of a [fresh](Import::fresh) folder under a digest that stands for what is in it.
+    /// Turns a [fresh](Import::fresh) folder into a layer under a digest that identifies its content.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the layer cannot be stored.
     pub fn adopt(&self, folder: &Path, digest: Digest, about: &About, recorded: &[Recorded]) -> Result<()> {
         let place = self.store.layer(&digest);
         if place.is_dir() {
@@ -453,16 +458,18 @@ impl Import<'_> {
         let about = serde_json::to_vec(about).map_err(io::Error::from)?;
         std::fs::write(place.with_extension("about"), about)?;
         match std::fs::rename(folder, &place) {
-            // Somebody else was quicker.
+            // Another process added the same layer first.
             Err(_) if place.is_dir() => Ok(remove(folder)?),
             renamed => Ok(renamed?),
         }
     }
 
-    /// Names layers, the topmost first, as an image. One that had the name is replaced.
+    /// Stores a record that names these layers, the topmost first, as an image, and replaces an image of that
+    /// name.
     ///
     /// # Errors
-    /// When the name cannot be one.
+    /// [`StoreError::Name`] when the name is not valid; [`StoreError::Layers`] or [`StoreError::Large`] when
+    /// the image exceeds a limit; [`StoreError::Io`] when the record cannot be written.
     pub fn finish(mut self, named: Named, layers: Vec<Digest>) -> Result<Image> {
         let Named { name, source, digest, config, mut notes } = named;
         if !image::is_name(&name) {
@@ -509,12 +516,12 @@ impl Import<'_> {
                 image.top.len()
             )));
         }
-        // The layers first: a row never names what a power cut took.
+        // Syncs the layers first, so that after a power cut no record names a missing layer.
         let top = File::open(&self.store.path)?;
         rustix::fs::syncfs(&top).map_err(io::Error::from)?;
         let mut text = serde_json::to_vec_pretty(&image).map_err(io::Error::from)?;
         text.push(b'\n');
-        // It has to be read again.
+        // The record has to fit the limit for reading.
         if text.len() as u64 >= LONGEST_ROW {
             return Err(StoreError::Large(format!("a configuration of {} bytes", text.len())));
         }
@@ -528,7 +535,7 @@ impl Import<'_> {
         top.sync_all()?;
         let store = self.store;
         drop(self);
-        // The layers of the image that had the name.
+        // Removes layers of the image that was replaced.
         store.sweep()?;
         Ok(image)
     }

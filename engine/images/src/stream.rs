@@ -1,4 +1,5 @@
-//! Archives as streams: gzip, zstd and xz by their first bytes, every byte counted before anybody believes it.
+//! Reads archives as streams: detects gzip, zstd and xz by their first bytes, and counts every byte before it
+//! is used.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
@@ -10,13 +11,13 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest as _, Sha256};
 
-/// The largest window of a zstd frame, in bytes: what `zstd --long` makes, and what its header may not exceed here.
+/// Maximum window size of a zstd frame in bytes, as produced by `zstd --long`; larger ones are rejected.
 const WINDOW: u64 = 128 << 20;
-/// Memory of xz, in KiB: `xz -9` takes 65 MiB.
+/// Memory limit of xz in KiB; `xz -9` takes 65 MiB.
 const XZ_MEMORY: u32 = 128 << 10;
-/// What is read at once.
+/// Buffer size for reading, in bytes.
 const PIECE: usize = 64 * 1024;
-/// As much may come out of however little went in: small archives of empty disks are no bombs.
+/// Output in bytes to which the ratio limit does not apply: a small archive of an empty disk is not a bomb.
 const ALWAYS: u64 = 64 << 20;
 
 /// A SHA-256 digest.
@@ -24,13 +25,13 @@ const ALWAYS: u64 = 64 << 20;
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Reads `sha256:` and 64 lower-case digits, as image manifests write it.
+    /// Parses `sha256:` followed by 64 lower-case hexadecimal digits, as image manifests write it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sha256:")?;
@@ -42,7 +43,7 @@ impl Digest {
         good.then_some(Self(bytes))
     }
 
-    /// The 64 digits.
+    /// The digest as 64 hexadecimal digits.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|b| format!("{b:02x}")).collect()
@@ -70,10 +71,10 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// What an archive is compressed with.
+/// Compression of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Nothing.
+    /// Not compressed.
     None,
     /// gzip, RFC 1952.
     Gzip,
@@ -84,7 +85,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// By the first bytes; six are enough.
+    /// Detects the compression from the first six bytes.
     #[must_use]
     pub fn of(start: &[u8]) -> Self {
         match start {
@@ -96,34 +97,34 @@ impl Compression {
     }
 }
 
-/// Counts what passes, and refuses what is too much.
+/// Counts bytes, and stops reading when a limit is exceeded.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     read: Cell<u64>,
     out: Cell<u64>,
-    /// What may still be read as headers; `None` while a file's bytes are read.
+    /// Remaining budget for headers in bytes; `None` while the content of a file is read.
     headers: Cell<Option<u64>>,
     tripped: RefCell<Option<Tripped>>,
 }
 
-/// Why reading was stopped.
+/// Limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tripped {
-    /// More came out than the limit on the ratio allows.
+    /// Compression ratio.
     Ratio,
-    /// Names and attributes of one entry are too long.
+    /// Names and attributes of one entry.
     Headers,
-    /// More bytes than there may be.
+    /// Total number of bytes.
     Bytes,
 }
 
 impl Gauge {
-    /// From here on headers are read, so many bytes at most; or a file's bytes.
+    /// Sets the budget for the headers that follow, in bytes; `None` before the content of a file.
     pub(crate) fn headers(&self, most: Option<u64>) {
         self.headers.set(most);
     }
 
-    /// Why reading was stopped, if it was.
+    /// The limit that stopped reading, if any.
     pub(crate) fn tripped(&self) -> Option<Tripped> {
         *self.tripped.borrow()
     }
@@ -147,7 +148,7 @@ impl<R: Read> Read for CountedIn<R> {
     }
 }
 
-/// The bytes of an archive without its compression, within bounds, with their digest.
+/// The uncompressed bytes of an archive, within limits, with their digest.
 pub(crate) struct Plain<R: Read> {
     inner: Decoder<R>,
     gauge: Rc<Gauge>,
@@ -158,7 +159,7 @@ pub(crate) struct Plain<R: Read> {
 
 type Start<R> = BufReader<Chain<Cursor<Vec<u8>>, CountedIn<R>>>;
 
-#[allow(clippy::large_enum_variant)] // one of them at a time
+#[allow(clippy::large_enum_variant)] // one value at a time
 enum Decoder<R: Read> {
     None(Start<R>),
     Gzip(MultiGzDecoder<Start<R>>),
@@ -167,7 +168,7 @@ enum Decoder<R: Read> {
 }
 
 impl<R: Read> Plain<R> {
-    /// Looks at the first bytes.
+    /// Detects the compression from the first bytes.
     pub(crate) fn new(reader: R, ratio: u64, most: u64) -> io::Result<Self> {
         let gauge = Rc::new(Gauge::default());
         let mut counted = CountedIn { inner: reader, gauge: Rc::clone(&gauge) };
@@ -188,7 +189,7 @@ impl<R: Read> Plain<R> {
         Rc::clone(&self.gauge)
     }
 
-    /// Reads what is left, and returns the digest of everything and its length.
+    /// Reads the rest, and returns the digest and length of everything.
     pub(crate) fn finish(mut self) -> io::Result<(Digest, u64)> {
         self.gauge.headers(None);
         let mut piece = vec![0; PIECE];
@@ -228,7 +229,7 @@ impl<R: Read> Read for Plain<R> {
     }
 }
 
-/// zstd frames one after another, some of them to be skipped.
+/// A sequence of zstd frames, including skippable ones.
 struct ZstdFrames<R> {
     rest: R,
     decoder: FrameDecoder,
@@ -336,7 +337,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever the bytes: an end, not a panic.
+        /// Any input ends or fails, and never panics.
         #[test]
         fn any_bytes_are_read_or_refused(kind in 0..4usize, tail in proptest::collection::vec(0u8.., 0..400)) {
             let magic: [&[u8]; 4] = [b"", &[0x1f, 0x8b, 8], &[0x28, 0xb5, 0x2f, 0xfd], &[0xfd, b'7', b'z', b'X', b'Z', 0]];

@@ -1,4 +1,4 @@
-//! A folder as a tar archive that depends on nothing but its files: sorted, no owners, no times, two modes.
+//! Writes a reproducible tar archive of a folder: sorted, without owners and times, and with two modes only.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// The time of every file: 1980-01-01, the first that zip archives can say.
+/// Modification time of every file: 1980-01-01, the earliest that zip archives can express.
 pub const TIME: u64 = 315_532_800;
 
-/// Adds what is in a folder of our own below `at`; `left_out` are names that are not taken, at any depth.
+/// Adds the content of one of our own folders below `at`, except names in `left_out`, at any depth.
 ///
 /// # Errors
-/// When it cannot be read or written, or has something else than files, folders and links.
+/// When reading or writing fails, or an entry is not a file, folder or link.
 pub fn add<W: Write>(
     out: &mut tar::Builder<W>,
     folder: &Path,
@@ -46,17 +46,17 @@ pub fn add<W: Write>(
 /// Adds a file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the entry cannot be written.
 pub fn file<W: Write>(out: &mut tar::Builder<W>, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut header = header(tar::EntryType::Regular, mode);
     header.set_size(bytes.len() as u64);
     out.append_data(&mut header, path, bytes)
 }
 
-/// Adds a folder, with those above it.
+/// Adds a folder and its parents.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the entry cannot be written.
 pub fn folder<W: Write>(out: &mut tar::Builder<W>, path: &Path) -> io::Result<()> {
     out.append_data(&mut header(tar::EntryType::Directory, 0o755), path, io::empty())
 }
@@ -64,7 +64,7 @@ pub fn folder<W: Write>(out: &mut tar::Builder<W>, path: &Path) -> io::Result<()
 /// Adds a link.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the entry cannot be written.
 pub fn link<W: Write>(out: &mut tar::Builder<W>, path: &Path, target: &Path) -> io::Result<()> {
     out.append_link(&mut header(tar::EntryType::Symlink, 0o777), path, target)
 }

@@ -1,5 +1,5 @@
-//! Runs a program of the host: nothing of our environment but where it looks for programs and proxies, bounded output, a
-//! limit of time.
+//! Runs programs of the host with bounded output and a time limit. Of our environment they get only `PATH`,
+//! proxies and certificate paths.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,44 +11,44 @@ use sha2::{Digest as _, Sha256};
 
 use crate::stream::Digest;
 
-/// The longest output that is kept.
+/// Maximum output that is kept, in bytes.
 const LONGEST: u64 = 64 << 20;
-/// How often we look whether it has ended.
+/// Interval at which the program's end is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why a program of the host did not do its work.
+/// Reason why a program of the host failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// It is not installed.
+    /// The program is not installed.
     #[error("{name} is not installed; {mend}")]
     Missing {
         /// The program.
         name: String,
-        /// What to do.
+        /// How to install it.
         mend: String,
     },
-    /// It cannot be started or listened to.
+    /// The program cannot be started, or its output cannot be read.
     #[error("{name} cannot be run: {error}")]
     Io {
         /// The program.
         name: String,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// It failed.
+    /// The program failed.
     #[error("{what} failed: {said}")]
     Failed {
-        /// What it was to do.
+        /// Purpose of the call.
         what: String,
-        /// The last lines that it printed.
+        /// The last lines of its output.
         said: String,
     },
-    /// It went on for too long.
+    /// The program exceeded its time limit.
     #[error("{what} did not end within {} s", limit.as_secs())]
     Time {
-        /// What it was to do.
+        /// Purpose of the call.
         what: String,
-        /// The limit.
+        /// The time limit.
         limit: Duration,
     },
 }
@@ -56,7 +56,7 @@ pub enum ToolError {
 /// Finds a program in `PATH`.
 ///
 /// # Errors
-/// [`ToolError::Missing`], with what to do about it.
+/// [`ToolError::Missing`] with `mend`, which says how to install it.
 pub fn find(name: &str, mend: &str) -> Result<PathBuf, ToolError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -66,7 +66,8 @@ pub fn find(name: &str, mend: &str) -> Result<PathBuf, ToolError> {
         .ok_or_else(|| ToolError::Missing { name: name.to_owned(), mend: mend.to_owned() })
 }
 
-/// A command with an empty environment but for `PATH`, proxies and these prefixes; `home` is its home.
+/// A command whose environment has only `PATH`, proxy and certificate variables, variables with these
+/// prefixes, and `home` as `HOME`.
 pub fn command(program: &Path, home: &Path, prefixes: &[&str]) -> Command {
     const PASSED: [&str; 12] = [
         "PATH",
@@ -92,10 +93,11 @@ pub fn command(program: &Path, home: &Path, prefixes: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end; what it printed to standard output.
+/// Runs a command to its end, and returns its standard output.
 ///
 /// # Errors
-/// [`ToolError`] when it cannot be run, fails, or goes on for longer than `limit`.
+/// [`ToolError::Io`] when it cannot be run; [`ToolError::Failed`] when it fails; [`ToolError::Time`] when it
+/// takes longer than `limit`.
 pub fn run(mut command: Command, what: &str, limit: Duration) -> Result<Vec<u8>, ToolError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let io = |error| ToolError::Io { name: name.clone(), error };
@@ -109,8 +111,8 @@ pub fn run(mut command: Command, what: &str, limit: Duration) -> Result<Vec<u8>,
         let status = loop {
             match child.try_wait() {
                 Ok(None) if began.elapsed() > limit => {
-                    // Helpers of its own end with it: their pipes do. It stays in our process group, so that Ctrl-C
-                    // reaches it as well.
+                    // Child processes end because their pipes close. The program stays in our process
+                    // group, so that Ctrl-C reaches it.
                     drop(child.kill());
                     break child.wait().map(|_| None);
                 }
@@ -133,10 +135,10 @@ pub fn run(mut command: Command, what: &str, limit: Duration) -> Result<Vec<u8>,
     }
 }
 
-/// The digest of a file.
+/// Digest of a file.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file cannot be read.
 pub fn digest(path: &Path) -> io::Result<Digest> {
     let (mut hash, mut file, mut piece) = (Sha256::new(), std::fs::File::open(path)?, vec![0; 1 << 16]);
     loop {
@@ -150,14 +152,14 @@ pub fn digest(path: &Path) -> io::Result<Digest> {
 fn read(from: Option<impl Read>) -> Vec<u8> {
     let mut kept = Vec::new();
     if let Some(mut from) = from {
-        // A reader that fails ends what is kept; the exit status tells.
+        // On a read error the output is cut short; the exit status decides.
         drop((&mut from).take(LONGEST).read_to_end(&mut kept));
         drop(io::copy(&mut from, &mut io::sink()));
     }
     kept
 }
 
-/// What it says is wrong: the first three lines that are marked as errors, else the last three.
+/// The error message of a program: the first three lines marked as errors, else the last three lines.
 fn said(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     let marks = ["E: ", "ERROR: ", "npm error "];

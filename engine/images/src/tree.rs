@@ -1,6 +1,6 @@
-//! A folder that is being filled: every name is walked to beneath it, no link is followed, no mount is entered.
+//! A folder that is being filled: all names are resolved below it, no link is followed, no mount is entered.
 //!
-//! `openat2(2)`
+//! See `openat2(2)`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 
-/// The attribute by which an overlay's folder hides what lower layers have in it.
+/// Extended attribute that marks an overlay's folder as opaque: entries of lower layers are hidden.
 const OPAQUE: &str = "user.overlay.opaque";
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
@@ -21,13 +21,13 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// What is at a name.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
     Folder,
     Link,
-    /// A character device 0/0: in a layer, something that was deleted.
+    /// A character device 0/0: in a layer, a deleted entry.
     Whiteout,
     Other,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
 /// A folder that is being filled.
 pub(crate) struct Tree {
     root: OwnedFd,
-    /// The folder that was walked to last: archives name what is in a folder one after the other.
+    /// The folder that was opened last: archives list the entries of a folder one after the other.
     last: Option<(PathBuf, Rc<OwnedFd>)>,
 }
 
@@ -48,7 +48,7 @@ impl Tree {
         &self.root
     }
 
-    /// The folder at a path, made with what is missing of it.
+    /// Opens a folder, and makes its missing parts.
     pub(crate) fn folder(&mut self, path: &Path) -> io::Result<Rc<OwnedFd>> {
         if let Some((known, fd)) = &self.last
             && known == path
@@ -65,13 +65,13 @@ impl Tree {
         Ok(fd)
     }
 
-    /// The same without making anything.
+    /// Opens a folder that exists.
     pub(crate) fn existing(&self, path: &Path) -> io::Result<OwnedFd> {
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(fs::openat2(&self.root, here, FOLDER, Mode::empty(), BENEATH)?)
     }
 
-    /// Makes what is missing of a folder's path, with mode 0755.
+    /// Makes the missing folders of a path, with mode 0755.
     fn make_all(&self, path: &Path) -> io::Result<OwnedFd> {
         let mut at = fs::openat2(&self.root, ".", FOLDER, Mode::empty(), BENEATH)?;
         for name in path {
@@ -81,7 +81,7 @@ impl Tree {
         Ok(at)
     }
 
-    /// Makes a folder, or sets the mode of the one that is there. Anything else in its place is replaced.
+    /// Makes a folder, or sets the mode of an existing one. Any other entry in its place is replaced.
     pub(crate) fn make(&mut self, parent: &Path, name: &OsStr, mode: u32) -> io::Result<()> {
         let at = self.folder(parent)?;
         if matches!(kind(&*at, name)?, Some(Kind::File | Kind::Link | Kind::Other)) {
@@ -91,7 +91,7 @@ impl Tree {
         Ok(fs::fchmod(open(&*at, name)?, Mode::from_raw_mode(mode & 0o777))?)
     }
 
-    /// A new file with mode 0600; what was there is replaced.
+    /// Creates a file with mode 0600, and replaces any other entry.
     pub(crate) fn create(&mut self, parent: &Path, name: &OsStr) -> io::Result<File> {
         let at = self.folder(parent)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -104,7 +104,7 @@ impl Tree {
         }
     }
 
-    /// A symbolic link; what was there is replaced.
+    /// Makes a symbolic link, and replaces any other entry.
     pub(crate) fn link(
         &mut self,
         parent: &Path,
@@ -123,7 +123,8 @@ impl Tree {
         Ok(fs::utimensat(&*at, name, &times(modified), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Another name for a file or link of this tree; what was there is replaced. False when there is no such file.
+    /// Makes a hard link to a file or link of this tree, and replaces any other entry. Returns false when the
+    /// file does not exist.
     pub(crate) fn hard_link(&mut self, parent: &Path, name: &OsStr, of: (&Path, &OsStr)) -> io::Result<bool> {
         let theirs = match self.existing(of.0) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -134,7 +135,7 @@ impl Tree {
             return Ok(false);
         }
         match fs::linkat(&theirs, of.1, &*at, name, AtFlags::empty()) {
-            // Already the same file: nothing to do, and clearing it would take the only name away.
+            // Both are already the same file. Replacing it would remove its only name.
             Err(Errno::EXIST) if same(&theirs, of.1, &*at, name)? => Ok(true),
             Err(Errno::EXIST) => {
                 self.clear(parent, name)?;
@@ -145,8 +146,8 @@ impl Tree {
         }
     }
 
-    /// Marks something as deleted in the layers below. What this layer has there stays, and hides them.
-    /// A device 0/0 takes no privilege: `mknod(2)`.
+    /// Makes a whiteout, which marks an entry of lower layers as deleted. An entry of this layer stays, and
+    /// hides the lower ones. A device 0/0 requires no privilege, see `mknod(2)`.
     pub(crate) fn whiteout(&mut self, parent: &Path, name: &OsStr) -> io::Result<()> {
         let at = self.folder(parent)?;
         match kind(&*at, name)? {
@@ -156,22 +157,22 @@ impl Tree {
         }
     }
 
-    /// Marks a folder as hiding what the layers below have in it.
+    /// Marks a folder as opaque.
     pub(crate) fn opaque(&mut self, folder: &Path) -> io::Result<()> {
         let at = self.folder(folder)?;
         set_opaque(&*at, OsStr::new("."))
     }
 
-    /// Removes what is at a name, with all that is in it.
+    /// Removes an entry with everything below it.
     fn clear(&mut self, parent: &Path, name: &OsStr) -> io::Result<()> {
         let at = self.folder(parent)?;
-        // It may have been the folder that was walked to last.
+        // The removed entry may be the folder that was opened last.
         self.last = None;
         remove_all(&*at, name)
     }
 }
 
-/// What is at a name, itself and not what a link says.
+/// Kind of an entry; links are not followed.
 pub(crate) fn kind(at: impl AsFd, name: &OsStr) -> io::Result<Option<Kind>> {
     let stat = match fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
@@ -192,7 +193,7 @@ fn same(a: impl AsFd, a_name: &OsStr, b: impl AsFd, b_name: &OsStr) -> io::Resul
     Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
-/// Makes a folder unless it is there; one that was deleted hides what the layers below have.
+/// Makes a folder unless it exists; in place of a whiteout, the new folder is opaque.
 fn add(at: impl AsFd, name: &OsStr) -> io::Result<()> {
     let at = at.as_fd();
     match kind(at, name)? {
@@ -217,7 +218,7 @@ fn set_opaque(at: impl AsFd, name: &OsStr) -> io::Result<()> {
     Ok(fs::fsetxattr(open(at, name)?, OPAQUE, b"y", XattrFlags::empty())?)
 }
 
-/// Whether a folder hides what the layers below have in it.
+/// Whether a folder is opaque.
 pub(crate) fn is_opaque(folder: impl AsFd) -> io::Result<bool> {
     let mut value = [0u8; 8];
     match fs::fgetxattr(open(folder, OsStr::new("."))?, OPAQUE, &mut value[..]) {
@@ -226,7 +227,7 @@ pub(crate) fn is_opaque(folder: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Removes something of our own making, whose folders we may therefore read and change.
+/// Removes an entry of our own making, whose folders we can therefore read and change.
 fn remove_all(at: impl AsFd, name: &OsStr) -> io::Result<()> {
     if kind(&at, name)? != Some(Kind::Folder) {
         return Ok(fs::unlinkat(at, name, AtFlags::empty())?);
@@ -242,13 +243,13 @@ fn remove_all(at: impl AsFd, name: &OsStr) -> io::Result<()> {
     Ok(fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
 }
 
-/// Gives a file its mode and its time.
+/// Sets mode and modification time of a file.
 pub(crate) fn settle(file: &File, mode: u32, modified: i64) -> io::Result<()> {
     fs::fchmod(file, Mode::from_raw_mode(mode & 0o777))?;
     Ok(fs::futimens(file, &times(modified))?)
 }
 
-/// Sets an attribute; false where the file system takes none, or not this one.
+/// Sets an extended attribute. Returns false where the file system does not support it.
 pub(crate) fn set_attribute(file: &File, name: &str, value: &[u8]) -> bool {
     fs::fsetxattr(file, name, value, XattrFlags::empty()).is_ok()
 }

@@ -1,16 +1,19 @@
-//! An archive becomes a folder. The archive is hostile: nothing lands outside the folder, and nothing is made that could
-//! act on the host.
+//! Unpacks an archive into a folder. The archive is hostile: nothing is written outside the folder, and no
+//! setuid file or device is made.
 //!
 //! | in the archive | on disk |
 //! | --- | --- |
-//! | files, folders, links | the same, owned by whoever unpacks; setuid, setgid and sticky bits are taken off |
+//! | files, folders, links | the same, owned by the unpacking user; setuid, setgid and sticky bits are
+//! removed |
 //! | hard links | within the archive's own files only |
-//! | devices, pipes | nothing; counted |
-//! | `.wh.NAME`, `.wh..wh..opq` | what an overlay understands: a device 0/0, `user.overlay.opaque` |
-//! | attributes `user.*` | kept where the file system takes them; all others (capabilities, overlay's) are counted |
-//! | owner, mode, device numbers that the disk does not show | rows of [`Unpacked::recorded`] |
+//! | devices, pipes | not made, but counted |
+//! | `.wh.NAME`, `.wh..wh..opq` | their form in an overlay: a device 0/0, `user.overlay.opaque` |
+//! | attributes `user.*` | kept where the file system supports them; all others (capabilities, overlay's) are
+//! counted |
+//! | owners, modes, device numbers that the disk does not show | rows of [`Unpacked::recorded`] |
 //!
-//! A name that is absolute, has `..` in it, or leads through a link is an error: no image has such names.
+//! A name that is absolute, contains `..`, or leads through a link is an error, since no image has such
+//! names.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -23,22 +26,23 @@ use tar::{EntryType, Header};
 use crate::stream::{Digest, Gauge, Plain, Tripped};
 use crate::tree::{Tree, set_attribute, settle};
 
-/// What one archive may come to.
+/// Limits on one archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the archive without its compression, holes of sparse files included. Default 16 GiB.
+    /// Size of the uncompressed archive in bytes, holes of sparse files included. Default 16 GiB.
     pub bytes: u64,
-    /// Entries. Default 2,000,000.
+    /// Number of entries. Default 2,000,000.
     pub entries: u64,
-    /// Bytes of one name. Default 4,095: longer ones no system call takes.
+    /// Length of a name in bytes. Default 4,095, the longest that system calls accept.
     pub name: usize,
-    /// Folders within folders. Default 128.
+    /// Nesting depth of folders. Default 128.
     pub depth: usize,
-    /// Bytes of names and attributes of one entry together. Default 1 MiB.
+    /// Size of the names and attributes of one entry together, in bytes. Default 1 MiB.
     pub headers: u64,
-    /// Bytes that come out for each that goes in, beyond the first 64 MiB. Default 200.
+    /// Compression ratio beyond the first 64 MiB of output. Default 200.
     pub ratio: u64,
-    /// Names that begin with `.wh.` delete, as in a layer; otherwise they are names. Default true.
+    /// Whether names that begin with `.wh.` are deletions, as in a layer, instead of ordinary names. Default
+    /// true.
     pub whiteouts: bool,
 }
 
@@ -56,35 +60,35 @@ impl Default for Limits {
     }
 }
 
-/// What came out of an archive.
+/// Result of unpacking an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
-    /// The digest of the archive without its compression: what image configurations call `diff_id`.
+    /// Digest of the uncompressed archive, which image configurations call `diff_id`.
     pub diff_id: Digest,
-    /// The length of the same, in bytes.
+    /// Length of the uncompressed archive in bytes.
     pub archive_bytes: u64,
-    /// Bytes of files.
+    /// Size of the files in bytes.
     pub bytes: u64,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Devices and pipes that were left out.
+    /// Number of devices and pipes that were left out.
     pub special: u64,
-    /// Deletions, and folders that hide.
+    /// Number of deletions and opaque folders.
     pub whiteouts: u64,
-    /// Files with setuid or setgid bits, which were taken off.
+    /// Number of files whose setuid or setgid bit was removed.
     pub setid: u64,
-    /// Attributes that were left out.
+    /// Number of extended attributes that were left out.
     pub attributes_dropped: u64,
-    /// What the disk does not show.
+    /// Metadata that the disk does not show.
     pub recorded: Vec<Recorded>,
 }
 
-/// What an archive says of an entry and the disk does not show.
+/// Metadata of an entry that the disk does not show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Where.
+    /// Path below the folder.
     pub path: PathBuf,
-    /// What: `-` a file, `d` a folder, `l` a link, `c` and `b` devices, `p` a pipe.
+    /// Kind: `-` a file, `d` a folder, `l` a link, `c` and `b` devices, `p` a pipe.
     pub kind: char,
     /// The twelve permission bits.
     pub mode: u32,
@@ -108,44 +112,44 @@ impl std::fmt::Display for Recorded {
     }
 }
 
-/// Why an archive is not unpacked. What was unpacked until then is left for the caller to remove.
+/// Reason why an archive was refused. The caller has to remove the part that was already unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It is no archive, or a damaged one.
+    /// The data is not an archive, or a damaged one.
     #[error("the archive cannot be read: {0}")]
     Archive(io::Error),
-    /// A name that no image has.
+    /// The name of an entry is not acceptable.
     #[error("the archive's entry {name:?} {why}")]
     Entry {
-        /// As it stands there, shortened.
+        /// The name, shortened.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// More than it may come to.
+    /// The archive exceeds a limit.
     #[error("the archive has more than {most} {what}")]
     Limit {
-        /// What there is too much of.
+        /// The limited quantity.
         what: &'static str,
-        /// How much there may be.
+        /// The limit.
         most: u64,
     },
-    /// The folder's own file system.
+    /// Writing to the folder failed.
     #[error("{name:?} cannot be written: {error}")]
     Write {
-        /// Which entry.
+        /// The entry.
         name: String,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
 }
 
 /// Unpacks a tar archive, plain or compressed by gzip, zstd or xz, into a folder that is open.
 ///
-/// The folder should be empty and the caller's own; nobody else may write to it meanwhile.
+/// The folder should be empty and owned by the caller, and no other process may write to it meanwhile.
 ///
 /// # Errors
-/// [`UnpackError`], with the entry that is at fault.
+/// [`UnpackError`], with the offending entry.
 pub fn unpack(archive: impl Read, into: OwnedFd, limits: &Limits) -> Result<Unpacked, UnpackError> {
     let plain = Plain::new(archive, limits.ratio, limits.bytes).map_err(UnpackError::Archive)?;
     let gauge = plain.gauge();
@@ -192,26 +196,27 @@ fn unreadable(gauge: &Gauge, limits: &Limits, error: io::Error) -> UnpackError {
     UnpackError::Limit { what, most }
 }
 
-/// Bytes of the table of owners, modes and devices.
+/// Maximum size in bytes of the table of owners, modes and devices.
 const MOST_RECORDED: u64 = 64 << 20;
 
 struct Unpacking {
     tree: Tree,
     limits: Limits,
     piece: Vec<u8>,
-    /// Bytes of names that were recorded.
+    /// Size of recorded names, in bytes.
     names: u64,
     found: Unpacked,
 }
 
-/// What is at fault, for messages.
+/// A name, shortened for messages.
 fn shown(name: &[u8]) -> String {
     const MOST: usize = 200;
     let text = String::from_utf8_lossy(&name[..name.len().min(MOST)]).into_owned();
     if name.len() > MOST { format!("{text}…") } else { text }
 }
 
-/// A name in an archive, as a path below a folder. `.` and doubled slashes mean nothing; the empty path is the folder.
+/// Converts a name in an archive to a path below the folder. `.` and repeated slashes are ignored; the empty
+/// path is the folder itself.
 fn below(name: &[u8], limits: &Limits) -> Result<PathBuf, &'static str> {
     if name.len() > limits.name {
         return Err("has a name that is too long");
@@ -237,15 +242,15 @@ fn below(name: &[u8], limits: &Limits) -> Result<PathBuf, &'static str> {
     if depth > limits.depth { Err("lies too deep") } else { Ok(path) }
 }
 
-/// What a name of a layer means.
+/// Meaning of a name in a layer.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning<'a> {
     Name,
-    /// What has this name below is deleted.
+    /// The entry with this name in lower layers is deleted.
     Deleted(&'a OsStr),
-    /// The folder hides what is below.
+    /// The folder hides the entries of lower layers.
     Opaque,
-    /// A note of the program that made the layer.
+    /// Metadata of the program that made the layer.
     Note,
 }
 
@@ -259,8 +264,8 @@ fn meaning(name: &OsStr) -> Result<Meaning<'_>, &'static str> {
     })
 }
 
-/// The mode on disk: everybody may read, and what somebody may execute everybody may, since the program inside is
-/// neither the owner nor in the group; and whoever unpacked it can remove it.
+/// Mode on disk: readable by all users, and executable by all if by any, since the program in the sandbox is
+/// neither the owner nor in the group; and the unpacking user can remove it.
 const fn mode_on_disk(mode: u32, folder: bool) -> u32 {
     let floor = if folder || mode & 0o111 != 0 { 0o755 } else { 0o644 };
     mode & 0o777 | floor
@@ -282,7 +287,7 @@ impl Unpacking {
         let path = below(&name, &self.limits).map_err(fault)?;
         let folder = kind.is_dir();
         let Some((parent, last)) = path.parent().zip(path.file_name()) else {
-            // The folder itself.
+            // The target folder itself.
             return if folder { self.skip(entry, gauge) } else { Err(fault("has no name")) };
         };
         let write = |error: io::Error| cannot(&name, error);
@@ -330,7 +335,7 @@ impl Unpacking {
                 if !self.tree.hard_link(parent, last, target).map_err(write)? {
                     return Err(fault("is a hard link to something that is not in the archive before it"));
                 }
-                // It has the owner and mode of what it is a name of.
+                // A hard link has the owner and mode of its target.
                 return self.skip(entry, gauge);
             }
             EntryType::Char | EntryType::Block | EntryType::Fifo => {
@@ -352,11 +357,11 @@ impl Unpacking {
         };
         let setid = mode & 0o6000 != 0 && letter == '-';
         self.found.setid += u64::from(setid);
-        // Blank in very old archives.
+        // The fields are blank in very old archives.
         let (uid, gid) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
         let special = !matches!(letter, '-' | 'd' | 'l');
         if special || (uid, gid) != (0, 0) || (mode != on_disk && letter != 'l') {
-            // The table is held in memory, and a name may be long.
+            // The table is kept in memory, and names may be long.
             self.names += path.as_os_str().len() as u64 + 64;
             if self.names > MOST_RECORDED {
                 return Err(UnpackError::Limit {
@@ -369,7 +374,7 @@ impl Unpacking {
         Ok(())
     }
 
-    /// Reads past an entry's bytes, so that what is read next are headers.
+    /// Skips the content of an entry, so that the next bytes are headers.
     fn skip<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>, gauge: &Gauge) -> Result<(), UnpackError> {
         loop {
             match entry.read(&mut self.piece) {
@@ -446,7 +451,7 @@ impl Unpacking {
     }
 }
 
-/// What the file system says; of links on the way, that no image has them.
+/// Converts a file system error. Links on the way are reported as a fault of the entry.
 fn cannot(name: &[u8], error: io::Error) -> UnpackError {
     use rustix::io::Errno;
     let name = shown(name);
@@ -458,7 +463,7 @@ fn cannot(name: &[u8], error: io::Error) -> UnpackError {
     }
 }
 
-/// Seconds since 1970, within what every file system takes.
+/// Modification time in seconds since 1970, within the range of every file system.
 fn modified(header: &Header) -> i64 {
     const LATEST: u64 = u32::MAX as u64;
     i64::try_from(header.mtime().unwrap_or(0).min(LATEST)).unwrap_or(0)

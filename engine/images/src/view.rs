@@ -1,4 +1,4 @@
-//! What layers over one another show, without a mount: enough to find a program. Links are followed within the layers.
+//! View of stacked layers without a mount, enough to find a program. Links are followed within the layers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::tree::{Kind, Tree, is_opaque, kind};
 
-/// More links in a row lead nowhere. `path_resolution(7)`
+/// Maximum number of links in the resolution of one path. See `path_resolution(7)`.
 const MOST_LINKS: usize = 40;
 
 /// Layers, the topmost first.
@@ -25,7 +25,7 @@ impl View {
         Ok(Self { layers: layers.iter().map(open).collect::<io::Result<_>>()? })
     }
 
-    /// What is at a path below the root, at the end of all links; nothing when it is not there or no path.
+    /// Kind of the entry at a path below the root, with all links followed; `None` when it does not exist.
     pub(crate) fn find(&self, path: &Path) -> io::Result<Option<Kind>> {
         let mut left: VecDeque<OsString> = parts(path);
         let mut at = PathBuf::new();
@@ -62,12 +62,13 @@ impl View {
         Ok(Some(found))
     }
 
-    /// What the topmost layer that speaks of a name has there.
+    /// The entry with this name in the topmost layer that decides about it.
     fn entry(&self, folder: &Path, name: &OsStr) -> io::Result<Option<(Kind, &Tree)>> {
         for layer in &self.layers {
             let at = match layer.existing(folder) {
                 Ok(at) => at,
-                // Something else is there, or behind a link: this layer hides what is below, but for a folder missing.
+                // A missing folder leaves the decision to lower layers, unless a parent is opaque. A link or
+                // another entry in its place hides them.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     if hides(layer, folder.parent().unwrap_or(Path::new("")))? {
                         return Ok(None);
@@ -87,7 +88,7 @@ impl View {
         Ok(None)
     }
 
-    /// What lies directly in the root, by name.
+    /// Entries directly in the root, sorted by name.
     pub(crate) fn top(&self) -> io::Result<BTreeMap<OsString, Kind>> {
         let mut all = BTreeMap::new();
         for layer in &self.layers {
@@ -111,8 +112,8 @@ fn is(error: &io::Error, which: &[Errno]) -> bool {
     error.raw_os_error().is_some_and(|raw| which.contains(&Errno::from_raw_os_error(raw)))
 }
 
-/// Whether a folder of a layer, or one around it, hides what the layers below have in it. What is further in and not
-/// there does not.
+/// Whether a layer hides the entries of lower layers in a folder, by an opaque mark on the folder or a
+/// parent. A folder that does not exist in the layer hides nothing.
 fn hides(layer: &Tree, folder: &Path) -> io::Result<bool> {
     for folder in folder.ancestors() {
         match layer.existing(folder) {
@@ -140,7 +141,8 @@ fn parts(path: &Path) -> VecDeque<OsString> {
 mod tests {
     use super::*;
 
-    /// What stands in a layer: `x/` a folder, `x!` an opaque one, `-x` deleted, `x>y` a link, else a file.
+    /// Makes a layer: `x/` is a folder, `x!` an opaque one, `-x` a whiteout, `x>y` a link, anything else a
+    /// file.
     fn layer(names: &[&str]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let mut tree = Tree::new(std::fs::File::open(dir.path()).unwrap().into());

@@ -1,4 +1,4 @@
-//! A small image from the real archive, by whoever runs the tests.
+//! Builds a small image from the real package archive, as the user who runs the tests.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use hotcell_images::build::build;
 use hotcell_images::{Definition, Store};
 
-/// Whether the archive can be reached; a missing part is a named skip.
+/// Whether the archive can be reached; without it, the test is skipped with a message.
 fn has_apt() -> bool {
     let apt = Path::new("/usr/bin/apt-get").exists();
     if !apt {
@@ -41,7 +41,7 @@ fn a_small_image_is_built_once() {
     for (link, target) in [("bin", "usr/bin"), ("lib", "usr/lib"), ("usr/bin/vi", "busybox")] {
         assert_eq!(fs::read_link(tree.join(link)).unwrap(), Path::new(target), "{link}");
     }
-    // The loader that programs name.
+    // The program interpreter (dynamic loader) that programs name.
     let loader = tree.join("usr").join(if cfg!(target_arch = "x86_64") { "lib64" } else { "lib" });
     assert!(
         fs::read_dir(loader).unwrap().flatten().any(|e| e.file_name().to_string_lossy().starts_with("ld-"))

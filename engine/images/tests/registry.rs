@@ -1,5 +1,5 @@
-//! A real registry on this machine: what was pushed by an OCI client is imported, by tag and by digest; what it has damaged
-//! is refused.
+//! Imports from a real registry on this machine: an image pushed by an OCI client is imported by tag and by
+//! digest, and damaged data is refused.
 
 use hotcell_images::source::HOST_ARCHITECTURE;
 use hotcell_images::{Digest, Image, Limits, Source, Store, StoreError, import};
@@ -8,7 +8,7 @@ use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 
-/// What is pushed to it.
+/// A registry with pushed images.
 struct Pushed(Registry);
 
 impl Pushed {
@@ -20,7 +20,8 @@ impl Pushed {
         format!("{}/{rest}", self.0.address)
     }
 
-    /// Pushes an index of an image for this host and one for another; the digests of the index and of the manifest.
+    /// Pushes an index of an image for this host and one for another platform. Returns the digests of the
+    /// index and of the manifest.
     fn push(&self, name: &str, layers: &[Vec<u8>]) -> (Digest, Digest) {
         let config = serde_json::json!({
             "architecture": HOST_ARCHITECTURE, "os": "linux",
@@ -99,7 +100,7 @@ fn what_was_pushed_is_imported() {
     let held = store.hold("x").unwrap();
     assert_eq!(std::fs::read(held.layers[0].join("etc/a")).unwrap(), b"upper");
     drop(held);
-    // By digest; the layers that are here are not fetched again.
+    // By digest; existing layers are not fetched again.
     std::fs::remove_file(registry.0.file(&Digest::of(&layers[0]).hex())).unwrap();
     for digest in [index, manifest] {
         let again = get(&format!("some/image@{digest}")).unwrap();
@@ -137,7 +138,7 @@ fn what_a_registry_has_damaged_is_refused() {
 fn a_registry_that_is_not_there_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
-    // It takes connections and closes them.
+    // A registry that accepts connections and closes them.
     let closing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closing.local_addr().unwrap();
     std::thread::spawn(move || closing.incoming().for_each(drop));

@@ -1,4 +1,4 @@
-//! What differs between two views of a project: before a run and after it.
+//! Differences between two views of a project: before and after a run.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use crate::folder::{Folder, Kind, Node, ancestors, same_bytes};
 use crate::stack::{DEEPEST, Layer, Stack, too_much};
 
-/// What happened to a path.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It is new.
+    /// The path is new.
     Added,
-    /// Other bytes, another mode, another link.
+    /// Content, mode or link target differs.
     Modified,
-    /// It is gone.
+    /// The path was deleted.
     Deleted,
-    /// A file became a folder, and the like.
+    /// The entry has another kind, such as a file that became a folder.
     TypeChanged,
 }
 
@@ -25,18 +25,19 @@ pub enum What {
 pub struct Change {
     /// Path below the project's folder.
     pub path: PathBuf,
-    /// What happened.
+    /// Kind of the change.
     pub what: What,
-    /// What was there.
+    /// Entry before the run.
     pub before: Option<Node>,
-    /// What is there.
+    /// Entry after the run.
     pub after: Option<Node>,
 }
 
-/// Finds what a layer changed, by path; `ignored` are places that are not the program's doing, such as mountpoints.
+/// Finds the changes that layers made, by path. `ignored` are paths that the program did not make, such as
+/// mountpoints.
 ///
 /// # Errors
-/// What the system says; more than `most` paths to look at.
+/// When a view cannot be read, or has more than `most` paths to examine.
 pub fn changes(
     before: &Stack<'_>,
     layers: &[Layer<'_>],
@@ -48,9 +49,9 @@ pub fn changes(
     for layer in layers.iter().rev() {
         after = after.with(*layer);
         if layer.whole {
-            insert_all(&mut paths, before.walk(Path::new(""), most)?);
+            insert_all(&mut paths, before.walk_but(Path::new(""), ignored, most)?);
         }
-        touched(layer.folder, before, &mut paths, most)?;
+        touched(layer.folder, before, (&mut paths, ignored), most)?;
     }
     let mut all = Vec::new();
     for path in paths {
@@ -67,7 +68,12 @@ fn insert_all(paths: &mut BTreeSet<PathBuf>, found: Vec<(PathBuf, Node)>) {
 }
 
 /// Paths that a layer says something about.
-fn touched(layer: &Folder, before: &Stack<'_>, paths: &mut BTreeSet<PathBuf>, most: usize) -> io::Result<()> {
+fn touched(
+    layer: &Folder,
+    before: &Stack<'_>,
+    (paths, ignored): (&mut BTreeSet<PathBuf>, &[PathBuf]),
+    most: usize,
+) -> io::Result<()> {
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         for name in layer.names(&folder)? {
@@ -75,10 +81,14 @@ fn touched(layer: &Folder, before: &Stack<'_>, paths: &mut BTreeSet<PathBuf>, mo
             if paths.len() > most || path.components().count() > DEEPEST {
                 return Err(too_much(most));
             }
+            // In the original another file system may begin there, which is never entered.
+            if ignored.contains(&path) {
+                continue;
+            }
             let Some(node) = layer.node(&path)? else { continue };
             if node.kind != Kind::Folder || layer.opaque(&path)? {
                 // A folder that was there before is gone, with all that was in it.
-                insert_all(paths, before.walk(&path, most)?);
+                insert_all(paths, before.walk_but(&path, ignored, most)?);
             }
             if node.kind == Kind::Folder {
                 folders.push(path.clone());
@@ -102,7 +112,7 @@ fn change(before: &Stack<'_>, after: &Stack<'_>, path: PathBuf) -> io::Result<Op
                     Kind::File => {
                         old.bytes == new.bytes
                             && match from.folder.file(&path) {
-                                // What the program could not read either, it has not copied.
+                                // The program could not read this file either, so it did not copy it.
                                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => false,
                                 was => same_bytes(was?, to.folder.file(&path)?)?,
                             }
@@ -119,7 +129,7 @@ fn change(before: &Stack<'_>, after: &Stack<'_>, path: PathBuf) -> io::Result<Op
     Ok(Some(Change { path, what, before: was.map(|(node, _)| node), after: is.map(|(node, _)| node) }))
 }
 
-/// Leaves out places that are not the program's doing, and new folders that are there for nothing else.
+/// Removes paths that the program did not make, and new folders that only hold such paths.
 fn without(changes: &mut Vec<Change>, ignored: &[PathBuf]) {
     if ignored.is_empty() {
         return;
@@ -129,7 +139,7 @@ fn without(changes: &mut Vec<Change>, ignored: &[PathBuf]) {
     let is_empty = |path: &Path, all: &[Change]| {
         !all.iter().any(|other| other.path != path && other.path.starts_with(path))
     };
-    // The innermost first, so that a folder whose only folder goes, goes too.
+    // The innermost first, so that a folder is removed after its only folder.
     for folder in around.iter().rev() {
         let new = changes.iter().position(|c| c.path == *folder && c.what == What::Added);
         if let Some(at) = new.filter(|_| is_empty(folder, changes)) {

@@ -1,7 +1,9 @@
-//! Takes changes over into the original: all that can be, or nothing when somebody else changed the same.
+//! Applies changes to the original: all that are allowed, or none when the same paths were changed there
+//! meanwhile.
 //!
-//! New bytes are written beside the original first, so that a full disk is met before anything is replaced; then each
-//! file is replaced at once by a rename. Only regular files and folders are taken over.
+//! New content is first written to a temporary folder in the original, so that a full disk is noticed before
+//! anything is replaced; then each file is atomically replaced by a rename. Only regular files and folders
+//! are applied.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,32 +13,35 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::admit::{Allow, Judge, Left};
 use crate::at_once::{Done, at_once, in_order};
 use crate::changes::{Change, What};
 use crate::folder::{Folder, Kind, Node, ancestors};
-use crate::protected::protected;
+use crate::marks::Marks;
 use crate::stack::Stack;
 
-/// Begins the name of the folder in which new bytes wait.
+/// Name prefix of the temporary folder for new content.
 const WAITING: &str = ".hotcell-commit-";
 
-/// How to take changes over.
+/// Options of a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// When the program got its view of the original: what was changed there since is a conflict. Seconds and nanoseconds
-    /// since 1970, of the clock that file times are taken from.
+    /// Time at which the program got its view of the original: any later change there is a conflict. Seconds
+    /// and nanoseconds since 1970, on the clock of file times.
     pub since: (i64, i64),
-    /// Take over names that others' programs run ([`protected`]).
-    pub allow_protected: bool,
-    /// Whom new files belong to, where root commits; without, whoever commits.
+    /// Which protected names to apply.
+    pub allow: Allow,
+    /// Owner and group of new files when root commits; `None` for those of the committing process.
     pub owner: Option<(u32, u32)>,
-    /// Bytes of all new files together: what one file with many names, or a file full of holes, comes to on a disk.
+    /// Maximum size of all new files together, in bytes as written: hard links are counted each, and holes
+    /// count as data.
     pub most: u64,
 }
 
-/// A moment on the clock of file times that lies between what was changed before this call and what is changed after it.
-/// That clock stands still for some milliseconds at a time, except where a file was looked at just before (multigrain
-/// timestamps, Linux 6.13), so this waits until it has gone past the present. `clock_gettime(2)`
+/// Returns a time on the clock of file times that is later than all changes before this call and earlier than
+/// all changes after it. That clock advances only every few milliseconds, except after a file was looked at
+/// (multigrain timestamps, Linux 6.13), so this waits until it passes the present time. See
+/// `clock_gettime(2)`.
 #[must_use]
 pub fn moment() -> (i64, i64) {
     use rustix::time::{ClockId, clock_gettime};
@@ -50,78 +55,55 @@ pub fn moment() -> (i64, i64) {
         if coarse > present {
             return coarse;
         }
-        // Somebody set the clock back.
+        // The clock may have been set back meanwhile.
         present = present.min(read(ClockId::Realtime));
         std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
 
-/// Why one change is not taken over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The name is protected; by which rule.
-    Protected(&'static str),
-    /// It is a link, a device, a pipe or a socket.
-    NoFile(Kind),
-    /// It lies in something that is left out.
-    Below,
-    /// It is a file in place of a folder in which something stays.
-    NotEmpty,
-}
-
-impl std::fmt::Display for Left {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Protected(name) => write!(f, "{name} is protected: others' programs run or believe it"),
-            Self::NoFile(Kind::Link) => f.write_str("symbolic links are not taken over"),
-            Self::NoFile(_) => f.write_str("devices, pipes and sockets are not taken over"),
-            Self::Below => f.write_str("it lies in something that is left out"),
-            Self::NotEmpty => f.write_str("in the folder that is there, something protected stays"),
-        }
-    }
-}
-
-/// What became of changes.
+/// Result of a commit.
 #[derive(Debug, Default)]
 pub struct Committed {
-    /// Paths that were taken over.
+    /// Paths that were applied.
     pub done: Vec<PathBuf>,
-    /// Paths that were not, and why.
+    /// Paths that were left out, with the reason.
     pub left: Vec<(PathBuf, Left)>,
+    /// Applied paths that a reviewer should look at.
+    pub marked: Vec<(PathBuf, Marks)>,
 }
 
-/// Why nothing, or not all, was taken over.
+/// Reason why a commit applied nothing, or not everything.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Somebody else changed the same paths meanwhile. Nothing was taken over.
+    /// Paths of the commit were changed in the original meanwhile. Nothing was applied.
     #[error("{} changed in the original since the program saw it{}; nothing was taken over", .0[0].display(), more(.0.len()))]
     Conflict(Vec<PathBuf>),
-    /// The original cannot be read. Nothing was taken over.
+    /// The original cannot be read. Nothing was applied.
     #[error("{path}: {error}; nothing was taken over", path = .path.display())]
     Unread {
-        /// Which path.
+        /// Path that cannot be read.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// The new bytes cannot be stored, a full disk for example. Nothing was taken over.
+    /// The new content cannot be stored, for example on a full disk. Nothing was applied.
     #[error("the new {path} cannot be stored: {error}; nothing was taken over", path = .path.display())]
     NotStored {
-        /// Which path.
+        /// Path whose content cannot be stored.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// The system refused in the middle.
+    /// A system call failed halfway.
     #[error("{path}: {error}; {done} of {all} changes were taken over before", path = .path.display(), done = .done.len())]
     Stopped {
-        /// Which path.
+        /// Path that failed.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
-        /// What was taken over.
+        /// Paths that were applied.
         done: Vec<PathBuf>,
-        /// How many there were.
+        /// Number of paths that were to be applied.
         all: usize,
     },
 }
@@ -130,30 +112,11 @@ fn more(paths: usize) -> String {
     if paths > 1 { format!(", and {} more", paths - 1) } else { String::new() }
 }
 
-/// Whether a change may be taken over. Pure.
-#[must_use]
-pub fn admit(change: &Change, allow_protected: bool) -> Option<Left> {
-    let becomes = change.after.map(|node| node.kind);
-    if let Some(kind @ (Kind::Link | Kind::Special | Kind::Whiteout)) = becomes {
-        return Some(Left::NoFile(kind));
-    }
-    if allow_protected {
-        return None;
-    }
-    // A file of that name says where a repository, and with it its settings and hooks, is.
-    let repository = is_named(&change.path, ".git");
-    let is_folder = |node: Option<Node>| node.is_none_or(|node| node.kind == Kind::Folder);
-    if repository && !(is_folder(change.before) && is_folder(change.after)) {
-        return Some(Left::Protected(".git"));
-    }
-    protected(&change.path).map(Left::Protected)
-}
-
-/// Whether what stands in the original is not what the program saw. Pure.
+/// Whether the entry in the original is not the one that the program saw. Pure.
 #[must_use]
 pub fn conflicts(change: &Change, original: Option<&Node>, since: (i64, i64)) -> bool {
     match (change.before.as_ref(), original) {
-        // Both deleted it, or nobody had it.
+        // Both sides deleted the entry, or it never existed.
         (_, None) => change.before.is_some() && change.what != What::Deleted,
         (None, Some(now)) => !(now.kind == Kind::Folder && is_folder(change.after)),
         (Some(was), Some(now)) if was.kind == Kind::Folder && now.kind == Kind::Folder => false,
@@ -161,7 +124,8 @@ pub fn conflicts(change: &Change, original: Option<&Node>, since: (i64, i64)) ->
     }
 }
 
-/// Whether somebody changed it after the first look, and not this commit, which took other names of the same file away.
+/// Whether the entry was changed after the first check. A change of `ctime` does not count for a file with
+/// several names: this commit itself causes one when it replaces another name of the file.
 fn changed_now(change: &Change, now: Option<&Node>, since: (i64, i64)) -> bool {
     let was_linked = change.before.is_some_and(|was| was.names > 1);
     match now {
@@ -172,45 +136,14 @@ fn changed_now(change: &Change, now: Option<&Node>, since: (i64, i64)) -> bool {
     }
 }
 
-/// What makes a folder of any name a repository whose settings git believes. `gitrepository-layout(5)`
-const REPOSITORY: [&str; 7] = ["HEAD", "commondir", "config", "config.worktree", "hooks", "objects", "refs"];
-
-/// Whether a change makes a repository of a folder, or changes the settings of one that is not called `.git`.
-fn makes_repository(change: &Change, before: &Stack<'_>, after: &Stack<'_>) -> io::Result<bool> {
-    // The folder itself, or what is below `hooks`.
-    for (inner, folder) in change.path.ancestors().zip(change.path.ancestors().skip(1)) {
-        let Some(name) = inner.file_name().and_then(|name| REPOSITORY.iter().find(|n| name == **n)) else {
-            continue;
-        };
-        if is_named(folder, ".git") || !is_repository(after, folder)? {
-            continue;
-        }
-        if inner == change.path && !is_repository(before, folder)?
-            || !matches!(*name, "HEAD" | "objects" | "refs")
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn is_named(path: &Path, wanted: &str) -> bool {
-    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(wanted))
-}
-
-fn is_repository(stack: &Stack<'_>, folder: &Path) -> io::Result<bool> {
-    let has = |name| Ok::<_, io::Error>(stack.node(&folder.join(name))?.is_some());
-    Ok(has("HEAD")? && (has("commondir")? || has("objects")? && has("refs")?))
-}
-
 fn is_folder(node: Option<Node>) -> bool {
     node.is_some_and(|node| node.kind == Kind::Folder)
 }
 
-/// Takes changes over from the view `after` of a project into its original.
+/// Applies the changes of the view `after` of a project to its original.
 ///
 /// # Errors
-/// [`CommitError`], which says what was taken over; mostly nothing.
+/// [`CommitError`], which says what was applied; in most cases nothing.
 pub fn commit(
     after: &Stack<'_>,
     original: &Folder,
@@ -220,15 +153,12 @@ pub fn commit(
     let mut committed = Committed::default();
     let mut wanted: Vec<&Change> = Vec::new();
     let mut conflicting = Vec::new();
+    let Some(first) = changes.first() else { return Ok(committed) };
     let before = Stack::new([], original);
+    let mut judge =
+        Judge::new(original, &before, after, terms.allow).map_err(|error| unread(first, error))?;
     for change in changes {
-        let mut why = admit(change, terms.allow_protected);
-        if why.is_none() && !terms.allow_protected && change.after.is_some() {
-            let repository =
-                makes_repository(change, &before, after).map_err(|error| unread(change, error))?;
-            why = repository.then_some(Left::Protected("a git repository"));
-        }
-        if let Some(why) = why {
+        if let Some(why) = judge.left(change).map_err(|error| unread(change, error))? {
             committed.left.push((change.path.clone(), why));
             continue;
         }
@@ -239,7 +169,7 @@ pub fn commit(
         wanted.push(change);
     }
     let changed: HashSet<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
-    // What a deleted folder still has, the program never saw.
+    // Entries of a deleted folder that the program never saw are conflicts.
     for change in wanted.iter().filter(|c| is_folder(c.before) && !is_folder(c.after)) {
         if is_folder(original.node(&change.path).map_err(|error| unread(change, error))?) {
             for name in original.names(&change.path).map_err(|error| unread(change, error))? {
@@ -253,12 +183,12 @@ pub fn commit(
     if !conflicting.is_empty() {
         return Err(CommitError::Conflict(conflicting));
     }
-    // A folder in which something stays cannot become a file.
+    // A folder that keeps an entry cannot become a file.
     let full: HashSet<PathBuf> = committed.left.iter().flat_map(|(path, _)| ancestors(path)).collect();
     let (stays, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|change| {
         change.what == What::TypeChanged && is_folder(change.before) && full.contains(&change.path)
     });
-    // Nothing can be put below what is left out.
+    // Nothing can be created below a path that is left out.
     let no_folder: HashSet<&PathBuf> = committed
         .left
         .iter()
@@ -295,10 +225,10 @@ pub fn commit(
     let mut done = Vec::new();
     let stopped =
         |change: &Change, error, done| CommitError::Stopped { path: change.path.clone(), error, done, all };
-    // What goes, the innermost first; then what comes, the outermost first. Folders get their modes last, for into some
-    // of them nobody may write then.
+    // Deletions first, inner folders before outer ones; then additions, outer folders before inner ones.
+    // Folder modes are set last, since some of them forbid writing.
     let folders = |c: &&&Change| is_folder(c.after);
-    // A folder that somebody else made meanwhile keeps its own.
+    // A folder that another process made meanwhile keeps its mode.
     let theirs = |c: &&Change| c.what == What::Added && !matches!(original.node(&c.path), Ok(None));
     let modes: Vec<&Change> = kept.iter().filter(folders).copied().filter(|c| !theirs(c)).collect();
     for change in modes.iter().filter(|c| is_folder(c.before)) {
@@ -312,11 +242,12 @@ pub fn commit(
     gone.reverse();
     let come = numbered.iter().filter(|(_, c)| c.what != What::Deleted);
     let (come, come_files): (Vec<_>, Vec<_>) = come.partition(|(_, c)| is_folder(c.after));
-    let remove = |(_, change): &&(usize, &Change)| remove(original, change, &committed.left, terms.since);
+    let staying: HashSet<PathBuf> = committed.left.iter().flat_map(|(path, _)| ancestors(path)).collect();
+    let remove = |(_, change): &&(usize, &Change)| remove(original, change, &staying, terms.since);
     let put = |(number, change): &&(usize, &Change)| waiting.put(*number, change, original, terms);
     let mut note = |these: &[&(usize, &Change)], ended: Done, counts: bool| {
         let taken = ended.done.iter().map(|place| these[*place].1);
-        // What makes room for something of another kind is taken over when that is there.
+        // Removing an entry to make room for one of another kind does not count; creating the new one does.
         done.extend(taken.filter(|c| counts || c.what == What::Deleted).map(|c| c.path.clone()));
         match ended.failed {
             Some((place, error)) => Err(stopped(these[place].1, error, std::mem::take(&mut done))),
@@ -332,8 +263,20 @@ pub fn commit(
             return Err(stopped(change, error, done));
         }
     }
+    // A folder in which something is left out still exists.
+    let stayed = |c: &Change| {
+        c.what == What::Deleted && staying.contains(&c.path) && !matches!(original.node(&c.path), Ok(None))
+    };
+    let stayed: HashSet<&Path> = kept.iter().filter(|c| stayed(c)).map(|c| c.path.as_path()).collect();
+    done.retain(|path| !stayed.contains(path.as_path()));
+    committed.left.extend(stayed.iter().map(|path| ((*path).to_owned(), Left::NotEmpty)));
     done.sort();
     committed.done = done;
+    let marked = kept
+        .iter()
+        .filter(|change| !stayed.contains(change.path.as_path()))
+        .map(|change| (change.path.clone(), Marks::of(change)));
+    committed.marked = marked.filter(|(_, marks)| marks.any()).collect();
     Ok(committed)
 }
 
@@ -341,7 +284,13 @@ fn unread(change: &Change, error: io::Error) -> CommitError {
     CommitError::Unread { path: change.path.clone(), error }
 }
 
-fn remove(original: &Folder, change: &Change, left: &[(PathBuf, Left)], since: (i64, i64)) -> io::Result<()> {
+/// Removes the entry that a change deletes; a folder in `staying`, in which something is left out, may stay.
+fn remove(
+    original: &Folder,
+    change: &Change,
+    staying: &HashSet<PathBuf>,
+    since: (i64, i64),
+) -> io::Result<()> {
     let Some(now) = original.node(&change.path)? else { return Ok(()) };
     if changed_now(change, Some(&now), since) {
         return Err(io::Error::other("somebody else changed it in this moment"));
@@ -350,13 +299,13 @@ fn remove(original: &Folder, change: &Change, left: &[(PathBuf, Left)], since: (
         return original.remove_file(&change.path);
     }
     match original.remove_folder(&change.path) {
-        // Something in it is protected and stays.
-        Err(_) if left.iter().any(|(path, _)| path.starts_with(&change.path)) => Ok(()),
+        // An entry below it is protected and stays.
+        Err(_) if staying.contains(&change.path) => Ok(()),
         removed => removed,
     }
 }
 
-/// The folder in which new bytes wait: in the original, so that a rename moves them.
+/// Temporary folder for new content, in the original so that a rename can move the files.
 struct Waiting<'a> {
     original: &'a Folder,
     name: PathBuf,
@@ -371,7 +320,7 @@ impl<'a> Waiting<'a> {
     fn try_make(original: &'a Folder) -> io::Result<Self> {
         for name in original.names(Path::new(""))? {
             if name.to_string_lossy().starts_with(WAITING) {
-                // Of a commit that was killed, unless it is at work.
+                // Left by a commit that was killed, unless it is still locked.
                 let dead = original
                     .folder(Path::new(&name))
                     .is_ok_and(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok());
@@ -410,7 +359,7 @@ impl<'a> Waiting<'a> {
             }
             return Ok(());
         }
-        // What was of another kind is gone since just now.
+        // The old entry of another kind has just been removed.
         let other = match change.what {
             What::TypeChanged => now.is_some(),
             _ => changed_now(change, now.as_ref(), terms.since),
@@ -430,18 +379,21 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Only root can give files away.
+/// Only root can change the owner of a file.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The mode that something gets: never more than the nine bits, and for others never the right to write.
+/// Mode of the applied entry: at most the nine permission bits, and no new write permission for group and
+/// others.
 fn mode(change: &Change) -> u32 {
     let after = change.after.map_or(0o644, |node| node.mode);
-    // What others could do already stays as it was.
+    // Write permissions that group and others already had are kept.
     let same = change.before.filter(|was| change.after.is_some_and(|is| is.kind == was.kind));
     (after & 0o755) | (same.map_or(0, |was| was.mode) & 0o022)
 }
 
+#[cfg(test)]
+mod generated_tests;
 #[cfg(test)]
 mod tests;

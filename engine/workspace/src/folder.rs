@@ -1,6 +1,7 @@
-//! A folder, and what is below it: nothing is followed out, no link is followed at all, no other mount is entered.
+//! A folder held open by descriptor, and safe access to the entries below it: no symbolic link is followed,
+//! no other mount is entered.
 //!
-//! What a program made is opened through this type only. `openat2(2)`
+//! Files that a program made are opened only through this type. See `openat2(2)`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,17 +15,18 @@ use rustix::io::Errno;
 
 use crate::at_once::at_once;
 
-/// The attribute that makes a folder of an overlay's layer hide what is below it.
+/// Extended attribute that marks a folder of an overlay layer as opaque: entries of lower layers are hidden.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// Files and folders that are written to the disk one by one. Measured beside a busy writer: five take 9 ms so and 50 ms by
-/// `syncfs(2)`, a thousand 850 ms so and 420 ms by it (medians of 8).
+/// Up to this many files and folders, [`Folder::sync`] calls `fsync(2)` on each instead of `syncfs(2)` once.
+/// Measured beside a busy writer: five entries take 9 ms by `fsync` and 50 ms by `syncfs`, a thousand take
+/// 850 ms and 420 ms (medians of 8).
 const FEW: usize = 64;
 
-/// Files whose names are kept until they are removed together.
+/// Maximum number of file names that [`Folder::remove_all`] collects before it removes them together.
 const MOST_AT_ONCE: usize = 4096;
 
-/// What something is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A regular file.
@@ -33,26 +35,27 @@ pub enum Kind {
     Folder,
     /// A symbolic link.
     Link,
-    /// A character device 0/0: in a layer, something that was deleted.
+    /// A character device 0/0: in a layer, a deleted entry.
     Whiteout,
-    /// A device, a pipe, a socket.
+    /// A device, a pipe or a socket.
     Special,
 }
 
-/// What is known of something without opening it.
+/// Metadata of an entry, read without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// Permission bits, the twelve of `chmod(2)`.
+    /// Permission bits: the twelve of `chmod(2)`.
     pub mode: u32,
-    /// Size of a file.
+    /// Size of a file in bytes; 0 for anything else.
     pub bytes: u64,
-    /// When bytes, mode, owner or name changed last: seconds and nanoseconds since 1970. Nobody can set it.
+    /// Time of the last change of content, mode, owner or name (`ctime`), which no program can set: seconds
+    /// and nanoseconds since 1970.
     pub changed: (i64, i64),
-    /// Owner and group.
+    /// Owner and group ids.
     pub owner: (u32, u32),
-    /// How many names it has.
+    /// Number of hard links.
     pub names: u64,
 }
 
@@ -76,19 +79,19 @@ impl Node {
     }
 }
 
-/// A folder that is held open.
+/// A folder held open by its descriptor.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
-    /// What is in it is a program's or our own: what cannot be read is made readable.
+    /// The entries were made by a sandboxed program or by us: unreadable ones are made readable.
     ours: bool,
 }
 
-/// The folder that holds a path.
+/// The parent folder of a path.
 enum Parent<'f> {
-    /// The path is a name alone.
+    /// The path is a single name, so this folder is the parent.
     Itself(&'f OwnedFd),
-    /// It is further down.
+    /// The parent is further down.
     Below(OwnedFd),
 }
 
@@ -104,23 +107,25 @@ impl AsFd for Parent<'_> {
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 impl Folder {
-    /// A folder by its path, whose links are followed: for paths that a person named, and our own.
+    /// Opens a folder by its path and follows links in it: for paths that a user named, and for our own.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the folder cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { fd: fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?, ours: false })
     }
 
-    /// The same, of our own making: what a program took the right to read away from is made readable again.
+    /// Like [`Folder::open`], for folders that we made: an entry whose read permission a program removed is
+    /// made readable again.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the folder cannot be opened.
     pub fn ours(path: &Path) -> io::Result<Self> {
         Ok(Self { ours: true, ..Self::open(path)? })
     }
 
-    /// A folder that a program made for us, open already; its unreadable files are made readable too.
+    /// Takes a folder that is already open and that a program made for us; its unreadable entries are made
+    /// readable too.
     #[must_use]
     pub const fn from_fd(fd: OwnedFd) -> Self {
         Self { fd, ours: true }
@@ -132,26 +137,27 @@ impl Folder {
             | ResolveFlags::NO_MAGICLINKS
             | ResolveFlags::NO_XDEV;
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        // A pipe does not hold us up. Beside PATH the kernel takes neither.
+        // `O_NONBLOCK`: opening a pipe must not block. The kernel accepts neither flag together with
+        // `O_PATH`.
         let quiet = OFlags::NOCTTY | OFlags::NONBLOCK;
         let quiet = if flags.contains(OFlags::PATH) { OFlags::empty() } else { quiet };
         let flags = flags | OFlags::CLOEXEC | quiet;
         Ok(fs::openat2(&self.fd, path, flags, Mode::empty(), resolve)?)
     }
 
-    /// The folder below.
+    /// Opens a folder below this one.
     ///
     /// # Errors
-    /// When it is not there, is none, or lies behind a link or a mount.
+    /// When the folder does not exist, the path is not a folder, or it lies behind a link or a mount.
     pub fn folder(&self, path: &Path) -> io::Result<Self> {
         let fd = self.at(path, FOLDER).or_else(|e| self.after_permission(e, path, FOLDER))?;
         Ok(Self { fd, ours: self.ours })
     }
 
-    /// A regular file, for reading.
+    /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// When it is not there, is none, or lies behind a link or a mount.
+    /// When the file does not exist, the path is not a regular file, or it lies behind a link or a mount.
     pub fn file(&self, path: &Path) -> io::Result<File> {
         if self.node(path)?.is_none_or(|node| node.kind != Kind::File) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
@@ -164,13 +170,14 @@ impl Folder {
         Ok(file)
     }
 
-    /// A program may take the right to read its own files away; whoever owns them gives it back.
+    /// Restores the owner's permissions, since a program may remove the read permission of its own files, and
+    /// opens the path again.
     fn after_permission(&self, error: io::Error, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         if !self.ours || error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) {
             return Err(error);
         }
         let (parent, name) = self.parent(path)?;
-        // Without following a link. `fchmodat2(2)`, `proc_pid_fd(5)`
+        // Does not follow a link. See `fchmodat2(2)` and `proc_pid_fd(5)`.
         let held =
             fs::openat(&parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let stat = fs::fstat(&held)?;
@@ -184,16 +191,18 @@ impl Folder {
         self.at(path, flags)
     }
 
-    /// What is at a path; nothing when it is not there, or when what should be a folder before it is none.
+    /// Metadata of the entry at a path; `None` when the entry does not exist, or when a parent of it is not a
+    /// folder.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the entry cannot be looked up for another reason.
     pub fn node(&self, path: &Path) -> io::Result<Option<Node>> {
         match self.at(path, OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(fd) => Ok(Some(Node::of(&fs::fstat(fd)?))),
             Err(e) => match e.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-                // The last name is a link, which is what was asked for; or a link is on the way, and nothing is below it.
+                // Either the last name is a link, and the link itself was asked for, or a parent is a link,
+                // and nothing counts as below it.
                 Some(Errno::LOOP) => self.node_of_link(path),
                 _ => Err(e),
             },
@@ -209,7 +218,7 @@ impl Folder {
         }
     }
 
-    /// The folder that holds a path, and the path's name in it.
+    /// Opens the parent folder of a path, and returns it with the path's last name.
     fn parent<'p>(&self, path: &'p Path) -> io::Result<(Parent<'_>, &'p OsStr)> {
         let name = path
             .file_name()
@@ -220,20 +229,20 @@ impl Folder {
         Ok((fd?, name))
     }
 
-    /// What a link says.
+    /// Target of a symbolic link.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the entry is not a link, or cannot be read.
     pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
         let (parent, name) = self.parent(path)?;
         let says = fs::readlinkat(&parent, name, Vec::new())?;
         Ok(OsString::from_vec(says.into_bytes()).into())
     }
 
-    /// The names in a folder, sorted.
+    /// Names in a folder, sorted.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the path is not a folder, or cannot be read.
     pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(self.folder(path)?.fd)? {
@@ -246,10 +255,47 @@ impl Folder {
         Ok(names)
     }
 
-    /// Whether a folder of a layer hides what is below it.
+    /// Names in a folder with their kinds, unsorted.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the path is not a folder, or cannot be read.
+    pub(crate) fn entries(&self, path: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        let mut entries = Vec::new();
+        for entry in fs::Dir::read_from(self.folder(path)?.fd)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::RegularFile => Kind::File,
+                FileType::Directory => Kind::Folder,
+                FileType::Symlink => Kind::Link,
+                // Some file systems do not report the kind in directory entries.
+                FileType::Unknown => match self.node(&path.join(&name))? {
+                    Some(node) => node.kind,
+                    None => continue,
+                },
+                _ => Kind::Special,
+            };
+            entries.push((name, kind));
+        }
+        Ok(entries)
+    }
+
+    /// Absolute path of this folder, without links. See `proc_pid_fd(5)`.
+    ///
+    /// # Errors
+    /// When `/proc` is not mounted.
+    pub(crate) fn real_path(&self) -> io::Result<PathBuf> {
+        use std::os::fd::AsRawFd;
+        std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+    }
+
+    /// Whether a folder of a layer is opaque: it hides the entries of lower layers.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened.
     pub fn opaque(&self, path: &Path) -> io::Result<bool> {
         let folder = self.folder(path)?;
         let mut value = [0u8; 8];
@@ -259,10 +305,10 @@ impl Folder {
         }
     }
 
-    /// Marks a folder of a layer.
+    /// Marks a folder of a layer as opaque.
     ///
     /// # Errors
-    /// Where the file system has no such attributes.
+    /// When the file system does not support user extended attributes.
     pub fn set_opaque(&self, path: &Path) -> io::Result<()> {
         Ok(fs::fsetxattr(&self.folder(path)?.fd, OPAQUE, b"y", fs::XattrFlags::empty())?)
     }
@@ -270,14 +316,14 @@ impl Folder {
     /// Makes a folder with this mode.
     ///
     /// # Errors
-    /// When it is there already, or its parent is not.
+    /// When the entry already exists, or its parent does not.
     pub fn make(&self, path: &Path, mode: u32) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700))?;
         self.set_mode(path, mode)
     }
 
-    /// Makes what is missing of a folder's path, with mode 0755.
+    /// Makes the missing folders of a path, with mode 0755.
     ///
     /// # Errors
     /// When a file is in the way.
@@ -291,37 +337,38 @@ impl Folder {
         Ok(())
     }
 
-    /// Marks something as deleted. `mknod(2)`: a device 0/0 takes no privilege.
+    /// Makes a whiteout, which marks an entry of lower layers as deleted. A device 0/0 requires no privilege,
+    /// see `mknod(2)`.
     ///
     /// # Errors
-    /// When something is there already.
+    /// When an entry already exists at the path.
     pub fn whiteout(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(fs::mknodat(&parent, name, FileType::CharacterDevice, Mode::empty(), 0)?)
     }
 
-    /// Makes a link.
+    /// Makes a symbolic link.
     ///
     /// # Errors
-    /// When something is there already.
+    /// When an entry already exists at the path.
     pub fn make_link(&self, path: &Path, says: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(fs::symlinkat(says, &parent, name)?)
     }
 
-    /// Makes another name for a file of another folder on the same file system.
+    /// Makes a hard link to a file of another folder on the same file system.
     ///
     /// # Errors
-    /// When something is there already.
+    /// When an entry already exists at the path.
     pub fn hard_link(&self, path: &Path, other: &Self, of: &Path) -> io::Result<()> {
         let ((theirs, their_name), (ours, our_name)) = (other.parent(of)?, self.parent(path)?);
         Ok(fs::linkat(&theirs, their_name, &ours, our_name, AtFlags::empty())?)
     }
 
-    /// A new file with mode 0600, for writing.
+    /// Creates a file with mode 0600 and opens it for writing.
     ///
     /// # Errors
-    /// When something is there already.
+    /// When an entry already exists at the path.
     pub fn create(&self, path: &Path) -> io::Result<File> {
         let (parent, name) = self.parent(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -331,16 +378,16 @@ impl Folder {
     /// Sets the nine permission bits.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the mode cannot be changed.
     pub fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
         let fd = self.at(path, OFlags::RDONLY)?;
         Ok(fs::fchmod(fd, Mode::from_raw_mode(mode & 0o777))?)
     }
 
-    /// Gives something away.
+    /// Changes the owner and group of an entry, or of this folder when `path` is empty.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the owner cannot be changed.
     pub fn own(&self, path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
         let (uid, gid) = (fs::Uid::from_raw(uid), fs::Gid::from_raw(gid));
         if path.as_os_str().is_empty() {
@@ -350,19 +397,20 @@ impl Folder {
         Ok(fs::chownat(&parent, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Moves something of a folder on the same file system here; what was there is replaced at once.
+    /// Moves an entry here from another folder on the same file system, and atomically replaces the entry at
+    /// `path`.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the rename fails.
     pub fn take(&self, path: &Path, other: &Self, from: &Path) -> io::Result<()> {
         let ((theirs, their_name), (ours, our_name)) = (other.parent(from)?, self.parent(path)?);
         Ok(fs::renameat(&theirs, their_name, &ours, our_name)?)
     }
 
-    /// Removes a file, a link or whatever is no folder.
+    /// Removes a file, a link or any other entry that is not a folder.
     ///
     /// # Errors
-    /// When it is a folder, or not there.
+    /// When the entry is a folder, or does not exist.
     pub fn remove_file(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(fs::unlinkat(&parent, name, AtFlags::empty())?)
@@ -371,16 +419,17 @@ impl Folder {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// When it is not empty, or not there.
+    /// When the folder is not empty, or does not exist.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes something with all that is in it, for what is ours.
+    /// Removes an entry with everything below it. For folders that are ours: unreadable ones get back their
+    /// permissions.
     ///
     /// # Errors
-    /// What the system says.
+    /// When an entry cannot be removed; one that does not exist is not an error.
     pub fn remove_all(&self, path: &Path) -> io::Result<()> {
         let Some(node) = self.node(path)? else { return Ok(()) };
         if node.kind != Kind::Folder {
@@ -406,29 +455,31 @@ impl Folder {
             folders.push(path);
         }
         at_once(&files, |file| gone(self.remove_file(file))).whole()?;
-        // Each after those that are in it.
+        // Inner folders before the outer ones.
         folders.iter().rev().try_for_each(|folder| gone(self.remove_folder(folder)))
     }
 
-    /// Writes to the disk what is in it: few things one by one, so that nobody waits for what others have written to the same
-    /// file system; many by asking for all of that, since each one by itself waits for the disk.
+    /// Writes everything below this folder to the disk. Up to 64 entries are synced one by one, so that
+    /// this call does not wait for data that other processes wrote to the same file system. More are synced
+    /// by one `syncfs(2)`, since each separate sync waits for the disk.
     ///
     /// # Errors
-    /// What the system says.
+    /// When writing fails.
     pub fn sync(&self) -> io::Result<()> {
         let Some(all) = self.few()? else { return Ok(fs::syncfs(&self.fd)?) };
-        // All of them begin before one is waited for. `posix_fadvise(2)`
+        // Starts write-back of all files before waiting for the first. See `posix_fadvise(2)`.
         for file in &all {
             fs::fadvise(file, 0, None, fs::Advice::DontNeed)?;
         }
         all.iter().try_for_each(|file| Ok(fs::fsync(file)?))
     }
 
-    /// Its files, and after them the folders that they are in; `None` when there are more than [`FEW`], or one cannot be opened.
+    /// Opens all files, and after them their folders; `None` when there are more than [`FEW`], or when one
+    /// cannot be opened.
     fn few(&self) -> io::Result<Option<Vec<OwnedFd>>> {
         let (mut files, mut folders, mut waiting) = (Vec::new(), Vec::new(), vec![PathBuf::new()]);
         while let Some(folder) = waiting.pop() {
-            // What its mode forbids to open stays as it is.
+            // A folder that its mode forbids to open keeps that mode.
             let Ok(open) = self.at(&folder, FOLDER) else { return Ok(None) };
             folders.push(open);
             for name in self.names(&folder)? {
@@ -451,7 +502,7 @@ impl Folder {
     }
 }
 
-/// What somebody else removed meanwhile is removed.
+/// Treats an entry as removed when another process removed it first.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
@@ -462,7 +513,7 @@ impl AsFd for Folder {
     }
 }
 
-/// A path's ancestors below a folder and the path itself, the outermost first.
+/// Ancestors of a path below a folder, and the path itself, the outermost first.
 pub(crate) fn ancestors(path: &Path) -> Vec<PathBuf> {
     let mut all: Vec<_> =
         path.ancestors().filter(|p| !p.as_os_str().is_empty()).map(Path::to_owned).collect();
@@ -470,10 +521,10 @@ pub(crate) fn ancestors(path: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Whether two files have the same bytes.
+/// Whether two files have the same content.
 ///
 /// # Errors
-/// What the system says.
+/// When reading fails.
 pub fn same_bytes(a: File, b: File) -> io::Result<bool> {
     const PIECE: usize = 64 * 1024;
     let (mut a, mut b) = (io::BufReader::with_capacity(PIECE, a), io::BufReader::with_capacity(PIECE, b));
@@ -505,7 +556,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// For an ordinary user: root may read everything.
+    /// For an unprivileged user only: root can read everything.
     #[test]
     fn only_what_is_ours_is_made_readable() {
         let dir = tempfile::tempdir().unwrap();

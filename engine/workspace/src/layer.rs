@@ -1,4 +1,5 @@
-//! Writes layers: a view's changes in the form that the kernel's overlay reads, made by us and by nobody else.
+//! Writes layers: the changes of a view in the format of the kernel's overlay file system. All metadata is
+//! ours, not the program's.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,45 +9,45 @@ use crate::changes::Change;
 use crate::folder::{Folder, Kind, ancestors};
 use crate::stack::Stack;
 
-/// How much a layer holds.
+/// Size of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Held {
     /// Bytes of its files.
     pub bytes: u64,
-    /// Files, folders, links and deletions.
+    /// Number of files, folders, links and deletions.
     pub files: u64,
 }
 
 impl Held {
-    /// Both together.
+    /// Sum of both sizes.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self { bytes: self.bytes.saturating_add(other.bytes), files: self.files.saturating_add(other.files) }
     }
 }
 
-/// What changes come to as a layer.
+/// Size of changes when written as a layer.
 #[must_use]
 pub fn held(changes: &[Change]) -> Held {
-    // A program can give a file any size.
+    // A sparse file can claim any size, so the sum saturates.
     let sizes = changes.iter().filter_map(|c| c.after).map(|node| node.bytes);
     Held { bytes: sizes.fold(0, u64::saturating_add), files: changes.len() as u64 }
 }
 
-/// How bytes come into a layer.
+/// How file content gets into a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bytes {
-    /// Copied: the view has what a program wrote.
+    /// By copying, since a program wrote the view's content.
     Copied,
-    /// Shared with the view's layers, which nobody writes to any more.
+    /// By hard links to the view's layers, which are never written to again.
     Shared,
 }
 
-/// Writes what changed between two views as a layer into an empty folder. Devices, pipes and sockets are left out; modes
-/// lose their setuid bits; everything belongs to `owner`.
+/// Writes the changes between two views as a layer into an empty folder. Devices, pipes and sockets are left
+/// out, setuid bits are removed, and everything is owned by `owner`.
 ///
 /// # Errors
-/// What the system says.
+/// When a view cannot be read or the layer cannot be written.
 pub fn write(
     before: &Stack<'_>,
     after: &Stack<'_>,
@@ -60,7 +61,7 @@ pub fn write(
         let path = change.path.as_path();
         around(before, after, path, to, &mut folders, owner)?;
         let Some(node) = change.after else {
-            // What was in it goes with it.
+            // A whiteout of a parent already deletes the path.
             if !hidden(to, path)? {
                 to.whiteout(path)?;
             }
@@ -83,11 +84,11 @@ pub fn write(
             to.own(path, owner)?;
         }
     }
-    // Last, and the innermost first: into some of them nobody may write.
+    // Last, and inner folders before outer ones, since some modes forbid writing.
     folders.iter().rev().try_for_each(|(folder, mode)| to.set_mode(folder, *mode))
 }
 
-/// Makes the folders around a path, and notes the modes that they have.
+/// Makes the parent folders of a path, and records their modes.
 fn around(
     before: &Stack<'_>,
     after: &Stack<'_>,
@@ -100,10 +101,10 @@ fn around(
         if made.contains_key(&folder) {
             continue;
         }
-        // What was not changed itself is as it was; `after` may be older than that.
+        // A folder that is itself unchanged keeps its mode in `before`; `after` may have an older one.
         let was = before.node(&folder)?.filter(|node| node.kind == Kind::Folder);
         let node = was.map_or_else(|| after.node(&folder), |node| Ok(Some(node)))?;
-        // A folder that went with a folder around it needs no place.
+        // A folder that a parent's deletion hides needs no entry.
         if to.node(&folder)?.is_some() || hidden(to, &folder)? {
             return Ok(());
         }
@@ -116,7 +117,7 @@ fn around(
     Ok(())
 }
 
-/// Whether a path lies in something that is no folder in this layer.
+/// Whether a parent of a path is not a folder in this layer, or is opaque.
 fn hidden(to: &Folder, path: &Path) -> io::Result<bool> {
     for folder in ancestors(path.parent().unwrap_or(Path::new(""))) {
         match to.node(&folder)? {
@@ -176,7 +177,7 @@ mod tests {
             .collect()
     }
 
-    /// Steps of a program, on a view that is written again as a layer after each.
+    /// One step of a program, on a view that is written as a new layer after each step.
     #[derive(Clone, Debug)]
     enum Step {
         Write(usize),
@@ -211,7 +212,8 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, ..Default::default() })]
 
-        /// Whatever a program does, its changes as layers over the original show what it left; one by one, and merged.
+        /// Whatever a program does, its changes as layers over the original show the tree that it left, both
+        /// as separate layers and merged.
         #[test]
         fn layers_show_what_the_program_left(
             runs in proptest::collection::vec(

@@ -1,46 +1,63 @@
-//! Copy-on-write project trees: what a program changed, as a list, as a diff, taken over or thrown away.
+//! Copy-on-write project trees: the changes that a program made, as a list or a diff, to be committed or
+//! discarded.
 //!
-//! A program gets a view of a project that it may write to: layers over a folder, by the rules of the kernel's overlay
-//! file system. This crate reads such views without a mount, because what a program wrote is hostile.
+//! A program gets a writable view of a project: layers over a folder, by the rules of the kernel's overlay
+//! file system. This crate reads such views without mounting them, because everything that a program wrote is
+//! hostile.
 //!
-//! | module | what |
+//! | module | purpose |
 //! | --- | --- |
-//! | [`folder`] | a folder, and what is below it: nothing is followed out |
-//! | [`layer`] | changes written as a layer of our own |
+//! | [`folder`] | access to the entries below a folder that follows no link out of it |
+//! | [`layer`] | changes written as a layer |
 //! | [`stack`] | layers over a folder as one view |
-//! | [`store`] | workspaces that stay: layers, snapshots, forks |
-//! | [`changes`](mod@changes) | what differs between two views |
-//! | [`diff`](mod@diff) | the same for people, and for `git apply` |
-//! | [`commit`](mod@commit) | takes changes over into the original |
-//! | [`protected`](mod@protected) | names that are not taken over unasked |
+//! | [`store`] | persistent workspaces: layers, snapshots, forks |
+//! | [`changes`](mod@changes) | differences between two views |
+//! | [`diff`](mod@diff) | changes as text, for people and for `git apply` |
+//! | [`marks`] | changes that a reviewer should look at: new hidden and executable files, links |
+//! | [`commit`](mod@commit) | applies changes to the original |
+//! | [`admit`] | which changes a commit applies |
+//! | [`protected`](mod@protected) | names that a commit applies only on request, with reasons |
+//! | [`repository`] | git's own state, by name and by content |
+//! | [`settings`] | parser of git's settings |
+//! | [`environment`] | virtual environments, by content |
+//! | [`linked`](mod@linked) | paths that protected names and git's settings lead to |
 
 #![forbid(unsafe_code)]
 
+pub mod admit;
 mod at_once;
 pub mod changes;
 pub mod commit;
 pub mod diff;
+pub mod environment;
 pub mod folder;
 pub mod layer;
+pub mod linked;
+pub mod marks;
 pub mod protected;
+pub mod repository;
+pub mod settings;
 pub mod stack;
 pub mod store;
+mod twins;
 
+pub use admit::{Allow, Judge, Left};
 pub use changes::{Change, What, changes};
-pub use commit::{CommitError, Committed, Left, Terms, commit, moment};
+pub use commit::{CommitError, Committed, Terms, commit, moment};
 pub use diff::diff;
 pub use folder::{Folder, Kind, Node};
+pub use marks::Marks;
 pub use protected::protected;
 pub use stack::{Layer, Stack};
 
-/// Sixteen random digits.
+/// Sixteen random hexadecimal digits.
 fn random_hex() -> std::io::Result<String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// The example of the README is compiled and run.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,194 +1,194 @@
-//! Names that make somebody else's program run code: what a program wrote there is not taken over unasked.
+//! Names that a commit applies only when the user says so: files that are run or trusted without the user
+//! running the project. The names and the criterion are in `protected/names.txt`.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
-/// Files and folders that are run or believed by tools of the project's owner, as path suffixes or whole names.
-/// A name with a slash at its end stands for all that is below it.
-const ANYWHERE: &[&str] = &[
-    ".git/hooks/",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".git/worktrees/",
-    ".git/rebase-merge/",
-    ".git/rebase-apply/",
-    ".git/sequencer/",
-    ".git/info/attributes",
-    ".git/modules/",
-    ".gitmodules",
-    ".gitattributes",
-    ".gitconfig",
-    ".lfsconfig",
-    ".husky/",
-    ".githooks/",
-    ".hg/hgrc",
-    ".hg/hgrc-not-shared",
-    ".hg/sharedpath",
-    ".jj/repo/",
-    ".mcp.json",
-    ".envrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".xprofile",
-    ".cshrc",
-    ".tcshrc",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".inputrc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".yarn/",
-    ".pnpmfile.cjs",
-    ".cargo/config",
-    ".cargo/config.toml",
-    ".mvn/",
-    ".gdbinit",
-    ".lldbinit",
-    ".tmux.conf",
-    ".pypirc",
-    ".netrc",
-    ".vimrc",
-    ".exrc",
-    ".nvimrc",
-    ".nvim.lua",
-    ".ssh/",
-    ".gnupg/",
-    ".config/fish/",
-    ".config/git/",
-    ".config/autostart/",
-    ".config/systemd/",
-    ".direnv/",
-    ".mise.toml",
-    "mise.toml",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-    ".lefthook.yml",
-];
+mod spelling;
 
-/// Settings of editors, agents and continuous integration.
-const TOOLS: &[&str] = &[
-    ".vscode/",
-    ".vs/",
-    ".fleet/",
-    ".idea/",
-    ".cursor/",
-    ".cursorrules",
-    ".zed/",
-    ".windsurf/",
-    ".windsurfrules",
-    ".claude/",
-    ".claude.json",
-    "CLAUDE.md",
-    "AGENTS.md",
-    "GEMINI.md",
-    ".gemini/",
-    ".codex/",
-    ".aider.conf.yml",
-    ".continue/",
-    ".clinerules",
-    ".roo/",
-    ".kiro/",
-    ".opencode/",
-    "opencode.json",
-    ".devcontainer/",
-    ".github/",
-    ".gitlab-ci.yml",
-    ".gitlab/",
-    ".gitea/",
-    ".forgejo/",
-    ".woodpecker/",
-    ".woodpecker.yml",
-    ".drone.yml",
-    ".cirrus.yml",
-    "appveyor.yml",
-    ".appveyor.yml",
-    ".circleci/",
-    ".travis.yml",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    ".buildkite/",
-    "hotcell.toml",
-    ".hotcell/",
-];
+pub use spelling::folded;
+pub(crate) use spelling::is_ignorable;
 
-/// The protected name that a path below a project falls under. Names count as the same that file systems may take for the
-/// same: in upper and lower case, with characters that nobody sees, with dots and spaces at the end.
-#[must_use]
-pub fn protected(path: &Path) -> Option<&'static str> {
-    let names: Vec<_> = path.to_string_lossy().split('/').map(folded).collect();
-    let within = format!("/{}/", names.join("/"));
-    ANYWHERE.iter().chain(TOOLS).copied().find(|name| {
-        let wanted = name.to_lowercase();
-        within.contains(&format!("/{}/", wanted.trim_end_matches('/')))
-    })
+/// The reviewed names.
+const NAMES: &str = include_str!("protected/names.txt");
+/// Section of hidden files that are applied without asking.
+const DATA: &str = "data";
+/// Section of hidden folders in which files are applied without asking.
+const DATA_FOLDERS: &str = "data folders";
+/// Section of git's own state.
+const GIT: &str = "git";
+
+/// One protected name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Section of the name, such as `editors`.
+    pub kind: String,
+    /// The name as written in the file: path components joined by `/`, with `*` for any characters within a
+    /// component.
+    pub name: String,
+    /// Reason why it is protected.
+    pub reason: String,
+    folded: Vec<String>,
 }
 
-/// A name as the least careful file system reads it: ext4 and f2fs that fold case, NTFS, HFS+.
-fn folded(name: &str) -> String {
-    let seen: String = name.chars().filter(|c| !is_ignorable(*c)).collect();
-    let lower = seen.to_lowercase().replace('\u{17f}', "s");
-    // NTFS drops them at the end, and has short names.
-    match lower.trim_end_matches([' ', '.']) {
-        "git~1" => ".git".to_owned(),
-        "" => lower,
-        trimmed => trimmed.to_owned(),
+impl Rule {
+    /// Whether the rule is about git's own state.
+    #[must_use]
+    pub fn is_git(&self) -> bool {
+        self.kind == GIT
+    }
+
+    fn begins(&self, names: &[String]) -> bool {
+        names.len() >= self.folded.len() && self.folded.iter().zip(names).all(|(rule, name)| fits(rule, name))
     }
 }
 
-/// Unicode's Default_Ignorable_Code_Point.
-fn is_ignorable(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+/// Reason why a path is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// A reviewed name.
+    Named(&'static Rule),
+    /// A hidden name that is not one of those known to be data.
+    Hidden,
+    /// A name that a file system may have generated as the short form of another one, such as `GITHUB~1`.
+    Short,
+    /// A name with invisible characters, or with control characters that a terminal obeys.
+    Unseen,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// All rules, found by their first path component.
+struct Rules {
+    exact: HashMap<String, Vec<Rule>>,
+    patterns: Vec<Rule>,
+    /// Hidden names that are data; true where the name may also be a folder.
+    data: HashMap<String, bool>,
+    data_patterns: Vec<String>,
+}
 
-    #[test]
-    fn what_others_run_is_protected() {
-        for (path, by) in [
-            (".git/hooks/pre-commit", Some(".git/hooks/")),
-            ("vendor/x/.git/hooks/post-merge", Some(".git/hooks/")),
-            (".git/config", Some(".git/config")),
-            (".GIT/Config", Some(".git/config")),
-            (".git/hooks", Some(".git/hooks/")),
-            (".mcp.json", Some(".mcp.json")),
-            ("sub/.vscode/tasks.json", Some(".vscode/")),
-            (".github/workflows/ci.yml", Some(".github/")),
-            ("home/.bashrc", Some(".bashrc")),
-            ("CLAUDE.md", Some("CLAUDE.md")),
-            ("hotcell.toml", Some("hotcell.toml")),
-            (".git/commondir", Some(".git/commondir")),
-            (".git/config.worktree", Some(".git/config.worktree")),
-            (".git/worktrees/x/commondir", Some(".git/worktrees/")),
-            (".husky/pre-commit", Some(".husky/")),
-            (".yarn/releases/yarn.cjs", Some(".yarn/")),
-            // As file systems that fold names, or drop what nobody sees, read them.
-            (".v\u{17f}code/tasks.json", Some(".vscode/")),
-            (".g\u{200c}it/hooks/x", Some(".git/hooks/")),
-            (".git\u{200b}/hoo\u{212a}s/x", Some(".git/hooks/")),
-            (".git./hooks /x", Some(".git/hooks/")),
-            ("git~1/config", Some(".git/config")),
-            (".git/index", None),
-            (".git/objects/aa/bb", None),
-            ("src/main.py", None),
-            (".github.py", None),
-            ("docs/AGENTS.md.txt", None),
-            ("vscode/tasks.json", None),
-        ] {
-            assert_eq!(protected(Path::new(path)), by, "{path}");
+static RULES: LazyLock<Rules> = LazyLock::new(|| Rules::of(NAMES));
+
+impl Rules {
+    /// Parses the file of names. A malformed line is a mistake of ours, which a test finds.
+    fn of(text: &str) -> Self {
+        let mut all = Self {
+            exact: HashMap::new(),
+            patterns: Vec::new(),
+            data: HashMap::new(),
+            data_patterns: Vec::new(),
+        };
+        for (kind, name, reason) in lines(text) {
+            let folded: Vec<_> = name.split('/').map(folded).collect();
+            let pattern = folded[0].contains('*');
+            if is_data_section(kind) {
+                if pattern {
+                    all.data_patterns.extend(folded);
+                } else {
+                    all.data.extend(folded.into_iter().map(|name| (name, kind == DATA_FOLDERS)));
+                }
+                continue;
+            }
+            let rule =
+                Rule { kind: kind.to_owned(), name: name.to_owned(), reason: reason.to_owned(), folded };
+            if pattern {
+                all.patterns.push(rule);
+            } else {
+                all.exact.entry(rule.folded[0].clone()).or_default().push(rule);
+            }
+        }
+        all
+    }
+
+    fn named(&self, names: &[String]) -> Option<&Rule> {
+        let at = |from: usize| {
+            let (first, rest) = (&names[from], &names[from..]);
+            let exact = self.exact.get(first).into_iter().flatten();
+            exact.chain(&self.patterns).find(move |rule| rule.begins(rest))
+        };
+        (0..names.len()).find_map(at)
+    }
+
+    /// Whether a hidden name is known to be data: as the last name of a path (`last`), or as a folder on the
+    /// way.
+    fn is_data(&self, name: &str, last: bool) -> bool {
+        match self.data.get(name) {
+            Some(folder) => last || *folder,
+            None => last && self.data_patterns.iter().any(|pattern| fits(pattern, name)),
         }
     }
 }
+
+fn is_data_section(kind: &str) -> bool {
+    kind == DATA || kind == DATA_FOLDERS
+}
+
+/// Entries of the file: section, name, reason.
+fn lines(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
+    let mut kind = "";
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).flat_map(move |line| {
+        if let Some(section) = line.strip_prefix('[') {
+            kind = section.trim_end_matches(']');
+        }
+        let (names, reason) = line.split_once(" : ").unwrap_or_default();
+        names.split(' ').filter(|name| !name.is_empty()).map(move |name| (kind, name, reason))
+    })
+}
+
+/// Whether a name matches a pattern, in which `*` matches any characters.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(name) = name.strip_prefix(head) else { return false };
+    match rest.contains('*') {
+        false => name.ends_with(rest),
+        true => (0..=name.len()).any(|at| name.is_char_boundary(at) && fits(rest, &name[at..])),
+    }
+}
+
+/// Reason why a path below a project is protected, if it is. Names that some file system treats as equal are
+/// equal here, see [`folded`].
+#[must_use]
+pub fn protected(path: &Path) -> Option<Protection> {
+    let names = spelling::names(&path.to_string_lossy());
+    let rules = &*RULES;
+    // Git's state first, whatever other rule also matches.
+    if let Some(rule) =
+        rules.exact.get(".git").and_then(|all| all.first()).filter(|_| names.iter().any(|n| n == ".git"))
+    {
+        return Some(Protection::Named(rule));
+    }
+    if let Some(rule) = rules.named(&names) {
+        return Some(Protection::Named(rule));
+    }
+    let last = names.len() - 1;
+    let unknown = |(at, name): (usize, &String)| is_hidden_name(name) && !rules.is_data(name, at == last);
+    if names.iter().enumerate().any(unknown) {
+        return Some(Protection::Hidden);
+    }
+    if names.iter().any(|name| spelling::is_short(name)) {
+        return Some(Protection::Short);
+    }
+    path.to_string_lossy().split('/').any(spelling::is_unseen).then_some(Protection::Unseen)
+}
+
+/// A path below a project with each name folded, for comparison.
+pub(crate) fn folded_path(path: &Path) -> String {
+    spelling::names(&path.to_string_lossy()).join("/")
+}
+
+/// Whether a path is hidden: some file system reads one of its names as beginning with a dot.
+#[must_use]
+pub fn is_hidden(path: &Path) -> bool {
+    spelling::names(&path.to_string_lossy()).iter().any(|name| is_hidden_name(name))
+}
+
+fn is_hidden_name(folded: &str) -> bool {
+    folded.starts_with('.') && folded != "." && folded != ".."
+}
+
+/// Every protected name with its section and reason, in the order of the file.
+pub fn rules() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    lines(NAMES).filter(|(kind, ..)| !is_data_section(kind))
+}
+
+#[cfg(test)]
+mod tests;

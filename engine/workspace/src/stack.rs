@@ -1,24 +1,25 @@
-//! What an overlay shows: layers over a folder, by the rules of the kernel's overlay file system, without a mount.
-//! `Documentation/filesystems/overlayfs.rst`
+//! The view that an overlay shows: layers over a folder, by the rules of the kernel's overlay file system,
+//! without a mount. See `Documentation/filesystems/overlayfs.rst`.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::folder::{Folder, Kind, Node, ancestors};
 
-/// One layer.
+/// One layer of a view.
 #[derive(Clone, Copy, Debug)]
 pub struct Layer<'a> {
-    /// Its folder.
+    /// Folder with the layer's entries.
     pub folder: &'a Folder,
-    /// It shows all that there is: nothing below it is seen.
+    /// The layer is a complete copy: nothing below it is visible.
     pub whole: bool,
 }
 
 impl<'a> Layer<'a> {
-    /// What an overlay wrote.
+    /// A layer as an overlay writes it.
     #[must_use]
     pub const fn over(folder: &'a Folder) -> Self {
         Self { folder, whole: false }
@@ -31,33 +32,33 @@ pub struct Stack<'a> {
     layers: Vec<Layer<'a>>,
 }
 
-/// What a path means in one layer.
+/// Result of looking up a path in one layer.
 enum Seen {
-    /// It is here.
+    /// The layer has the entry.
     Here(Node),
-    /// It is not in sight, here or further down.
+    /// The layer hides the entry, here and in lower layers.
     Hidden,
-    /// The next layer decides.
+    /// The layer does not decide; the next lower one does.
     Below,
 }
 
 impl<'a> Stack<'a> {
-    /// Layers over a folder.
+    /// A view of layers over a folder.
     #[must_use]
     pub fn new(layers: impl IntoIterator<Item = Layer<'a>>, base: &'a Folder) -> Self {
         Self { layers: layers.into_iter().chain([Layer { folder: base, whole: true }]).collect() }
     }
 
-    /// The same with one more layer on top.
+    /// This view with one more layer on top.
     #[must_use]
     pub fn with(&self, layer: Layer<'a>) -> Self {
         Self { layers: [layer].into_iter().chain(self.layers.iter().copied()).collect() }
     }
 
-    /// What is at a path, and in which layer.
+    /// The entry at a path, and its layer.
     ///
     /// # Errors
-    /// What the system says.
+    /// When a layer cannot be read.
     pub fn find(&self, path: &Path) -> io::Result<Option<(Node, Layer<'a>)>> {
         for layer in &self.layers {
             match seen(layer, path)? {
@@ -69,18 +70,18 @@ impl<'a> Stack<'a> {
         Ok(None)
     }
 
-    /// What is at a path.
+    /// The entry at a path.
     ///
     /// # Errors
-    /// What the system says.
+    /// When a layer cannot be read.
     pub fn node(&self, path: &Path) -> io::Result<Option<Node>> {
         Ok(self.find(path)?.map(|(node, _)| node))
     }
 
-    /// A file, for reading.
+    /// Opens a file for reading.
     ///
     /// # Errors
-    /// When it is not there, or no file.
+    /// When the path does not exist, or is not a file.
     pub fn file(&self, path: &Path) -> io::Result<File> {
         match self.find(path)? {
             Some((_, layer)) => layer.folder.file(path),
@@ -88,10 +89,10 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// What a link says.
+    /// Target of a symbolic link.
     ///
     /// # Errors
-    /// When it is not there, or no link.
+    /// When the path does not exist, or is not a link.
     pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
         match self.find(path)? {
             Some((_, layer)) => layer.folder.link(path),
@@ -99,11 +100,26 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// What is directly in a folder, by name.
+    /// The entries directly in a folder, sorted by name. A folder that does not exist has no entries.
     ///
     /// # Errors
-    /// What the system says; a folder that is not there is empty.
+    /// When a layer cannot be read.
     pub fn list(&self, folder: &Path) -> io::Result<Vec<(PathBuf, Node)>> {
+        let mut entries = Vec::new();
+        for name in self.names(folder)? {
+            let path = folder.join(name);
+            if let Some(node) = self.node(&path)? {
+                entries.push((path, node));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Names that any layer has directly in a folder, including those that a higher layer hides.
+    ///
+    /// # Errors
+    /// When a layer cannot be read.
+    pub(crate) fn names(&self, folder: &Path) -> io::Result<BTreeSet<OsString>> {
         let mut names = BTreeSet::new();
         for layer in &self.layers {
             match seen(layer, folder)? {
@@ -117,25 +133,37 @@ impl<'a> Stack<'a> {
                 Seen::Below => {}
             }
         }
-        let mut entries = Vec::new();
-        for name in names {
-            let path = folder.join(name);
-            if let Some(node) = self.node(&path)? {
-                entries.push((path, node));
-            }
-        }
-        Ok(entries)
+        Ok(names)
     }
 
-    /// Everything below a folder, each folder before what is in it, at most `most` entries.
+    /// All entries below a folder, each folder before its content, at most `most` entries.
     ///
     /// # Errors
-    /// What the system says; more entries than `most`, or folders nested deeper than 256.
+    /// When a layer cannot be read, or there are more than `most` entries or folders nested deeper than
+    /// 256.
     pub fn walk(&self, folder: &Path, most: usize) -> io::Result<Vec<(PathBuf, Node)>> {
+        self.walk_but(folder, &[], most)
+    }
+
+    /// Like [`Stack::walk`], but leaves out the paths `without` and all below them: these belong to
+    /// other file systems that are mounted there.
+    ///
+    /// # Errors
+    /// As [`Stack::walk`].
+    pub fn walk_but(
+        &self,
+        folder: &Path,
+        without: &[PathBuf],
+        most: usize,
+    ) -> io::Result<Vec<(PathBuf, Node)>> {
         let mut all = Vec::new();
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
-            for (path, node) in self.list(&folder)? {
+            for path in self.names(&folder)?.into_iter().map(|name| folder.join(name)) {
+                if without.contains(&path) {
+                    continue;
+                }
+                let Some(node) = self.node(&path)? else { continue };
                 if all.len() == most || path.components().count() > DEEPEST {
                     return Err(too_much(most));
                 }
@@ -150,7 +178,7 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// Deeper folders are not followed.
+/// Maximum nesting depth of folders.
 pub(crate) const DEEPEST: usize = 256;
 
 pub(crate) fn too_much(most: usize) -> io::Error {
@@ -160,7 +188,7 @@ pub(crate) fn too_much(most: usize) -> io::Error {
 }
 
 fn seen(layer: &Layer<'_>, path: &Path) -> io::Result<Seen> {
-    // The quick way: most layers do not have most paths, and what they have is not marked.
+    // Fast path: most layers do not have the path, and a present entry needs no check for opaque parents.
     match layer.folder.node(path)? {
         Some(node) if node.kind == Kind::Whiteout && !layer.whole => return Ok(Seen::Hidden),
         Some(node) => return Ok(Seen::Here(node)),
@@ -170,23 +198,23 @@ fn seen(layer: &Layer<'_>, path: &Path) -> io::Result<Seen> {
     Ok(if hides(layer, path.parent().unwrap_or(Path::new("")))? { Seen::Hidden } else { Seen::Below })
 }
 
-/// Whether a layer decides what is at a path.
+/// Whether a layer decides about the entry at a path.
 ///
 /// # Errors
-/// What the system says.
+/// When the layer cannot be read.
 pub(crate) fn speaks(layer: &Layer<'_>, path: &Path) -> io::Result<bool> {
     Ok(!matches!(seen(layer, path)?, Seen::Below))
 }
 
-/// Whether a layer hides what further layers have in a folder: by a mark on it or around it, or by something that is no
-/// folder.
+/// Whether a layer hides the entries of lower layers in a folder: by an opaque mark on the folder or a
+/// parent, or by an entry in its place that is not a folder.
 fn hides(layer: &Layer<'_>, folder: &Path) -> io::Result<bool> {
     if layer.whole {
         return Ok(true);
     }
     for folder in ancestors(folder) {
         match layer.folder.node(&folder)? {
-            // What is further in is not there either.
+            // Deeper folders do not exist in the layer either.
             None => return Ok(false),
             Some(node) if node.kind != Kind::Folder => return Ok(true),
             Some(_) if layer.folder.opaque(&folder)? => return Ok(true),
@@ -200,7 +228,7 @@ fn hides(layer: &Layer<'_>, folder: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// What stands in a layer: `x/` a folder, `x!` an opaque one, `-x` a whiteout, else a file.
+    /// Makes a layer: `x/` is a folder, `x!` an opaque one, `-x` a whiteout, anything else a file.
     fn layer(names: &[&str]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
@@ -228,7 +256,8 @@ mod tests {
             (&["d/x", "d/y"], &["-d/x"], &["d/z"], &["d", "d/y", "d/z"]),
             (&["d/x"], &["d!", "d/y"], &["d/z"], &["d", "d/y", "d/z"]),
             (&["d/x"], &["-d"], &[], &[]),
-            // A file hides a folder, and a folder that replaced it does not show the first one again.
+            // A file hides a folder, and a folder that then replaces the file does not show the first folder
+            // again.
             (&["d/x"], &["d"], &["d!", "d/new"], &["d", "d/new"]),
             (&["d/e/x", "d/f"], &["d!", "d/e/"], &["d/g"], &["d", "d/e", "d/g"]),
             (&["d/e/x", "d/e/y"], &["-d/e/x"], &["d/e!"], &["d", "d/e"]),

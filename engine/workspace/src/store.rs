@@ -1,7 +1,9 @@
-//! Workspaces that stay: a folder of the host or one of our own, and layers over it, each written once and never changed.
+//! Persistent workspaces: a folder of the host or an empty one, with layers over it, each written once and
+//! never changed.
 //!
-//! A change is a new layer and a new list of layers, which replaces the old one by a rename: whoever is killed leaves the
-//! one or the other. Snapshots and forks are lists of the same layers.
+//! A change adds a new layer and writes a new list of layers, which replaces the old list by a rename: a
+//! process that is killed leaves either list intact. Snapshots and forks are lists that share the same
+//! layers.
 
 mod export;
 mod pins;
@@ -26,32 +28,32 @@ use crate::random_hex;
 pub use pins::Pinned;
 pub use workspace::{NewFile, Workspace};
 
-/// An overlay has at most so many layers over its folder here; more are merged into one.
+/// Maximum number of layers over a workspace's folder; more are merged into one.
 const MOST_LAYERS: usize = 8;
-/// Paths that are looked at in one workspace.
+/// Maximum number of paths that are examined in one workspace.
 const MOST_PATHS: usize = 2_000_000;
 const LAYERS: &str = "layers";
 const PINS: &str = "pins";
 const LOCK: &str = "lock";
-/// Begins the name of a layer that is being written; its writer's process id follows.
+/// Name prefix of a layer that is being written; the writer's process id follows.
 const UNFINISHED: &str = "unfinished-";
 
-/// What a workspace is made from.
+/// Origin of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Nothing.
+    /// An empty workspace.
     Empty,
     /// A folder of the host, which only [`Workspace::commit`] writes to.
     Folder(PathBuf),
 }
 
-/// How much a workspace may hold beside its source.
+/// Limits on what a workspace holds in addition to its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
-    /// Bytes. Default 4 GiB.
+    /// Bytes of files. Default 4 GiB.
     pub bytes: u64,
-    /// Files, folders, links and deletions. Default 1,000,000.
+    /// Number of files, folders, links and deletions. Default 1,000,000.
     pub files: u64,
 }
 
@@ -61,42 +63,43 @@ impl Default for Quota {
     }
 }
 
-/// A layer in a list.
+/// A layer in the list of a workspace or snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Listed {
     name: String,
     held: Held,
-    /// When the view of the source began that it changes.
+    /// Time at which the view of the source that this layer changes was taken.
     #[serde(default)]
     since: (i64, i64),
 }
 
-/// A state that can be gone back to.
+/// A saved state that a workspace can go back to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Its name.
+    /// Name of the snapshot.
     pub name: String,
-    /// When it was taken: seconds since 1970.
+    /// Time of the snapshot: seconds since 1970.
     pub taken: u64,
     layers: Vec<Listed>,
 }
 
-/// What is kept of a workspace.
+/// Persistent record of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     source: Source,
-    /// When its view of the source began, on the clock of file times; layers that are older have their own.
+    /// Time at which the view of the source was taken, on the clock of file times; older layers have a time
+    /// of their own.
     since: (i64, i64),
     created: u64,
-    /// Who it was made for, by a name of theirs; nobody but the store's own user without.
+    /// Name of the caller whom the workspace was made for; `None` for the store's own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
-    /// The topmost first.
+    /// Layers, the topmost first.
     layers: Vec<Listed>,
     snapshots: Vec<Snapshot>,
 }
 
-/// Why a store refuses.
+/// Errors of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such workspace.
@@ -105,41 +108,41 @@ pub enum StoreError {
     /// There is no such snapshot.
     #[error("the workspace has no snapshot {0:?}")]
     NoSnapshot(String),
-    /// The name is taken.
+    /// The snapshot name is taken.
     #[error("the workspace has a snapshot {0:?} already; choose another name")]
     SnapshotTaken(String),
-    /// A run or another command has it.
+    /// A run or another command holds the workspace.
     #[error("the workspace {0} is in use; wait for its run to end")]
     InUse(String),
-    /// Others changed the same since a run began. Nothing of the run was kept.
+    /// Others changed the same paths since the run began. Nothing of the run was kept.
     #[error("{} changed in the workspace since the run began{}; nothing of the run was kept", .0[0].display(), more(.0.len()))]
     Moved(Vec<PathBuf>),
-    /// Not below the workspace.
+    /// The path is not a path below a workspace.
     #[error("{0:?} is no path below a workspace: relative, without . and ..")]
     Path(PathBuf),
-    /// More than it may hold.
+    /// The workspace would exceed its quota.
     #[error("the workspace would hold {bytes} bytes in {files} files; at most {most_bytes} bytes in {most_files} files", bytes = .held.bytes, files = .held.files, most_bytes = .most.bytes, most_files = .most.files)]
     Quota {
-        /// What it would hold.
+        /// Size that the workspace would have.
         held: Held,
-        /// What it may.
+        /// Limits.
         most: Quota,
     },
-    /// Its source is gone or cannot be read.
+    /// The workspace's source is gone or cannot be read.
     #[error("the workspace's folder {path}: {error}", path = .path.display())]
     Source {
-        /// Which.
+        /// Path of the source.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// It has no folder to commit to.
+    /// The workspace has no source folder to commit to.
     #[error("the workspace was not made from a folder, so there is nothing to commit to; export it")]
     NoOriginal,
     /// A commit was refused.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// The store's own files.
+    /// An operation on the store's own files failed.
     #[error("the store of workspaces: {0}")]
     Io(#[from] io::Error),
 }
@@ -152,15 +155,15 @@ pub struct Store {
     path: PathBuf,
     folder: Folder,
     quota: Quota,
-    /// Whom layers belong to; without, to whoever writes them.
+    /// Owner and group of layers; `None` for those of the writing process.
     owner: Option<(u32, u32)>,
 }
 
 impl Store {
-    /// Opens a store, and makes it when it is not there.
+    /// Opens a store, and creates it when it does not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Io`] when the store's folders cannot be made or opened.
     pub fn open(path: &Path, quota: Quota, owner: Option<(u32, u32)>) -> Result<Self> {
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(path)?;
@@ -175,15 +178,17 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes a workspace; it is ready at once, whatever the size of the source.
+    /// Makes a workspace, which is ready at once, whatever the size of the source.
     ///
     /// # Errors
-    /// When the source is no folder.
+    /// [`StoreError::Source`] when the source is not a folder that can be opened; [`StoreError::Io`] when the
+    /// record cannot be written.
     pub fn create(&self, source: Source) -> Result<Workspace<'_>> {
         self.create_for(source, None)
     }
 
-    /// Makes a workspace that says who it is for; its id cannot be guessed.
+    /// Like [`Store::create`], and records whom the workspace is for. With a `holder` its id has 64 more
+    /// random bits, so that it cannot be guessed.
     ///
     /// # Errors
     /// As [`Store::create`].
@@ -213,31 +218,33 @@ impl Store {
         Ok(Workspace { store: self, id, record, _lock: lock })
     }
 
-    /// The ids of all workspaces.
+    /// Ids of all workspaces.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Io`] when the store cannot be read.
     pub fn ids(&self) -> Result<Vec<String>> {
         let names = self.folder.names(Path::new(""))?;
         let json = |name: std::ffi::OsString| Some(name.to_str()?.strip_suffix(".json")?.to_owned());
         Ok(names.into_iter().filter_map(json).filter(|id| id.starts_with("ws_")).collect())
     }
 
-    /// Takes a workspace; nobody else can while it is held.
+    /// Takes a workspace exclusively: no other process can take it until it is dropped.
     ///
     /// # Errors
-    /// When there is none, or somebody has it.
+    /// [`StoreError::Unknown`] when there is no such workspace; [`StoreError::InUse`] when another process
+    /// holds it.
     pub fn take(&self, id: &str) -> Result<Workspace<'_>> {
         self.read(id)?;
         let lock = self.hold(id)?;
-        // It may have changed, or gone, before the lock was ours.
+        // Read again: the workspace may have changed, or gone, before we got the lock.
         Ok(Workspace { store: self, id: id.to_owned(), record: self.read(id)?, _lock: lock })
     }
 
-    /// The same, when others have let go of it within a time.
+    /// Like [`Store::take`], but waits up to `patience` for the present holder to let go.
     ///
     /// # Errors
-    /// When there is none, or somebody has it for longer.
+    /// [`StoreError::Unknown`] when there is no such workspace; [`StoreError::InUse`] when it is still held
+    /// after `patience`.
     pub fn take_within(&self, id: &str, patience: Duration) -> Result<Workspace<'_>> {
         let until = Instant::now() + patience;
         loop {
@@ -250,39 +257,41 @@ impl Store {
         }
     }
 
-    /// Notes that a workspace is used now.
+    /// Records that a workspace is being used now.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Unknown`] when there is no such workspace; [`StoreError::Io`] when the time cannot be
+    /// written.
     pub fn touch(&self, id: &str) -> Result<()> {
         self.read(id)?;
         Ok(self.lock_file(&format!("{id}.lock"))?.set_modified(SystemTime::now())?)
     }
 
-    /// When a workspace was used last.
+    /// Time of the last use of a workspace.
     ///
     /// # Errors
-    /// When there is none.
+    /// [`StoreError::Unknown`] when there is no such workspace.
     pub fn used(&self, id: &str) -> Result<SystemTime> {
         self.read(id)?;
         Ok(self.lock_file(&format!("{id}.lock"))?.metadata()?.modified()?)
     }
 
-    /// Another workspace that begins where this one is, sharing its bytes. Nobody is waited for.
+    /// Makes another workspace with the present state of this one, sharing its layers. Does not wait for the
+    /// holder.
     ///
     /// # Errors
-    /// When there is none.
+    /// [`StoreError::Unknown`] when there is no such workspace.
     pub fn fork(&self, id: &str) -> Result<Workspace<'_>> {
-        // Its layers are nobody's before they are the other's.
+        // The pin keeps the layers alive until the fork's record lists them.
         let pinned = self.pin(id)?;
         let record = Record { created: seconds(), snapshots: Vec::new(), ..pinned.record.clone() };
         self.add(record)
     }
 
-    /// Looks at a workspace that somebody may be using.
+    /// Summary of a workspace, which another process may be using.
     ///
     /// # Errors
-    /// When there is none.
+    /// [`StoreError::Unknown`] when there is no such workspace.
     pub fn look(&self, id: &str) -> Result<Summary> {
         Ok(summary(id, &self.read(id)?))
     }
@@ -290,7 +299,8 @@ impl Store {
     /// Removes a workspace.
     ///
     /// # Errors
-    /// When there is none, or somebody has it.
+    /// [`StoreError::Unknown`] when there is no such workspace; [`StoreError::InUse`] when another process
+    /// holds it.
     pub fn remove(&self, id: &str) -> Result<()> {
         let taken = self.take(id)?;
         self.folder.remove_file(Path::new(&format!("{id}.json")))?;
@@ -312,7 +322,7 @@ impl Store {
         serde_json::from_str(&text).map_err(|e| StoreError::Io(e.into()))
     }
 
-    /// Replaces a record at once.
+    /// Replaces a record atomically.
     fn keep(&self, id: &str, record: &Record) -> Result<()> {
         let (new, place) = (format!("{id}.new"), format!("{id}.json"));
         self.folder.remove_all(Path::new(&new))?;
@@ -348,7 +358,7 @@ impl Store {
         self.path.join(LAYERS).join(name)
     }
 
-    /// Writes a layer under a name of its own and gives it its final one.
+    /// Writes a layer under a temporary name, syncs it, and renames it to its final name.
     fn write_layer(&self, write: impl FnOnce(&Folder) -> io::Result<()>) -> Result<String> {
         let name = random_hex()?;
         let unfinished = Path::new(LAYERS).join(format!("{UNFINISHED}{}-{name}", std::process::id()));
@@ -373,13 +383,14 @@ impl Store {
         }
     }
 
-    /// Removes layers that no list has and nobody has pinned. Each change does; this is for when a pin has ended.
+    /// Removes layers that no record lists and no live process has pinned. Each change of a workspace calls
+    /// this; call it also after a pin has ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Io`] when the store cannot be read or a layer cannot be removed.
     pub fn sweep(&self) -> Result<()> {
         let lock = self.lock_file(LOCK)?;
-        // Whoever adds a layer holds it shared until his list has it.
+        // A writer that adds a layer holds this lock shared until its record lists the layer.
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(());
         }
@@ -387,7 +398,7 @@ impl Store {
         for id in self.ids()? {
             let record = match self.read(&id) {
                 Ok(record) => record,
-                // It was removed in this moment.
+                // The workspace was removed since its id was read.
                 Err(StoreError::Unknown(_)) => continue,
                 Err(error) => {
                     tracing::warn!(
@@ -411,22 +422,22 @@ impl Store {
     }
 }
 
-/// What is told of a workspace.
+/// Summary of a workspace, for listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its id.
+    /// Id of the workspace.
     pub id: String,
-    /// What it was made from.
+    /// Origin of the workspace.
     pub source: Source,
-    /// When: seconds since 1970.
+    /// Time of creation: seconds since 1970.
     pub created: u64,
-    /// Who it was made for; `None` for the store's own user.
+    /// Name of the caller whom the workspace was made for; `None` for the store's own user.
     pub holder: Option<String>,
-    /// What it holds beside its source.
+    /// Size of the workspace's layers, without its source.
     pub held: Held,
-    /// The same with the layers that only its snapshots have.
+    /// Like `held`, with the layers that only snapshots have.
     pub with_snapshots: Held,
-    /// Its snapshots, the oldest first.
+    /// Snapshots, the oldest first.
     pub snapshots: Vec<Snapshot>,
 }
 
@@ -442,7 +453,7 @@ fn summary(id: &str, record: &Record) -> Summary {
     }
 }
 
-/// What all layers of a record hold, each counted once.
+/// Total size of all layers of a record, each layer counted once.
 fn everything(record: &Record) -> Held {
     let snapshots = record.snapshots.iter().flat_map(|s| &s.layers);
     let all: BTreeMap<_, _> = record.layers.iter().chain(snapshots).map(|l| (&l.name, l.held)).collect();
@@ -453,7 +464,7 @@ fn total(layers: &[Listed]) -> Held {
     layers.iter().fold(Held::default(), |sum, layer| sum.and(layer.held))
 }
 
-/// When the view of the oldest layer began.
+/// Time at which the view of the oldest layer was taken.
 fn oldest(layers: &[Listed]) -> (i64, i64) {
     layers.iter().map(|layer| layer.since).min().unwrap_or_default()
 }

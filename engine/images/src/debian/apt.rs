@@ -1,5 +1,6 @@
-//! Asks the host's apt which packages a set comes to, and for their files: in a private folder, as whoever calls, with an
-//! empty list of what is installed. The host's packages, sources and hooks are not touched, nothing is installed.
+//! Resolves and downloads packages with the host's apt: in a private folder, as the calling user, with an
+//! empty list of installed packages. Nothing is installed, and the host's packages, sources and hooks are
+//! left alone.
 
 use std::fs;
 use std::io;
@@ -14,83 +15,85 @@ use super::sources::{self, Entry, Host, Sources};
 use crate::stream::Digest;
 use crate::tool::{self, ToolError};
 
-/// The lists of a release: some 10 MB.
+/// Time limit for fetching the lists of a release, some 10 MB.
 const UPDATE: Duration = Duration::from_secs(10 * 60);
-/// Deciding takes seconds.
+/// Time limit for resolving, which takes seconds.
 const RESOLVE: Duration = Duration::from_secs(120);
-/// Packages: hundreds of megabytes.
+/// Time limit for downloading packages, up to hundreds of megabytes.
 const DOWNLOAD: Duration = Duration::from_secs(60 * 60);
-/// In every image: what the system is called, and its first folders.
+/// Package in every image, with the system's name and basic folders.
 const BASE: &str = "base-files";
 
-/// A package of the archive, decided upon.
+/// A resolved package of the archive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chosen {
-    /// Its name.
+    /// Package name.
     pub name: String,
-    /// Its version, with the epoch.
+    /// Package version, with the epoch.
     pub version: String,
-    /// The name of its file.
+    /// File name.
     pub file: String,
-    /// The length of its file in bytes.
+    /// File size in bytes.
     pub bytes: u64,
-    /// What the signed list of the archive says its file is.
+    /// Digest of the file in the archive's signed list.
     pub digest: Digest,
 }
 
-/// Why packages cannot be had.
+/// Reason why packages cannot be resolved or downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum AptError {
     /// apt is missing or fails.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// The definition's release.
+    /// The definition's release is not known.
     #[error("debian.suite: {0}")]
     Suite(String),
-    /// The archive's keys are not on this host.
+    /// The archive's keys are missing on this host.
     #[error(
         "{file} is missing: nothing could tell whether packages are the distribution's; install {package}"
     )]
     Keys {
         /// The keyring.
         file: &'static str,
-        /// What brings it.
+        /// The package that provides it.
         package: &'static str,
     },
-    /// What apt printed is not what it prints.
+    /// apt's output cannot be understood.
     #[error("apt-get printed {0:?}, which is not understood")]
     Printed(String),
-    /// A file is not what the list says.
+    /// The digest of a file differs from the one in the archive's list.
     #[error("{file} is not the file of the archive's signed list")]
     Digest {
         /// The package's file.
         file: String,
     },
-    /// The private folder.
+    /// The private folder cannot be used.
     #[error("apt's private folder: {0}")]
     Io(#[from] io::Error),
 }
 
-/// apt in a private folder.
+/// apt with its configuration and lists in a private folder.
 pub struct Apt {
     folder: TempDir,
     program: PathBuf,
     /// The release that packages come from.
     pub suite: String,
-    /// The kind of processor, in Debian's words.
+    /// The architecture, in Debian's terms.
     pub architecture: String,
 }
 
 impl Apt {
-    /// Fetches the lists of a release; without one, of the host's own.
+    /// Fetches the lists of a release; `None` means the host's own release.
     ///
     /// # Errors
-    /// [`AptError`].
+    /// [`AptError::Suite`] when the release is not known; [`AptError::Keys`] when its keyring is missing;
+    /// [`AptError::Tool`] when apt is missing or fails; [`AptError::Io`] when the private folder cannot be
+    /// written.
     pub fn new(suite: Option<&str>) -> Result<Self, AptError> {
         let mend = "hotcell takes Debian packages by it: apt-get install apt (Fedora: dnf install apt)";
         let program = tool::find("apt-get", mend)?;
         let config = tool::find("apt-config", mend)?;
-        // Everybody may enter: as root, apt fetches as its own user _apt.
+        // Any user may enter: when run as root, apt fetches as its own user `_apt`.
         let folder = hotcell_sandbox::temporary::folder()?;
         let at = |name: &str| folder.path().join(name);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
@@ -120,19 +123,22 @@ impl Apt {
         Ok(apt)
     }
 
-    /// The packages that these come to, with all that they depend on, sorted by name.
+    /// Resolves these packages with all their dependencies, sorted by name.
     ///
     /// # Errors
-    /// [`AptError`], with apt's own words where one does not exist.
+    /// [`AptError::Tool`] when apt fails, with apt's message when a package does not exist;
+    /// [`AptError::Printed`] when its output cannot be understood.
     pub fn resolve(&self, packages: &[String]) -> Result<Vec<Chosen>, AptError> {
         let printed = tool::run(self.install("--print-uris", packages), "resolving packages", RESOLVE)?;
         of_uris(&String::from_utf8_lossy(&printed))
     }
 
-    /// The files of packages that [`Self::resolve`] gave for the same set, in its order, each compared with its digest.
+    /// Downloads the packages that [`Self::resolve`] returned for the same set, and checks each digest.
+    /// Returns the files in the same order.
     ///
     /// # Errors
-    /// [`AptError`].
+    /// [`AptError::Tool`] when apt fails; [`AptError::Digest`] when a file has another digest;
+    /// [`AptError::Io`] when a file cannot be read.
     pub fn download(&self, packages: &[String], chosen: &[Chosen]) -> Result<Vec<PathBuf>, AptError> {
         tool::run(self.install("--download-only", packages), "downloading packages", DOWNLOAD)?;
         let archives = self.folder.path().join("archives");
@@ -162,7 +168,7 @@ impl Apt {
     }
 }
 
-/// The sources that the host is configured with.
+/// The host's configured package sources.
 fn host_entries() -> Vec<Entry> {
     let mut files: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d")
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
@@ -183,14 +189,14 @@ fn host_entries() -> Vec<Entry> {
         .collect()
 }
 
-/// The value of one option in what `apt-config dump` prints.
+/// The value of an option in the output of `apt-config dump`.
 fn value(dump: &str, name: &str) -> Option<String> {
     let line = dump.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(" \""))?;
     line.strip_suffix("\";").filter(|v| !v.is_empty()).map(str::to_owned)
 }
 
-/// The lines of the host's configuration that say how to reach archives: proxies, time limits, certificates. Nothing
-/// that weakens signatures, and no hooks.
+/// Lines of the host's configuration about reaching archives: proxies, timeouts, certificates. Options that
+/// weaken signature checks, and hooks, are dropped.
 fn kept(dump: &str) -> String {
     const KEPT: [&str; 6] = [
         "Acquire::http",
@@ -208,7 +214,8 @@ fn kept(dump: &str) -> String {
     lines
 }
 
-/// `APT_CONFIG` is read first: what it says of the places of further configuration decides that the host's is not read.
+/// apt's configuration. The file in `APT_CONFIG` is read first, so its paths keep apt from reading the host's
+/// configuration.
 fn configuration(folder: &Path, architecture: &str, kept: &str) -> String {
     let f = folder.display();
     format!(
@@ -223,7 +230,7 @@ fn configuration(folder: &Path, architecture: &str, kept: &str) -> String {
     )
 }
 
-/// Reads what `--print-uris` prints: `'URI' FILE BYTES SHA256:DIGITS`.
+/// Parses the output of `--print-uris`: `'URI' FILE BYTES SHA256:DIGITS`.
 fn of_uris(text: &str) -> Result<Vec<Chosen>, AptError> {
     let read = |line: &str| {
         let mut words = line.rsplit(' ');

@@ -1,34 +1,34 @@
-//! Reads the outer form of a Debian package: an `ar` archive of a few members with short names.
+//! Reads the container format of a Debian package: an `ar` archive of a few members with short names.
 //!
-//! Only what `deb(5)` allows: a name of up to 16 characters without a folder, a size in decimal digits, members one
-//! behind the other. The long names of GNU and BSD are not part of it and are errors.
+//! Accepts only the form in `deb(5)`: names of up to 16 characters without a folder, sizes in decimal digits,
+//! members in sequence. The long names of GNU and BSD are rejected.
 
 use std::io::{self, Read};
 
 const MAGIC: &[u8; 8] = b"!<arch>\n";
 
-/// A member's head.
+/// Header of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name, printable ASCII without `/`.
+    /// Name, printable ASCII without `/`.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// The members of an archive, in their order.
+/// The members of an archive, in order.
 pub struct Ar<R> {
     from: R,
-    /// Of the present member, not yet read: its bytes and the one that makes them even.
+    /// Unread bytes of the current member, without its padding byte.
     left: u64,
     odd: bool,
 }
 
 impl<R: Read> Ar<R> {
-    /// Begins to read.
+    /// Starts reading an archive.
     ///
     /// # Errors
-    /// When it is no `ar` archive.
+    /// When the data is not an `ar` archive.
     pub fn new(mut from: R) -> io::Result<Self> {
         let mut magic = [0; 8];
         from.read_exact(&mut magic)?;
@@ -38,10 +38,10 @@ impl<R: Read> Ar<R> {
         Ok(Self { from, left: 0, odd: false })
     }
 
-    /// The next member, `None` behind the last; what was not read of the one before is skipped.
+    /// Skips the rest of the current member, and returns the next one; `None` at the end.
     ///
     /// # Errors
-    /// When it is cut off, or a head is not one.
+    /// When the archive is cut off, or a header is malformed.
     pub fn next_member(&mut self) -> io::Result<Option<Member>> {
         let skip = self.left;
         if io::copy(&mut (&mut self.from).take(skip), &mut io::sink())? != skip {
@@ -49,7 +49,7 @@ impl<R: Read> Ar<R> {
         }
         self.left = 0;
         let mut head = [0; 60];
-        // A writer may leave the even-making byte out behind the last member.
+        // The padding byte after the last member may be missing.
         let mut filled = 0;
         let mut pad = [0; 1];
         if std::mem::take(&mut self.odd) && self.from.read(&mut pad)? == 0 {
@@ -70,7 +70,7 @@ impl<R: Read> Ar<R> {
     }
 }
 
-/// The bytes of the present member.
+/// Reads the current member.
 impl<R: Read> Read for Ar<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
@@ -149,7 +149,7 @@ pub(crate) mod tests {
         let mut ar = Ar::new(&bytes[..]).unwrap();
         let skipped: Vec<_> = std::iter::from_fn(|| ar.next_member().unwrap()).map(|m| m.size).collect();
         assert_eq!(skipped, [4, 3, 0]);
-        // Without the last even-making byte.
+        // Without the last padding byte.
         let odd = archive(&[("a", b"abc")]);
         assert_eq!(read_all(&odd[..odd.len() - 1]).unwrap(), [("a".to_owned(), b"abc".to_vec())]);
     }

@@ -1,27 +1,28 @@
-//! Reads the control form of Debian: paragraphs of `Field: value`, continued by lines that begin with a blank
-//! (`deb-control(5)`, `deb822(5)`).
+//! Parses Debian control files: paragraphs of `Field: value`, continued by lines that begin with a blank. See
+//! `deb-control(5)` and `deb822(5)`.
 
-/// A paragraph: fields in their order, names as they are written.
+/// A paragraph: fields in order, names as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paragraph(Vec<(String, String)>);
 
 impl Paragraph {
-    /// The value of a field, whatever the case of its name; continued lines are divided by line ends.
+    /// Value of a field, whose name is matched without regard to case. Continuation lines are separated by
+    /// newlines.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The words of a field; none when it is absent.
+    /// Words of a field; empty when the field is absent.
     pub fn words(&self, name: &str) -> impl Iterator<Item = &str> {
         self.get(name).unwrap_or_default().split_ascii_whitespace()
     }
 }
 
-/// Reads paragraphs; comment lines are left out.
+/// Parses paragraphs; comment lines are ignored.
 ///
 /// # Errors
-/// The line, counted from 1, that is neither a field nor continues one.
+/// The number of the first line, counted from 1, that is neither a field nor the continuation of one.
 pub fn paragraphs(text: &str) -> Result<Vec<Paragraph>, usize> {
     let mut all = vec![Paragraph::default()];
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {

@@ -1,4 +1,4 @@
-//! Opens a Debian package: what it says it is, which scripts it would run, and its files.
+//! Reads a Debian package: its name and version, its maintainer scripts, and its files.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -7,38 +7,38 @@ use super::ar::Ar;
 use super::control::paragraphs;
 use crate::stream::Plain;
 
-/// The longest control archive without its compression: Debian's own are below 1 MiB.
+/// Maximum size in bytes of the uncompressed control archive; Debian's own are below 1 MiB.
 const CONTROL: u64 = 32 << 20;
-/// The longest control file.
+/// Maximum size of the control file, in bytes.
 const CONTROL_FILE: u64 = 1 << 20;
-/// The most files of one package, in bytes.
+/// Maximum size of a package's uncompressed files, in bytes.
 const DATA: u64 = 16 << 30;
-/// How much more may come out of a package than is in it: documentation and tables reach some hundreds.
+/// Maximum compression ratio of a package; documentation and tables reach some hundreds.
 const RATIO: u64 = 2000;
 
-/// What a package says of itself.
+/// Metadata of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its name.
+    /// Package name.
     pub name: String,
-    /// Its version.
+    /// Package version.
     pub version: String,
-    /// The scripts that dpkg would run as root to install it, and hotcell does not.
+    /// Maintainer scripts, which dpkg would run as root during installation and hotcell does not run.
     pub scripts: Vec<String>,
 }
 
-/// A package that is being read: what it says, then its files as a tar archive.
+/// A package that is being read: its metadata, then its files as a tar archive.
 pub struct Deb<R: Read> {
-    /// What it says.
+    /// Metadata of the package.
     pub about: About,
     data: Plain<Ar<R>>,
 }
 
 impl<R: Read> Deb<R> {
-    /// Reads up to the files.
+    /// Reads a package up to its files.
     ///
     /// # Errors
-    /// When it is not a package of format 2, or cut off.
+    /// When the data is not a package of format 2, or is cut off.
     pub fn open(from: R) -> io::Result<Self> {
         let mut ar = Ar::new(from)?;
         let first = ar.next_member()?.ok_or_else(|| bad("is empty"))?;
@@ -61,15 +61,15 @@ impl<R: Read> Deb<R> {
         Err(bad("has no files"))
     }
 
-    /// Its files: a tar archive.
+    /// The files, as a tar archive.
     pub fn files(&mut self) -> &mut impl Read {
         &mut self.data
     }
 
-    /// Reads what is left, so that what is cut off or broken behind the last file is noticed.
+    /// Reads the rest, so that truncation or damage after the last file is noticed.
     ///
     /// # Errors
-    /// When it is.
+    /// When the rest is cut off or damaged.
     pub fn finish(self) -> io::Result<()> {
         self.data.finish().map(|_| ())
     }
@@ -111,7 +111,7 @@ fn bad(what: &str) -> io::Error {
 /// Opens a package's file.
 ///
 /// # Errors
-/// As [`Deb::open`], and when it cannot be read.
+/// As [`Deb::open`], and when the file cannot be read.
 pub fn open(path: &Path) -> io::Result<Deb<io::BufReader<std::fs::File>>> {
     Deb::open(io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?))
 }
@@ -122,7 +122,7 @@ pub(crate) mod tests {
     use crate::debian::ar::tests::archive;
     use std::io::Write as _;
 
-    /// A tar archive of entries: kind, path, link target or content.
+    /// Makes a tar archive of entries: kind, path, link target or content.
     pub fn tar_of(entries: &[(u8, &str, &str)]) -> Vec<u8> {
         let mut out = tar::Builder::new(Vec::new());
         for (kind, path, text) in entries {
@@ -132,7 +132,7 @@ pub(crate) mod tests {
             header.set_mode(0o6755);
             header.set_mtime(7);
             header.set_size(content.len() as u64);
-            // The raw fields: hostile names too.
+            // Written to the raw fields, to allow hostile names.
             header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
             if *kind != b'0' {
                 header.as_old_mut().linkname[..text.len()].copy_from_slice(text.as_bytes());
@@ -175,7 +175,7 @@ pub(crate) mod tests {
                 io::copy(deb.files(), &mut io::sink())?;
                 deb.finish()
             });
-            // The byte that makes the last member even may be missing.
+            // The padding byte of the last member may be missing.
             assert!(result.is_err() || length + 1 == bytes.len(), "{length} of {}", bytes.len());
         }
     }

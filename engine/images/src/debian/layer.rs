@@ -1,4 +1,4 @@
-//! A set of packages as one archive: downloaded, compared with what was resolved, merged.
+//! Downloads a set of packages, checks them against the resolved list, and merges them into one archive.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,44 +9,44 @@ use super::merge::Merge;
 use crate::definition::Definition;
 use crate::tarball::TIME;
 
-/// Why packages do not become a layer.
+/// Reason why packages cannot be merged into a layer.
 #[derive(Debug, thiserror::Error)]
 pub enum DebianError {
-    /// They cannot be had.
+    /// Packages cannot be resolved or downloaded.
     #[error(transparent)]
     Apt(#[from] AptError),
-    /// A package's file.
+    /// A package's file is broken.
     #[error("{file} {error}")]
     Package {
-        /// Which.
+        /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The problem.
         error: io::Error,
     },
-    /// The file is another package than the list says.
+    /// The file holds another package than the list says.
     #[error("{file} says that it is {name} {version}")]
     Other {
         /// The file.
         file: String,
-        /// What it says.
+        /// Name in the file.
         name: String,
-        /// What it says.
+        /// Version in the file.
         version: String,
     },
-    /// A link of the definition.
+    /// The target of a link of the definition does not exist.
     #[error("links: {path} points to {target}, which no package brings")]
     Link {
         /// The link.
         path: String,
-        /// What it says.
+        /// Target of the link.
         target: String,
     },
-    /// A folder of the definition.
+    /// A `path` pattern of the definition does not match exactly one folder.
     #[error("path: {pattern} is {found} folders of the image; it has to be one")]
     Path {
-        /// As it was written.
+        /// The pattern as written.
         pattern: String,
-        /// How many there are.
+        /// Number of matching folders.
         found: usize,
     },
     /// The archive cannot be written.
@@ -54,19 +54,22 @@ pub enum DebianError {
     Io(#[from] io::Error),
 }
 
-/// What packages came to, besides their files.
+/// Facts about merged packages, besides their files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// The definition's `path`, with every `*` decided.
+    /// The definition's `path`, with every `*` resolved.
     pub path: Vec<String>,
     /// Scripts that were not run, as `PACKAGE: SCRIPT, …`.
     pub scripts: Vec<String>,
 }
 
-/// Downloads the packages of a definition, and writes them as one archive.
+/// Downloads the packages of a definition and writes them as one archive.
 ///
 /// # Errors
-/// [`DebianError`].
+/// [`DebianError::Apt`] when packages cannot be downloaded; [`DebianError::Package`] or
+/// [`DebianError::Other`] when a file is not the expected package; [`DebianError::Link`] or
+/// [`DebianError::Path`] when the definition does not fit the packages; [`DebianError::Io`] when the archive
+/// cannot be written.
 pub fn write(
     definition: &Definition,
     apt: &Apt,
@@ -80,7 +83,7 @@ pub fn write(
     merge(definition, chosen, &files, progress, out)
 }
 
-/// Writes packages' files, in the order of their names.
+/// Writes the packages' files, in the order of the package names.
 fn merge(
     definition: &Definition,
     chosen: &[Chosen],
@@ -132,7 +135,7 @@ mod tests {
 
     type Packages<'a> = [(&'a str, &'a [(u8, &'a str, &'a str)])];
 
-    /// Packages of these names in a folder, merged as this definition says.
+    /// Makes packages with these names in a folder, and merges them as the definition says.
     fn merged(text: &str, packages: &Packages<'_>) -> Result<(Merged, Vec<u8>), DebianError> {
         let dir = tempfile::tempdir().unwrap();
         let definition = format!("{text}\n[debian]\npackages = [\"dash\"]");
@@ -140,7 +143,7 @@ mod tests {
         let (mut chosen, mut files) = (Vec::new(), Vec::new());
         for (name, entries) in packages {
             let file = format!("{name}.deb");
-            // What the file is called, and what it says that it is.
+            // The name of the file, and the name inside it.
             std::fs::write(dir.path().join(&file), package(name.trim_start_matches('~'), entries)).unwrap();
             files.push(dir.path().join(&file));
             let (name, version) = ((*name).to_owned(), "1.0-1".to_owned());

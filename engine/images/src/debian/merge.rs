@@ -1,8 +1,9 @@
-//! Many packages' files as one tar archive, as dpkg would have laid them out in a merged `/usr`.
+//! Merges the files of many packages into one tar archive, laid out as dpkg would do it on a merged `/usr`.
 //!
-//! Packages still ship files below `/bin` and `/lib`, which are links to `/usr/bin` and `/usr/lib`; some ship a folder where
-//! another ships a link. dpkg goes through such links on disk. Here no link is followed anywhere: paths are resolved by a list
-//! of the links that were written. Owners, set-id bits and what only people read are left out.
+//! Packages still ship files below `/bin` and `/lib`, which are links to `/usr/bin` and `/usr/lib`; some ship
+//! a folder where another ships a link. dpkg follows such links on disk. Here no link is followed: paths are
+//! resolved against a list of the links that were written. Owners, set-id bits and documentation are left
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -10,11 +11,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders below the root that are links into `/usr`.
+/// Top-level folders that are links into `/usr`.
 const ALIASES: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libo32", "libx32"];
-/// The aliases that every image has; the others only with files in them.
+/// Aliases that every image has; the others exist only if a package has files in them.
 const ALWAYS: [&str; 3] = ["bin", "sbin", "lib"];
-/// For people only; licences stay.
+/// Documentation folders; licences in them are kept.
 const LEFT_OUT: [&str; 6] = [
     "usr/share/doc",
     "usr/share/man",
@@ -23,10 +24,10 @@ const LEFT_OUT: [&str; 6] = [
     "usr/share/lintian",
     "usr/share/bug",
 ];
-/// As many links may stand in one path.
+/// Maximum number of links in the resolution of one path.
 const DEPTH: usize = 40;
 
-/// Writes packages' files into one archive.
+/// Writes the files of packages into one archive.
 pub struct Merge<W: Write> {
     out: tar::Builder<W>,
     links: BTreeMap<PathBuf, PathBuf>,
@@ -35,7 +36,7 @@ pub struct Merge<W: Write> {
 }
 
 impl<W: Write> Merge<W> {
-    /// Begins with an empty tree.
+    /// Starts with an empty tree.
     pub fn new(out: W) -> Self {
         let alias = |name: &str| (PathBuf::from(name), PathBuf::from(format!("usr/{name}")));
         let links = ALIASES.into_iter().map(alias).collect();
@@ -45,7 +46,7 @@ impl<W: Write> Merge<W> {
     /// Adds a package's files.
     ///
     /// # Errors
-    /// When the archive is broken, or has what no package has.
+    /// When the archive is broken, or has an entry that no package has.
     pub fn add(&mut self, files: impl Read) -> io::Result<()> {
         let mut archive = tar::Archive::new(files);
         for entry in archive.entries()? {
@@ -85,12 +86,12 @@ impl<W: Write> Merge<W> {
         Ok(())
     }
 
-    /// Adds a link that a package's script would have made.
+    /// Adds a link that a maintainer script would have made.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the link cannot be written.
     pub fn link(&mut self, path: &Path, target: &Path, modified: u64) -> io::Result<()> {
-        // As dpkg: a folder is not replaced by a link, nor an alias by another.
+        // Like dpkg: a link does not replace a folder, nor an alias.
         if self.folders.contains(path) || is_alias(path) {
             return Ok(());
         }
@@ -102,7 +103,7 @@ impl<W: Write> Merge<W> {
         Ok(())
     }
 
-    /// Whether something is there, by its path or through links.
+    /// Whether a file or folder exists at a path, also through links.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
         let Ok(path) = below(path.strip_prefix("/").unwrap_or(path)).and_then(|p| self.resolve(&p, true))
@@ -112,7 +113,7 @@ impl<W: Write> Merge<W> {
         self.files.contains(&path) || self.folders.contains(&path)
     }
 
-    /// The folders that a path with `*` components stands for, absolute.
+    /// Absolute paths of the folders that match a pattern with `*` components.
     #[must_use]
     pub fn matching(&self, pattern: &str) -> Vec<String> {
         let parts: Vec<&str> = pattern.trim_start_matches('/').split('/').collect();
@@ -124,10 +125,10 @@ impl<W: Write> Merge<W> {
         self.folders.iter().filter(fits).map(|folder| format!("/{}", folder.display())).collect()
     }
 
-    /// Writes the aliases and the end.
+    /// Writes the aliases and the end of the archive.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the archive cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         for name in ALIASES {
             let target = format!("usr/{name}");
@@ -141,14 +142,14 @@ impl<W: Write> Merge<W> {
         self.out.into_inner()
     }
 
-    /// Where an entry goes: `None` when it is left out, or is what is there already.
+    /// Path at which an entry is written; `None` when it is documentation, or the root itself.
     fn place(&self, written: &Path) -> io::Result<Option<PathBuf>> {
         let path = self.resolve(written, false)?;
         let kept = path.ends_with("copyright") || !LEFT_OUT.iter().any(|folder| path.starts_with(folder));
         Ok((path.components().next().is_some() && kept).then_some(path))
     }
 
-    /// The path without links in it; the last component too when `whole`.
+    /// Resolves the links in a path; also in its last component when `whole`.
     fn resolve(&self, path: &Path, whole: bool) -> io::Result<PathBuf> {
         let mut path = path.to_owned();
         for _ in 0..DEPTH {
@@ -162,7 +163,7 @@ impl<W: Write> Merge<W> {
     }
 
     fn folder(&mut self, path: &Path, modified: u64) -> io::Result<()> {
-        // As dpkg: a link to a folder is not replaced by one.
+        // Like dpkg: a folder does not replace a link to a folder.
         if self.links.contains_key(path) || self.folders.contains(path) {
             return Ok(());
         }
@@ -176,7 +177,7 @@ impl<W: Write> Merge<W> {
         Ok(())
     }
 
-    /// A file does not take the place of a folder.
+    /// Fails when a folder is at the path, since a file does not replace it.
     fn free(&self, path: &Path) -> io::Result<()> {
         match self.folders.contains(path) || is_alias(path) {
             true => Err(bad(path, "is a folder of another package and a file")),
@@ -207,7 +208,7 @@ fn header(kind: tar::EntryType, mode: u32, modified: u64) -> tar::Header {
     header
 }
 
-/// A path below the root: without `.`, and nowhere else.
+/// A path below the root, without `.` components.
 fn below(path: &Path) -> io::Result<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -220,7 +221,7 @@ fn below(path: &Path) -> io::Result<PathBuf> {
     Ok(out)
 }
 
-/// What a link at `path` leads to, by its text: nothing is above the root.
+/// Path that a link at `path` points to, without access to the disk; `..` at the root is ignored.
 fn joined(path: &Path, target: &Path) -> PathBuf {
     let mut out = path.parent().map(Path::to_owned).unwrap_or_default();
     for part in target.components() {
@@ -340,7 +341,7 @@ mod tests {
             let error = merge(&[entries]).unwrap_err().to_string();
             assert!(error.contains(word), "{entries:?}: {error}");
         }
-        // A link upwards leads nowhere outside.
+        // A link upwards does not leave the root.
         let tree = merge(&[&[(b'2', "a", "../../etc"), (b'0', "a/x", "1")]]).unwrap();
         assert!(tree.contains_key("etc/x"), "{tree:?}");
     }
@@ -370,7 +371,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever packages say: refused, or a tree in which no file is behind a link.
+        /// Hostile packages are rejected, or give a tree in which no file lies behind a link.
         #[test]
         fn no_file_is_behind_a_link(entries in prop::collection::vec(
             ((0..4usize).prop_map(|k| b"0125"[k]), "(\\./)?(bin|lib|a|b|c)(/(a|b|c|\\.\\.)){0,2}", "/?(\\.\\./)?(a|b|c|bin|usr)(/a|/b)?"), 0..8)) {

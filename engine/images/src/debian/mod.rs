@@ -1,10 +1,10 @@
-//! Images from Debian packages: which, from where, and how their files become one tree.
+//! Images from Debian packages: resolving and downloading them, and merging their files into one tree.
 //!
-//! | module | what |
+//! | module | purpose |
 //! | --- | --- |
 //! | [`sources`] | the archives of a release |
 //! | [`apt`] | the host's apt in a private folder: dependencies, downloads, signatures |
-//! | [`ar`], [`deb`], [`control`] | a package's file, read without trust |
+//! | [`ar`], [`deb`], [`control`] | a package's file, parsed as untrusted input |
 //! | [`merge`], [`layer`] | packages' files as one archive |
 
 pub mod apt;

@@ -1,5 +1,6 @@
-//! Which archives a release's packages come from: the host's own mirrors where it has any of that distribution, else the
-//! distribution's. Third parties' archives of the host are left out, and so are options that weaken apt's checks. Pure.
+//! Chooses the archives for a release: the host's own mirrors if it has any for that distribution, else the
+//! distribution's default ones. Third-party archives, and options that weaken apt's checks, are dropped.
+//! Pure.
 
 use super::control::paragraphs;
 
@@ -21,7 +22,7 @@ impl Family {
         }
     }
 
-    /// The keys that sign its archives, and the package that brings them.
+    /// The keyring that verifies its archives, and the package that provides it.
     #[must_use]
     pub const fn keyring(self) -> (&'static str, &'static str) {
         match self {
@@ -59,7 +60,7 @@ impl Family {
     }
 }
 
-/// What a host is, where it is Debian, Ubuntu or made of one of them.
+/// Distribution and release of a host that is Debian, Ubuntu or derived from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The distribution whose archives it uses.
@@ -69,7 +70,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads the text of `/etc/os-release`.
+    /// Parses the text of `/etc/os-release`.
     #[must_use]
     pub fn of_os_release(text: &str) -> Option<Self> {
         let get = |name: &str| {
@@ -94,7 +95,7 @@ pub struct Entry {
     uris: Vec<String>,
     suites: Vec<String>,
     components: Vec<String>,
-    /// A keyring, or the keys themselves.
+    /// Path of a keyring, or the keys themselves.
     signed_by: Option<String>,
 }
 
@@ -102,7 +103,7 @@ fn split(text: &str) -> Vec<String> {
     text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
-/// Reads a `sources.list`: one source a line. Other lines are left out.
+/// Parses a `sources.list` with one source per line; other lines are ignored.
 #[must_use]
 pub fn of_list(text: &str) -> Vec<Entry> {
     text.lines()
@@ -122,7 +123,7 @@ pub fn of_list(text: &str) -> Vec<Entry> {
         .collect()
 }
 
-/// Reads a `.sources` file. What is disabled or not understood is left out.
+/// Parses a `.sources` file. Disabled and unknown entries are ignored.
 #[must_use]
 pub fn of_sources(text: &str) -> Vec<Entry> {
     let off = ["no", "false", "without", "off", "disable"];
@@ -140,7 +141,7 @@ pub fn of_sources(text: &str) -> Vec<Entry> {
         .collect()
 }
 
-/// What to write for a release.
+/// Sources for a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
     /// The distribution.
@@ -151,10 +152,10 @@ pub struct Sources {
     pub text: String,
 }
 
-/// Decides where the packages of `suite` come from; without one it is the host's own release, else Debian 12.
+/// Chooses where the packages of `suite` come from. `None` means the host's own release, else Debian 12.
 ///
 /// # Errors
-/// One line when the release is not known.
+/// A message when the release is not known.
 pub fn choose(
     found: &[Entry],
     host: Option<&Host>,
@@ -179,7 +180,8 @@ pub fn choose(
     Ok(Sources { family, suite: suite.to_owned(), text })
 }
 
-/// The entry for another release of the same distribution, when it is one of the distribution's own.
+/// Rewrites an entry for another release of the same distribution; `None` when it is not one of the
+/// distribution's own.
 fn renamed(entry: &Entry, host: &Host, suite: &str) -> Option<Entry> {
     let of_release = |name: &str| {
         let (base, end) = name.split_once('-').map_or((name, ""), |(base, _)| (base, &name[base.len()..]));
@@ -193,7 +195,8 @@ fn renamed(entry: &Entry, host: &Host, suite: &str) -> Option<Entry> {
     good.then(|| Entry { uris, suites, ..entry.clone() })
 }
 
-/// apt leaves the files of `file:` where they are; with `copy:` they come to us as all others do.
+/// Replaces `file:` by `copy:`. apt leaves files of `file:` in place, but copies those of `copy:` into our
+/// folder like all others.
 fn copied(uri: &str) -> String {
     uri.strip_prefix("file:").map_or_else(|| uri.to_owned(), |path| format!("copy:{path}"))
 }
@@ -268,7 +271,7 @@ mod tests {
             "Types: deb\nURIs: copy:/srv/debian\nSuites: trixie trixie-updates\nComponents: main\n\
              Signed-By: \n -----BEGIN\n .\n abc\n"
         );
-        // What is written is read again.
+        // The output can be parsed again.
         assert_eq!(of_sources(&sources.text).len(), 1);
         assert_eq!(of_sources("no field"), []);
     }

@@ -1,5 +1,5 @@
-//! A tar archive whose files are read by name: a layout or what `docker save` writes. It is read once to learn where
-//! each file stands.
+//! A tar archive with access to its files by name: an OCI layout or a `docker save` archive. It is read once
+//! to index the offsets of its files.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,19 +15,19 @@ use crate::store::{Store, StoreError};
 use crate::stream::{Compression, Plain};
 use crate::unpack::Limits;
 
-/// More files has no archive of an image: three for each layer.
+/// Maximum number of files; an image has three per layer.
 const MOST: usize = 10_000;
 
-/// An archive, and where its files stand.
+/// An archive, and the offsets of its files.
 pub(crate) struct Archive {
     file: File,
     files: HashMap<String, Place>,
 }
 
 enum Place {
-    /// Offset and length.
+    /// Offset and length in bytes.
     Bytes(u64, u64),
-    /// The name of another: old archives have a layer once, and links to it.
+    /// Name of another file: in old archives, layers may be links to an equal layer.
     Link(String),
 }
 
@@ -49,7 +49,7 @@ impl Archive {
     }
 }
 
-/// The archive without its compression, in a file without a name.
+/// Decompresses the archive into an unnamed file.
 fn plain(store: &Store, file: File, limits: &Limits, path: &Path) -> Result<File, StoreError> {
     let mut import = store.begin()?;
     let folder = import.fresh()?;
@@ -65,7 +65,7 @@ fn plain(store: &Store, file: File, limits: &Limits, path: &Path) -> Result<File
 }
 
 fn index(file: &mut File) -> io::Result<HashMap<String, Place>> {
-    // Headers only: what lies between them is skipped.
+    // Reads headers only and seeks over the content.
     let mut files = HashMap::new();
     let mut archive = tar::Archive::new(BufReader::with_capacity(4096, Bounded { file, left: MOST * 4096 }));
     for entry in archive.entries_with_seek()? {
@@ -100,7 +100,7 @@ fn index(file: &mut File) -> io::Result<HashMap<String, Place>> {
     Ok(files)
 }
 
-/// Headers take so much and no more, whatever lengths they say.
+/// Limits the bytes of headers, whatever lengths they claim.
 struct Bounded<'a> {
     file: &'a mut File,
     left: usize,
@@ -124,7 +124,7 @@ impl Seek for Bounded<'_> {
     }
 }
 
-/// A relative link's target as a name in the archive.
+/// Resolves the target of a relative link to a name in the archive.
 fn joined(from: &Path, says: &str) -> Option<String> {
     let mut path = PathBuf::from(from);
     for part in Path::new(says).components() {
@@ -156,7 +156,7 @@ impl Blobs for Archive {
     }
 }
 
-/// A part of a file.
+/// A range of a file.
 struct Part<'a> {
     file: &'a File,
     at: u64,

@@ -1,4 +1,4 @@
-//! A folder as an archive, so that what is read of it goes the same way as everything else, and has a digest.
+//! Turns a folder into an archive, so that it is imported like any other source and has a digest.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,10 +13,10 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use super::SourceError;
 use crate::store::StoreError;
 
-/// Deeper folders are refused.
+/// Maximum nesting depth of folders.
 const DEEPEST: usize = 128;
 
-/// Hands the archive of a folder to `take`, while it is being made.
+/// Passes the archive of a folder to `take` while it is being written.
 pub(crate) fn as_archive<T>(
     path: &Path,
     take: impl FnOnce(PipeReader) -> Result<T, StoreError>,
@@ -29,7 +29,7 @@ pub(crate) fn as_archive<T>(
         let taken = take(reader);
         match written.join() {
             Ok(Ok(())) => taken,
-            // Whoever reads has stopped, and says why.
+            // The reader stopped first, and its error is the cause.
             Ok(Err(e)) if e.kind() == io::ErrorKind::BrokenPipe => taken,
             Ok(Err(error)) => Err(unreadable(error).into()),
             Err(_) => Err(unreadable(io::Error::other("the thread that reads it ended")).into()),
@@ -39,7 +39,7 @@ pub(crate) fn as_archive<T>(
 
 struct Writer {
     archive: tar::Builder<io::BufWriter<PipeWriter>>,
-    /// Files with several names, by what they are.
+    /// Files with several names, by device and inode.
     names: HashMap<(u64, u64), PathBuf>,
 }
 
@@ -110,7 +110,8 @@ impl Writer {
                 let says = fs::readlinkat(folder, name, Vec::new())?;
                 self.archive.append_link(&mut header, path, Path::new(OsStr::from_bytes(says.as_bytes())))
             }
-            // A socket or device of the host is nothing for an image; counted with those of archives.
+            // Sockets and devices of the host do not belong in an image; they are counted like those of
+            // archives.
             _ => {
                 header.set_entry_type(tar::EntryType::Fifo);
                 self.archive.append_data(&mut header, path, io::empty())
@@ -119,7 +120,7 @@ impl Writer {
     }
 }
 
-/// Opens what was looked at, and nothing that took its place.
+/// Opens the examined entry, and fails when another one has taken its place.
 fn open(folder: &OwnedFd, name: &OsStr, flags: OFlags, seen: &Stat) -> io::Result<OwnedFd> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let flags = flags | OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -132,7 +133,8 @@ fn open(folder: &OwnedFd, name: &OsStr, flags: OFlags, seen: &Stat) -> io::Resul
     }
 }
 
-/// As many bytes as were promised, or an error: a file that grows or shrinks would move all that follows.
+/// Reads exactly the announced number of bytes, or fails: a file that grows or shrinks would shift the rest
+/// of the archive.
 struct Exactly(File, u64);
 
 impl io::Read for Exactly {

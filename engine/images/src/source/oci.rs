@@ -1,7 +1,7 @@
-//! The documents of an image: index, manifest, configuration; and which image of several is for this host.
+//! Reads the documents of an image: index, manifest, configuration; and chooses the image for this host.
 //!
-//! OCI image specification 1.1 (`image-layout.md`, `image-index.md`, `manifest.md`, `config.md`), and the `manifest.json`
-//! of `docker save`.
+//! See the OCI image specification 1.1 (`image-layout.md`, `image-index.md`, `manifest.md`, `config.md`), and
+//! the `manifest.json` of `docker save`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,44 +17,44 @@ use crate::image::Config;
 use crate::store::StoreError;
 use crate::stream::Digest;
 
-/// The longest document that is read, in bytes.
+/// Maximum size of a document, in bytes.
 pub(crate) const LONGEST: u64 = 8 << 20;
-/// Indexes within indexes.
+/// Maximum nesting depth of indexes.
 const DEEPEST: usize = 4;
 
-/// The host's architecture, as images name it.
+/// Architecture of the host, as images name it.
 pub const HOST_ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
     b"x86_64" => "amd64",
     b"aarch64" => "arm64",
     _ => std::env::consts::ARCH,
 };
 
-/// Something that is named by its digest.
+/// Reference to a blob by its digest.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is.
+    /// Media type of the blob.
     #[serde(default)]
     pub media_type: String,
-    /// Its digest.
+    /// Digest of the blob.
     pub digest: Digest,
-    /// Its length in bytes.
+    /// Size of the blob in bytes.
     #[serde(default)]
     pub size: u64,
-    /// What it runs on.
+    /// Platform of the image.
     pub platform: Option<Platform>,
-    /// Notes about it.
+    /// Annotations.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What an image runs on.
+/// Platform that an image runs on.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Platform {
-    /// `amd64` …
+    /// Architecture, such as `amd64`.
     #[serde(default)]
     pub architecture: String,
-    /// `linux` …
+    /// Operating system, such as `linux`.
     #[serde(default)]
     pub os: String,
 }
@@ -65,15 +65,15 @@ impl Platform {
     }
 }
 
-/// An index or a manifest: they are told apart by what they have.
+/// An index or a manifest, which differ in their fields.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Manifest {
-    /// Of an index: what it lists.
+    /// Entries of an index.
     #[serde(default)]
     pub manifests: Vec<Descriptor>,
-    /// Of a manifest: its configuration.
+    /// Configuration of a manifest.
     pub config: Option<Descriptor>,
-    /// Of a manifest: its layers, the lowest first.
+    /// Layers of a manifest, the lowest first.
     #[serde(default)]
     pub layers: Vec<Descriptor>,
 }
@@ -103,7 +103,7 @@ struct RootFs {
     diff_ids: Vec<Digest>,
 }
 
-/// A row of the `manifest.json` of `docker save`.
+/// An entry in the `manifest.json` of `docker save`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Saved {
@@ -112,36 +112,36 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// What an image consists of.
+/// The parts of an image.
 pub(crate) struct Resolved {
     pub(crate) digest: Digest,
     pub(crate) config: Config,
-    /// The lowest first.
+    /// Layers, the lowest first.
     pub(crate) layers: Vec<LayerBlob>,
 }
 
-/// A layer that can be read.
+/// A layer in a source.
 pub(crate) struct LayerBlob {
-    /// Its name among the blobs.
+    /// Name of the blob.
     pub(crate) blob: String,
-    /// The digest of the blob, where one was promised.
+    /// Expected digest of the blob, where the source has one.
     pub(crate) digest: Option<Digest>,
-    /// The digest of the archive without its compression.
+    /// Digest of the uncompressed archive.
     pub(crate) diff_id: Digest,
 }
 
-/// Files by name.
+/// Read access to blobs by name.
 pub(crate) trait Blobs {
-    /// Opens one; `Missing` when it is not there.
+    /// Opens a blob; fails with [`SourceError::Missing`] when it does not exist.
     fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, SourceError>;
 }
 
-/// The name of a blob in a layout.
+/// Name of a blob in a layout.
 pub(crate) fn blob(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// A layout that is a folder.
+/// A layout in a folder.
 pub(crate) struct Layout {
     path: PathBuf,
     folder: File,
@@ -171,7 +171,7 @@ impl Blobs for Layout {
     }
 }
 
-/// Reads a document whole.
+/// Reads a whole document.
 fn read(blobs: &dyn Blobs, name: &str) -> Result<Vec<u8>, SourceError> {
     let mut bytes = Vec::new();
     let bad = |why: String| SourceError::Document { what: name.to_owned(), why };
@@ -187,14 +187,14 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, 
         .map_err(|e| SourceError::Document { what: what.to_owned(), why: e.to_string() })
 }
 
-/// A document by its digest, which it must have.
+/// Reads the document with this digest, and verifies it.
 fn verified(blobs: &dyn Blobs, what: &str, digest: Digest) -> Result<Vec<u8>, StoreError> {
     let bytes = read(blobs, &blob(&digest))?;
     check(what, &bytes, digest)?;
     Ok(bytes)
 }
 
-/// That bytes have the digest that was promised.
+/// Checks that the data has the expected digest.
 pub(crate) fn check(what: &str, bytes: &[u8], promised: Digest) -> Result<(), StoreError> {
     let found = Digest::of(bytes);
     if found == promised {
@@ -204,7 +204,7 @@ pub(crate) fn check(what: &str, bytes: &[u8], promised: Digest) -> Result<(), St
     }
 }
 
-/// Finds the image for this host.
+/// Resolves the image for this host.
 pub(crate) fn resolve(blobs: &dyn Blobs, which: Option<&str>) -> Result<Resolved, StoreError> {
     match read(blobs, "index.json") {
         Ok(bytes) => {
@@ -223,10 +223,10 @@ pub(crate) fn resolve(blobs: &dyn Blobs, which: Option<&str>) -> Result<Resolved
     }
 }
 
-/// The names by which a layout's index tells images apart.
+/// Annotations that name the images of a layout's index.
 const NAMES: [&str; 2] = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
 
-/// Which of an index's images: by name where one is asked for, then by platform.
+/// Chooses an image of an index: by name where one is requested, then by platform.
 pub(crate) fn choose<'a>(all: &'a [Descriptor], which: Option<&str>) -> Result<&'a Descriptor, SourceError> {
     let named = |d: &Descriptor, name: &str| {
         NAMES.iter().filter_map(|key| d.annotations.get(*key)).any(|n| n == name)
@@ -236,7 +236,7 @@ pub(crate) fn choose<'a>(all: &'a [Descriptor], which: Option<&str>) -> Result<&
     if let (Some(name), true) = (which, left.is_empty()) {
         return Err(SourceError::Missing(format!("an image {name:?}")));
     }
-    // Signatures and notes about builds say that they run on nothing.
+    // Signatures and build attestations have no known platform.
     let list = |all: &[&Descriptor]| {
         let text = |d: &&Descriptor| d.platform.as_ref().map(|p| format!("{}/{}", p.os, p.architecture));
         all.iter().filter_map(text).collect::<Vec<_>>().join(", ")
@@ -272,7 +272,7 @@ pub(crate) fn of_manifest(blobs: &dyn Blobs, digest: Digest, depth: usize) -> Re
     Ok(Resolved { digest, config, layers: layers(&manifest.layers, &diff_ids).map_err(bad)? })
 }
 
-/// Layers with the digests of their archives.
+/// Pairs layers with the digests of their uncompressed archives.
 pub(crate) fn layers(layers: &[Descriptor], diff_ids: &[Digest]) -> Result<Vec<LayerBlob>, &'static str> {
     if layers.is_empty() || layers.len() != diff_ids.len() {
         return Err("it has not as many layers as its configuration, or none");
@@ -287,7 +287,7 @@ pub(crate) fn layers(layers: &[Descriptor], diff_ids: &[Digest]) -> Result<Vec<L
         .collect())
 }
 
-/// What a configuration says, and the digests of its layers' archives.
+/// Parses a configuration, and returns the run configuration and the digests of the layers' archives.
 pub(crate) fn configuration(what: &str, bytes: &[u8]) -> Result<(Config, Vec<Digest>), SourceError> {
     let read: ImageConfig = parse(what, bytes)?;
     let platform = Platform { architecture: read.architecture, os: read.os };
@@ -297,7 +297,7 @@ pub(crate) fn configuration(what: &str, bytes: &[u8]) -> Result<(Config, Vec<Dig
     let run = read.config.unwrap_or_default();
     let pairs = run.env.unwrap_or_default();
     let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    // One that cannot be set is none.
+    // Drops variables that cannot be set.
     let good =
         |(name, value): &(String, String)| !(name.is_empty() || name.contains('\0') || value.contains('\0'));
     let config = Config {
@@ -311,7 +311,8 @@ pub(crate) fn configuration(what: &str, bytes: &[u8]) -> Result<(Config, Vec<Dig
     Ok((config, read.rootfs.diff_ids))
 }
 
-/// An image of `docker save`, older than its OCI form: blobs by file name, digests of the unpacked layers only.
+/// Reads an image of `docker save` in its older form: blobs by file name, and digests of the uncompressed
+/// layers only.
 fn saved(blobs: &dyn Blobs, bytes: &[u8], which: Option<&str>) -> Result<Resolved, StoreError> {
     let what = "manifest.json";
     let all: Vec<Saved> = parse(what, bytes)?;
@@ -327,7 +328,7 @@ fn saved(blobs: &dyn Blobs, bytes: &[u8], which: Option<&str>) -> Result<Resolve
         }
     };
     let config_bytes = read(blobs, &one.config)?;
-    // The configuration is named by its digest.
+    // The configuration's file name is its digest.
     let hex = Path::new(&one.config).file_stem().and_then(|s| s.to_str()).unwrap_or_default();
     if let Some(promised) = Digest::parse(&format!("sha256:{hex}")) {
         check("the configuration", &config_bytes, promised)?;

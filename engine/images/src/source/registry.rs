@@ -1,7 +1,9 @@
-//! Images of a registry: their documents and the layers that are not here yet are fetched into a folder of the store, and
-//! read from there like those of any layout. What a registry sends is believed no sooner than its digest was checked.
+//! Imports images from a registry: fetches the documents and the missing layers into a folder of the store,
+//! and reads them from there like those of any layout. No data of a registry is used before its digest is
+//! verified.
 //!
-//! Anonymous; TLS by rustls with the system's roots; plain HTTP to loopback addresses only.
+//! Access is anonymous; TLS by rustls with the system's root certificates; plain HTTP to loopback addresses
+//! only.
 
 use std::fs::File;
 use std::io::Write;
@@ -22,23 +24,23 @@ use crate::store::{Import, Store, StoreError};
 use crate::stream::Digest;
 use crate::unpack::Limits;
 
-/// How the name of an image in a registry begins.
+/// Prefix of the name of an image in a registry.
 pub const SCHEME: &str = "oci://";
-/// Connecting, and waiting for the next bytes of a layer.
+/// Timeout for connecting, and for the next bytes of a layer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A document has a few thousand bytes.
+/// Timeout for a document, which has a few thousand bytes.
 const DOCUMENT: Duration = Duration::from_secs(60);
-/// What is asked for.
+/// Accepted media types of manifests.
 const MANIFESTS: [&str; 4] = [
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
-/// Indexes within indexes.
+/// Maximum nesting depth of indexes.
 const DEEPEST: usize = 4;
 
-/// The registry, repository and tag or digest that a name says.
+/// Parses a name into registry, repository, and tag or digest.
 pub(crate) fn reference(name: &str) -> Result<Reference, SourceError> {
     let bad = |why: String| SourceError::Registry { name: name.to_owned(), why };
     let rest = name.strip_prefix(SCHEME).unwrap_or(name);
@@ -49,7 +51,7 @@ pub(crate) fn reference(name: &str) -> Result<Reference, SourceError> {
     rest.parse().map_err(|e| bad(format!("it is no name of an image: {e}")))
 }
 
-/// Whether a registry is this machine, which is spoken to without TLS.
+/// Whether a registry is on this machine, which is accessed without TLS.
 fn is_loopback(registry: &str) -> bool {
     let host = match registry.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
@@ -59,7 +61,7 @@ fn is_loopback(registry: &str) -> bool {
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
-/// Imports an image of a registry. Waits for the network: not for a thread of an event loop.
+/// Imports an image from a registry. Blocks on the network, so do not call it in a thread of an event loop.
 pub(crate) fn import(store: &Store, name: &str, source: &str, limits: &Limits) -> Result<Image, StoreError> {
     let reference = reference(source)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -75,7 +77,7 @@ pub(crate) fn import(store: &Store, name: &str, source: &str, limits: &Limits) -
     added
 }
 
-/// Fetches the documents and the missing layers; the digest of the topmost document.
+/// Fetches the documents and the missing layers, and returns the digest of the topmost document.
 async fn fetch(
     import: &Import<'_>,
     folder: &Path,
@@ -83,7 +85,7 @@ async fn fetch(
     reference: &Reference,
     limits: &Limits,
 ) -> Result<Digest, StoreError> {
-    // The second of two calls finds it set.
+    // Fails when a provider is already installed, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let protocol =
         if is_loopback(reference.registry()) { ClientProtocol::Http } else { ClientProtocol::Https };
@@ -130,7 +132,7 @@ impl Fetcher<'_> {
         SourceError::Registry { name: self.source.to_owned(), why: why.to_string() }
     }
 
-    /// An index or a manifest, kept as a blob.
+    /// Fetches an index or a manifest, and stores it as a blob.
     async fn document(&self, reference: &Reference) -> Result<(Digest, Manifest), StoreError> {
         let asked = self.client.pull_manifest_raw(reference, &RegistryAuth::Anonymous, &MANIFESTS);
         let answered = tokio::time::timeout(DOCUMENT, asked).await;
@@ -149,7 +151,7 @@ impl Fetcher<'_> {
         Ok((digest, parse(&format!("the manifest of {}", self.source), &bytes)?))
     }
 
-    /// A blob, no longer than it is said to be. Its digest is checked by whoever reads it.
+    /// Fetches a blob, up to its announced size. The reader verifies its digest.
     async fn blob(&self, descriptor: &Descriptor, most: u64) -> Result<(), StoreError> {
         if descriptor.size > most {
             return Err(self
@@ -157,7 +159,7 @@ impl Fetcher<'_> {
                 .into());
         }
         let place = self.folder.join(blob(&descriptor.digest));
-        // Two layers may be the same.
+        // Two layers may be equal.
         let mut file = match File::create_new(&place) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
             file => file?,

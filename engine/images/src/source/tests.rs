@@ -3,7 +3,7 @@ use crate::store::StoreError;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-/// An archive of these files; `-name` is a deletion.
+/// Makes an archive of files; `-name` is a whiteout.
 fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     let mut out = tar::Builder::new(Vec::new());
     for (name, text) in files {
@@ -21,7 +21,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// A layout with an index, an image for this host and one for another.
+/// A layout with an index, an image for this host and one for another platform.
 struct Made {
     dir: tempfile::TempDir,
     layers: Vec<Vec<u8>>,
@@ -55,7 +55,7 @@ impl Made {
         std::fs::write(self.layout().join(oci::blob(&digest)), bytes).unwrap();
         digest
     }
-    /// The first layer is compressed.
+    /// Compresses the first layer.
     fn manifest(&self) -> Digest {
         let descriptor = |bytes: &[u8]| {
             let digest = self.blob(bytes);
@@ -106,7 +106,7 @@ fn a_layout_is_imported() {
     assert_eq!(std::fs::read_to_string(held.layers[0].join("usr/share/a")).unwrap(), "2");
     assert_eq!(held.layers[0].join("etc/old").metadata().unwrap().rdev(), 0);
     assert_eq!(std::fs::read_to_string(held.layers[1].join("etc/old")).unwrap(), "x");
-    // Again, from archives of it: the same layers.
+    // Importing from archives of the layout gives the same layers.
     for (name, bytes) in [("a.tar", made.packed()), ("a.tar.gz", gzip(&made.packed()))] {
         let file = made.dir.path().join(name);
         std::fs::write(&file, bytes).unwrap();
@@ -165,7 +165,7 @@ fn a_folder_is_imported() {
     assert_eq!(std::fs::read_to_string(at(".wh.name")).unwrap(), "a name");
     assert_eq!(at("out").read_link().unwrap(), Path::new("/etc/shadow"));
     assert!(!at("socket").exists() && image.notes.len() == 1, "{:?}", image.notes);
-    // The same folder is the same image.
+    // Importing the folder again gives the same image.
     let again = import(&made.store(), "y", &Source::of(root.as_os_str()), &Limits::default()).unwrap();
     assert_eq!(again.digest, image.digest);
 }
@@ -250,7 +250,7 @@ fn one_of_several_is_named_behind_a_hash() {
 }
 
 proptest::proptest! {
-    /// Documents are hostile too.
+    /// Documents are hostile input too.
     #[test]
     fn any_documents_are_read_or_refused(text in "[\\[\\]{}\":,a-z0-9 ]{0,200}") {
         let _ = oci::parse::<Manifest>("x", text.as_bytes());

@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// An archive with one file.
+/// Makes an archive with one file.
 fn archive(name: &str, text: &str) -> Vec<u8> {
     let mut out = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
@@ -48,7 +48,7 @@ fn images_share_layers_and_keep_their_own() {
     assert_eq!(layers(&store), 2, "two has the base still");
     assert!(store.hold("two").unwrap().layers.iter().all(|l| l.is_dir()));
     assert!(matches!(store.remove("one"), Err(StoreError::Unknown(_))));
-    // A new one of the same name takes its place.
+    // A new image replaces the one of the same name.
     add(&store, "two", &[("etc/three", "3")]);
     assert_eq!(layers(&store), 1);
 }
@@ -72,7 +72,7 @@ fn what_a_dead_import_left_is_removed() {
     let store = Store::open(dir.path()).unwrap();
     add(&store, "one", &[("a", "1")]);
     let below = store.path.join(LAYERS);
-    // No process has this number. `/proc/sys/kernel/pid_max`
+    // No process has this id, see `/proc/sys/kernel/pid_max`.
     for name in ["unfinished-4194305-x-1", &"0".repeat(64)] {
         std::fs::create_dir(below.join(name)).unwrap();
     }
@@ -85,7 +85,7 @@ fn what_a_dead_import_left_is_removed() {
     Store::open(dir.path()).unwrap();
     assert_eq!(layers(&store), 2, "this process lives");
     assert!(fresh.exists() && !below.join(format!("{}.about", "1".repeat(64))).exists());
-    // A row that cannot be read keeps everything.
+    // A damaged record keeps all layers.
     std::fs::write(store.path.join("two.json"), "{").unwrap();
     std::fs::create_dir(below.join("0".repeat(64))).unwrap();
     Store::open(dir.path()).unwrap();

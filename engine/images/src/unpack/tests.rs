@@ -4,7 +4,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 
 use super::*;
 
-/// Writes archives, also such as no honest program writes.
+/// Writes archives, including those that no honest program writes.
 #[derive(Default)]
 struct Archive(Vec<u8>);
 
@@ -64,7 +64,7 @@ impl Archive {
 }
 
 fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
-    // Its own length counts.
+    // The length includes its own digits.
     let rest = key.len() + value.len() + 3;
     let mut length = rest;
     while length.to_string().len() + rest != length {
@@ -77,7 +77,7 @@ fn open(path: &Path) -> OwnedFd {
     std::fs::File::open(path).unwrap().into()
 }
 
-/// A folder with one beside it that nothing may touch.
+/// A target folder, and one beside it that has to stay untouched.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -104,7 +104,7 @@ impl Place {
         assert_eq!(std::fs::metadata(secret).unwrap().nlink(), 1);
         result
     }
-    /// Paths and what is there: a file's text, `/`, `-> says`, `deleted`.
+    /// Paths and entries: a file's text, `/`, `-> target`, `deleted`.
     fn shown(&self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         let mut folders = vec![self.inside()];
@@ -204,7 +204,7 @@ fn what_points_out_of_the_folder_is_refused() {
     }
 }
 
-/// A link may say anything; a file in its place does not go through it, and what is replaced is the link.
+/// A link may have any target. A file in its place is not written through it, but replaces the link.
 #[test]
 fn a_link_is_replaced_and_not_followed() {
     let place = Place::new();
@@ -266,7 +266,7 @@ fn whiteouts_become_what_an_overlay_reads() {
         .file("b/.wh..wh..opq", b"")
         .file("b/new", b"x")
         .file("c/.wh..wh.plnk", b"")
-        // Whatever the order, what this layer has stays, and hides what is below.
+        // In any order, entries of this layer stay and hide those of lower layers.
         .file(".wh.again", b"")
         .file("again/x", b"x")
         .file("before/x", b"x")
@@ -321,20 +321,20 @@ fn limits_hold_while_reading() {
     assert!(Place::new().unpack(&many, &small).unwrap_err().to_string().contains("10 entries"));
     let small = Limits { bytes: 4096, ..Limits::default() };
     assert!(Place::new().unpack(&many, &small).unwrap_err().to_string().contains("4096 bytes"));
-    // One whose header lies about its size.
+    // An archive whose header claims a wrong size.
     let mut lying = Archive::default().file("a", b"x").0;
     let mut header = tar::Header::from_byte_slice(&lying[..512]).clone();
     header.set_size(1 << 40);
     header.set_cksum();
     lying[..512].copy_from_slice(header.as_bytes());
     assert!(Place::new().unpack(&lying, &Limits::default()).is_err());
-    // Attributes without end.
+    // Endless attributes.
     let endless = record(b"SCHILY.xattr.user.x", &vec![b'x'; 2 << 20]);
     let archive = Archive::default().put(b'x', b"pax", b"", 0, &endless, (0, 0)).file("a", b"").end();
     assert!(
         Place::new().unpack(&archive, &Limits::default()).unwrap_err().to_string().contains("attributes")
     );
-    // Ten thousand folders in one another, one entry after the other.
+    // Ten thousand nested folders, one entry after the other.
     let mut deep = Archive::default();
     for depth in 1..10_000 {
         deep = deep.folder(&"d/".repeat(depth.min(2000)));
@@ -399,7 +399,7 @@ fn a_damaged_archive_is_an_error() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, ..Default::default() })]
 
-    /// Whatever an archive has, in whatever order, nothing outside is touched.
+    /// Whatever entries an archive has, in whatever order, nothing outside is touched.
     #[test]
     fn nothing_lands_outside(
         entries in proptest::collection::vec((0..8u8, 0..14usize, 0..14usize), 1..25),

@@ -1,6 +1,7 @@
-//! Of the module above.
+//! Tests of the module above.
 
 use super::*;
+use crate::admit;
 use crate::changes::changes;
 use crate::stack::Layer;
 
@@ -11,19 +12,6 @@ fn node(kind: Kind, changed: i64) -> Node {
 fn change(path: &str, what: What, before: Option<Kind>, after: Option<Kind>) -> Change {
     let node = |kind: Kind| node(kind, 1);
     Change { path: path.into(), what, before: before.map(node), after: after.map(node) }
-}
-
-#[test]
-fn what_may_be_taken_over() {
-    let file = |path: &str| change(path, What::Added, None, Some(Kind::File));
-    let made = |kind| change("x", What::Added, None, Some(kind));
-    assert_eq!(admit(&file("a.py"), false), None);
-    assert_eq!(admit(&file(".mcp.json"), false), Some(Left::Protected(".mcp.json")));
-    assert_eq!(admit(&file(".mcp.json"), true), None);
-    assert_eq!(admit(&made(Kind::Link), true), Some(Left::NoFile(Kind::Link)));
-    assert_eq!(admit(&made(Kind::Special), true), Some(Left::NoFile(Kind::Special)));
-    assert_eq!(admit(&file("sub/.git"), false), Some(Left::Protected(".git")));
-    assert_eq!(admit(&change(".git", What::Added, None, Some(Kind::Folder)), false), None);
 }
 
 #[test]
@@ -47,13 +35,13 @@ fn what_somebody_else_changed_is_a_conflict() {
     }
 }
 
-struct Case {
+pub(super) struct Case {
     _dirs: [tempfile::TempDir; 2],
-    original: Folder,
+    pub(super) original: Folder,
     upper: Folder,
 }
 
-fn case(original: &[&str], upper: impl FnOnce(&Path, &Folder)) -> Case {
+pub(super) fn case(original: &[&str], upper: impl FnOnce(&Path, &Folder)) -> Case {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     for file in original {
         let path = dirs[0].path().join(file);
@@ -66,10 +54,10 @@ fn case(original: &[&str], upper: impl FnOnce(&Path, &Folder)) -> Case {
 }
 
 impl Case {
-    fn commit(&self, terms: &Terms) -> Result<Committed, CommitError> {
+    pub(super) fn commit(&self, terms: &Terms) -> Result<Committed, CommitError> {
         let before = Stack::new([], &self.original);
         let layer = Layer::over(&self.upper);
-        let found = changes(&before, &[layer], &[], 999).unwrap();
+        let found = changes(&before, &[layer], &[], 99_999).unwrap();
         commit(&before.with(layer), &self.original, &found, terms)
     }
     fn shown(&self) -> Vec<(String, String)> {
@@ -83,8 +71,8 @@ impl Case {
     }
 }
 
-fn later() -> Terms {
-    Terms { since: (i64::MAX, 0), allow_protected: false, owner: None, most: 1 << 30 }
+pub(super) fn later() -> Terms {
+    Terms { since: (i64::MAX, 0), allow: Allow::Nothing, owner: None, most: 1 << 30 }
 }
 
 fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -126,29 +114,38 @@ fn protected_names_links_and_setuid_bits_stay_out() {
     let case = case(&[".git/hooks/keep", "a"], |path, upper| {
         upper.make_all(Path::new(".git/hooks")).unwrap();
         std::fs::write(path.join(".git/hooks/pre-commit"), "evil").unwrap();
-        std::fs::write(path.join(".git/index"), "fine").unwrap();
+        std::fs::write(path.join(".git/index"), "evil").unwrap();
         upper.make_link(Path::new("link"), Path::new("/etc/passwd")).unwrap();
         std::fs::write(path.join("suid"), "x").unwrap();
         std::fs::set_permissions(path.join("suid"), PermissionsExt::from_mode(0o6777)).unwrap();
     });
     let committed = case.commit(&later()).unwrap();
-    assert_eq!(committed.left.len(), 2, "{committed:?}");
+    assert_eq!(committed.left.len(), 3, "{committed:?}");
+    let told = admit::told(&committed.left, "say so");
+    assert_eq!(told[0], (".git".into(), "git's own state (2 paths) was left as it was; say so".to_owned()));
+    assert_eq!((told.len(), told[1].0.as_path()), (2, Path::new("link")));
     let shown: Vec<_> = case.shown().into_iter().map(|(path, _)| path).collect();
-    assert_eq!(shown, [".git", ".git/hooks", ".git/hooks/keep", ".git/index", "a", "suid"]);
+    assert_eq!(shown, [".git", ".git/hooks", ".git/hooks/keep", "a", "suid"]);
     assert_eq!(case.original.node(Path::new("suid")).unwrap().unwrap().mode, 0o755);
-    let allowed = case.commit(&Terms { allow_protected: true, ..later() }).unwrap();
+    let allowed = case.commit(&Terms { allow: Allow::All, ..later() }).unwrap();
     assert!(allowed.done.contains(&".git/hooks/pre-commit".into()) && allowed.left.len() == 1);
 }
 
 #[test]
 fn a_bare_repository_is_one_more_place_for_settings() {
     for (already, new, left) in [
-        (&["x"][..], &["b/HEAD", "b/config", "b/objects/aa/1", "b/refs/x", "b/README"][..], 4),
-        (&["b/HEAD", "b/objects/x", "b/refs/x"], &["b/config", "b/hooks/update", "b/objects/aa/1"], 2),
+        (&["x"][..], &["b/HEAD", "b/config", "b/objects/aa/1", "b/refs/x", "b/README"][..], 5),
+        (&["b/HEAD", "b/objects/x", "b/refs/x"], &["b/config", "b/hooks/update", "b/objects/aa/1"], 3),
+        (&["b/Head", "b/OBJECTS/x", "b/refs/x"], &["b/CONFIG", "b/packed-refs", "b/a.py"], 3),
         (&["b/HEAD", "b/config"], &["b/objects/aa/1", "b/refs/x"], 2),
         (&["b/config"], &["b/HEAD", "b/commondir"], 2),
         (&[], &["HEAD", "config", "objects/aa/1", "refs/x"], 4),
         (&[], &["b/HEAD", "b/config", "b/objects/x"], 0),
+        // Under any name, including names that git might read in future versions.
+        (&["sep/HEAD", "sep/objects/x", "sep/refs/x"], &["sep/new-thing", "sep/deep/er/x", "sepia"], 2),
+        (&["w/HEAD", "w/objects/x", "w/refs/x", "w/.git/HEAD"], &["w/config", "w/a.py"], 1),
+        (&["w/HEAD", "w/objects/x", "w/refs/x"], &["w/.git/HEAD", "w/a.py"], 2),
+        (&["src/a"], &["src/hooks/x", "src/config/y", "src/index"], 0),
     ] {
         let case = case(already, |path, _| {
             for file in new {
@@ -176,10 +173,65 @@ fn a_file_in_place_of_a_folder_with_something_protected_stays_out() {
 }
 
 #[test]
+fn an_environment_is_one_by_its_form() {
+    for name in ["venv", "env", "any/where", ".venv"] {
+        for (already, new) in [
+            (&["pyvenv.cfg"][..], &["bin/python", "lib/site-packages/x.pth", "new"][..]),
+            (&[], &["pyvenv.cfg", "bin/python"]),
+        ] {
+            let below = |all: &[&str]| all.iter().map(|path| format!("{name}/{path}")).collect::<Vec<_>>();
+            let (already, new) = (below(already), below(new));
+            let case = case(&already.iter().map(String::as_str).collect::<Vec<_>>(), |path, _| {
+                for file in new.iter().map(String::as_str).chain(["beside.py"]) {
+                    std::fs::create_dir_all(path.join(file).parent().unwrap()).unwrap();
+                    std::fs::write(path.join(file), "new").unwrap();
+                }
+            });
+            let committed = case.commit(&later()).unwrap();
+            let left = |path: &String| {
+                committed.left.iter().any(|(left, why)| left == Path::new(path) && why.wants_yes())
+            };
+            assert!(new.iter().all(left), "{new:?}: {committed:?}");
+            assert!(committed.done.contains(&"beside.py".into()));
+            let allowed = case.commit(&Terms { allow: Allow::All, ..later() }).unwrap();
+            assert!(allowed.left.is_empty(), "{allowed:?}");
+        }
+    }
+}
+
+#[test]
+fn byte_code_stays_out_and_is_told_in_one_line() {
+    let case = case(&["d/__pycache__/old.pyc"], |path, upper| {
+        for file in ["a.py", "__pycache__/a.cpython-311.pyc", "p/__pycache__/b.pyc", "c.pyo", "p/b.py", "pyc"]
+        {
+            std::fs::create_dir_all(path.join(file).parent().unwrap()).unwrap();
+            std::fs::write(path.join(file), "new").unwrap();
+        }
+        upper.whiteout(Path::new("d")).unwrap();
+    });
+    for allow in [Allow::Nothing, Allow::Names] {
+        let committed = case.commit(&Terms { allow, ..later() });
+        let Ok(committed) = committed else { continue };
+        assert!(committed.left.iter().all(|(_, why)| *why == Left::ByteCode), "{committed:?}");
+        assert_eq!((committed.left.len(), admit::told(&committed.left, "").len()), (5, 1));
+    }
+    let shown: Vec<_> = case.shown().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(shown, ["a.py", "p", "p/b.py", "pyc"]);
+}
+
+#[test]
+fn a_folder_that_stays_is_not_told_as_taken_over() {
+    let case = case(&["d/.mcp.json", "d/x"], |_, upper| upper.whiteout(Path::new("d")).unwrap());
+    let committed = case.commit(&later()).unwrap();
+    assert_eq!(committed.done, [PathBuf::from("d/x")]);
+    assert_eq!(committed.left.last().unwrap(), &("d".into(), Left::NotEmpty));
+}
+
+#[test]
 fn more_bytes_than_the_run_may_write_are_not_stored() {
     let case = case(&["a"], |path, _| {
         std::fs::write(path.join("a"), "new").unwrap();
-        // No bytes in scratch, and 8 EiB where they are copied to; twice, so that a sum would come to nothing.
+        // Sparse: the files take no disk space here, but 1 TiB each when copied.
         for name in ["b", "c"] {
             std::fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap();
         }
@@ -202,7 +254,7 @@ fn names_of_one_file_are_replaced_and_removed_together() {
     for name in ["b", "c", "d"] {
         case.original.hard_link(Path::new(name), &case.original, Path::new("a")).unwrap();
     }
-    // From now on every change is somebody else's.
+    // Every change counts as another process's from now on.
     let since = moment();
     case.commit(&Terms { since, ..later() }).unwrap();
     assert_eq!(case.shown(), rows(&[("a", "new"), ("b", "new")]));
@@ -212,11 +264,11 @@ fn names_of_one_file_are_replaced_and_removed_together() {
 fn what_was_changed_since_the_first_look_is_not_removed() {
     let case = case(&["a"], |_, upper| upper.whiteout(Path::new("a")).unwrap());
     let gone = change("a", What::Deleted, Some(Kind::File), None);
-    assert!(remove(&case.original, &gone, &[], (0, 0)).is_err());
-    assert!(remove(&case.original, &gone, &[], (i64::MAX, 0)).is_ok());
+    assert!(remove(&case.original, &gone, &HashSet::new(), (0, 0)).is_err());
+    assert!(remove(&case.original, &gone, &HashSet::new(), (i64::MAX, 0)).is_ok());
 }
 
-/// For an ordinary user: root may write into everything.
+/// For an unprivileged user only: root can write everywhere.
 #[test]
 fn folders_that_nobody_may_write_to_are_taken_over() {
     use std::os::unix::fs::PermissionsExt;
@@ -246,7 +298,7 @@ fn folders_that_nobody_may_write_to_are_taken_over() {
     assert_eq!(modes, [Some(0o555); 3]);
 }
 
-/// More than are done one after another.
+/// More changes than are processed by one thread.
 #[test]
 fn many_changes_are_taken_over_whole() {
     let names: Vec<String> = (0..300).map(|n| format!("d{}/f{n}", n % 7)).collect();
@@ -299,7 +351,7 @@ fn a_file_put_into_a_deleted_folder_meanwhile_is_a_conflict() {
     let case = case(&["d/x"], |_, upper| upper.whiteout(Path::new("d")).unwrap());
     let before = Stack::new([], &case.original);
     let layer = Layer::over(&case.upper);
-    let found = changes(&before, &[layer], &[], 999).unwrap();
+    let found = changes(&before, &[layer], &[], 99_999).unwrap();
     drop(case.original.create(Path::new("d/new")).unwrap());
     let error = commit(&before.with(layer), &case.original, &found, &later()).unwrap_err();
     assert!(matches!(&error, CommitError::Conflict(paths) if paths == &[PathBuf::from("d/new")]), "{error}");
@@ -315,7 +367,7 @@ fn a_link_put_into_the_original_meanwhile_is_not_followed() {
     });
     let before = Stack::new([], &case.original);
     let layer = Layer::over(&case.upper);
-    let found = changes(&before, &[layer], &[], 999).unwrap();
+    let found = changes(&before, &[layer], &[], 99_999).unwrap();
     case.original.remove_all(Path::new("d")).unwrap();
     case.original.make_link(Path::new("d"), outside.path()).unwrap();
     assert!(commit(&before.with(layer), &case.original, &found, &later()).is_err());

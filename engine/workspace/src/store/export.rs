@@ -1,4 +1,4 @@
-//! A view written out: as a tar archive, or as a plain folder.
+//! Exports a view as a tar archive or as plain files.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(super) fn tar(view: &Stack<'_>, to: impl Write) -> io::Result<()> {
     archive.into_inner()?.flush()
 }
 
-/// Writes a view into an empty folder, at most so many bytes and entries.
+/// Writes a view into an empty folder, within the limits of `most`.
 pub(super) fn plain(view: &Stack<'_>, to: &Folder, most: Quota) -> io::Result<()> {
     let full = |what: u64, unit: &str| {
         io::Error::new(io::ErrorKind::QuotaExceeded, format!("it has more than {what} {unit}"))
@@ -48,12 +48,12 @@ pub(super) fn plain(view: &Stack<'_>, to: &Folder, most: Quota) -> io::Result<()
         match node.kind {
             Kind::Folder => {
                 to.make(path, 0o700)?;
-                // Whoever made the copy has to be able to remove it.
+                // The owner of the copy has to be able to remove it.
                 modes.push((path, node.mode | 0o700));
             }
             Kind::File => {
                 let mut target = to.create(path)?;
-                // It may grow while it is read.
+                // The file may grow while it is read.
                 let mut source = view.file(path)?.take(room.saturating_add(1));
                 let copied = io::copy(&mut source, &mut target)?;
                 room = room.checked_sub(copied).ok_or_else(|| full(most.bytes, "bytes"))?;

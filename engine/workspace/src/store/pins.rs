@@ -1,5 +1,5 @@
-//! Pins: whoever reads a workspace's layers for a while, a run above all, keeps them from being swept away without
-//! keeping others from the workspace. A pin is a file that names layers and is locked while its owner lives.
+//! Pins keep a workspace's layers from being removed while a reader, usually a run, needs them, without
+//! locking the workspace. A pin is a file that names layers and is locked while its owner lives.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,7 +14,8 @@ use crate::folder::Folder;
 use crate::random_hex;
 use crate::stack::{Layer, Stack};
 
-/// A workspace's state at a moment, which stays readable while this is held, whatever others do with the workspace.
+/// State of a workspace at one moment. It stays readable while this value lives, whatever happens to the
+/// workspace.
 #[derive(Debug)]
 pub struct Pinned {
     id: String,
@@ -27,41 +28,42 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// The workspace's id.
+    /// Id of the workspace.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What is told of it.
+    /// Summary for listings.
     #[must_use]
     pub fn summary(&self) -> Summary {
         summary(&self.id, &self.record)
     }
 
-    /// What to mount: the folder, and the layers over it, the topmost first.
+    /// Folders to mount: the source, and the layers over it, the topmost first.
     #[must_use]
     pub fn mount(&self) -> (PathBuf, Vec<PathBuf>) {
         (self.base.clone(), self.layers.clone())
     }
 
-    /// The folders, held open.
+    /// Opens the folders.
     pub(super) fn open(&self) -> Result<Open> {
         Open::of(&self.base, &self.layers)
     }
 
-    /// What the workspace had changed in its source.
+    /// Changes of the workspace relative to its source.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Source`] when the source cannot be opened; [`StoreError::Io`] when reading fails.
     pub fn changes(&self) -> Result<Vec<Change>> {
         self.open()?.changes()
     }
 
-    /// Works on the view, with the source below it.
+    /// Calls `work` with the source and the view over it.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Source`] when the source cannot be opened; [`StoreError::Io`] when opening the layers or
+    /// `work` fails.
     pub fn with_view<T>(&self, work: impl FnOnce(&Stack<'_>, &Stack<'_>) -> io::Result<T>) -> Result<T> {
         let open = self.open()?;
         Ok(work(&open.base(), &open.view())?)
@@ -70,15 +72,16 @@ impl Pinned {
     /// Writes the view as a tar archive: files, folders, and links as links.
     ///
     /// # Errors
-    /// What the system says.
+    /// As [`Pinned::with_view`].
     pub fn export(&self, to: impl Write) -> Result<()> {
         self.with_view(|_, view| super::export::tar(view, to))
     }
 
-    /// Writes the view into an empty folder as plain files, folders and links, at most so many bytes and entries.
+    /// Writes the view into an empty folder as plain files, folders and links, within the limits of `most`.
     ///
     /// # Errors
-    /// More than that; what the system says.
+    /// [`StoreError::Io`] when the view exceeds `most` or an operation fails; [`StoreError::Source`] when the
+    /// source cannot be opened.
     pub fn copy_to(&self, to: &Folder, most: super::Quota) -> Result<()> {
         self.with_view(|_, view| super::export::plain(view, to, most))
     }
@@ -86,7 +89,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // A pin that stays counts for nothing without its lock.
+        // A pin that is left behind has no effect without its lock.
         if let Err(error) = self.store.remove_file(&self.pin) {
             tracing::debug!("a pin is left to the next sweep: {error}");
         }
@@ -121,12 +124,13 @@ impl Open {
 }
 
 impl Store {
-    /// Looks at a workspace as it is now, for as long as it takes: others may use and change it meanwhile.
+    /// Pins the present state of a workspace. Other processes may use and change the workspace meanwhile.
     ///
     /// # Errors
-    /// When there is none.
+    /// [`StoreError::Unknown`] when there is no such workspace; [`StoreError::Io`] when the pin cannot be
+    /// written.
     pub fn pin(&self, id: &str) -> Result<Pinned> {
-        // No sweep comes between the list of layers and the pin.
+        // Keeps a sweep from running between reading the list of layers and writing the pin.
         let shared = self.lock_file(LOCK)?;
         flock(&shared, FlockOperation::LockShared).map_err(io::Error::from)?;
         let record = self.read(id)?;
@@ -140,12 +144,13 @@ impl Store {
         Ok(Pinned { id: id.to_owned(), record, base, layers, store, pin, _lock: file })
     }
 
-    /// Layers that somebody alive has pinned; pins of the dead go. For whoever holds the store's lock alone.
+    /// Layers pinned by live processes; pins of dead ones are removed. The caller holds the store's lock
+    /// exclusively.
     pub(super) fn pinned(&self) -> Result<BTreeSet<String>> {
         let mut layers = BTreeSet::new();
         for name in self.folder.names(Path::new(PINS))? {
             let path = Path::new(PINS).join(name);
-            // Its owner has just removed it.
+            // The owner has just removed the pin.
             let Ok(mut pin) = self.folder.file(&path) else { continue };
             if flock(&pin, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 let _ = self.folder.remove_file(&path);
@@ -159,7 +164,7 @@ impl Store {
         Ok(layers)
     }
 
-    /// The folder of a record and its layers, the topmost first.
+    /// Folder of a record's source, and its layers, the topmost first.
     pub(super) fn mount(&self, record: &Record) -> (PathBuf, Vec<PathBuf>) {
         let layer = |l: &Listed| self.layer_path(&l.name);
         (self.base_of(&record.source), record.layers.iter().map(layer).collect())

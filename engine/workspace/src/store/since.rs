@@ -1,4 +1,4 @@
-//! What a run changed, added to a workspace that others may have changed since the run began.
+//! Adds the changes of a run to a workspace that others may have changed since the run began.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,10 +8,10 @@ use crate::changes::Change;
 use crate::folder::{Kind, ancestors, same_bytes};
 use crate::stack::Stack;
 
-/// Paths that a run changed, and that are not any more what the run saw when it began.
+/// Paths that a run changed and that differ now from the state at the run's start.
 ///
 /// # Errors
-/// What the system says.
+/// When a view cannot be read.
 pub(super) fn moved(
     start: &Stack<'_>,
     now: &Stack<'_>,
@@ -21,7 +21,7 @@ pub(super) fn moved(
     let mut all = BTreeSet::new();
     let mut folders = BTreeSet::new();
     for change in found {
-        // Two may make the same folder.
+        // Two runs may make the same folder.
         let both_folders = change.before.is_none()
             && change.after.is_some_and(|node| node.kind == Kind::Folder)
             && now.node(&change.path)?.is_some_and(|node| node.kind == Kind::Folder);
@@ -30,7 +30,7 @@ pub(super) fn moved(
         }
         let is_folder = |node: Option<crate::folder::Node>| node.is_some_and(|n| n.kind == Kind::Folder);
         if is_folder(change.before) && !is_folder(change.after) && is_folder(now.node(&change.path)?) {
-            // What the run never saw in it would go with it.
+            // Entries that the run never saw would be deleted with the folder.
             for (path, _) in now.walk(&change.path, most)? {
                 if start.node(&path)?.is_none() {
                     all.insert(path);
@@ -39,7 +39,7 @@ pub(super) fn moved(
         }
         folders.extend(ancestors(change.path.parent().unwrap_or(Path::new(""))));
     }
-    // The folders around what was changed are there still, and folders.
+    // Each parent of a changed path has to be a folder now exactly if it was one.
     for folder in folders {
         let was = start.node(&folder)?.is_some_and(|node| node.kind == Kind::Folder);
         let is = now.node(&folder)?;
@@ -52,7 +52,7 @@ pub(super) fn moved(
     Ok(all.into_iter().collect())
 }
 
-/// Whether two views show the same at a path; of folders, whether both are some with the same mode.
+/// Whether two views show the same entry at a path; for folders only the mode is compared.
 fn same(one: &Stack<'_>, other: &Stack<'_>, path: &Path) -> io::Result<bool> {
     Ok(match (one.find(path)?, other.find(path)?) {
         (None, None) => true,
@@ -60,7 +60,7 @@ fn same(one: &Stack<'_>, other: &Stack<'_>, path: &Path) -> io::Result<bool> {
             a.kind == b.kind
                 && a.mode & 0o777 == b.mode & 0o777
                 && match a.kind {
-                    // Both see the source itself: who changed that meanwhile is found by a commit.
+                    // Both entries are the source's own; a commit detects changes there.
                     Kind::File if from.whole && to.whole => true,
                     Kind::File => {
                         a.bytes == b.bytes && same_bytes(from.folder.file(path)?, to.folder.file(path)?)?

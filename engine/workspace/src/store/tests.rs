@@ -1,4 +1,4 @@
-//! Of the module above.
+//! Tests of the module above.
 
 use super::*;
 use crate::changes::{Change, What};
@@ -118,7 +118,7 @@ fn what_somebody_changed_stays_a_conflict_after_going_back_and_committing() {
     w.discard(None).unwrap();
     w.discard(Some("one")).unwrap();
     assert!(conflict(&mut w, false));
-    // What a first commit left out.
+    // Changes that a first commit left out.
     let mut w = store.create(Source::Folder(original.clone())).unwrap();
     w.write(&[new("new", "2"), new(".mcp.json", "{}")]).unwrap();
     std::fs::write(original.join(".mcp.json"), "somebody's").unwrap();
@@ -164,7 +164,7 @@ fn sizes_that_no_disk_has_are_over_the_quota() {
     assert!(matches!(absorbed, Err(StoreError::Quota { .. })));
 }
 
-/// For an ordinary user: root may write into everything.
+/// For an unprivileged user only: root can write everywhere.
 #[test]
 fn folders_that_nobody_may_write_to_are_kept_and_removed() {
     use std::os::unix::fs::PermissionsExt;
@@ -215,7 +215,7 @@ fn what_is_in_use_or_unknown_or_too_much_is_refused() {
     for files in [vec![new("a", "12345678901")], vec![new("a/b/c/d", "")]] {
         assert!(matches!(w.write(&files), Err(StoreError::Quota { .. })));
     }
-    // What is written again and again counts once.
+    // Content that is overwritten repeatedly counts once.
     for text in ["12345678", "87654321", "11111111"] {
         w.write(&[new("a", text)]).unwrap();
     }
@@ -274,7 +274,8 @@ fn what_is_pinned_stays_readable_while_others_change_and_remove_it() {
     assert_eq!((layers_on_disk(&store), store.folder.names(Path::new(PINS)).unwrap().len()), (0, 0));
 }
 
-/// Bytes that files of all layers take, and how many files and names there are; a file counts once, whatever its names.
+/// Size of the files of all layers in bytes, the number of files, and the number of names. A file with
+/// several names counts once.
 fn on_disk(store: &Store) -> (u64, usize, usize) {
     use std::os::unix::fs::MetadataExt;
     let (mut files, mut names) = (std::collections::BTreeMap::new(), 0);
@@ -302,7 +303,7 @@ fn states_that_share_almost_everything_cost_what_differs() {
         |n: usize, round: usize| new(&format!("d{}/f{n}", n % 20), &format!("{round} {n}\n").repeat(500));
     w.write(&(0..400).map(|n| text(n, 0)).collect::<Vec<_>>()).unwrap();
     let (first, files, _) = on_disk(&store);
-    // Each state differs from the one before in one file of a hundred, and layers are merged on the way.
+    // Each state differs from the previous one in one file of a hundred, and layers are merged on the way.
     for round in 1..=12 {
         w.snapshot(&format!("s{round}")).unwrap();
         let changed: Vec<_> = (0..4).map(|n| text((round * 37 + n * 101) % 400, round)).collect();
@@ -335,7 +336,7 @@ fn a_dead_one_s_pin_holds_nothing() {
     assert_eq!((layers_on_disk(&store), store.folder.names(Path::new(PINS)).unwrap().len()), (0, 0));
 }
 
-/// What a run does to a view of a workspace, as an overlay's upper layer would have it.
+/// Applies the changes of a run to a view of a workspace, as an overlay's upper layer.
 fn upper(dir: &Path, name: &str, does: impl FnOnce(&Folder)) -> Folder {
     let path = dir.join(name);
     std::fs::create_dir(&path).unwrap();
@@ -373,7 +374,7 @@ fn a_run_s_changes_are_added_to_what_the_workspace_has_become_or_refused() {
         (Box::new(gone("d")), |w| w.write(&[new("d/z", "2")]).unwrap(), &["d/z"]),
         (Box::new(gone("d")), |w| w.write(&[new("d/x", "2")]).unwrap(), &["d/x"]),
         (Box::new(gone("d")), |w| w.write(&[new("a", "2")]).unwrap(), &[]),
-        // There and back is no change.
+        // A change that is undone is not a change.
         (
             Box::new(put("a", "run")),
             |w| {
@@ -405,7 +406,7 @@ fn a_run_s_changes_are_added_to_what_the_workspace_has_become_or_refused() {
             Err(other) => panic!("{number}: {other}"),
         }
     }
-    // What others wrote meanwhile is there still.
+    // Changes of others are still there.
     let mut w = store.create(Source::Folder(original)).unwrap();
     let start = store.pin(w.id()).unwrap();
     let upper = upper(dir.path(), "last", put("a", "run"));
@@ -417,7 +418,8 @@ fn a_run_s_changes_are_added_to_what_the_workspace_has_become_or_refused() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 24, ..Default::default() })]
 
-    /// Two runs that began together, kept one after the other: the second is refused, or both are there whole.
+    /// When two runs that began together are added one after the other, either both are kept whole, or the
+    /// second is refused.
     #[test]
     fn of_two_runs_at_once_both_stay_or_the_second_is_refused(
         first in proptest::collection::btree_map(0usize..6, 0u8..4, 1..4),
@@ -431,7 +433,7 @@ proptest::proptest! {
         let run = |name: &str, does: &std::collections::BTreeMap<usize, u8>| {
             upper(dir.path(), name, |folder| for (path, what) in does {
                 let path = Path::new(PATHS[*path]);
-                // As far as one layer can: below a file or something deleted is nothing.
+                // Only as far as one layer allows: nothing can be below a file or a deleted entry.
                 let _ = folder.make_all(path.parent().unwrap());
                 match what {
                     0 => drop(folder.whiteout(path)),

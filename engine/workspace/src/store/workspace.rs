@@ -1,4 +1,4 @@
-//! A workspace that is held: its view, its changes, and each way to change it.
+//! A workspace that is held exclusively: its view, its changes, and the operations on it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,14 +12,15 @@ use super::{
     LAYERS, LOCK, Listed, MOST_LAYERS, MOST_PATHS, Record, Result, Snapshot, Source, Store, StoreError,
     Summary, UNFINISHED, oldest, seconds, since, summary, total,
 };
+use crate::admit::{Allow, Judge};
 use crate::changes::{Change, changes};
-use crate::commit::{CommitError, Committed, Terms, admit, commit, conflicts, moment};
+use crate::commit::{CommitError, Committed, Terms, commit, conflicts, moment};
 use crate::folder::Folder;
 use crate::layer::{self, Bytes, Held};
 use crate::random_hex;
 use crate::stack::{Layer, Stack, speaks};
 
-/// A workspace that is held.
+/// A workspace that is held exclusively until it is dropped.
 #[derive(Debug)]
 pub struct Workspace<'a> {
     pub(super) store: &'a Store,
@@ -31,34 +32,34 @@ pub struct Workspace<'a> {
 /// A file to be written.
 #[derive(Clone, Debug)]
 pub struct NewFile {
-    /// Where.
+    /// Path below the workspace.
     pub path: PathBuf,
-    /// Its bytes.
+    /// Content of the file.
     pub bytes: Vec<u8>,
-    /// It can be executed.
+    /// Whether the file is executable.
     pub executable: bool,
 }
 
 impl Workspace<'_> {
-    /// Its id.
+    /// Id of the workspace.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What is told of it.
+    /// Summary for listings.
     #[must_use]
     pub fn summary(&self) -> Summary {
         summary(&self.id, &self.record)
     }
 
-    /// What to mount: the folder, and the layers over it, the topmost first.
+    /// Folders to mount: the source, and the layers over it, the topmost first.
     #[must_use]
     pub fn mount(&self) -> (PathBuf, Vec<PathBuf>) {
         self.store.mount(&self.record)
     }
 
-    /// Whom the source's folder belongs to.
+    /// Owner and group of the source folder; `None` when it cannot be read.
     #[must_use]
     pub fn owner_of_source(&self) -> Option<(u32, u32)> {
         let folder = Folder::open(&self.mount().0).ok()?;
@@ -70,27 +71,30 @@ impl Workspace<'_> {
         Open::of(&base, &layers)
     }
 
-    /// What the workspace changed in its source.
+    /// Changes of the workspace relative to its source.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Source`] when the source cannot be opened; [`StoreError::Io`] when reading fails.
     pub fn changes(&self) -> Result<Vec<Change>> {
         self.open()?.changes()
     }
 
-    /// Works on the view, with the source below it.
+    /// Calls `work` with the source and the view over it.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`StoreError::Source`] when the source cannot be opened; [`StoreError::Io`] when opening the layers or
+    /// `work` fails.
     pub fn with_view<T>(&self, work: impl FnOnce(&Stack<'_>, &Stack<'_>) -> io::Result<T>) -> Result<T> {
         let open = self.open()?;
         Ok(work(&open.base(), &open.view())?)
     }
 
-    /// Adds what a run changed: its overlay's upper layer, or its whole copy. `ignored` are mountpoints.
+    /// Adds the changes of a run: its overlay's upper layer, or a complete copy when `whole`. `ignored` are
+    /// mountpoints.
     ///
     /// # Errors
-    /// More than it may hold; what the system says. Nothing is added then.
+    /// [`StoreError::Quota`] when the workspace would exceed its quota; [`StoreError::Source`] or
+    /// [`StoreError::Io`] when an operation fails. Nothing is added then.
     pub fn absorb(&mut self, upper: &Folder, whole: bool, ignored: &[PathBuf]) -> Result<Vec<Change>> {
         let open = self.open()?;
         let before = open.view();
@@ -100,10 +104,10 @@ impl Workspace<'_> {
         Ok(found)
     }
 
-    /// Adds what a run changed that began at `start`, where others may have changed the workspace since.
+    /// Adds the changes of a run that began at `start`, where others may have changed the workspace since.
     ///
     /// # Errors
-    /// [`StoreError::Moved`] when they changed the same; otherwise as [`Workspace::absorb`].
+    /// [`StoreError::Moved`] when they changed the same paths; otherwise as [`Workspace::absorb`].
     pub fn absorb_since(
         &mut self,
         start: &Pinned,
@@ -126,10 +130,10 @@ impl Workspace<'_> {
         Ok(found)
     }
 
-    /// Writes files, with the folders around them; all or none.
+    /// Writes all of the files, with their parent folders, or none.
     ///
     /// # Errors
-    /// A path that is none; more than it may hold.
+    /// [`StoreError::Path`] when a path is not below the workspace; otherwise as [`Workspace::absorb`].
     pub fn write(&mut self, files: &[NewFile]) -> Result<()> {
         self.change_by(|upper| {
             for file in files {
@@ -143,10 +147,10 @@ impl Workspace<'_> {
         })
     }
 
-    /// Removes something with all that is in it.
+    /// Removes an entry with everything below it.
     ///
     /// # Errors
-    /// When it is not there.
+    /// [`StoreError::Io`] when the entry does not exist; otherwise as [`Workspace::write`].
     pub fn delete(&mut self, path: &Path) -> Result<()> {
         checked(path)?;
         if self.with_view(|_, view| view.node(path))?.is_none() {
@@ -160,7 +164,7 @@ impl Workspace<'_> {
         })
     }
 
-    /// Adds what is put into a layer by hand.
+    /// Adds a layer that `fill` writes.
     fn change_by(&mut self, fill: impl FnOnce(&Folder) -> Result<()>) -> Result<()> {
         let scratch = Path::new(LAYERS).join(format!("{UNFINISHED}{}-{}", std::process::id(), random_hex()?));
         self.store.folder.make(&scratch, 0o700)?;
@@ -172,7 +176,7 @@ impl Workspace<'_> {
         filled
     }
 
-    /// Adds changes, whose bytes are in the view `after`, of which everything else may be old.
+    /// Adds changes whose content is in the view `after`; anything else in that view may be outdated.
     fn add(&mut self, open: &Open, after: &Stack<'_>, found: &[Change], since: (i64, i64)) -> Result<()> {
         if found.is_empty() {
             return Ok(());
@@ -180,7 +184,8 @@ impl Workspace<'_> {
         let most = self.store.quota;
         let fits = |held: Held| held.bytes <= most.bytes && held.files <= most.files;
         let held = layer::held(found);
-        // What layers say twice counts once, and is merged. Holes are never written: one such file is refused before.
+        // Merging counts content that several layers have only once. Holes count by their apparent size, so a
+        // huge sparse file is rejected before it is written.
         let full = !fits(total(&self.record.layers).and(held));
         if full && !fits(held) {
             return Err(StoreError::Quota { held, most });
@@ -203,7 +208,7 @@ impl Workspace<'_> {
         })
     }
 
-    /// The same view in one layer.
+    /// Merges layers into one that shows the same view.
     fn merged(&self, layers: &[Listed]) -> Result<Vec<Listed>> {
         let base = Folder::open(&self.mount().0)?;
         let open = layers
@@ -220,7 +225,7 @@ impl Workspace<'_> {
         Ok(vec![Listed { name, held: layer::held(&found), since: oldest(layers) }])
     }
 
-    /// Gives the workspace another list of layers; layers that nobody has any more go.
+    /// Gives the workspace another list of layers, and removes layers that are no longer used.
     fn replace(&mut self, layers: impl FnOnce(&Self) -> Result<Vec<Listed>>) -> Result<()> {
         let lock = self.store.lock_file(LOCK)?;
         flock(&lock, FlockOperation::LockShared).map_err(io::Error::from)?;
@@ -232,10 +237,11 @@ impl Workspace<'_> {
         self.store.sweep()
     }
 
-    /// Keeps the present state under a name.
+    /// Saves the present state under a name.
     ///
     /// # Errors
-    /// A name that is taken.
+    /// [`StoreError::SnapshotTaken`] when the name is taken; [`StoreError::Io`] when the record cannot be
+    /// written.
     pub fn snapshot(&mut self, name: &str) -> Result<()> {
         if self.record.snapshots.iter().any(|s| s.name == name) {
             return Err(StoreError::SnapshotTaken(name.to_owned()));
@@ -248,10 +254,11 @@ impl Workspace<'_> {
         Ok(())
     }
 
-    /// Goes back to a snapshot, or to the source as it is now.
+    /// Goes back to a snapshot, or to the source as it is now when `to` is `None`.
     ///
     /// # Errors
-    /// A snapshot that is not there.
+    /// [`StoreError::NoSnapshot`] when there is no such snapshot; [`StoreError::Io`] when the record cannot
+    /// be written.
     pub fn discard(&mut self, to: Option<&str>) -> Result<()> {
         let layers = match to {
             None => Vec::new(),
@@ -266,32 +273,36 @@ impl Workspace<'_> {
         self.replace(|_| Ok(layers))
     }
 
-    /// Another workspace that begins where this one is, sharing its bytes.
+    /// Makes another workspace with the present state of this one, sharing its layers.
     ///
     /// # Errors
-    /// What the system says.
+    /// As [`Store::fork`].
     pub fn fork(&self) -> Result<Self> {
         self.store.fork(&self.id)
     }
 
-    /// Takes the changes over into the source; the workspace is then without changes.
+    /// Applies the changes to the source. The workspace keeps only the changes that were left out.
     ///
     /// # Errors
-    /// Conflicts and whatever else [`commit`] refuses. What is left out stays in the workspace.
-    pub fn commit(&mut self, allow_protected: bool, owner: Option<(u32, u32)>) -> Result<Committed> {
+    /// [`StoreError::NoOriginal`] when the workspace has no source folder; [`StoreError::Commit`] on
+    /// conflicts and other errors of [`commit`]; [`StoreError::Source`] or [`StoreError::Io`] when another
+    /// operation fails.
+    pub fn commit(&mut self, allow: impl Into<Allow>, owner: Option<(u32, u32)>) -> Result<Committed> {
+        let allow = allow.into();
         if self.record.source == Source::Empty {
             return Err(StoreError::NoOriginal);
         }
         let open = self.open()?;
         let found = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
-        let conflicting = self.old_conflicts(&open, &found, allow_protected)?;
+        let conflicting = self.old_conflicts(&open, &found, allow)?;
         if !conflicting.is_empty() {
             return Err(CommitError::Conflict(conflicting).into());
         }
         let most = self.store.quota.bytes;
-        let terms = Terms { since: self.record.since, allow_protected, owner, most };
+        let terms = Terms { since: self.record.since, allow, owner, most };
         let committed = commit(&open.view(), &open.base, &found, &terms)?;
-        // What was left out is a change still; the rest is the source's, and whoever changes it there now is right.
+        // Only changes that were left out remain. The rest is now the source's, and later changes there are
+        // no conflicts.
         let left: BTreeSet<&Path> = committed.left.iter().map(|(path, _)| path.as_path()).collect();
         let mut rest = match left.is_empty() {
             true => Vec::new(),
@@ -313,20 +324,23 @@ impl Workspace<'_> {
         Ok(committed)
     }
 
-    /// What somebody changed since layers began that are older than the view: a snapshot's, or what a commit left out.
-    fn old_conflicts(
-        &self,
-        open: &Open,
-        found: &[Change],
-        allow_protected: bool,
-    ) -> io::Result<Vec<PathBuf>> {
+    /// Conflicts with layers older than the present view of the source: layers of a snapshot, or those that a
+    /// commit left out.
+    fn old_conflicts(&self, open: &Open, found: &[Change], allow: Allow) -> io::Result<Vec<PathBuf>> {
+        let older = |listed: &&Listed| listed.since < self.record.since;
+        if !self.record.layers.iter().any(|listed| older(&listed)) {
+            return Ok(Vec::new());
+        }
+        let (before, after) = (open.base(), open.view());
+        let mut judge = Judge::new(&open.base, &before, &after, allow)?;
         let mut all = BTreeSet::new();
-        for (listed, folder) in self.record.layers.iter().zip(&open.layers) {
-            if listed.since >= self.record.since {
+        for change in found {
+            if judge.left(change)?.is_some() {
                 continue;
             }
-            for change in found.iter().filter(|change| admit(change, allow_protected).is_none()) {
-                if speaks(&Layer::over(folder), &change.path)?
+            for (listed, folder) in self.record.layers.iter().zip(&open.layers) {
+                if older(&listed)
+                    && speaks(&Layer::over(folder), &change.path)?
                     && conflicts(change, open.base.node(&change.path)?.as_ref(), listed.since)
                 {
                     all.insert(change.path.clone());
@@ -339,13 +353,13 @@ impl Workspace<'_> {
     /// Writes the view as a tar archive: files, folders, and links as links.
     ///
     /// # Errors
-    /// What the system says.
+    /// As [`Workspace::with_view`].
     pub fn export(&self, to: impl Write) -> Result<()> {
         self.with_view(|_, view| super::export::tar(view, to))
     }
 }
 
-/// A path below a workspace.
+/// Checks that a path is below the workspace: relative, not empty, and without `.` and `..`.
 fn checked(path: &Path) -> Result<()> {
     use std::path::Component;
     let good =
