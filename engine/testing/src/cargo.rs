@@ -1,4 +1,5 @@
-//! `cargo test`, followed by what test programs print, with a report by a script of ours that starts each of them.
+//! `cargo test`, followed through the output of test programs, with a report by a hotcell script that starts
+//! each of them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,21 +20,22 @@ use crate::runner::{self, Ran};
 pub(crate) mod build;
 mod events;
 mod flags;
+mod log;
 
 const RUNNER: &str = "hotcell_cargo.sh";
 const REPORT: &str = "cargo.txt";
-/// Where cargo builds, below the home folder: the project's own `target` would be copied with every run.
+/// Build folder of cargo, below the home folder: the project's own `target` would be copied for every run.
 pub const TARGET: &str = ".hotcell-target";
-/// Where its script writes coverage, below the home folder.
+/// Coverage output of the script, below the home folder.
 const COVERAGE: &str = ".hotcell-cargo.lcov";
-/// The most source files that are looked into.
+/// Maximum number of source files that are searched.
 const MOST_READ: usize = 300;
 
-/// The framework.
+/// Support for `cargo test`.
 #[derive(Debug)]
 pub struct Cargo;
 
-/// Whether a source file has tests.
+/// True when a source file contains tests.
 fn has_tests(project: &dyn Project, file: &str) -> bool {
     // `#[tokio::test]`, `#[test]`, `#[test_case(…)]`, in any spelling.
     let text = project.read(file).unwrap_or_default();
@@ -43,7 +45,7 @@ fn has_tests(project: &dyn Project, file: &str) -> bool {
     })
 }
 
-/// Files of integration tests: each is a program of its own.
+/// Files of integration tests: each is a separate program.
 fn programs(project: &dyn Project) -> impl Iterator<Item = &String> {
     project.files().iter().filter(|file| {
         let Some((folder, name)) = file.rsplit_once('/') else { return false };
@@ -53,7 +55,7 @@ fn programs(project: &dyn Project) -> impl Iterator<Item = &String> {
     })
 }
 
-/// The options with which cargo builds only the program of this source file, and the package's manifest.
+/// Options that make cargo build only the program of this source file, and the manifest of its package.
 fn chosen(file: &str) -> Option<(Vec<OsString>, String)> {
     let (package, rest) = ["src/", "tests/", "examples/", "benches/"].iter().find_map(|kind| {
         let at = if file.starts_with(kind) { 0 } else { file.find(&format!("/{kind}"))? + 1 };
@@ -77,24 +79,24 @@ fn chosen(file: &str) -> Option<(Vec<OsString>, String)> {
     Some((options, format!("{package}Cargo.toml")))
 }
 
-/// Files of integration tests that have some.
+/// Files of integration tests that contain tests.
 pub(crate) fn files(project: &dyn Project) -> Vec<String> {
     programs(project).take(MOST_READ).filter(|file| has_tests(project, file)).cloned().collect()
 }
 
-/// Whether a filter is an id of the report, or the file of a program.
+/// True when a filter is an id of the report, or the file of a program.
 pub(crate) fn is_id(filter: &str, project: &dyn Project) -> bool {
     filter.split("::").next().is_some_and(|file| file.ends_with(".rs") && project.has(file))
 }
 
-/// The words with which cargo builds only the program of this source file.
+/// Arguments that make cargo build only the program of this source file.
 pub(crate) fn only(file: &str) -> Vec<OsString> {
     let Some((options, manifest)) = chosen(file) else { return Vec::new() };
     std::iter::once(format!("--manifest-path={manifest}").into()).chain(options).collect()
 }
 
-/// The words with which cargo starts test programs through this one: before whatever the project or the environment say, and
-/// for whichever of these the host is.
+/// Arguments that make cargo start test programs through this one: they take precedence over the project's
+/// configuration and the environment, and cover all possible host targets.
 pub(crate) fn through(runner: &[String]) -> impl Iterator<Item = OsString> {
     let arch = std::env::consts::ARCH;
     ["gnu", "musl"]
@@ -102,8 +104,8 @@ pub(crate) fn through(runner: &[String]) -> impl Iterator<Item = OsString> {
         .into_iter()
 }
 
-/// The words with which cargo compiles what a project's tests depend on, with [`environment`]: as it does for the tests themselves,
-/// so that what came of it is taken for theirs. Each package of the project needs a library.
+/// Arguments that make cargo compile the dependencies of a project's tests, with [`environment`]: in the same
+/// way as for the tests, so that cargo reuses the result. Each package of the project needs a library.
 pub const AHEAD: [&str; 8] =
     ["cargo", "test", "--no-run", "--workspace", "--lib", "--locked", "--offline", "--no-fail-fast"];
 
@@ -115,13 +117,13 @@ pub fn environment() -> Vec<(OsString, OsString)> {
         ("CARGO_HOME", format!("{HOME}/.cargo")),
         ("CARGO_TERM_COLOR", "never".to_owned()),
         ("CARGO_INCREMENTAL", "0".to_owned()),
-        // Places in backtraces, at a third of the size.
+        // Line numbers in backtraces, at a third of the size.
         ("CARGO_PROFILE_DEV_DEBUG", "line-tables-only".to_owned()),
     ];
     env.map(|(name, value)| (name.into(), value.into())).into()
 }
 
-/// Where cargo keeps what is a user's.
+/// The user's folder of cargo.
 pub(crate) fn home(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let home = variable("CARGO_HOME").map(PathBuf::from);
     home.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cargo")))
@@ -167,7 +169,7 @@ impl Framework for Cargo {
                 argv.extend(only(file));
                 argv.extend(
                     (!name.is_empty())
-                        .then(|| ["--", "--exact", name].map(OsString::from))
+                        .then(|| ["--", "--exact", filtered_by(name)].map(OsString::from))
                         .into_iter()
                         .flatten(),
                 );
@@ -189,13 +191,13 @@ impl Framework for Cargo {
     }
 
     fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {
-        // The first that is there, as cargo does.
+        // The first that exists, as in cargo.
         let config = [".cargo/config", ".cargo/config.toml"].into_iter().find(|file| project.has(file));
         let config = config.and_then(|file| project.read(file)).unwrap_or_default();
         let adding = flags::adding("-Cinstrument-coverage", &String::from_utf8_lossy(&config));
         command.argv.insert(2, format!("--config={adding}").into());
         command.env.push(("HOTCELL_LCOV".into(), format!("{HOME}/{COVERAGE}").into()));
-        // Programs of the build and examples in documentation count too, and nobody asks them.
+        // Programs of the build and examples in documentation would be counted, too, but are not read.
         command.env.push(("LLVM_PROFILE_FILE".into(), "/dev/null".into()));
         Some(Measured { report: PathBuf::from(COVERAGE), form: Form::Lcov })
     }
@@ -207,8 +209,8 @@ impl Framework for Cargo {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let programs = files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))?;
         let mut entries: Vec<Entry> = programs.iter().flat_map(|ran| of_program(ran, live)).collect();
-        // Examples in documentation are started by rustdoc, and files that do not compile by nobody: what was seen is
-        // all there is. cargo's exit code speaks of both.
+        // Examples in documentation are started by rustdoc, and files that do not compile never start: only
+        // the live events report them. cargo's exit code covers both.
         for seen in live.seen().iter().filter(|s| is_example(&s.id) || !s.started) {
             entries.extend(seen.status.map(|status| Entry::bare(&seen.id, status, seen.duration_ms)));
         }
@@ -258,7 +260,7 @@ impl Framework for Cargo {
         if !lock.windows(19).any(|w| w == b"source = \"registry+") {
             return Vec::new();
         }
-        // Not the folder above: credentials lie there.
+        // Not its parent folder, which contains credentials.
         let registry =
             home(variable).map(|home| home.join("registry")).filter(|r| r.is_absolute() && r.is_dir());
         registry.map(|host| (host, PathBuf::from(".cargo/registry"))).into_iter().collect()
@@ -269,14 +271,23 @@ impl Framework for Cargo {
     }
 }
 
-/// Whether this is the id of an example in documentation: `src/lib.rs - add (line 5)`, and ` - compile` or ` - compile fail` behind that
-/// for one that is not run.
-fn is_example(id: &str) -> bool {
-    let id = [" - compile", " - compile fail"].iter().find_map(|end| id.strip_suffix(end)).unwrap_or(id);
-    id.contains(" - ") && id.ends_with(')')
+/// True for the id of an example in documentation: `src/lib.rs - add (line 5)`, followed by ` - compile`,
+/// ` - compile fail` or ` - should panic`, depending on how rustdoc runs it.
+pub(crate) fn is_example(id: &str) -> bool {
+    let Some((head, tail)) = id.rsplit_once(" (line ") else { return false };
+    let Some((line, kind)) = tail.split_once(')') else { return false };
+    (head.contains(" - ") || head.ends_with(" -"))
+        && line.parse::<u32>().is_ok()
+        && (kind.is_empty() || kind.starts_with(" - "))
 }
 
-/// What the report says of one program: its own log says what came of each test; without one, only the exit code.
+/// Name by which a program finds a test: libtest-mimic lists `[KIND] NAME`, and filters by `NAME`.
+fn filtered_by(name: &str) -> &str {
+    name.strip_prefix('[').and_then(|rest| rest.split_once("] ")).map_or(name, |(_, name)| name)
+}
+
+/// Entries for one program: its own log gives the result of each test; without a log, only the exit code is
+/// known.
 fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
     let Some(file) = live.names.get(&ran.program) else {
         let id = format!("the program {}", ran.program);
@@ -289,25 +300,11 @@ fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
     let mut entries = Vec::new();
     match (&ran.log, code) {
         (Some(log), _) => {
-            for line in log {
-                let Some((word, rest)) = line.split_once(' ') else { continue };
-                let status = match word {
-                    "ok" | "test" | "bench" => Status::Passed,
-                    "failed" => Status::Failed,
-                    // The reason stands before the name.
-                    "ignored" | "ignored:" => Status::Skipped,
-                    _ => continue,
-                };
-                let name = match word {
-                    "ignored:" => {
-                        ran.tests.iter().filter(|name| rest.ends_with(name.as_str())).max_by_key(|n| n.len())
-                    }
-                    _ => ran.tests.iter().find(|name| *name == rest),
-                };
-                if let Some(name) = name {
-                    entries.push(Entry::bare(&id(name), status, time(&id(name))));
-                }
-            }
+            let status = |name: &str| seen(&id(name)).and_then(|s| s.status);
+            let results = log::results(log, &ran.tests, status);
+            entries.extend(
+                results.iter().map(|(name, status)| Entry::bare(&id(name), *status, time(&id(name)))),
+            );
         }
         (None, Some(code)) => {
             for name in &ran.tests {
@@ -323,7 +320,7 @@ fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
         }
         (None, None) => {}
     }
-    // A program that is one test, or that ended as no test does.
+    // A program that is a single test, or that ended abnormally.
     if let (Some(code), Some(whole)) = (code, seen(file)) {
         let failed = if whole.started { Status::Failed } else { Status::Errored };
         entries.push(Entry::bare(file, if code == 0 { Status::Passed } else { failed }, whole.duration_ms));

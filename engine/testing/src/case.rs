@@ -1,43 +1,43 @@
-//! One test and what it came to, as any framework's report says it.
+//! A test and its result, as reported by any framework.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most cases that are read of one run.
+/// Maximum number of cases read of one run.
 pub const MOST_CASES: usize = 200_000;
-/// Kept of a message, bytes.
+/// Maximum size of a message, in bytes.
 pub const MESSAGE: usize = 4 << 10;
-/// Kept of details, standard output and standard error each, bytes.
+/// Maximum size of details, standard output and standard error each, in bytes.
 pub const DETAILS: usize = 64 << 10;
-/// Kept of an id, a name or a file, bytes.
+/// Maximum size of an id, a name or a file, in bytes.
 pub const NAME: usize = 8 << 10;
-/// Kept of all texts of one report together, bytes.
+/// Maximum size of all texts of one report together, in bytes.
 pub const ALL_TEXT: usize = 40 << 20;
 
-/// What a test came to, from good to bad: where two sources differ, the greater one is shown.
+/// Result of a test, from good to bad: where two sources differ, the greater one is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It did what it should.
+    /// Passed.
     Passed,
-    /// It was left out, or failed as expected.
+    /// Skipped, or failed as expected.
     Skipped,
-    /// It started, and nobody saw its end.
+    /// Started, but its end was not observed.
     NotFinished,
-    /// It found something wrong.
+    /// Failed.
     Failed,
-    /// It could not be run: its file, its set-up or its tear-down is broken.
+    /// Could not be run: its file, its set-up or its tear-down is broken.
     Errored,
 }
 
 impl Status {
-    /// Whether a run with such a case may have passed.
+    /// True when a run with such a case may have passed.
     #[must_use]
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Passed | Self::Skipped)
     }
 
-    /// The word in reports.
+    /// Name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,58 +50,83 @@ impl Status {
     }
 }
 
-/// One test of a report. Texts are as the program wrote them, cut to size.
+/// One test of a report. Texts are as the program wrote them, but shortened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Case {
-    /// What the framework calls it, and what `--filter` finds again.
+    /// The framework's id, which `--filter` accepts.
     pub id: String,
-    /// Its file, relative to the project: where it went wrong, else where it begins.
+    /// File, relative to the project: of the failure, else of the test.
     pub file: Option<String>,
     /// Line in that file, from 1.
     pub line: Option<u32>,
-    /// The last part of its id.
+    /// Last part of the id.
     pub name: String,
-    /// What it came to.
+    /// Result.
     pub status: Status,
-    /// How long it took with set-up and tear-down, milliseconds.
+    /// Duration including set-up and tear-down, in milliseconds.
     pub duration_ms: u64,
-    /// One line or a few: what was wrong, or why it was skipped.
+    /// Failure or reason for skipping, in one line or a few.
     pub message: Option<String>,
-    /// The traceback or diff, head and tail.
+    /// Traceback or diff, head and tail.
     pub details: Option<String>,
-    /// What it wrote to standard output, where the framework keeps that.
+    /// Standard output, if the framework records it.
     pub stdout: Option<String>,
-    /// What it wrote to standard error, where the framework keeps that.
+    /// Standard error, if the framework records it.
     pub stderr: Option<String>,
-    /// The text of `line` in the project, for a case that is not good.
+    /// Text of `line` in the project, for a case that is not good.
     pub source: Option<String>,
+    /// All attempts of a rerun test, the first one first. The case's status is then the best of theirs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
 }
 
-/// One entry of a final report, before it is compared with anything.
+/// One attempt of a rerun test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attempt {
+    /// Result.
+    pub status: Status,
+    /// See [`Case::duration_ms`].
+    pub duration_ms: u64,
+    /// See [`Case::message`].
+    pub message: Option<String>,
+    /// See [`Case::details`].
+    pub details: Option<String>,
+}
+
+impl Attempt {
+    /// Converts a case of one run.
+    #[must_use]
+    pub fn of(case: &Case) -> Self {
+        let Case { status, duration_ms, message, details, .. } = case.clone();
+        Self { status, duration_ms, message, details }
+    }
+}
+
+/// One entry of a final report, before any comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// As in [`Case::id`].
+    /// See [`Case::id`].
     pub id: String,
-    /// What the report says.
+    /// Result according to the report.
     pub status: Status,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// As in [`Case::file`].
+    /// See [`Case::file`].
     pub file: Option<String>,
-    /// As in [`Case::line`].
+    /// See [`Case::line`].
     pub line: Option<u32>,
-    /// As in [`Case::message`].
+    /// See [`Case::message`].
     pub message: Option<String>,
-    /// As in [`Case::details`].
+    /// See [`Case::details`].
     pub details: Option<String>,
-    /// As in [`Case::stdout`].
+    /// See [`Case::stdout`].
     pub stdout: Option<String>,
-    /// As in [`Case::stderr`].
+    /// See [`Case::stderr`].
     pub stderr: Option<String>,
 }
 
 impl Entry {
-    /// A status and nothing more.
+    /// An entry with only a status and a duration.
     #[must_use]
     pub fn bare(id: &str, status: Status, duration_ms: f64) -> Self {
         Self {
@@ -118,23 +143,23 @@ impl Entry {
     }
 }
 
-/// A final report that was read to its end.
+/// A completely read final report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FinalReport {
-    /// Its entries, in its order; the same id may come twice.
+    /// Entries, in its order; an id may occur several times.
     pub entries: Vec<Entry>,
 }
 
 /// Why there is no final report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
-    /// It was not written.
+    /// The report was not written.
     #[error("the report is missing")]
     Missing,
-    /// Something else lies in its place, or it is too large.
+    /// Another kind of file is in its place, or it is too large.
     #[error("the report cannot be taken: {0}")]
     Unreadable(String),
-    /// Its bytes are not a whole report.
+    /// The contents are not a complete report.
     #[error("the report is broken: {0}")]
     Broken(String),
 }

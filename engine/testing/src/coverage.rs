@@ -1,6 +1,8 @@
-//! Which lines the tests ran, as the framework's own tool counted them: LCOV's text, Go's profiles, or gcov's JSON.
+//! Line coverage of tests, as counted by the framework's own tool: LCOV's text, Go's profiles, or gcov's
+//! JSON.
 //!
-//! The counts are the word of a process that the tests ran in. They are told, and decide nothing.
+//! The counts come from a process that the tests ran in. They are reported, and have no effect on the
+//! verdict.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,15 +11,15 @@ use hotcell_sandbox::policy::PROJECT;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Files that are told of.
+/// Maximum number of files in a report.
 const MOST_FILES: usize = 10_000;
-/// Lines that are looked at, in all files together.
+/// Maximum number of lines examined, in all files together.
 const MOST_LINES: usize = 5_000_000;
-/// Ranges of missing lines in a file.
+/// Maximum number of ranges of missing lines per file.
 const MOST_RANGES: usize = 1000;
 
-/// What a script of ours says where a program's lines are not known. It is a test's word like all of the report, so it chooses a
-/// sentence and does not write one.
+/// Reasons for missing coverage, reported by hotcell's scripts. Like the whole report, such a line is
+/// untrusted, so it only selects a sentence.
 const MISSING: [(&str, &str); 3] = [
     (
         "missing",
@@ -33,60 +35,64 @@ const MISSING: [(&str, &str); 3] = [
     ),
 ];
 
-/// Where a framework's coverage lies, and how it is written.
+/// Place and format of a framework's coverage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Path of the file, relative to the home folder.
     pub report: PathBuf,
-    /// Its form.
+    /// Format.
     pub form: Form,
 }
 
-/// Forms of coverage.
+/// Formats of coverage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `SF:`, `DA:`, `end_of_record`; `geninfo(1)`. A line of a script of ours says why there is none.
+    /// `SF:`, `DA:`, `end_of_record`; `geninfo(1)`. A line of hotcell's script gives the reason for missing
+    /// coverage.
     Lcov,
-    /// A cover profile of Go, whose files begin with this module's path.
+    /// A cover profile of Go, in which file names begin with this module's path.
     /// <https://pkg.go.dev/golang.org/x/tools/cover>
     Go {
-        /// The module's path.
+        /// Path of the module.
         module: String,
     },
-    /// JSON of gcov, one object for each file that was compiled.
+    /// gcov's JSON, one object per compiled file.
     Gcov,
 }
 
-/// How much of the project the tests ran.
+/// Line coverage of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
-    /// Lines that ran, of those that can, in percent; `null` where there are none.
+    /// Percentage of executable lines that ran; `null` when there are no such lines.
     pub lines_percent: Option<f64>,
-    /// Lines that can run.
+    /// Number of executable lines.
     pub lines: u64,
-    /// Those that did.
+    /// Number of lines that ran.
     pub covered: u64,
-    /// Each file of the project, by path; at most 10,000.
+    /// Files of the project, by path; at most 10,000.
     pub files: Vec<FileCoverage>,
 }
 
-/// The same of one file.
+/// Line coverage of one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCoverage {
     /// Path below the project.
     pub path: String,
-    /// Lines that ran, of those that can, in percent.
+    /// Percentage of executable lines that ran.
     pub lines_percent: f64,
-    /// Lines that can run.
+    /// Number of executable lines.
     pub lines: u64,
-    /// Those that did.
+    /// Number of lines that ran.
     pub covered: u64,
-    /// First and last line of each stretch that did not run; at most 1,000.
+    /// First and last line of each range that did not run; at most 1,000.
     pub missing: Vec<(u32, u32)>,
+    /// Each executable line, and true if it ran: for coverage files, not for reports.
+    #[serde(skip)]
+    pub counted: Vec<(u32, bool)>,
 }
 
 impl Coverage {
-    /// Adds other files.
+    /// Adds the coverage of other files.
     pub fn add(&mut self, other: Self) {
         self.lines += other.lines;
         self.covered += other.covered;
@@ -96,13 +102,13 @@ impl Coverage {
     }
 }
 
-/// Lines of files, and whether they ran.
+/// Lines of files, each with true if it ran.
 type Lines = BTreeMap<String, BTreeMap<u32, bool>>;
 
-/// Reads a report.
+/// Parses a report.
 ///
 /// # Errors
-/// What is wrong with it, with the line.
+/// A sentence with the line of the error.
 pub fn parse(form: &Form, bytes: &[u8]) -> Result<Coverage, String> {
     let text =
         std::str::from_utf8(bytes).map_err(|e| format!("it is not UTF-8 at byte {}", e.valid_up_to()))?;
@@ -119,15 +125,16 @@ pub fn parse(form: &Form, bytes: &[u8]) -> Result<Coverage, String> {
         if let Some(lines_percent) =
             percent(covered, lines.len() as u64).filter(|_| all.files.len() < MOST_FILES)
         {
-            let (lines, missing) = (lines.len() as u64, stretches(&lines));
-            all.files.push(FileCoverage { path, lines_percent, lines, covered, missing });
+            let (count, missing) = (lines.len() as u64, stretches(&lines));
+            let counted = lines.into_iter().collect();
+            all.files.push(FileCoverage { path, lines_percent, lines: count, covered, missing, counted });
         }
     }
     all.lines_percent = percent(all.covered, all.lines);
     Ok(all)
 }
 
-/// With two decimals, and 100 only for all of them.
+/// Rounded to two decimals, with 100 only for complete coverage.
 fn percent(covered: u64, lines: u64) -> Option<f64> {
     let rounded = (covered.saturating_mul(10_000)).checked_div(lines)?;
     Some(rounded as f64 / 100.0)
@@ -151,7 +158,7 @@ fn stretches(lines: &BTreeMap<u32, bool>) -> Vec<(u32, u32)> {
     missing
 }
 
-/// A file's path below the project; `None` for what is not of it.
+/// Path of a file below the project; `None` for files outside.
 fn of_project(path: &str) -> Option<String> {
     let path = Path::new(path);
     let below = if path.is_absolute() { path.strip_prefix(PROJECT).ok()? } else { path };
@@ -160,7 +167,7 @@ fn of_project(path: &str) -> Option<String> {
     (plain && below != Path::new("")).then(|| below.to_string_lossy().into_owned())
 }
 
-/// Lines may still be added.
+/// True while lines may still be added.
 struct Room(usize);
 
 impl Room {
@@ -201,7 +208,7 @@ fn lcov(text: &str) -> Result<Lines, String> {
     }
     match (now, none) {
         (Some(_), _) => Err("it ends within a file".to_owned()),
-        // Of several programs those count of which something is known.
+        // Programs without coverage are ignored if there are others.
         (None, Some(why)) if files.is_empty() => Err(why.to_owned()),
         _ => Ok(files),
     }
@@ -232,8 +239,7 @@ fn go(text: &str, module: &str) -> Result<Lines, String> {
     Ok(files)
 }
 
-/// What was compiled into one file, with all that it includes.
-/// <https://gcc.gnu.org/onlinedocs/gcc/Invoking-Gcov.html>
+/// One compiled file, with its includes. <https://gcc.gnu.org/onlinedocs/gcc/Invoking-Gcov.html>
 #[derive(Deserialize)]
 struct Compiled {
     files: Vec<CompiledFile>,
@@ -251,7 +257,7 @@ struct CompiledLine {
     count: f64,
 }
 
-/// A line of a header or a template counts when one of those that it became ran.
+/// A line of a header or a template counts as run if any of its instances ran.
 fn gcov(text: &str) -> Result<Lines, String> {
     let mut files = Lines::new();
     let mut room = Room(MOST_LINES);

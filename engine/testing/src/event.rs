@@ -1,91 +1,93 @@
-//! What a framework says while it runs, and how lines on a pipe become that. The lines are hostile.
+//! Events of a framework while it runs, and their conversion from lines of a pipe. The lines are hostile.
 
 use serde::Deserialize;
 
 use crate::case::{NAME, Status};
 use crate::text::clip;
 
-/// The longest line that is read, bytes.
+/// Maximum length of a line, in bytes.
 const LONGEST_LINE: usize = 128 << 10;
-/// After this many lines that are no events nothing more is read: the log is useless already.
+/// Maximum number of invalid lines; after them reading stops, since the log is useless.
 const MOST_FAULTS: usize = 1_000;
-/// After this many events nothing more is read.
+/// Maximum number of events; further ones are not read.
 const MOST_EVENTS: usize = 1_000_000;
-/// Kept of a message, bytes: it is for a line on the screen, the report has all of it.
+/// Maximum size of a message, in bytes: it is for a line on the screen, the report contains all of it.
 const MESSAGE: usize = 1 << 10;
 
-/// What runs the tests.
+/// Program that runs the tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runtime {
-    /// The framework's version.
+    /// Version of the framework.
     pub version: Option<String>,
-    /// The interpreter's version.
+    /// Version of the interpreter.
     pub interpreter: Option<String>,
 }
 
-/// A test that has ended.
+/// A finished test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
-    /// As in a case.
+    /// Id, as in a case.
     pub id: String,
-    /// What it came to.
+    /// Result.
     pub status: Status,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// What was wrong.
+    /// Failure message.
     pub message: Option<String>,
-    /// Where in the project it went wrong.
+    /// Place of the failure in the project.
     pub at: Option<(String, u32)>,
-    /// For what never started: its file.
+    /// File of a test that never started.
     pub file: Option<String>,
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The framework was found.
     Session(Runtime),
-    /// It was not: what is not installed, and for which interpreter.
+    /// A part was not found: its name, and the interpreter that lacks it.
     Missing(String, Runtime),
-    /// This many tests will be run, and this many more were found.
+    /// Number of tests to be run, and number of further tests found.
     Collected(u64, u64),
-    /// Something that holds tests was left out or is broken; how many tests that were counted never start for it.
+    /// A group of tests was skipped or is broken; with the number of collected tests that it prevents from
+    /// starting.
     Group(Ended, u64),
     /// A test starts: id, file and line.
     Started(String, Option<String>, Option<u32>),
     /// A test ended.
     Ended(Ended),
-    /// What a test printed, or a compiler said: its id and the text.
+    /// Output of a test, or of a compiler: its id and the text.
     Said(String, String),
-    /// A program that runs tests, and what it is called in their ids.
+    /// A program that runs tests, and its name in ids.
     Named(String, String),
-    /// The framework is done and will end with this code; why it stopped early, if it did.
+    /// The framework is done and will exit with this code; with the reason if it stopped early.
     Finished(i64, Option<String>),
-    /// Something that is not an event.
+    /// Invalid input.
     Fault,
 }
 
-/// Makes events of bytes as they come.
+/// Converts bytes to events as they arrive.
 pub trait EventReader: Send {
     /// Takes the next bytes.
     fn push(&mut self, bytes: &[u8]) -> Vec<Event>;
-    /// Takes the next bytes of standard error, where events come on standard output.
+    /// Takes the next bytes of standard error, if events come on standard output.
     fn push_stderr(&mut self, _bytes: &[u8]) -> Vec<Event> {
         Vec::new()
     }
-    /// There are no more.
+    /// Handles the end of the input.
     fn end(&mut self) -> Vec<Event>;
 }
 
-/// Our own events: one JSON object a line.
+/// Reader of hotcell's own events: one JSON object per line.
 #[derive(Debug, Default)]
 pub struct LineEvents {
     line: Vec<u8>,
-    /// The line is too long and goes to its end.
+    /// True while the rest of a line that is too long is skipped.
     skipping: bool,
     events: usize,
     faults: usize,
-    /// What runs, where a framework says that before it is known to be a test: it counts when nothing follows.
+    /// The item that is running, if the framework announces it before it is known to be a test: it counts if
+    /// nothing follows.
     at: Option<Event>,
 }
 
@@ -118,7 +120,7 @@ impl EventReader for LineEvents {
     }
 
     fn end(&mut self) -> Vec<Event> {
-        // A line without its end was cut off.
+        // A line without an end was cut off.
         let cut = !std::mem::take(&mut self.line).is_empty();
         let cut = (cut && self.faults < MOST_FAULTS).then_some(Event::Fault);
         self.at.take().into_iter().chain(cut).collect()
@@ -150,7 +152,7 @@ impl LineEvents {
     }
 }
 
-/// One line of ours, also in the report of a framework that has none of its own.
+/// One line of hotcell's format, which is also the report of frameworks without their own.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Line {
     pub e: String,
@@ -179,7 +181,7 @@ impl Line {
         Some((short(self.at_file.take()?), self.at_line?))
     }
 
-    /// A time that a clock can have shown.
+    /// A plausible duration.
     pub fn duration_ms(&self) -> f64 {
         self.ms.filter(|ms| (0.0..1e12).contains(ms)).unwrap_or(0.0)
     }
@@ -189,7 +191,7 @@ fn short(text: String) -> String {
     if text.len() <= NAME { text } else { clip(&text, NAME) }
 }
 
-/// What one line says.
+/// Parses one line.
 enum Said {
     Event(Event),
     At(Option<Event>),

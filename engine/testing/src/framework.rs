@@ -1,4 +1,4 @@
-//! What hotcell knows about one test framework. All of it is a pure function of data; nothing here starts anything.
+//! Knowledge about one test framework, as pure functions of data; nothing here starts anything.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -10,46 +10,60 @@ use crate::event::EventReader;
 use crate::jest;
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::{cargo, golang, gtest, java, nextest, node, pgtap};
+use crate::{cargo, django, golang, gtest, java, nextest, node, pgtap};
 use crate::{pytest, unittest};
 
-/// The folder inside that holds our reporters, below the home folder.
+/// Folder inside that contains hotcell's reporters, below the home folder.
 pub const REPORTERS: &str = "/home/sandbox/.hotcell";
-/// The folder in the home folder to which reports are written. Not the reporters' own: that is not writable.
+/// Folder for reports, below the home folder. It is separate from the reporters, whose folder is read-only.
 pub const REPORTS: &str = ".hotcell-reports";
 
-/// Which tests are to run, and how.
+/// Selected tests, and how to run them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// An id, a path or an expression, as the framework reads it; all tests without.
+    /// An id, a path or an expression in the framework's syntax; without it, all tests.
     pub filter: Option<String>,
     /// Stop at the first test that is not good.
     pub fail_fast: bool,
-    /// This many at once; the framework's own choice without.
+    /// Number of parallel workers; by default the framework decides.
     pub jobs: Option<u32>,
+    /// True when the framework was detected, not named: the project's own test configuration then has to be
+    /// followed.
+    pub detected: bool,
 }
 
-/// How sure it is that a project uses a framework.
+/// Parts of the project's own test configuration that a run did not follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Deviations from the project's configuration, for people. None of them makes a result doubtful.
+    pub notes: Vec<String>,
+    /// A part that runs tests and was not followed: because of it, the run cannot pass.
+    pub left: Option<String>,
+    /// A part that was not built, in case many tests are skipped.
+    pub unbuilt: Option<String>,
+}
+
+/// Strength of the evidence that a project uses a framework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strength {
-    /// There are files that it would take for tests.
+    /// There are files with names of tests.
     Shaped,
-    /// Tests use it.
+    /// Tests use the framework.
     Used,
-    /// The project configures it.
+    /// The project configures the framework.
     Configured,
 }
 
-/// Why a project seems to use a framework.
+/// Evidence that a project uses a framework.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// How sure it is.
+    /// Strength.
     pub strength: Strength,
-    /// In words, with the file.
+    /// Explanation, with the file.
     pub reason: String,
 }
 
-/// Where live events come from.
+/// Source of live events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveSource {
     /// Descriptor 3.
@@ -58,65 +72,65 @@ pub enum LiveSource {
     Stdout,
 }
 
-/// A file of ours that the program must see.
+/// A file of hotcell's that the program must see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reporter {
-    /// Its name below [`REPORTERS`].
+    /// Name below [`REPORTERS`].
     pub name: &'static str,
-    /// What is in it.
+    /// Contents.
     pub text: &'static str,
 }
 
 /// How a framework is started and followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Program and arguments. The program is a name, for the caller to look up in its toolchain.
+    /// Program and arguments. The program is a name that the caller looks up in its toolchain.
     pub argv: Vec<OsString>,
     /// Variables to add.
     pub env: Vec<(OsString, OsString)>,
-    /// Our files.
+    /// Files of hotcell.
     pub reporters: Vec<Reporter>,
-    /// Where the final report will lie, relative to the home folder.
+    /// Paths of the final report, relative to the home folder.
     pub reports: Vec<PathBuf>,
-    /// Where live events come from.
+    /// Source of live events.
     pub live: LiveSource,
-    /// Files that seem to hold tests, as they are outside; none where only some tests are asked for.
+    /// Files that seem to contain tests, with paths on the host; empty when only some tests are selected.
     pub files: Vec<String>,
 }
 
 /// Why there is no command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// The framework has nothing like this option.
+    /// The framework has no such option.
     #[error("{framework} has no {option}; {hint}")]
     Unsupported {
-        /// Which framework.
+        /// Framework.
         framework: &'static str,
-        /// The option of `hotcell test`.
+        /// Option of `hotcell test`.
         option: &'static str,
-        /// What to do.
+        /// Advice.
         hint: &'static str,
     },
 }
 
-/// What an exit code says by itself.
+/// Meaning of an exit code by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitMeaning {
-    /// Every test that ran is good. Some frameworks say so also when none ran.
+    /// Every test that ran is good. Some frameworks also use it when no test ran.
     AllPassed,
-    /// At least one is not.
+    /// At least one test is not good.
     SomeFailed,
-    /// Tests could not be collected, if broken files were reported; else the run was interrupted.
+    /// Tests could not be collected, if broken files were reported; otherwise the run was interrupted.
     CollectionFailed,
     /// There was nothing to run.
     NoTests,
-    /// The framework, or a part of it that was asked for, is not installed.
+    /// The framework, or a requested part of it, is not installed.
     NotInstalled,
-    /// Something else went wrong; what, in words.
+    /// Another error, described in words.
     Broken(&'static str),
 }
 
-/// Projects of one ecosystem are tested by one framework of it.
+/// Ecosystem; its projects are tested by one framework of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecosystem {
     /// Python.
@@ -141,70 +155,76 @@ impl Ecosystem {
         [Self::Python, Self::JavaScript, Self::Rust, Self::Go, Self::Cpp, Self::Java, Self::Sql];
 }
 
-/// One test framework.
+/// A test framework.
 pub trait Framework: Debug + Sync {
-    /// Its name on the command line and in reports.
+    /// Name on the command line and in reports.
     fn name(&self) -> &'static str;
 
-    /// The ecosystem of its projects.
+    /// Ecosystem of its projects.
     fn ecosystem(&self) -> Ecosystem;
 
-    /// Whether a project uses it. The project is hostile; `project` bounds what is read of it.
+    /// Evidence that a project uses it. The project is hostile; `project` limits what is read of it.
     fn detect(&self, project: &dyn Project) -> Option<Evidence>;
 
-    /// How it is started.
+    /// Makes the command.
     ///
     /// # Errors
-    /// [`CommandError`] for a selection that it cannot make.
+    /// [`CommandError::Unsupported`] for a selection that the framework does not support.
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError>;
 
-    /// Modules that its interpreter imports before anything of the project, whatever the project: one that waits for a job
-    /// may have imported them.
+    /// Parts of the project's own test configuration that its command does not follow.
+    fn followed(&self, _selection: &Selection, _project: &dyn Project) -> Followed {
+        Followed::default()
+    }
+
+    /// Modules that its interpreter imports before any code of the project, for every project: a waiting
+    /// interpreter may import them in advance.
     fn imports(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Has a command measure coverage too; where that will lie. `None` where the framework has nothing for it.
+    /// Enables coverage in a command and returns its place. `None` when the framework does not support it.
     fn cover(&self, _command: &mut Command, _project: &dyn Project) -> Option<Measured> {
         None
     }
 
-    /// Reads its live events.
+    /// Reader of its live events.
     fn events(&self) -> Box<dyn EventReader>;
 
-    /// Reads its final report: the bytes of [`Command::reports`], in that order. What was seen live tells which id
-    /// an entry has where the report writes it differently.
+    /// Parses its final report: the bytes of [`Command::reports`], in that order. The live events tell the id
+    /// of an entry if the report writes it differently.
     ///
     /// # Errors
-    /// [`ReportError::Broken`]; a report that is not whole never passes.
+    /// [`ReportError::Broken`] when the report is incomplete; such a run never passes.
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError>;
 
-    /// Whether its report may find a test worse than it was seen: nextest looks at time, leaks and other attempts too. Never better.
+    /// True when its report may be worse than the live events: nextest also considers time, leaks and other
+    /// attempts. It may never be better.
     fn overrules(&self) -> bool {
         false
     }
 
-    /// What its exit code says.
+    /// Meaning of its exit code.
     fn exit(&self, code: i32) -> ExitMeaning;
 
-    /// The last part of an id, for people.
+    /// Last part of an id, for people.
     fn name_of(&self, id: &str) -> String;
 
-    /// The beginnings of an id that may name its file, as a path or with dots; none where ids do not tell.
+    /// Prefixes of an id that may name its file, as a path or with dots; empty when ids do not contain it.
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str>;
 
-    /// Whether a report that was not written is no reason for doubt: nothing could be built, and that was seen.
+    /// True when a missing report is not suspicious: nothing could be built, and that was observed.
     fn builds_nothing(&self, _live: &LiveLog) -> bool {
         false
     }
 
-    /// What the end of its standard error means, where people need more than its last lines.
+    /// Explanation of the end of its standard error, when its last lines are not enough.
     fn explain(&self, _stderr: &str) -> Option<String> {
         None
     }
 
-    /// Folders of this host with what the project depends on, to be shown read-only, and where below the home folder inside.
-    /// `variable` is this process's environment.
+    /// Host folders with the project's dependencies, to be mounted read-only, and their paths below the home
+    /// folder inside. `variable` looks up this process's environment.
     fn stores(
         &self,
         _project: &dyn Project,
@@ -213,17 +233,18 @@ pub trait Framework: Debug + Sync {
         Vec::new()
     }
 
-    /// What to do when `what` is not installed for this interpreter; none for what is not a part of the framework:
-    /// `what` is the program's word.
+    /// Advice when `what` is not installed for this interpreter; `None` when it is not a part of the
+    /// framework, since the name comes from the untrusted program.
     fn install(&self, what: &str, interpreter: &str) -> Option<String>;
 }
 
-/// Every framework, the one that goes first among equals first.
+/// Every framework; with equal evidence, earlier ones take precedence.
 #[must_use]
 pub fn frameworks() -> &'static [&'static dyn Framework] {
     &[
         &pytest::Pytest,
         &unittest::Unittest,
+        &django::Django,
         &jest::Jest,
         &node::VITEST,
         &node::KARMA,
@@ -239,13 +260,13 @@ pub fn frameworks() -> &'static [&'static dyn Framework] {
     ]
 }
 
-/// The framework of this name.
+/// Finds a framework by its name.
 #[must_use]
 pub fn framework(name: &str) -> Option<&'static dyn Framework> {
     frameworks().iter().copied().find(|f| f.name() == name)
 }
 
-/// The frameworks that a project seems to use, the likeliest first.
+/// Frameworks that a project seems to use, the likeliest first.
 #[must_use]
 pub fn detect(project: &dyn Project) -> Vec<(&'static dyn Framework, Evidence)> {
     let mut found: Vec<_> = frameworks().iter().filter_map(|f| Some((*f, f.detect(project)?))).collect();
@@ -253,8 +274,8 @@ pub fn detect(project: &dyn Project) -> Vec<(&'static dyn Framework, Evidence)> 
     found
 }
 
-/// The one that goes as well as the likeliest, when that cannot be told: both are configured, or tests use both. pytest
-/// runs unittest's tests too.
+/// A framework with the same evidence as the likeliest, if the choice is ambiguous: both are configured, or
+/// tests use both. pytest also runs unittest's tests.
 #[must_use]
 pub fn rival<'a>(
     found: &'a [(&'static dyn Framework, Evidence)],

@@ -1,8 +1,8 @@
-//! Which framework a project is taken for, and the commands that come of it.
+//! Detected frameworks, and their commands.
 
 use std::collections::BTreeMap;
 
-use crate::framework::{CommandError, Selection, Strength, detect, framework, rival};
+use crate::framework::{CommandError, Followed, Selection, Strength, detect, framework, rival};
 use crate::project::Project;
 
 #[derive(Debug)]
@@ -27,9 +27,12 @@ impl Project for Files {
     }
 }
 
+/// A driver's input when the project has no script.
+const NO_SCRIPT: &str = r#"{"steps":null,"words":[]}"#;
+
 const CASES: &str = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
 
-/// Files with their texts, and what they are taken for.
+/// Files with their texts, and the framework detected.
 type Row = (&'static [(&'static str, &'static str)], Option<(&'static str, Strength)>);
 
 #[test]
@@ -50,7 +53,7 @@ fn a_project_is_taken_for() {
         (&[("test_a.py", CASES)], Some(("unittest", Used))),
         (&[("tests.py", CASES)], Some(("unittest", Used))),
         (&[("a_test.py", CASES)], Some(("pytest", Shaped))),
-        // What unittest would not find beside the others.
+        // Files that unittest would not find beside the others.
         (&[("test_a.py", CASES), ("b_test.py", CASES)], Some(("pytest", Shaped))),
         (&[("test_a.py", CASES), ("tests/test_b.py", CASES)], Some(("pytest", Shaped))),
         (
@@ -147,7 +150,7 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
     let scripts = r#"{"scripts":{"test":"NODE_OPTIONS=--experimental-vm-modules jest --config unit.json"}}"#;
     let scripts = Files::new(&[("package.json", scripts), ("a.test.js", ""), ("-x.test.js", "")]);
     for (filter, want) in [
-        (None, &["--config=unit.json"][..]),
+        (None, &["--runInBand"][..]),
         (Some("a.test.js"), &["--runTestsByPath=true", "./a.test.js"]),
         (Some("-x.test.js"), &["--runTestsByPath=true", "./-x.test.js"]),
         (
@@ -160,7 +163,9 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
         let command = framework("jest").unwrap().command(&selection, &scripts).unwrap();
         let want: Vec<_> = want.iter().map(std::ffi::OsString::from).collect();
         assert!(command.argv.ends_with(&want), "{:?}", command.argv);
-        assert_eq!(command.argv[1], "--experimental-vm-modules");
+        let words: serde_json::Value = serde_json::from_str(command.argv[3].to_str().unwrap()).unwrap();
+        assert_eq!(words, serde_json::json!({ "steps": null, "words": ["--config", "unit.json"] }));
+        assert_eq!(command.env, [("NODE_OPTIONS".into(), "--experimental-vm-modules".into())]);
     }
     let below = Files::new(&[("tests/test_b.py", CASES)]);
     for (filter, want) in [
@@ -184,9 +189,14 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
         ("gtest", Some("Cart.*"), &["Cart.*", ""]),
         ("gtest", None, &["*", ""]),
         ("junit", Some("a.B::c(int)[1]"), &["a.B::c(int)[1]"]),
-        ("mocha", Some("test/a.js::b"), &["/home/sandbox/.hotcell-reports/mocha.jsonl", "test/a.js::b", ""]),
-        ("node", Some("test_a.py"), &["test_a.py", "", "test_a.py"]),
-        ("karma", Some("a"), &["/home/sandbox/.hotcell-reports/karma.jsonl", "a", "", "", ""]),
+        (
+            "mocha",
+            Some("test/a.js::b"),
+            &["/home/sandbox/.hotcell-reports/mocha.jsonl", "test/a.js::b", "", NO_SCRIPT],
+        ),
+        ("node", Some("test_a.py"), &["--test-concurrency=1", "./test_a.py"]),
+        ("node", Some("a b"), &["--test-concurrency=1", "--test-name-pattern=a b"]),
+        ("karma", Some("a"), &["/home/sandbox/.hotcell-reports/karma.jsonl", "a", "", NO_SCRIPT, "", ""]),
         ("pgtap", Some("./test_a.py::b"), &["", "test_a.py"]),
     ] {
         let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
@@ -210,6 +220,79 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
 }
 
 #[test]
+fn the_script_of_a_project_decides() {
+    let package = |script: &str, more: &str| format!(r#"{{"scripts":{{"test":"{script}"}}{more}}}"#);
+    let first = |text: String, beside: &'static str| {
+        let files = Files::new(&[("package.json", Box::leak(text.into_boxed_str())), (beside, "")]);
+        let found = detect(&files);
+        assert!(rival(&found).is_none(), "{found:?}");
+        found[0].0.name()
+    };
+    // Settings of another framework in the project are weaker evidence.
+    assert_eq!(first(package("mocha", r#","jest":{}"#), ".mocharc.json"), "mocha");
+    assert_eq!(first(package("mocha", ""), "jest.config.js"), "mocha");
+    assert_eq!(first(package("vitest run && mocha", ""), ".mocharc.json"), "vitest");
+    assert_eq!(first(package("gulp", r#","devDependencies":{"mocha":"1"}"#), "gulpfile.js"), "mocha");
+
+    let told = |script: &str, name: &str, detected: bool| {
+        let text = package(script, "").leak();
+        let selection = Selection { detected, ..Selection::default() };
+        framework(name).unwrap().followed(&selection, &Files::new(&[("package.json", text)]))
+    };
+    for (script, name, notes, left) in [
+        ("mocha", "mocha", None, false),
+        ("mocha && npm run lint", "mocha", None, false),
+        ("mocha && jest", "mocha", Some("runs jest too: it ran, and only its exit status"), false),
+        ("mocha && jest", "jest", Some("runs mocha too, which was not run"), false),
+        ("ava; mocha", "mocha", Some("runs ava too: it ran"), false),
+        ("gulp test", "mocha", Some("does not start mocha as far as"), true),
+        ("ava", "mocha", Some("does not start mocha as far as"), true),
+        ("echo 'no test specified' && exit 1", "mocha", None, false),
+    ] {
+        let named = told(script, name, false);
+        assert_eq!(named.notes.first().map(|n| n.contains(notes.unwrap())), notes.map(|_| true), "{named:?}");
+        assert_eq!((named.left, told(script, name, true).left.is_some()), (None, left), "{script}");
+    }
+    let empty = Files::new(&[]);
+    assert_eq!(framework("mocha").unwrap().followed(&Selection::default(), &empty), Followed::default());
+}
+
+#[test]
+fn what_a_driver_is_given_of_the_script() {
+    let text = r#"{"scripts":{"pretest":"tsc","test":"A=1 mocha -R dot 'a b' test/*.js && jest; npm run lint","lint":"eslint ."}}"#;
+    let files = Files::new(&[("package.json", text), ("x.js", "")]);
+    let given = |name: &str, filter: Option<&str>| {
+        let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
+        let command = framework(name).unwrap().command(&selection, &files).unwrap();
+        let at = command.argv.iter().position(|word| word.to_string_lossy().starts_with('{')).unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&command.argv[at].to_string_lossy()).unwrap();
+        (plan, command.env)
+    };
+    let run = |text: &str| serde_json::json!({"run": text, "name": text});
+    let (plan, env) = given("mocha", None);
+    assert_eq!(plan["words"], serde_json::json!(["a b", {"sh": "test/*.js"}]));
+    let within = serde_json::json!({"all": [[";", {}], ["&&", run("jest")], [";", run("eslint .")]]});
+    assert_eq!(plan["steps"], serde_json::json!({"all": [[";", run("tsc")], ["&&", within]]}));
+    assert_eq!(env, [("A".into(), "1".into())]);
+    // With a filter nothing runs after the tests, and the script's own file arguments are dropped.
+    let (plan, _) = given("mocha", Some("x.js"));
+    assert_eq!(
+        (&plan["words"], &plan["steps"]["all"][1]),
+        (&serde_json::json!([]), &serde_json::json!(["&&", {}]))
+    );
+    // The start that leaves out the fewest tests is the one that is reported test by test.
+    let text = r#"{"scripts":{"test":"TZ=UTC jest a.js -t x && TZ=B jest --coverage && jest b"}}"#;
+    let twice = Files::new(&[("package.json", text)]);
+    let command = framework("jest").unwrap().command(&Selection::default(), &twice).unwrap();
+    assert_eq!(command.env, [("TZ".into(), "B".into())]);
+    assert!(command.argv[3].to_string_lossy().contains("TZ=UTC jest a.js -t x"), "{:?}", command.argv);
+    // A user who names another framework than the first has made a choice.
+    let (plan, _) = given("jest", None);
+    let within = serde_json::json!({"all": [[";", {}], [";", run("eslint .")]]});
+    assert_eq!(plan["steps"], serde_json::json!({"all": [[";", run("tsc")], ["&&", within]]}));
+}
+
+#[test]
 fn two_that_go_equally_well() {
     let manifest = ("package.json", r#"{"scripts":{"test":"jest"}}"#);
     for (files, want) in [
@@ -230,7 +313,7 @@ fn two_that_go_equally_well() {
     }
 }
 
-/// The words that follow what is always there.
+/// Arguments after the constant ones.
 fn compiled() {
     let project = Files::new(&[
         ("Cargo.toml", ""),

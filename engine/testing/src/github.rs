@@ -1,38 +1,90 @@
-//! A report for a GitHub workflow: annotations beside the code, and a table for the step's summary.
+//! Report for a GitHub workflow: annotations in the code, and a table for the step's summary.
 //!
-//! All of it may be read as a command by the runner, so what a test wrote never begins a line of its own and never
-//! holds the characters that begin a command. See "Workflow commands" in GitHub's documentation.
+//! The runner may interpret any line as a command, so text from tests never begins a line and never contains
+//! the characters that begin a command. See "Workflow commands" in GitHub's documentation.
 
 use std::fmt::Write as _;
 
 use crate::case::Case;
-use crate::report::TestReport;
+use crate::judge::Verdict;
+use crate::report::{Flaky, TestReport};
 
-/// GitHub shows ten annotations of a kind for a step.
-const MOST_ANNOTATIONS: usize = 10;
-/// Rows of the summary's table.
+/// GitHub shows ten annotations of a kind per step.
+const MAX_ANNOTATIONS: usize = 10;
+/// Maximum number of rows in the summary's table.
 const MOST_ROWS: usize = 50;
-/// Characters of a message.
+/// Maximum length of a message, in characters.
 const LONGEST: usize = 1000;
 
-/// One `::error` line for each of the first cases that are not good, and one for a run that proves nothing.
+/// One `::error` line for each of the first cases that are not good, and one for each suite without a valid
+/// result. A note on a run that passed is a warning.
+///
+/// `folder` is the project's folder relative to the top of the repository, empty for the top itself: GitHub
+/// expects file names relative to the top.
 #[must_use]
-pub fn annotations(report: &TestReport) -> String {
+pub fn annotations(report: &TestReport, folder: &str) -> String {
     let mut out = String::new();
-    for case in report.bad().take(MOST_ANNOTATIONS) {
+    for case in report.bad().take(MAX_ANNOTATIONS) {
         let mut place = String::new();
         if let Some(file) = &case.file {
-            let _ = write!(place, "file={},", property(file));
+            let _ = write!(place, "file={},", property(&below(folder, file)));
             if let Some(line) = case.line {
                 let _ = write!(place, "line={line},");
             }
         }
         let _ = writeln!(out, "::error {place}title={}::{}", property(&case.id), data(&message(case)));
     }
-    if let Some(reason) = &report.reason {
-        let _ = writeln!(out, "::error title=hotcell::{}", data(reason));
+    for flaky in report.flaky.iter().flatten().take(MAX_ANNOTATIONS) {
+        let case = report.cases.iter().find(|case| case.id == flaky.id);
+        out.push_str(&warning(flaky, case, folder));
+    }
+    let suites = report.suites.as_deref().unwrap_or_default();
+    for suite in suites {
+        let reason = suite.reason.as_deref();
+        let folder = if suite.folder.is_empty() { "." } else { &suite.folder };
+        let python = suite.python.as_ref().map(|python| format!(" (python {python})")).unwrap_or_default();
+        note(&mut out, suite.verdict, reason, &format!("{} in {folder}{python}: ", suite.framework));
+    }
+    if suites.is_empty() {
+        note(&mut out, report.verdict, report.reason.as_deref(), "");
+    }
+    // A run that is not good always has an error.
+    if !out.lines().any(|line| line.starts_with("::error ")) && report.verdict != Verdict::Passed {
+        let _ = writeln!(out, "::error title=hotcell::{}", report.verdict.words());
     }
     out
+}
+
+/// The `::warning` line of a flaky test.
+fn warning(flaky: &Flaky, case: Option<&Case>, folder: &str) -> String {
+    let place = case.and_then(|case| {
+        let line = case.line.map(|line| format!("line={line},")).unwrap_or_default();
+        Some(format!("file={},{line}", property(&below(folder, case.file.as_deref()?))))
+    });
+    let bad = flaky.failed + flaky.errored + flaky.not_finished;
+    let all = bad + flaky.passed + flaky.skipped + flaky.absent;
+    let mut text = format!("flaky: not good in {bad} of {all} runs");
+    let why = case.and_then(|case| case.attempts.iter().find(|a| !a.status.is_good())?.message.clone());
+    if let Some(why) = why {
+        let _ = write!(text, ": {}", why.chars().take(LONGEST).collect::<String>());
+    }
+    format!("::warning {}title={}::{}\n", place.unwrap_or_default(), property(&flaky.id), data(&text))
+}
+
+/// The line about a whole run or suite: its reason, and at least its verdict if that is worse than failed.
+fn note(out: &mut String, verdict: Verdict, reason: Option<&str>, whose: &str) {
+    let level = if verdict == Verdict::Passed { "warning" } else { "error" };
+    let text = match (reason, verdict) {
+        (Some(reason), _) => reason,
+        (None, Verdict::Passed | Verdict::Failed) => return,
+        (None, verdict) => verdict.words(),
+    };
+    let _ = writeln!(out, "::{level} title=hotcell::{}", data(&format!("{whose}{text}")));
+}
+
+/// Path of a project's file, relative to the top of the repository.
+fn below(folder: &str, file: &str) -> String {
+    if folder.is_empty() || file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") }
 }
 
 /// Markdown for `$GITHUB_STEP_SUMMARY`.
@@ -65,17 +117,17 @@ fn message(case: &Case) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// The text of a command.
+/// Escapes the text of a command.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A").replace("##[", "#%23[")
 }
 
-/// A property of a command.
+/// Escapes a property of a command.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// One cell of a table: one line, and no Markdown or HTML of theirs.
+/// One cell of a table: a single line, with Markdown and HTML escaped.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -97,6 +149,62 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::Status;
+    use crate::junit_out::tests::{VERDICTS, report, suite};
+
+    #[test]
+    fn annotations_hold_an_error_exactly_when_the_verdict_is_bad() {
+        for verdict in VERDICTS {
+            for reason in [None, Some("why")] {
+                for statuses in [&[][..], &[Status::Passed], &[Status::Failed], &[Status::NotFinished]] {
+                    let good = verdict == Verdict::Passed;
+                    if good && statuses.iter().any(|s| !s.is_good()) {
+                        continue;
+                    }
+                    let mut report = report(verdict, statuses, reason);
+                    for suites in [false, true] {
+                        report.suites = suites.then(|| vec![suite(&report, "web")]);
+                        let lines = annotations(&report, "");
+                        assert_eq!(lines.contains("::error "), !good, "{verdict:?} {statuses:?} {lines}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flaky_test_is_a_warning_at_its_place() {
+        let mut report = report(Verdict::Passed, &[Status::Passed], None);
+        let id = report.cases[0].id.clone();
+        report.cases[0].file = Some("a.py".to_owned());
+        report.cases[0].line = Some(7);
+        report.cases[0].attempts = vec![crate::case::Attempt {
+            status: Status::Failed,
+            duration_ms: 1,
+            message: Some("x\n::error::y".to_owned()),
+            details: None,
+        }];
+        let counts = (0, 0, 0, 0);
+        let (errored, skipped, not_finished, absent) = counts;
+        report.flaky = Some(vec![Flaky { id, passed: 1, failed: 1, errored, skipped, not_finished, absent }]);
+        let lines = annotations(&report, "svc");
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+        assert!(lines.starts_with("::warning file=svc/a.py,line=7,title=tests/test_a.py%3A%3Apassed::flaky: not good in 1 of 2 runs: x%0A::error::y"), "{lines}");
+        // A warning does not replace the error that a bad run must have.
+        report.verdict = Verdict::Unusable;
+        assert!(annotations(&report, "").contains("::error "));
+    }
+
+    #[test]
+    fn files_are_named_from_the_top_of_the_repository() {
+        for (folder, file, want) in [
+            ("", "a.py", "a.py"),
+            ("services/api", "a.py", "services/api/a.py"),
+            ("x", "/usr/a.py", "/usr/a.py"),
+        ] {
+            assert_eq!(below(folder, file), want);
+        }
+    }
 
     #[test]
     fn nothing_of_a_test_s_is_a_command() {

@@ -1,4 +1,4 @@
-//! `go test -json`, with a report by a script of ours that starts each package's test program.
+//! `go test -json`, with a report by a hotcell script that starts each package's test program.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ mod events;
 const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";
 const COVERAGE: &str = ".hotcell-go.cover";
-/// The most modules of a workspace.
+/// Maximum number of modules in a workspace.
 const MODULES: usize = 1000;
 
-/// The framework.
+/// Support for `go test`.
 #[derive(Debug)]
 pub struct Go;
 
-/// The pattern for `-run` that finds one test, or one subtest.
+/// Pattern for `-run` that matches one test, or one subtest.
 fn pattern(test: &str) -> String {
     let quoted = |part: &str| {
         let mut out = String::from("^");
@@ -43,8 +43,8 @@ fn pattern(test: &str) -> String {
     test.split('/').map(quoted).collect::<Vec<_>>().join("/")
 }
 
-/// Patterns for all packages. A workspace whose top folder is no module has none there: go wants its modules named.
-/// <https://go.dev/ref/mod#workspaces>
+/// Patterns for all packages. In a workspace whose top folder is not a module, go requires the modules to be
+/// named. <https://go.dev/ref/mod#workspaces>
 fn everything(project: &dyn Project) -> Vec<OsString> {
     let text = project.read("go.work").filter(|_| !project.has("go.mod")).unwrap_or_default();
     modules(&String::from_utf8_lossy(&text))
@@ -95,7 +95,7 @@ impl Framework for Go {
     }
 
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
-        // The sandbox has its own limit of time, which keeps the results so far.
+        // The sandbox has its own time limit, which preserves the results so far.
         let mut argv: Vec<OsString> =
             ["go", "test", "-json", "-count=1", "-timeout=0"].map(OsString::from).into();
         argv.push(format!("-exec=/bin/sh {REPORTERS}/{RUNNER} {HOME}/{REPORTS}/{REPORT}").into());
@@ -148,7 +148,7 @@ impl Framework for Go {
     }
 
     fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {
-        // go makes the file, and no folder for it.
+        // go creates the file, but not its folder.
         let report = PathBuf::from(COVERAGE);
         command.argv.insert(2, format!("-coverprofile={HOME}/{COVERAGE}").into());
         let text = project.read("go.mod").unwrap_or_default();
@@ -165,7 +165,7 @@ impl Framework for Go {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let programs = files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))?;
         let mut entries: Vec<Entry> = programs.iter().flat_map(|ran| of_program(ran, live)).collect();
-        // Packages that do not build are started by nobody: what was seen is all there is.
+        // Packages that do not build never start: only the live events report them.
         for seen in live.seen().iter().filter(|s| !s.started) {
             entries.extend(seen.status.map(|status| Entry::bare(&seen.id, status, 0.0)));
         }
@@ -218,8 +218,8 @@ impl Framework for Go {
     }
 }
 
-/// What the report says of one program: which tests it had before any of them ran, and how it ended. One that says
-/// that all is well must have come to its own end.
+/// Entries for one program: its tests, listed before any of them ran, and its end. A program that reports
+/// success must have ended normally.
 fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
     let Some(package) = live.names.get(&ran.program) else {
         let id = format!("the program {}", ran.program);
@@ -241,7 +241,7 @@ fn of_program(ran: &Ran, live: &LiveLog) -> Vec<Entry> {
             _ => entries.push(Entry::bare(&seen.id, status, seen.duration_ms)),
         }
     }
-    // What nobody saw to start.
+    // Tests that were not observed to start.
     if *code == 0 {
         let unseen =
             ran.tests.iter().map(|test| format!("{head}{test}")).filter(|id| live.position(id).is_none());

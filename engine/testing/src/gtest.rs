@@ -1,4 +1,5 @@
-//! Google Test: built by CMake or the compiler alone, or there already; each program with its own report, in XML.
+//! Google Test: built by CMake or the compiler alone, or prebuilt; each program writes its own report, in
+//! XML.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -7,9 +8,9 @@ use std::path::Path;
 
 use hotcell_sandbox::policy::HOME;
 
-use crate::case::{Entry, FinalReport, ReportError, Status};
+use crate::case::{Entry, FinalReport, MESSAGE, ReportError, Status};
 use crate::coverage::{Form, Measured};
-use crate::event::{Event, EventReader};
+use crate::event::{Ended, Event, EventReader};
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
     Reporter, Selection, Strength,
@@ -19,12 +20,13 @@ use crate::programs::{self, Prints, ProgramEvents, Running, Why};
 use crate::project::{Project, first_with};
 use crate::pytest::NOT_INSTALLED;
 use crate::runner::{self, Ran};
+use crate::text::clip;
 use crate::{junit, native};
 
 const RUNNER: &str = "hotcell_gtest.sh";
 const REPORT: &str = "gtest.txt";
 
-/// The framework.
+/// Support for Google Test.
 #[derive(Debug)]
 pub struct GoogleTest;
 
@@ -52,7 +54,7 @@ impl Framework for GoogleTest {
     }
 
     fn command(&self, selection: &Selection, _: &dyn Project) -> Result<Command, CommandError> {
-        // `PROGRAM::SUITE.TEST` of a report; else a pattern of Google Test's.
+        // Splits `PROGRAM::SUITE.TEST` of a report; any other filter is a pattern of Google Test.
         let filter = selection.filter.as_deref().unwrap_or("*");
         let (program, filter) = filter.rsplit_once("::").unwrap_or(("", filter));
         let words = [
@@ -88,7 +90,7 @@ impl Framework for GoogleTest {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let mut entries: Vec<Entry> = programs::never_started(live).collect();
         let programs = files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))?;
-        // One that ends as none should has no report; one that says that all is well must have one.
+        // A program that ends abnormally has no report; one that reports success must have one.
         let died = |ran: &&Ran| ran.file.is_none() && ran.end.as_ref().is_some_and(|(code, _)| *code != 0);
         let died: HashSet<&str> = programs.iter().filter(died).map(|ran| ran.program.as_str()).collect();
         entries.extend(programs::as_seen(live, &died));
@@ -128,11 +130,11 @@ impl Framework for GoogleTest {
     }
 }
 
-/// What the report says of one program.
+/// Entries for one program.
 fn of_program(ran: &Ran, live: &LiveLog, entries: &mut Vec<Entry>) -> Result<(), ReportError> {
     let (Some(_), Some(file)) = (&ran.end, &ran.file) else { return Ok(()) };
     for case in junit::parse(file)? {
-        // Of what belongs to no test, the program says that it is not good.
+        // A failure outside all tests is reported by the program's output.
         if case.name.is_empty() {
             continue;
         }
@@ -155,10 +157,10 @@ fn of_program(ran: &Ran, live: &LiveLog, entries: &mut Vec<Entry>) -> Result<(),
     Ok(())
 }
 
-/// What a program of Google Test prints.
+/// Output of a Google Test program.
 #[derive(Debug, Default)]
 struct Lines {
-    /// The suites of its tests, once they are asked for.
+    /// Suites of its tests, computed on first use.
     suites: OnceCell<HashSet<String>>,
 }
 
@@ -180,7 +182,7 @@ impl Prints for Lines {
             running.begin(test, out);
             return;
         }
-        // What a test printed last may have no end of its own.
+        // A test's last output may lack a newline.
         for (sign, status) in [
             ("[       OK ] ", Status::Passed),
             ("[  FAILED  ] ", Status::Failed),
@@ -198,7 +200,7 @@ impl Prints for Lines {
                 running.finish(status, ms as f64, why, out);
                 return;
             }
-            // It cannot have ended otherwise than it did, nor without a beginning.
+            // A known test cannot end twice, nor without a start.
             if time.is_some() && running.tests.contains_key(name) {
                 out.push(Event::Fault);
                 return;
@@ -219,6 +221,23 @@ impl Prints for Lines {
 
     fn end(&mut self, running: &mut Running, code: Option<i32>, out: &mut Vec<Event>) {
         let Some(code) = code else { return };
+        // An Environment that is skipped skips all tests, which Google Test reports as passed.
+        if code == 0
+            && running.begun.is_empty()
+            && running.said.lines().any(|line| line.ends_with(": Skipped"))
+        {
+            let (message, at) = why(&running.said);
+            let words = message.as_deref().map(str::trim).unwrap_or_default();
+            let message = Some(clip(
+                &format!("it did not run: an Environment of its program was skipped: {words}"),
+                MESSAGE,
+            ));
+            for test in running.tests.keys().filter(|test| !Self::is_off(test)) {
+                let skipped = programs::ended(running.id(test), Status::Skipped);
+                out.push(Event::Group(Ended { message: message.clone(), at: at.clone(), ..skipped }, 1));
+            }
+            return;
+        }
         let undone = running.tests.keys().filter(|t| !Self::is_off(t)).any(|t| !running.begun.contains(t));
         let open = running.open.take().is_some();
         if code != 0 && (!running.bad || open || undone && code != 1) {
@@ -230,7 +249,7 @@ impl Prints for Lines {
     }
 }
 
-/// The first failure in what was printed.
+/// The first failure in the output.
 fn why(said: &str) -> Why {
     let mut lines = said.lines().skip_while(|l| !l.ends_with(": Failure") && !l.ends_with(": Skipped"));
     let Some(head) = lines.next() else { return (None, None) };

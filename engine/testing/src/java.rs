@@ -1,5 +1,5 @@
-//! JUnit 5, and JUnit 4 through its vintage engine: compiled and run inside by a driver of ours, or built and run by the project's
-//! Maven or Gradle with what they have fetched before, with JUnit's XML report.
+//! JUnit 5, and JUnit 4 through its vintage engine: compiled and run inside by hotcell's driver, or built and
+//! run by the project's Maven or Gradle with dependencies fetched before, with JUnit's XML report.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -19,11 +19,11 @@ use crate::pytest::NOT_INSTALLED;
 use crate::{junit, programs, runner};
 
 const REPORT: &str = "junit.txt";
-/// Files in which a project says what it is built of.
+/// Build files of a project.
 const BUILDS: [&str; 5] =
     ["pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"];
 
-/// The framework.
+/// Support for JUnit.
 #[derive(Debug)]
 pub struct Junit;
 
@@ -61,7 +61,7 @@ impl Framework for Junit {
         }
         let words = [
             "java".to_owned(),
-            // Programs that live for seconds.
+            // Options for programs that live for seconds.
             "-XX:TieredStopAtLevel=1".to_owned(),
             "-XX:+UseSerialGC".to_owned(),
             format!("{REPORTERS}/HotcellJunit.java"),
@@ -82,7 +82,7 @@ impl Framework for Junit {
             ],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
-            // Ids name classes: which file was silent cannot be told.
+            // Ids contain classes, so files without tests cannot be determined.
             files: Vec::new(),
         })
     }
@@ -92,14 +92,14 @@ impl Framework for Junit {
     }
 
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
-        // What does not compile, and what fails before its tests, is in no report of JUnit's.
+        // Compile errors and failures before the tests are missing from JUnit's reports.
         let mut entries: Vec<Entry> = programs::never_started(live).collect();
         let mut names = Names::of(live);
         let mut classes = Vec::new();
         for ran in files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))? {
             for case in junit::parse(ran.file.as_deref().unwrap_or_default())? {
                 let id = format!("{}::{}", case.classname, case.name);
-                // What surefire says of a class is meant for its tests.
+                // surefire's result of a class applies to all its tests.
                 if (case.name.is_empty() || case.name == case.classname) && live.position(&id).is_none() {
                     classes.push((format!("{}::", case.classname), case.status));
                     continue;
@@ -110,10 +110,10 @@ impl Framework for Junit {
                     duration_ms: case.duration_ms,
                     file: None,
                     line: None,
-                    // JUnit writes none for what is an assertion of the language.
+                    // JUnit writes no message for the language's own assertions.
                     message: case.message.filter(|m| !m.is_empty()),
                     details: case.details.map(|text| own_frames(&text)),
-                    // The report's own words about the test come first.
+                    // The report's own text about the test comes first.
                     stdout: case.stdout.filter(|text| !text.starts_with("unique-id: ")),
                     stderr: case.stderr,
                 });
@@ -167,7 +167,7 @@ impl Framework for Junit {
             return Vec::new();
         };
         let mut stores = Vec::new();
-        // Not the folders above: credentials lie there.
+        // Not their parent folders, which contain credentials.
         let mut show = |host: &Path, inside: &str| {
             if host.is_dir() {
                 stores.push((host.to_owned(), PathBuf::from(inside)));
@@ -176,14 +176,14 @@ impl Framework for Junit {
         if project.has("pom.xml") {
             show(&home.join(".m2/repository"), ".m2/repository");
             show(&home.join(".m2/wrapper/dists"), ".m2/wrapper/dists");
-            // One that is not the system's.
+            // A Maven outside /usr, whose folders the sandbox does not show by default.
             let path = variable("PATH").unwrap_or_default();
             let program = std::env::split_paths(&path).map(|folder| folder.join("mvn")).find(|p| p.is_file());
             let program = program.and_then(|p| p.canonicalize().ok()).filter(|p| !p.starts_with("/usr"));
             if let Some(maven) = program.as_deref().and_then(Path::parent).and_then(Path::parent)
                 && maven.join("boot").is_dir()
             {
-                // Not its settings.
+                // Without its settings.
                 for part in ["bin", "boot", "lib", "conf/logging"] {
                     show(&maven.join(part), &format!(".maven/{part}"));
                 }
@@ -214,12 +214,13 @@ impl Framework for Junit {
     }
 }
 
-/// How tests are called that were seen, by how surefire may call them: without `()`, and with other brackets before its version 3.
+/// Maps surefire's names of tests to the observed ids: without `()`, and with other brackets before version
+/// 3.
 struct Names<'a> {
     live: &'a LiveLog,
     plain: HashMap<String, Option<&'a str>>,
-    /// All that one method came to, in the order in which they began: since its version 3 surefire calls every repetition of a test
-    /// by the method's name, and types otherwise than JUnit does.
+    /// Observed ids of each method, in starting order: since version 3 surefire names every repetition of a
+    /// test after the method, and writes types differently from JUnit.
     of_method: HashMap<&'a str, Vec<&'a str>>,
     given: HashMap<String, usize>,
 }
@@ -229,14 +230,14 @@ impl<'a> Names<'a> {
         let mut names: HashMap<String, Option<&str>> = HashMap::new();
         let mut of_method: HashMap<&str, Vec<&str>> = HashMap::new();
         for seen in live.seen() {
-            // What two could be called is neither's.
+            // An ambiguous name is ignored.
             names.entry(plain(&seen.id)).and_modify(|known| *known = None).or_insert(Some(&seen.id));
             of_method.entry(method(&seen.id)).or_default().push(&seen.id);
         }
         Self { live, plain: names, of_method, given: HashMap::new() }
     }
 
-    /// What a test of the report was seen as.
+    /// Observed id of a test in the report.
     fn seen(&mut self, id: String) -> String {
         if self.live.position(&id).is_some() {
             return id;
@@ -261,7 +262,7 @@ fn plain(id: &str) -> String {
     id.replace('{', "(").replace('}', ")").replace("()", "").replace(", ", ",")
 }
 
-/// A stack without the frames of what runs the tests.
+/// A stack trace without the frames of the test runner.
 fn own_frames(stack: &str) -> String {
     let foreign = [
         "org.junit.",
@@ -304,7 +305,7 @@ mod tests {
         let case = |class: &str, name: &str, more: &str| {
             format!("<testcase classname='{class}' name='{name}'>{more}</testcase>")
         };
-        // Before version 3, and since; of classes; two that nobody saw.
+        // Before version 3, and since; of classes; two tests that were not observed.
         for (adds, two) in [
             ("adds", "two{int, String}[1]"),
             ("adds", "two(int,String)[1]"),
@@ -342,7 +343,7 @@ mod tests {
         let mut two = LiveLog::default();
         two.apply(&group("A::x()", Status::Passed));
         two.apply(&group("A::x", Status::Passed));
-        // What two tests could be called is the first's first.
+        // An ambiguous name belongs to the first test.
         assert_eq!(Names::of(&two).seen("A::x{}".to_owned()), "A::x()");
         let mut many = LiveLog::default();
         for id in ["A::again()[1]", "A::again()[2]", "A::takes(In)"] {

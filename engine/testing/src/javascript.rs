@@ -1,25 +1,46 @@
-//! JavaScript projects: `package.json`, and how test files look.
+//! JavaScript projects: `package.json`, the commands in its script `test`, and the names of test files.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`shell`] | a shell line -> its commands |
+//! | [`options`] | options of runners, and which of them hotcell sets itself |
+//! | [`script`] | the script `test` -> the commands that start tests, with all arguments and variables |
+//! | [`follow`] | the script for the driver of one framework, and notes on the rest |
+
+pub mod follow;
+pub mod options;
+pub mod script;
+pub mod shell;
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::framework::{Evidence, Strength};
 use crate::project::Project;
 
-/// How JavaScript and TypeScript files end.
+/// Extensions of JavaScript and TypeScript files.
 const ENDINGS: [&str; 8] = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"];
+/// Maximum number of files searched for calls of `test` and similar functions.
+const MOST_READ: usize = 300;
+/// Number of bytes read of each.
+const READ: usize = 64 << 10;
 
-/// What a `package.json` says about tests.
+/// Test configuration in a `package.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Package {
     /// The script `test`.
     pub script: String,
-    /// It has settings of jest.
+    /// The plan made from that script.
+    pub plan: Option<script::Plan>,
+    /// True when it contains settings of jest.
     pub jest: bool,
-    /// What it depends on, also for development.
+    /// Dependencies, including those for development.
     pub depends: Vec<String>,
 }
 
 impl Package {
-    /// Of the project's folder; nothing where there is none that can be read.
+    /// Reads the file in the project's folder; empty when it does not exist or cannot be read.
     #[must_use]
     pub fn read(project: &dyn Project) -> Self {
         let bytes = project.has("package.json").then(|| project.read("package.json")).flatten();
@@ -27,31 +48,53 @@ impl Package {
             return Self::default();
         };
         let names = ["dependencies", "devDependencies"].into_iter().filter_map(|key| json[key].as_object());
+        let scripts: BTreeMap<String, String> = json["scripts"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())))
+            .collect();
+        let is_test = |path: &str| {
+            is_script(path)
+                && project.read(path).is_some_and(|text| {
+                    String::from_utf8_lossy(&text[..text.len().min(READ)]).contains("node:test")
+                })
+        };
         Self {
-            script: json["scripts"]["test"].as_str().unwrap_or_default().to_owned(),
+            script: scripts.get("test").cloned().unwrap_or_default(),
+            plan: script::plan(script::Scripts { scripts: &scripts, is_test: &is_test }),
             jest: json["jest"].is_object(),
             depends: names.flat_map(|all| all.keys().cloned()).collect(),
         }
     }
 
-    /// Whether the script `test` has this word, also as the end of a path.
+    /// Framework that the script `test` starts first. `ng test` counts as karma only with further evidence.
     #[must_use]
-    pub fn runs(&self, word: &str) -> bool {
-        self.words().any(|w| w.rsplit('/').next().map(|w| w.strip_suffix(".js").unwrap_or(w)) == Some(word))
+    pub fn starts(&self) -> Option<&'static str> {
+        let starts = self.plan.as_ref().map(script::Plan::starts).unwrap_or_default();
+        starts.into_iter().find(|start| !follow::is_angular(start)).map(|start| start.framework)
     }
 
-    /// The words of the script `test`.
-    pub fn words(&self) -> impl Iterator<Item = &str> {
-        self.script.split_whitespace()
+    /// Evidence for a framework; the script `test` decides.
+    #[must_use]
+    pub(crate) fn weighed(&self, framework: &str, other: Option<Evidence>) -> Option<Evidence> {
+        match self.starts() {
+            Some(first) if first == framework => {
+                let reason = format!("package.json tests by {framework}");
+                Some(Evidence { strength: Strength::Configured, reason })
+            }
+            Some(_) => other.map(|other| Evidence { strength: other.strength.min(Strength::Used), ..other }),
+            None => other,
+        }
     }
 }
 
-/// Whether a file is JavaScript or TypeScript; not one that only declares types.
+/// True for JavaScript and TypeScript, except files that only declare types.
 pub(crate) fn is_script(file: &str) -> bool {
     ENDINGS.iter().any(|end| file.ends_with(end)) && !file.ends_with(".d.ts")
 }
 
-/// Whether jest takes a file for tests, as it does where nothing is configured.
+/// True when jest takes a file for tests by default.
 #[must_use]
 pub fn for_jest(file: &str) -> bool {
     let stem = file.rsplit_once('.').map_or("", |(stem, _)| stem);
@@ -61,22 +104,80 @@ pub fn for_jest(file: &str) -> bool {
             || file.split('/').rev().skip(1).any(|folder| folder == "__tests__"))
 }
 
-/// A pattern that matches this text only. A `::` of an id stands between titles, which are joined by spaces.
+/// A pattern that matches only this text. A `::` of an id separates titles, which are joined by spaces.
+/// Several tests with one title all match; the numbers in the ids of later ones are ignored.
 #[must_use]
 pub fn pattern_of(titles: &str) -> String {
     let mut pattern = String::with_capacity(titles.len() + 8);
     pattern.push('^');
-    for (i, title) in titles.split("::").enumerate() {
+    let (bare, number) = titles.rsplit_once(" #").unwrap_or((titles, ""));
+    let numbered = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    for (i, title) in if numbered { bare } else { titles }.split("::").enumerate() {
         if i > 0 {
             pattern.push_str("(?:::| )");
         }
         escape_into(title, &mut pattern);
     }
+    if numbered {
+        pattern.push_str("(?: #");
+        pattern.push_str(number);
+        pattern.push_str(")?");
+    }
     pattern.push('$');
     pattern
 }
 
-/// A pattern's own text for this text.
+/// Files of a project that seem to contain tests, by place and calls, whatever they import: those that a
+/// framework selects by name (`named`), and those in a test folder, or with a test name, that call `test`,
+/// `it`, `describe` or `suite`.
+#[must_use]
+pub fn test_files(project: &dyn Project, named: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut left = MOST_READ;
+    let mut holds = |file: &str| {
+        if !is_script(file) || !like_tests(file) || left == 0 {
+            return false;
+        }
+        left -= 1;
+        project
+            .read(file)
+            .is_some_and(|text| calls_tests(&String::from_utf8_lossy(&text[..text.len().min(READ)])))
+    };
+    project.files().iter().filter(|file| named(file) || holds(file)).cloned().collect()
+}
+
+/// True when a file is in a test folder, or has a test name.
+fn like_tests(file: &str) -> bool {
+    let word = |text: &str| {
+        let mut parts = text.split(|c: char| !c.is_ascii_alphanumeric());
+        parts.any(|part| ["test", "tests", "spec", "specs"].contains(&part.to_ascii_lowercase().as_str()))
+    };
+    // Data of tests is not a test.
+    let data = |folder: &str| {
+        ["fixtures", "__fixtures__", "fixture", "__snapshots__", "__mocks__"].contains(&folder)
+    };
+    let (folders, name) = file.rsplit_once('/').unwrap_or(("", file));
+    !folders.split('/').any(data)
+        && (folders.split('/').any(word) || word(name.rsplit_once('.').map_or(name, |(stem, _)| stem)))
+}
+
+/// True when a text has a line that begins with a call of `test` or a similar function.
+fn calls_tests(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.trim_start();
+        let end = line.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        let rest = [".only", ".concurrent", ".each", ".serial"]
+            .iter()
+            .find_map(|more| rest.strip_prefix(more))
+            .unwrap_or(rest);
+        ["test", "it", "describe", "suite", "specify", "context"].contains(&name)
+            && rest.strip_prefix('(').is_some_and(|rest| {
+                rest.trim_start().starts_with(['\'', '"', '`', '[']) || rest.trim().is_empty()
+            })
+    })
+}
+
+/// Appends a text, escaped for a pattern.
 pub fn escape_into(text: &str, pattern: &mut String) {
     for c in text.chars() {
         if r"\^$.*+?()[]{}|/".contains(c) {
@@ -113,5 +214,23 @@ mod tests {
     fn a_pattern_matches_its_titles() {
         assert_eq!(pattern_of("Cart::adds (1 + 2)"), r"^Cart(?:::| )adds \(1 \+ 2\)$");
         assert_eq!(pattern_of("a.b/c"), r"^a\.b\/c$");
+        assert_eq!(pattern_of("a::b #2"), r"^a(?:::| )b(?: #2)?$");
+        assert_eq!(pattern_of("a #b"), "^a #b$");
+    }
+
+    #[test]
+    fn files_with_tests_that_import_nothing() {
+        for (file, text, want) in [
+            ("test/a.js", "it('a', () => {})", true),
+            ("test/integration/b.js", "describe(\n  'x', () => {})", true),
+            ("a-test.js", "  test.only(`a`, () => {})", true),
+            ("src/spec/x.ts", "suite(\"s\", () => {})", true),
+            ("test/helper.js", "module.exports = it\nexit('a')\ntest()\nit.x('a')", false),
+            ("test/fixtures/a.js", "it('a', () => {})", false),
+            ("lib/latest.js", "it('a', () => {})", false),
+            ("test/a.json", "it('a')", false),
+        ] {
+            assert_eq!(is_script(file) && like_tests(file) && calls_tests(text), want, "{file}");
+        }
     }
 }

@@ -1,19 +1,20 @@
-//! jest, followed by a reporter of ours, with its own JSON report.
+//! jest, followed by a reporter of hotcell, with its own JSON report.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 
 use hotcell_sandbox::policy::HOME;
+use serde_json::json;
 
 use crate::case::{FinalReport, ReportError};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
-use crate::javascript::{self, Package};
+use crate::javascript::{self, Package, follow};
 use crate::jest_report;
 use crate::live::LiveLog;
 use crate::project::{Project, first_with};
@@ -21,9 +22,9 @@ use crate::pytest::NOT_INSTALLED;
 
 const DRIVER: &str = "hotcell_jest.cjs";
 const REPORT: &str = "jest.json";
-/// It costs time, and settings may ask for it.
+/// Coverage costs time, and the project's settings may enable it.
 const NO_COVERAGE: &str = "--coverage=false";
-/// Where jest looks for its settings.
+/// Files in which jest looks for its settings.
 const SETTINGS: [&str; 8] = [
     "jest.config.js",
     "jest.config.ts",
@@ -35,7 +36,7 @@ const SETTINGS: [&str; 8] = [
     "jest.json",
 ];
 
-/// The framework.
+/// Support for jest.
 #[derive(Debug)]
 pub struct Jest;
 
@@ -49,79 +50,88 @@ impl Framework for Jest {
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {
-        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
-        if let Some(file) = SETTINGS.into_iter().find(|file| project.has(file)) {
-            return evidence(Strength::Configured, format!("there is {file}"));
-        }
         let package = Package::read(project);
-        if package.jest {
-            return evidence(Strength::Configured, "package.json has \"jest\"".to_owned());
-        }
-        if package.runs("jest") {
-            return evidence(Strength::Configured, "package.json tests by jest".to_owned());
-        }
-        if package.depends.iter().any(|name| name == "jest") {
-            return evidence(Strength::Used, "package.json depends on jest".to_owned());
-        }
-        let file = first_with(project, javascript::for_jest, &["@jest/globals"])?;
-        evidence(Strength::Used, format!("{file} imports jest"))
+        package.weighed(self.name(), found(&package, project))
     }
 
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
         let package = Package::read(project);
+        let follow::Followup { start, steps } = follow::follow(&package, self.name(), selection);
         let mut argv: Vec<OsString> = vec!["node".into()];
-        // Tests that are modules, as the project starts them itself.
-        let modules = package.script.contains("--experimental-vm-modules");
-        argv.extend(modules.then(|| "--experimental-vm-modules".into()));
+        argv.extend(start.into_iter().flat_map(|start| &start.node).map(|word| OsString::from(&word.text)));
         argv.push(format!("{REPORTERS}/{DRIVER}").into());
         argv.push(format!("/home/sandbox/{REPORTS}/{REPORT}").into());
+        let (by_name, by_path) = follow::asked(selection, project);
+        let mut words = start.map(|start| start.kept(by_name, by_path)).unwrap_or_default();
+        words.retain(|word| !selection.fail_fast || !matches!(word.text.as_str(), "--bail" | "-b"));
+        argv.push(json!({"steps": steps, "words": follow::words(&words)}).to_string().into());
         let own = [
             "--json",
             "--ci",
             "--testLocationInResults",
-            // With no tests a report of none, not an exit code that also stands for broken settings.
+            // Without tests this yields an empty report, instead of an exit code that also means broken
+            // settings.
             "--passWithNoTests",
             "--testFailureExitCode=1",
-            NO_COVERAGE,
             "--watchman=false",
-            // A server that tests leave open would keep it until the time limit; everything is reported by then.
+            // A server that tests leave open would keep jest running until the time limit; everything is
+            // reported by then.
             "--forceExit",
         ];
         argv.extend(own.map(OsString::from));
-        // One process: what is open when it ends is the one test that ran, and a file that crashes is not run again in
-        // silence, as jest does when a worker dies.
+        // A single process: the test that is open when it ends is the one that was running, and a file that
+        // crashes is not silently retried, as jest does when a worker dies.
         argv.push(selection.jobs.map_or("--runInBand".into(), |n| format!("--maxWorkers={n}").into()));
-        argv.extend(settings(&package).map(|file| format!("--config={file}").into()));
         argv.extend(selection.fail_fast.then(|| "--bail=true".into()));
+        // For some of the tests coverage is meaningless, and its thresholds do not apply.
+        argv.extend(selection.filter.is_some().then(|| NO_COVERAGE.into()));
         if let Some(filter) = selection.filter.as_deref() {
             argv.extend(filtered(filter, project));
         }
         let all = selection.filter.is_none();
-        let tests = project.files().iter().filter(|file| all && javascript::for_jest(file));
+        let files = if all { javascript::test_files(project, javascript::for_jest) } else { Vec::new() };
         Ok(Command {
             argv,
-            env: vec![("NO_COLOR".into(), "1".into())],
+            env: start
+                .into_iter()
+                .flat_map(|start| &start.variables)
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
             reporters: vec![Reporter {
                 name: DRIVER,
                 text: concat!(
                     include_str!("javascript/events.cjs"),
+                    include_str!("javascript/cases.cjs"),
+                    include_str!("javascript/steps.cjs"),
                     include_str!("javascript/jest_driver.cjs")
                 ),
             }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
-            files: tests.cloned().collect(),
+            files,
         })
     }
 
-    fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
+    fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {
         let folder = Path::new(REPORTS).join("jest");
+        let some = command.argv.iter().any(|word| word == NO_COVERAGE);
         command.argv.retain(|word| word != NO_COVERAGE);
-        command.argv.extend(["--coverage", "--coverageReporters=lcovonly"].map(OsString::from));
-        // A threshold would be a second reason for its exit code.
-        command.argv.push("--coverageThreshold={}".into());
+        // Only once: repeated options become a list.
+        let said = command.argv.iter().any(|word| word.to_string_lossy().contains("\"--coverage\""));
+        command.argv.extend((!said).then(|| "--coverage".into()));
+        command.argv.push("--coverageReporters=lcovonly".into());
+        // A threshold applies when the project itself measures coverage: it is another reason for the exit
+        // code, and is reported as such.
+        let settings = SETTINGS.into_iter().chain(["package.json"]).filter(|file| project.has(file));
+        let mut texts = settings.filter_map(|file| project.read(file));
+        let measures = said || texts.any(|text| String::from_utf8_lossy(&text).contains("collectCoverage"));
+        command.argv.extend((some || !measures).then(|| "--coverageThreshold={}".into()));
         command.argv.push(format!("--coverageDirectory={HOME}/{}", folder.display()).into());
         Some(Measured { report: folder.join("lcov.info"), form: Form::Lcov })
+    }
+
+    fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
+        follow::followed(&Package::read(project), self.name(), selection)
     }
 
     fn events(&self) -> Box<dyn EventReader> {
@@ -130,12 +140,13 @@ impl Framework for Jest {
 
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let seen: HashSet<&str> = live.seen().iter().filter_map(|seen| seen.file.as_deref()).collect();
-        let entries = jest_report::parse(files.first().ok_or(ReportError::Missing)?, &seen)?;
-        // With a filter, jest lists all others as skipped.
-        let ran = |id: &str, skipped: bool| !skipped || live.position(id).is_some();
-        Ok(FinalReport {
-            entries: entries.into_iter().filter(|e| ran(&e.id, e.status == crate::Status::Skipped)).collect(),
-        })
+        let mut entries = jest_report::parse(files.first().ok_or(ReportError::Missing)?, &seen)?;
+        // With a filter, jest lists all other tests as skipped.
+        entries.retain(|e| e.status != crate::Status::Skipped || live.position(&e.id).is_some());
+        // Entries outside of tests and files: a threshold, and commands that the script runs beside jest.
+        let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
+        entries.extend(crate::programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        Ok(FinalReport { entries })
     }
 
     fn exit(&self, code: i32) -> ExitMeaning {
@@ -162,23 +173,23 @@ impl Framework for Jest {
     }
 }
 
-/// The settings that the script `test` names.
-fn settings(package: &Package) -> Option<String> {
-    if !package.runs("jest") {
-        return None;
+/// Evidence for jest, beside the script `test`.
+fn found(package: &Package, project: &dyn Project) -> Option<Evidence> {
+    let evidence = |strength, reason: String| Some(Evidence { strength, reason });
+    if let Some(file) = SETTINGS.into_iter().find(|file| project.has(file)) {
+        return evidence(Strength::Configured, format!("there is {file}"));
     }
-    let mut words = package.words().skip_while(|w| !w.contains("jest")).skip(1);
-    while let Some(word) = words.next() {
-        match word.split_once('=') {
-            Some(("--config" | "-c", file)) => return Some(file.to_owned()),
-            None if word == "--config" || word == "-c" => return words.next().map(str::to_owned),
-            _ => {}
-        }
+    if package.jest {
+        return evidence(Strength::Configured, "package.json has \"jest\"".to_owned());
     }
-    None
+    if package.depends.iter().any(|name| name == "jest") {
+        return evidence(Strength::Used, "package.json depends on jest".to_owned());
+    }
+    let file = first_with(project, javascript::for_jest, &["@jest/globals"])?;
+    evidence(Strength::Used, format!("{file} imports jest"))
 }
 
-/// The arguments for an id, a path, or a pattern of names.
+/// Arguments for an id, a path, or a pattern of names.
 fn filtered(filter: &str, project: &dyn Project) -> Vec<OsString> {
     let (path, titles) = filter.split_once("::").map_or((filter, None), |(path, rest)| (path, Some(rest)));
     if !project.has(path) {
@@ -187,7 +198,7 @@ fn filtered(filter: &str, project: &dyn Project) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     words.extend(titles.map(|t| format!("--testNamePattern={}", javascript::pattern_of(t)).into()));
     if project.read(path).is_some() {
-        // A name that begins with a dash is not an option of jest's.
+        // A name that begins with a dash is not an option.
         words.extend(["--runTestsByPath=true".into(), format!("./{path}").into()]);
     } else {
         let mut pattern = "/".to_owned();

@@ -1,4 +1,4 @@
-//! jest's JSON report, read within limits. It is written by hostile programs.
+//! Reads jest's JSON report within limits. It is written by hostile programs.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,17 +11,17 @@ use crate::case::{ALL_TEXT, DETAILS, Entry, MESSAGE, MOST_CASES, NAME, ReportErr
 use crate::text::{Budget, clip};
 use hotcell_sandbox::policy::PROJECT;
 
-/// The most titles above a test.
+/// Maximum number of titles above a test.
 const DEEPEST: usize = 200;
-/// How deep values may lie in each other: an honest report has what tests compared.
+/// Maximum nesting of values: an honest report contains the values that tests compared.
 const DEPTH: usize = 1_000;
-/// The most failures of one test.
+/// Maximum number of failures per test.
 const MOST_FAILURES: usize = 1_000;
 
-/// Reads a whole report. `seen` are the files of which something was seen: the report names them from the root.
+/// Reads a whole report. `seen` are the observed files: the report uses absolute paths.
 ///
 /// # Errors
-/// [`ReportError::Broken`] for what is not one whole report within the limits.
+/// [`ReportError::Broken`] when it is not a complete report within the limits.
 pub fn parse(bytes: &[u8], seen: &HashSet<&str>) -> Result<Vec<Entry>, ReportError> {
     let mut read = Read { entries: Vec::new(), room: Budget::new(ALL_TEXT), there: false, seen };
     if depth(bytes) > DEPTH {
@@ -35,7 +35,7 @@ pub fn parse(bytes: &[u8], seen: &HashSet<&str>) -> Result<Vec<Entry>, ReportErr
     if read.there { Ok(read.entries) } else { Err(ReportError::Broken("it has no testResults".to_owned())) }
 }
 
-/// How deep brackets are open at most. What is skipped has no limit of its own.
+/// Maximum depth of open brackets. Skipped values have no limit of their own.
 fn depth(bytes: &[u8]) -> usize {
     let (mut open, mut most, mut text) = (0_usize, 0, false);
     let mut bytes = bytes.iter();
@@ -78,8 +78,9 @@ struct Suite {
 #[serde(rename_all = "camelCase")]
 struct Assertion {
     #[serde(default)]
-    ancestor_titles: Few<String, DEEPEST>,
-    title: String,
+    ancestor_titles: Few<Title, DEEPEST>,
+    #[serde(default)]
+    title: Title,
     status: String,
     #[serde(default)]
     duration: Option<f64>,
@@ -87,6 +88,27 @@ struct Assertion {
     failure_messages: Few<Option<String>, MOST_FAILURES>,
     #[serde(default)]
     location: Option<Location>,
+}
+
+/// A title of any type: old versions of jest keep a test's arguments. Converted as in the reporter: a list is
+/// joined by commas, and values without a JSON form are empty.
+#[derive(Default)]
+struct Title(String);
+
+impl<'de> Deserialize<'de> for Title {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        fn text(value: &serde_json::Value) -> String {
+            use serde_json::Value;
+            match value {
+                Value::Null => String::new(),
+                Value::String(text) => text.clone(),
+                Value::Bool(_) | Value::Number(_) => value.to_string(),
+                Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join(","),
+                Value::Object(_) => "[object Object]".to_owned(),
+            }
+        }
+        serde_json::Value::deserialize(from).map(|value| Self(text(&value)))
+    }
 }
 
 #[derive(Deserialize)]
@@ -107,7 +129,7 @@ impl Read<'_> {
             };
             failed |= status == Status::Failed;
             let titles = test.ancestor_titles.0.iter().chain([&test.title]);
-            let id = titles.fold(file.clone(), |id, title| format!("{id}::{title}"));
+            let id = titles.fold(file.clone(), |id, title| format!("{id}::{}", title.0));
             let failures: Vec<String> = test.failure_messages.0.iter().flatten().map(|m| plain(m)).collect();
             let reason = (test.status == "todo").then(|| "todo".to_owned());
             let message = failures.first().map(|text| head(text).to_owned()).or(reason);
@@ -117,7 +139,7 @@ impl Read<'_> {
                 entry.line = test.location.and_then(|at| at.line);
             }
         }
-        // The file itself is broken, or something that belongs to none of its tests: as the reporter has it.
+        // The file itself is broken, or an error belongs to none of its tests: reported as by the reporter.
         let text = plain(suite.message.as_deref().unwrap_or_default());
         if !failed && (suite.status == "failed" || !text.is_empty()) {
             let first = text.trim_start();
@@ -140,7 +162,7 @@ impl Read<'_> {
         if self.entries.len() >= MOST_CASES {
             return Err("it has more cases than are read");
         }
-        // As long as the reporter makes it.
+        // Same length as in the reporter.
         if id.len() > NAME || !self.room.take(id.len() + file.len()) {
             return Err("its names are too long");
         }
@@ -159,7 +181,7 @@ impl Read<'_> {
     }
 }
 
-/// A file's name from the project on. Without a mount namespace the project lies elsewhere.
+/// Path of a file relative to the project. Without a mount namespace the project is elsewhere.
 fn relative<'a>(name: &'a str, seen: &HashSet<&str>) -> &'a str {
     if let Some(rest) = name.strip_prefix(PROJECT).and_then(|rest| rest.strip_prefix('/')) {
         return rest;
@@ -168,13 +190,13 @@ fn relative<'a>(name: &'a str, seen: &HashSet<&str>) -> &'a str {
     ends.find(|end| seen.contains(end)).unwrap_or(name)
 }
 
-/// A message without the stack below it.
+/// A message without its stack trace.
 fn head(text: &str) -> &str {
     let stack = text.match_indices('\n').find(|(at, _)| text[*at..].trim_start().starts_with("at "));
     text[..stack.map_or(text.len(), |(at, _)| at)].trim()
 }
 
-/// Text without colours and what else a terminal would obey.
+/// Text without colours and other terminal sequences.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -183,7 +205,7 @@ fn plain(text: &str) -> String {
             out.push(c);
             continue;
         }
-        // To its last letter; others have one letter only.
+        // Up to its final letter; other sequences have a single letter.
         if chars.next() == Some('[') {
             let _ = chars.find(|c| ('@'..='~').contains(c));
         }
@@ -231,7 +253,7 @@ enum Key {
     Other,
 }
 
-/// Its files, one after the other.
+/// Visits its files one after the other.
 struct Suites<'r, 'a>(&'r mut Read<'a>);
 
 impl<'de> DeserializeSeed<'de> for Suites<'_, '_> {
@@ -254,7 +276,7 @@ impl<'de> Visitor<'de> for Suites<'_, '_> {
     }
 }
 
-/// A list of at most so many values.
+/// A list of limited length.
 struct Few<T, const MOST: usize>(Vec<T>);
 
 impl<T, const MOST: usize> Default for Few<T, MOST> {
@@ -341,7 +363,6 @@ mod tests {
             r#"{"testResults":[],"testResults":[]}"#.to_owned(),
             format!("{} x", test("")),
             suite(r#"{"title":"t","status":"great"}"#),
-            suite(r#"{"title":7,"status":"passed"}"#),
             test(&format!(r#","extra":{}"#, deep(10_000))),
             format!(r#"{{"snapshot":{},"testResults":[]}}"#, deep(10_000)),
             test(&format!(r#","ancestorTitles":[{many}]"#)),
@@ -349,6 +370,24 @@ mod tests {
             suite(&vec![r#"{"title":"t","status":"passed"}"#; MOST_CASES + 1].join(",")),
         ] {
             assert!(read(&text).is_err(), "{}", clip(&text, 200));
+        }
+    }
+
+    #[test]
+    fn a_title_may_be_anything() {
+        for (title, want) in [
+            (r#""title":"a","#, "a::a"),
+            (r#""title":7,"#, "a::7"),
+            (r#""title":["a",["b",null],1.5],"#, "a::a,b,,1.5"),
+            (r#""title":{"a":1},"#, "a::[object Object]"),
+            (r#""title":null,"#, "a::"),
+            ("", "a::"),
+            (r#""ancestorTitles":["x",null,true],"title":"t","#, "a::x::::true::t"),
+        ] {
+            let text = format!(
+                r#"{{"testResults":[{{"name":"a","status":"passed","assertionResults":[{{{title}"status":"passed"}}]}}]}}"#
+            );
+            assert_eq!(read(&text).unwrap()[0].id, want, "{title}");
         }
     }
 

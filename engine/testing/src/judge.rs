@@ -1,5 +1,6 @@
-//! Three witnesses, one verdict. All of them are in the hands of the tests, so a run has passed only when the final
-//! report, the live events and the exit code say so of every test; where they differ, the worse word is shown.
+//! Combines three witnesses into one verdict. The tests control all of them, so a run passes only when the
+//! final report, the live events and the exit code agree on every test; where they differ, the worse result
+//! is shown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,26 +9,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Entry, FinalReport, ReportError, Status};
-use crate::framework::{ExitMeaning, Framework};
+use crate::framework::{Ecosystem, ExitMeaning, Followed, Framework};
 use crate::live::{LiveLog, Seen};
 use crate::report::Totals;
 use crate::text::clip;
 use hotcell_sandbox::text::printable;
 
-/// The most reasons that are named.
+mod repeated;
+
+/// Maximum number of reasons listed.
 const MOST_REASONS: usize = 6;
 
-/// What a run of tests came to, from good to bad.
+/// Verdict on a run of tests, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All tests are good, and everything says so.
+    /// All tests are good, and all witnesses agree.
     Passed,
-    /// Some are not.
+    /// Some tests are not good.
     Failed,
-    /// There is nothing to go by: no tests, or a report that is missing or contradicted.
+    /// There is no valid result: no tests, or a report that is missing or contradicted.
     Unusable,
-    /// A limit ended the run; what was seen until then stands.
+    /// A limit ended the run; results observed until then are kept.
     Limit,
     /// The guard quarantined the project; nothing ran.
     Quarantined,
@@ -35,12 +38,27 @@ pub enum Verdict {
     NotInstalled,
     /// The policy could not be met, or hotcell itself failed.
     Refused,
-    /// Somebody stopped it.
+    /// The run was cancelled.
     Interrupted,
 }
 
 impl Verdict {
-    /// The exit status of `hotcell test`.
+    /// Short text for reports in other formats.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Unusable => "no result",
+            Self::Limit => "stopped by a limit",
+            Self::Quarantined => "quarantined: nothing was run",
+            Self::NotInstalled => "not installed: nothing was run",
+            Self::Refused => "refused: nothing was run",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Exit status of `hotcell test`.
     #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
@@ -55,30 +73,34 @@ impl Verdict {
     }
 }
 
-/// What the witnesses say together.
+/// Combined result of the witnesses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// The answer.
+    /// Verdict.
     pub verdict: Verdict,
-    /// The final report covers everything that ran, and everything ran that was to run.
+    /// True when the final report covers everything that ran, and everything ran that was to run.
     pub complete: bool,
-    /// No witness contradicts another.
+    /// True when no witness contradicts another.
     pub consistent: bool,
-    /// Why the verdict is neither passed nor failed, or what else one has to know; printable.
+    /// Why the verdict is neither passed nor failed, or another important note; printable.
     pub reason: Option<String>,
     /// Counts.
     pub totals: Totals,
-    /// Every test that any witness knows, in the order in which they started.
+    /// Every test known to any witness, in starting order.
     pub cases: Vec<Case>,
+    /// Number of tests that were found and not started.
+    pub not_started: Option<u64>,
 }
 
-/// What was asked for: no test can change it.
+/// The request, which tests cannot change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
     /// Path of the program that ran the tests.
     pub program: &'a str,
-    /// As in [`crate::Command::files`].
+    /// See [`crate::Command::files`].
     pub files: &'a [String],
+    /// Parts of the project's own test configuration that were not followed.
+    pub followed: Option<&'a Followed>,
 }
 
 /// Judges a run.
@@ -92,7 +114,7 @@ pub fn judge(
 ) -> Judgement {
     let exit = match outcome.cause {
         Cause::Exited => outcome.exit_code.map(|code| match framework.exit(code) {
-            // cargo has one code for this and for much else.
+            // cargo uses one code for this and many other errors.
             ExitMeaning::SomeFailed if live.missing.is_some() && live.seen().is_empty() => {
                 ExitMeaning::NotInstalled
             }
@@ -111,6 +133,9 @@ pub fn judge(
     let missing = report.is_none();
     let rows = report.as_ref().map_or(0, |report| report.entries.len() as u64);
     let cases = join(framework, report, live, &mut doubts);
+    if let Some(left) = asked.followed.and_then(|followed| followed.left.clone()) {
+        doubts.incomplete(left);
+    }
     about_the_run((live, rows), outcome, &cases, &mut doubts);
     let totals = Totals::of(&cases, outcome);
     let bad = cases.iter().filter(|c| !c.status.is_good()).count();
@@ -145,7 +170,10 @@ pub fn judge(
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && bad == 0 && totals.passed == 0 => {
-                    note = Some("no test passed: all were skipped, or failed as expected".to_owned());
+                    let first =
+                        cases.iter().find_map(|case| case.message.as_deref()).map(|text| clip(text, 200));
+                    let first = first.map(|text| format!("; the first: {text}")).unwrap_or_default();
+                    note = Some(format!("no test passed: all were skipped, or failed as expected{first}"));
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && bad == 0 && outcome.success() => {
@@ -173,7 +201,7 @@ pub fn judge(
     if !matches!(outcome.cause, Cause::Exited | Cause::Signaled) {
         note.clone_from(&outcome.reason);
     }
-    // A conftest.py or settings that keep the framework from beginning are in no report.
+    // A conftest.py or settings that prevent the start are missing from every report.
     let silent = missing && cases.is_empty() && exit != Some(ExitMeaning::NotInstalled);
     let printed = (silent && verdict == Verdict::Unusable).then(|| last_words(framework, outcome)).flatten();
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
@@ -182,6 +210,8 @@ pub fn judge(
         .into_iter()
         .chain(stopped)
         .chain(printed)
+        .chain(asked.followed.into_iter().flat_map(|followed| followed.notes.clone()).filter(|_| ran))
+        .chain(unbuilt(asked, &totals).filter(|_| ran))
         .chain(doubts.reasons.into_iter().filter(|_| ran))
         .collect();
     Judgement {
@@ -191,10 +221,19 @@ pub fn judge(
         reason: (!reasons.is_empty()).then(|| printable(&reasons.join("; "))),
         totals,
         cases,
+        not_started: shortfall(live, rows),
     }
 }
 
-/// The last that the program printed for people.
+/// A missing build, when so many tests were skipped that it may be the reason.
+fn unbuilt(asked: Asked<'_>, totals: &Totals) -> Option<String> {
+    let what = asked.followed.and_then(|followed| followed.unbuilt.as_deref())?;
+    let all = totals.passed + totals.failed + totals.errored + totals.skipped;
+    let many = totals.skipped >= 3 && totals.skipped.saturating_mul(4) >= all;
+    many.then(|| format!("{} of {all} tests were skipped, and {what}", totals.skipped))
+}
+
+/// Last output of the program for people.
 fn last_words(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
     let text = outcome.stderr.text.as_deref()?;
     if let Some(known) = framework.explain(text) {
@@ -205,7 +244,7 @@ fn last_words(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
     (!lines.is_empty()).then(|| format!("it printed last: {}", clip(&lines.join(" / "), 400)))
 }
 
-/// What speaks against a run.
+/// Evidence against a run.
 struct Doubts {
     complete: bool,
     consistent: bool,
@@ -239,10 +278,13 @@ impl Doubts {
     }
 }
 
-/// What live events and exit code say about the run as a whole.
+/// Compares live events and exit code for the whole run.
 fn about_the_run((live, rows): (&LiveLog, u64), outcome: &Outcome, cases: &[Case], doubts: &mut Doubts) {
     if live.faults > 0 {
-        doubts.inconsistent(format!("{} live events make no sense", live.faults));
+        doubts.inconsistent(format!(
+            "{} of the events that the tests' process told while it ran cannot be read, or cannot follow those before",
+            live.faults
+        ));
     }
     if live.overflow {
         doubts.incomplete("there are more tests than are read".to_owned());
@@ -259,7 +301,7 @@ fn about_the_run((live, rows): (&LiveLog, u64), outcome: &Outcome, cases: &[Case
             }
         }
     }
-    // With a failure, stopping early is nothing unusual; without one, somebody ended it.
+    // With a failure, stopping early is normal; without one, something ended the run.
     if let Some(left) = shortfall(live, rows)
         && cases.iter().all(|c| c.status.is_good())
     {
@@ -267,26 +309,27 @@ fn about_the_run((live, rows): (&LiveLog, u64), outcome: &Outcome, cases: &[Case
     }
 }
 
-/// How many tests were collected and never started, although nothing that holds them was skipped. Tests of one name are one case, and
-/// as many as both started and have a row of the report: one that was tried again has a row only.
+/// Number of tests that were collected and never started, although no group that contains them was skipped.
+/// Tests with the same name are one case, counted as often as they both started and have an entry in the
+/// report: a retried test has only the entry.
 fn shortfall(live: &LiveLog, rows: u64) -> Option<u64> {
     let begun = live.started().max(live.starts.min(rows)).saturating_add(live.hidden);
     live.collected.and_then(|collected| collected.checked_sub(begun)).filter(|left| *left > 0)
 }
 
-/// What a run that passed was not about: a project may leave tests out, but not without a word.
+/// Files without tests in a run that passed: a project may leave tests out, but this must be reported.
 fn not_run(framework: &dyn Framework, asked: Asked<'_>, live: &LiveLog) -> Option<String> {
     if asked.files.is_empty() {
         return None;
     }
     let dotted = |path: &str| path.strip_suffix(".py").unwrap_or(path).replace('/', ".");
-    // The framework may name files from a folder further down.
+    // The framework may name files relative to a subfolder.
     let below =
         |name: &str| name.match_indices('.').map(|(at, _)| name[at + 1..].to_owned()).collect::<Vec<_>>();
     let mut silent: Vec<(&String, String)> = asked.files.iter().map(|file| (file, dotted(file))).collect();
     let names = silent.iter().flat_map(|(_, name)| below(name).into_iter().chain([name.clone()]));
     let names: HashSet<String> = names.collect();
-    // Only what may be looked for is kept: ids are many, and the program's.
+    // Keeps only names that can be found, since the ids are numerous and untrusted.
     let heads = live.seen().iter().flat_map(|seen| framework.heads(&seen.id)).map(dotted);
     let mut heads: HashSet<String> = heads.filter(|head| names.contains(head)).collect();
     silent.retain(|(_, name)| !heads.remove(name));
@@ -303,7 +346,7 @@ fn not_run(framework: &dyn Framework, asked: Asked<'_>, live: &LiveLog) -> Optio
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// What the exit code says about the cases.
+/// Compares the exit code with the cases.
 fn about_the_exit(exit: ExitMeaning, cases: &[Case], bad: usize, missing: bool, doubts: &mut Doubts) {
     match exit {
         ExitMeaning::AllPassed if bad > 0 => {
@@ -313,7 +356,11 @@ fn about_the_exit(exit: ExitMeaning, cases: &[Case], bad: usize, missing: bool, 
             doubts.inconsistent("the exit code says that all passed, and no report does".to_owned());
         }
         ExitMeaning::SomeFailed if bad == 0 => {
-            doubts.inconsistent("the exit code says that tests failed, and none did".to_owned());
+            doubts.inconsistent(
+                "the framework's exit code says that something failed, and its report has no test that did: a threshold, or what \
+                 failed beside the tests, is in its output (-v shows it)"
+                    .to_owned(),
+            );
         }
         ExitMeaning::NoTests if cases.iter().any(|c| c.status != Status::Skipped) => {
             doubts.inconsistent("the exit code says that there were no tests, and some ran".to_owned());
@@ -322,7 +369,7 @@ fn about_the_exit(exit: ExitMeaning, cases: &[Case], bad: usize, missing: bool, 
     }
 }
 
-/// Joins what both reports say about each test.
+/// Merges the report and the live events of each test.
 fn join(
     framework: &dyn Framework,
     report: Option<FinalReport>,
@@ -330,35 +377,45 @@ fn join(
     doubts: &mut Doubts,
 ) -> Vec<Case> {
     let there = report.is_some();
-    let mut known: Vec<Option<Entry>> = vec![None; live.seen().len()];
+    let mut known: Vec<Vec<Entry>> = vec![Vec::new(); live.seen().len()];
     let mut unknown: Vec<Option<Entry>> = Vec::new();
     let mut index: HashMap<String, usize> = HashMap::new();
     for entry in report.unwrap_or_default().entries {
-        let slot = match live.position(&entry.id) {
-            Some(at) => &mut known[at],
-            None => {
-                let at = *index.entry(entry.id.clone()).or_insert(unknown.len());
-                if at == unknown.len() {
-                    unknown.push(None);
-                }
-                &mut unknown[at]
+        if let Some(at) = live.position(&entry.id) {
+            // Nearly every test has one entry, and the number of tests may reach the limit.
+            if known[at].is_empty() {
+                known[at].reserve_exact(1);
             }
-        };
-        match slot {
-            Some(first) => merge(first, entry),
-            None => *slot = Some(entry),
+            known[at].push(entry);
+            continue;
+        }
+        let at = *index.entry(entry.id.clone()).or_insert(unknown.len());
+        match unknown.get_mut(at) {
+            Some(Some(first)) => merge(first, entry),
+            _ => unknown.push(Some(entry)),
         }
     }
     let name = |id: &str| clip(id, 200);
     let mut cases = Vec::with_capacity(known.len() + unknown.len());
-    for (seen, entry) in live.seen().iter().zip(known) {
+    for (seen, entries) in live.seen().iter().zip(known) {
+        // In other frameworks an id is one test, and further entries are repetitions (pytest-rerunfailures).
+        if framework.ecosystem() == Ecosystem::JavaScript && repeated::are_several(seen, &entries) {
+            let taken = |id: &str| live.position(id).is_some();
+            let several = repeated::apart(seen, entries, &taken);
+            cases.extend(several.map(|(seen, entry)| case(framework, Some(&seen), Some(entry))));
+            continue;
+        }
+        let entry = entries.into_iter().reduce(|mut first, other| {
+            merge(&mut first, other);
+            first
+        });
         match (&entry, seen.open, seen.status) {
             (_, 1.., _) => doubts.incomplete(format!("{} started and did not end", name(&seen.id))),
             (None, ..) if there => doubts.incomplete(format!("the report lacks {}", name(&seen.id))),
             (Some(entry), _, Some(status))
                 if framework.overrules() && entry.status != status && !entry.status.is_good() => {}
             (Some(entry), _, Some(status)) if entry.status != status => doubts.inconsistent(format!(
-                "{} was seen as {} and is {} in the report",
+                "{}: told as {} while it ran, and as {} in the framework's report at the end",
                 name(&seen.id),
                 status.name(),
                 entry.status.name()
@@ -378,7 +435,16 @@ fn join(
     cases
 }
 
-/// Two entries about one test: set-up and call, call and tear-down, subtests, repetitions.
+/// Message of the report, or of the live events. For a file that cannot be loaded, reports contain a constant
+/// ("collection failure"), and the live events the actual error.
+fn first_of(status: Status, reported: Option<String>, seen: Option<String>) -> Option<String> {
+    match status {
+        Status::Errored => seen.filter(|text| !text.is_empty()).or(reported),
+        _ => reported.or(seen),
+    }
+}
+
+/// Merges two entries of one test: set-up and call, call and tear-down, subtests, repetitions.
 fn merge(known: &mut Entry, other: Entry) {
     known.duration_ms += other.duration_ms;
     let (known_out, known_err) = (known.stdout.take(), known.stderr.take());
@@ -405,7 +471,7 @@ fn case(framework: &dyn Framework, seen: Option<&Seen>, entry: Option<Entry>) ->
     let written = entry.as_ref().and_then(|e| Some((e.file.clone()?, e.line)));
     let (file, line) = match crash {
         Some((file, line)) => (Some(file), Some(line)),
-        // What starts may not know its line.
+        // The start event may lack the line.
         None => begin
             .clone()
             .filter(|(_, line)| line.is_some())
@@ -421,15 +487,16 @@ fn case(framework: &dyn Framework, seen: Option<&Seen>, entry: Option<Entry>) ->
         file,
         line,
         status,
-        // Rounded, and never out of range.
+        // Rounded, and limited to the valid range.
         duration_ms: std::time::Duration::try_from_secs_f64(duration / 1000.0).map_or(0, |d| {
             u64::try_from((d + std::time::Duration::from_micros(500)).as_millis()).unwrap_or(0)
         }),
-        message: message.or_else(|| seen.and_then(|s| s.message.clone())),
+        message: first_of(status, message, seen.and_then(|s| s.message.clone())),
         details: details.or_else(|| seen.and_then(|s| s.details.clone())),
         stdout,
         stderr,
         source: None,
+        attempts: Vec::new(),
         id,
     }
 }

@@ -1,5 +1,5 @@
-//! Reads JUnit XML as test frameworks write it. The file is hostile: no document type, no entities but XML's own, and
-//! everything has a limit.
+//! Reads JUnit XML as written by test frameworks. The file is hostile: no document type, no entities except
+//! XML's own, and everything is limited.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
@@ -8,9 +8,9 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use crate::case::{ALL_TEXT, DETAILS, MESSAGE, MOST_CASES, NAME, ReportError, Status};
 use crate::text::{Budget, clip};
 
-/// How deep elements may lie in each other. Real reports need five.
+/// Maximum nesting of elements. Real reports need five levels.
 const DEPTH: usize = 16;
-/// The most attributes of one element that are read.
+/// Maximum number of attributes read per element.
 const ATTRIBUTES: usize = 64;
 
 /// One `testcase`.
@@ -22,15 +22,15 @@ pub struct TestCase {
     pub name: String,
     /// Attribute `file`.
     pub file: Option<String>,
-    /// Attribute `line`, as it is written.
+    /// Attribute `line`, unchanged.
     pub line: Option<u32>,
     /// Attribute `time`, in milliseconds.
     pub duration_ms: f64,
-    /// The worst of its `failure`, `error` and `skipped`.
+    /// Worst of its `failure`, `error` and `skipped`.
     pub status: Status,
-    /// That one's `message`.
+    /// `message` of that element.
     pub message: Option<String>,
-    /// That one's text.
+    /// Text of that element.
     pub details: Option<String>,
     /// `system-out`.
     pub stdout: Option<String>,
@@ -38,7 +38,7 @@ pub struct TestCase {
     pub stderr: Option<String>,
 }
 
-/// What the text that comes next belongs to.
+/// Target of the next text.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Details,
@@ -49,7 +49,7 @@ enum Place {
 /// Reads a whole document.
 ///
 /// # Errors
-/// [`ReportError::Broken`] for what is not one whole JUnit document within the limits.
+/// [`ReportError::Broken`] when it is not a complete JUnit document within the limits.
 pub fn parse(bytes: &[u8]) -> Result<Vec<TestCase>, ReportError> {
     let broken = |why: String| ReportError::Broken(why);
     let text =
@@ -86,7 +86,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<TestCase>, ReportError> {
     Ok(read.cases)
 }
 
-/// The character that a reference stands for: XML's five, or one by number.
+/// Character of a reference: one of XML's five, or one by number.
 fn resolve(entity: &BytesRef<'_>) -> Result<char, ReportError> {
     let unknown = || ReportError::Broken("it has an entity of its own".to_owned());
     if let Some(character) = entity.resolve_char_ref().map_err(|_| unknown())? {
@@ -100,9 +100,9 @@ struct Read {
     cases: Vec<TestCase>,
     depth: usize,
     ended: bool,
-    /// The depth of the open `testcase`.
+    /// Depth of the open `testcase`.
     case: Option<usize>,
-    /// What text belongs to, the depth of its element, and the text so far.
+    /// Target of the text, the depth of its element, and the text so far.
     place: Option<(Place, usize, Tail)>,
     room: Budget,
 }
@@ -217,7 +217,7 @@ impl Read {
                 "name" => case.name = clip(&value, NAME),
                 "file" => case.file = Some(clip(&value, NAME)),
                 "line" => case.line = value.parse().ok(),
-                // Google Test's word for a test that is switched off.
+                // Google Test's word for a disabled test.
                 "status" if value == "notrun" => case.status = Status::Skipped,
                 "time" => {
                     let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e9).contains(s));
@@ -234,11 +234,11 @@ impl Read {
     }
 }
 
-/// The attributes of an element with their references resolved.
+/// Attributes of an element, with references resolved.
 fn attributes(tag: &BytesStart<'_>) -> Result<Vec<(String, String)>, ReportError> {
     let broken = |why: &str| ReportError::Broken(format!("an attribute {why}"));
     let mut all = Vec::new();
-    // Repeated names are looked for by comparing each with each: not without a limit.
+    // Finding repeated names compares each with each, so the number is limited.
     for attribute in tag.attributes().with_checks(false) {
         if all.len() >= ATTRIBUTES {
             return Err(broken("list is too long"));
@@ -254,7 +254,7 @@ fn attributes(tag: &BytesStart<'_>) -> Result<Vec<(String, String)>, ReportError
     Ok(all)
 }
 
-/// A value with its references resolved.
+/// A value with references resolved.
 fn unescape(raw: &str) -> Option<String> {
     let mut out = String::with_capacity(raw.len().min(NAME));
     let mut rest = raw;
@@ -273,7 +273,7 @@ fn unescape(raw: &str) -> Option<String> {
     Some(out)
 }
 
-/// Text that comes in pieces, of which head and tail are kept.
+/// Text that arrives in pieces, of which head and tail are kept.
 #[derive(Default)]
 struct Tail {
     head: String,

@@ -1,7 +1,7 @@
-//! Finds a project's test framework, runs its tests in a sandbox, and says what they came to.
+//! Finds a project's test framework, runs its tests in a sandbox, and reports the results.
 //!
-//! A test run has three witnesses, all of them in the hands of the tests: the final report, what was seen live, and
-//! the exit code. A run has passed only when all three say so of every test.
+//! A test run has three witnesses, all controlled by the tests: the final report, the live events, and the
+//! exit code. A run passes only when all three agree on every test.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,27 +20,33 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`mod@framework`] | what is known about one framework: [`pytest`], [`unittest`] |
-//! | [`mod@cargo`], [`nextest`], [`libtest`], [`golang`], [`runner`] | Rust and Go: compiled, each test program started through a script of ours |
+//! | [`mod@framework`] | knowledge about one framework: [`pytest`], [`unittest`], [`django`] |
+//! | [`mod@cargo`], [`nextest`], [`libtest`], [`golang`], [`runner`] | Rust and Go: compiled, each test program started through a hotcell script |
 //! | [`gtest`], [`native`], [`programs`] | Google Test; following programs that a script starts |
 //! | [`node`] | node's own runner, mocha, jasmine, karma, vitest |
 //! | [`pgtap`], [`tap`] | tests in SQL; the Test Anything Protocol |
-//! | [`java`] | JUnit, driven by a program of ours in Java |
-//! | [`project`], [`python`] | reading a hostile project to find it |
-//! | [`javascript`], [`jest`], [`jest_report`] | the same for JavaScript; jest and its report |
-//! | [`event`], [`live`] | what is seen while tests run |
-//! | [`case`], [`junit`] | what final reports say |
+//! | [`java`] | JUnit, driven by a hotcell program in Java |
+//! | [`project`], [`python`] | reading a hostile project to find its framework |
+//! | [`javascript`], [`jest`], [`jest_report`] | reading JavaScript projects; jest and its report |
+//! | [`build_args`] | options of the tools that build tests |
+//! | [`event`], [`live`] | live events of running tests |
+//! | [`case`], [`junit`] | contents of final reports |
 //! | [`judge`] | three witnesses -> one verdict |
-//! | [`report`], [`repeat`] | `hotcell.test_report/1`; several runs in one |
+//! | [`report`], [`repeat`], [`retry`] | `hotcell.test_report/1`; several runs in one; reruns of failed tests |
+//! | [`chosen`], [`shard`] | commands for several tests by their ids, and for a list of them; shards of a suite |
 //! | [`session`] | drives a run |
-//! | [`junit_out`], [`github`] | a report as JUnit XML, and for a GitHub workflow |
-//! | [`text`] | text cut to size |
+//! | [`junit_out`], [`github`], [`coverage_out`] | a report as JUnit XML, and for a GitHub workflow; coverage as files |
+//! | [`text`] | shortened text |
 
 #![forbid(unsafe_code)]
 
+pub mod build_args;
 pub mod cargo;
 pub mod case;
+pub mod chosen;
 pub mod coverage;
+pub mod coverage_out;
+pub mod django;
 pub mod event;
 pub mod framework;
 pub mod github;
@@ -66,8 +72,10 @@ pub mod pytest;
 pub mod python;
 pub mod repeat;
 pub mod report;
+pub mod retry;
 pub mod runner;
 pub mod session;
+pub mod shard;
 pub mod suites;
 pub mod tap;
 pub mod text;
@@ -75,7 +83,9 @@ pub mod unittest;
 
 pub use case::{Case, Status};
 pub use event::Event;
-pub use framework::{Command, Evidence, Framework, Selection, detect, framework, frameworks, rival};
+pub use framework::{
+    Command, Evidence, Followed, Framework, Selection, detect, framework, frameworks, rival,
+};
 pub use judge::Verdict;
 pub use project::{Entry, Project, ProjectFolder, list};
 pub use report::TestReport;

@@ -1,8 +1,8 @@
-//! The text that Rust's test programs print, as it has been since 1.0 with small changes. Any of it may be a test's.
+//! Output of Rust's test programs, unchanged since 1.0 except for details. Any of it may come from a test.
 
 use crate::case::Status;
 
-/// Statuses as they stand behind a name.
+/// Status words after a name.
 const WORDS: [(&str, Status); 4] = [
     ("ok", Status::Passed),
     ("FAILED", Status::Failed),
@@ -10,48 +10,50 @@ const WORDS: [(&str, Status); 4] = [
     ("bench:", Status::Passed),
 ];
 
-/// What a test came to, by a line `test NAME ... ok`. Something may have been printed in front of it, so every
-/// place where it could begin is tried; `known` says which names there are.
+/// Result in a line `test NAME ... ok`. Other output may precede it, so every possible start is tried;
+/// `known` tells the valid names.
 #[must_use]
 pub fn result(line: &str, known: impl Fn(&str) -> bool) -> Option<(&str, Status, Option<&str>)> {
     let (head, tail) = line.rsplit_once(" ... ")?;
-    // Some harnesses write results below each other.
+    // Some harnesses align results in a column.
     let head = head.trim_end();
     let word = tail.split([' ', ',']).next()?;
     let (_, status) = WORDS.into_iter().find(|(name, _)| *name == word)?;
     let note = tail.strip_prefix("ignored, ").filter(|_| status == Status::Skipped);
-    let names = head.match_indices("test ").map(|(at, _)| &head[at + 5..]);
-    // ` - should panic` and the like follow the name.
+    // libtest-mimic aligns names if some tests have a kind before the name.
+    let names = head.match_indices("test ").map(|(at, _)| head[at + 5..].trim_start());
+    // ` - should panic` and similar notes follow the name.
     let mut names =
         names.flat_map(|name| [Some(name), name.rsplit_once(" - ").map(|(name, _)| name)]).flatten();
     names.find(|name| known(name)).map(|name| (name, status, note))
 }
 
-/// How many tests follow, by a line `running 3 tests`.
+/// Number of tests in a line `running 3 tests`.
 #[must_use]
 pub fn running(line: &str) -> Option<u64> {
     let count = line.strip_prefix("running ")?;
     count.strip_suffix(" tests").or_else(|| count.strip_suffix(" test"))?.parse().ok()
 }
 
-/// The name in a line `---- NAME stdout ----`.
+/// Name in a line `---- NAME stdout ----` of libtest, or `---- NAME ----` of libtest-mimic.
 #[must_use]
 pub fn section(line: &str) -> Option<&str> {
-    line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
+    let name = line.strip_prefix("---- ")?;
+    name.strip_suffix(" stdout ----").or_else(|| name.strip_suffix(" ----"))
 }
 
-/// The sum in a line `test result: ok. 2 passed; 1 failed; 1 ignored; …`.
+/// Counts in a line `test result: ok. 2 passed; 1 failed; 1 ignored; …`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// These passed.
+    /// Number of passed tests.
     pub passed: u64,
-    /// These failed.
+    /// Number of failed tests.
     pub failed: u64,
-    /// These were left out.
+    /// Number of ignored tests.
     pub ignored: u64,
 }
 
-/// Reads the last line of a test program.
+/// Parses the last line of a test program.
 #[must_use]
 pub fn sum(line: &str) -> Option<Sum> {
     let rest = line.strip_prefix("test result: ")?;
@@ -61,7 +63,7 @@ pub fn sum(line: &str) -> Option<Sum> {
         let Some((count, what)) = part.split_once(' ') else { continue };
         let count = count.parse().ok();
         match what {
-            // A benchmark that was measured is one that passed.
+            // A measured benchmark counts as passed.
             "passed" | "measured" => sum.passed = sum.passed.saturating_add(count?),
             "failed" => sum.failed = count?,
             "ignored" => sum.ignored = count?,
@@ -71,9 +73,20 @@ pub fn sum(line: &str) -> Option<Sum> {
     (matches!(word, "ok" | "FAILED") && (word == "ok") == (sum.failed == 0)).then_some(sum)
 }
 
-/// What was wrong and where, by what a failed test printed: a panic of now or before Rust 1.73, or an error returned.
+/// Failure message and place, from a failed test's output: a panic of current Rust or before 1.73, a returned
+/// error, or libtest's message about an expected panic that did not occur, or had another text.
 #[must_use]
 pub fn why(text: &str) -> (Option<String>, Option<(String, u32)>) {
+    let (message, place) = panic(text);
+    // libtest writes it after everything else.
+    let expected = ["note: test did not panic as expected", "note: panic did not contain expected string"];
+    let note = expected.iter().filter_map(|note| text.rfind(note)).max();
+    let note = note.map(|at| text[at + "note: ".len()..].trim_end().to_owned());
+    (note.or(message), place)
+}
+
+/// A panic, or a returned error.
+fn panic(text: &str) -> (Option<String>, Option<(String, u32)>) {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(error) = line.strip_prefix("Error: ") {
@@ -127,6 +140,7 @@ mod tests {
                 Some(("src/lib.rs - add (line 5)", Passed, None)),
             ),
             ("test c          ... ok", Some(("c", Passed, None))),
+            ("test         c  ... ignored", Some(("c", Skipped, None))),
             ("test d ... ok", None),
             ("test c ... fine", None),
             ("test c has been running for over 60 seconds", None),
@@ -172,7 +186,18 @@ mod tests {
                 at("src/lib.rs", 3),
             ),
             ("Error: \"bad\"\n", Some("\"bad\""), None),
-            ("note: test did not panic as expected", None, None),
+            (
+                "note: test did not panic as expected at src/lib.rs:9:8",
+                Some("test did not panic as expected at src/lib.rs:9:8"),
+                None,
+            ),
+            (
+                "\nthread 't' panicked at src/lib.rs:4:72:\nbang\nnote: run with\nnote: panic did not contain expected string\n      panic message: \"bang\"\n expected substring: \"boom\"\n",
+                Some(
+                    "panic did not contain expected string\n      panic message: \"bang\"\n expected substring: \"boom\"",
+                ),
+                at("src/lib.rs", 4),
+            ),
             ("thread 'a' panicked at somewhere", None, None),
         ] {
             assert_eq!(why(text), (message.map(str::to_owned), place), "{text}");

@@ -1,6 +1,6 @@
-//! Bytes as they come, cut into lines of bounded length. The bytes are hostile.
+//! Splits arriving bytes into lines of limited length. The bytes are hostile.
 
-/// Collects lines. One that is too long goes to its end, and only its beginning is kept.
+/// Collects lines. Only the beginning of a line that is too long is kept.
 #[derive(Debug)]
 pub struct Lines {
     line: Vec<u8>,
@@ -9,13 +9,14 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of at most `longest` bytes.
+    /// Splitter with a limit of `longest` bytes per line.
     #[must_use]
     pub const fn new(longest: usize) -> Self {
         Self { line: Vec::new(), longest, cut: false }
     }
 
-    /// Takes the next bytes; `each` gets every whole line without its end, and whether the line was too long.
+    /// Takes the next bytes; `each` gets every complete line without its end, and true if the line was too
+    /// long.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&str, bool)) {
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let (text, whole) = match piece.split_last() {
@@ -31,7 +32,7 @@ impl Lines {
         }
     }
 
-    /// There are no more: what has no end is a line too.
+    /// Handles the end of the input: text without a line end is a line, too.
     pub fn end(&mut self, mut each: impl FnMut(&str, bool)) {
         if !self.line.is_empty() {
             self.give(&mut each);

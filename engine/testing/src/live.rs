@@ -1,4 +1,4 @@
-//! What was seen while the tests ran: the second of three witnesses, beside the final report and the exit code.
+//! Live events of running tests: the second of three witnesses, beside the final report and the exit code.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,59 +7,61 @@ use crate::case::{MOST_CASES, Status};
 use crate::event::{Ended, Event, Runtime};
 use crate::text::Budget;
 
-/// Kept of all texts together, bytes.
+/// Maximum size of all texts together, in bytes.
 const ALL_TEXT: usize = 24 << 20;
 
-/// One test as it was seen.
+/// One test as observed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// Its id.
+    /// Id.
     pub id: Arc<str>,
-    /// Where it begins.
+    /// File of the test.
     pub file: Option<String>,
-    /// Line there, from 1.
+    /// Line in that file, from 1.
     pub line: Option<u32>,
-    /// It started this many times more than it ended.
+    /// Number of starts minus number of ends.
     pub open: u32,
-    /// Whether it is a test that started, not a group that never did.
+    /// True for a test that started, false for a group.
     pub started: bool,
-    /// The worst of its ends.
+    /// Result of each end: distinguishes several tests with the same name.
+    pub ends: Vec<Status>,
+    /// Worst of these results.
     pub status: Option<Status>,
-    /// All its times together, milliseconds.
+    /// Total duration, in milliseconds.
     pub duration_ms: f64,
-    /// Of the worst end.
+    /// Message of the worst result.
     pub message: Option<String>,
-    /// Where it went wrong.
+    /// Place of the failure.
     pub at: Option<(String, u32)>,
-    /// What it printed, where that is seen live.
+    /// Output, if observed live.
     pub details: Option<String>,
 }
 
-/// All that was seen.
+/// Everything that was observed.
 #[derive(Clone, Debug)]
 pub struct LiveLog {
     seen: Vec<Seen>,
     index: HashMap<Arc<str>, usize>,
     room: Budget,
-    /// Programs that run tests, and what they are called in ids.
+    /// Programs that run tests, and their names in ids.
     pub names: HashMap<String, String>,
-    /// The interpreter and the framework.
+    /// Interpreter and framework.
     pub runtime: Option<Runtime>,
-    /// What is not installed.
+    /// Name of a part that is not installed.
     pub missing: Option<String>,
-    /// How many tests were to run.
+    /// Number of tests to be run.
     pub collected: Option<u64>,
-    /// How often tests started; two of one name are two.
+    /// Number of starts, counting each test with the same name.
     pub starts: u64,
-    /// The exit code that the framework announced, and why it stopped early.
+    /// Exit code announced by the framework, and the reason if it stopped early.
     pub finished: Option<(i64, Option<String>)>,
-    /// How many tests more were found and not collected.
+    /// Number of further tests that were found and not collected.
     pub left_out: u64,
-    /// How many tests that were collected belong to groups that were skipped whole, and never start.
+    /// Number of collected tests in groups that were skipped as a whole, which never start.
     pub hidden: u64,
-    /// Lines that were no events, and events that cannot follow each other.
+    /// Number of invalid lines, and of events in an impossible order.
     pub faults: u64,
-    /// More tests than are kept.
+    /// True when there were more tests than the limit.
     pub overflow: bool,
 }
 
@@ -84,9 +86,9 @@ impl Default for LiveLog {
 }
 
 impl LiveLog {
-    /// Adds what happened.
+    /// Adds an event.
     pub fn apply(&mut self, event: &Event) {
-        // Nothing comes after the end.
+        // Events after the end are invalid.
         if self.finished.is_some() {
             self.faults += 1;
             return;
@@ -112,6 +114,7 @@ impl LiveLog {
             Event::Ended(ended) => match self.index.get(ended.id.as_str()) {
                 Some(&at) if self.seen[at].open > 0 => {
                     self.seen[at].open -= 1;
+                    self.seen[at].ends.push(ended.status);
                     self.end(at, ended);
                 }
                 _ => self.faults += 1,
@@ -131,7 +134,7 @@ impl LiveLog {
                     self.seen[at].details = self.room.keep(text, crate::case::DETAILS);
                 }
             }
-            // One name is one program's.
+            // A name belongs to one program.
             Event::Named(program, name) => {
                 if self.names.len() < MOST_CASES && self.room.take(program.len() + name.len()) {
                     let known = self.names.entry(program.clone()).or_insert_with(|| name.clone());
@@ -143,19 +146,19 @@ impl LiveLog {
         }
     }
 
-    /// All tests, as they were first seen.
+    /// All tests, in the order in which they were first observed.
     #[must_use]
     pub fn seen(&self) -> &[Seen] {
         &self.seen
     }
 
-    /// Where in [`LiveLog::seen`] a test stands.
+    /// Index of a test in [`LiveLog::seen`].
     #[must_use]
     pub fn position(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }
 
-    /// How many tests started.
+    /// Number of tests that started.
     #[must_use]
     pub fn started(&self) -> u64 {
         self.seen.iter().filter(|s| s.started).count() as u64
@@ -177,6 +180,7 @@ impl LiveLog {
             line: None,
             open: 0,
             started: false,
+            ends: Vec::new(),
             status: None,
             duration_ms: 0.0,
             message: None,
@@ -191,7 +195,7 @@ impl LiveLog {
     fn end(&mut self, at: usize, ended: &Ended) {
         let seen = &mut self.seen[at];
         seen.duration_ms += ended.duration_ms;
-        // What was wrong may be said later than that something was.
+        // The failure message may arrive later than the failure itself.
         let more = Some(ended.status) == seen.status && seen.message.is_none();
         if Some(ended.status) > seen.status || more {
             seen.status = Some(ended.status);

@@ -1,25 +1,25 @@
-//! Projects in C++: how their files look, and places in them as compilers write them.
+//! Projects in C++: names of their files, and places in the output of compilers.
 
 use hotcell_sandbox::policy::PROJECT;
 
 use crate::project::Project;
 
-/// The most files that are looked into for a program.
+/// Maximum number of files that are searched for a program.
 const MOST_PROGRAMS: usize = 50;
 
-/// Whether CMake reads a file.
+/// True for a CMake file.
 #[must_use]
 pub fn is_cmake(file: &str) -> bool {
     file.ends_with("CMakeLists.txt") || file.ends_with(".cmake")
 }
 
-/// Whether a file is C++ that is compiled.
+/// True for a C++ source file.
 #[must_use]
 pub fn is_cpp(file: &str) -> bool {
     [".cc", ".cpp", ".cxx"].iter().any(|end| file.ends_with(end))
 }
 
-/// The first program of Google Test, built before, among files that are called so.
+/// First prebuilt Google Test program, among files with typical names.
 #[must_use]
 pub fn program(project: &dyn Project) -> Option<&String> {
     let called = |file: &&String| {
@@ -33,24 +33,24 @@ pub fn program(project: &dyn Project) -> Option<&String> {
     })
 }
 
-/// A path from the project on.
+/// A path relative to the project.
 #[must_use]
 pub fn relative(path: &str) -> &str {
     let path = path.strip_prefix(PROJECT).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path);
     path.strip_prefix("./").unwrap_or(path)
 }
 
-/// The place at the beginning of a line: `dir/a_test.cc:12: Failure`.
+/// Place at the beginning of a line: `dir/a_test.cc:12: Failure`.
 #[must_use]
 pub fn place(line: &str) -> Option<(String, u32)> {
     let (file, rest) = relative(line).split_once(':')?;
     let number = rest.split(':').next()?.trim();
-    // What lies elsewhere has no line of the project.
+    // A file elsewhere has no line in the project.
     let own = !file.starts_with('/') && !file.contains(' ') && !file.is_empty();
     Some((file.to_owned(), number.parse().ok().filter(|_| own)?))
 }
 
-/// A message without the line that only says where.
+/// A message without its line that only gives the place.
 #[must_use]
 pub fn without_place(text: &str) -> &str {
     match text.split_once('\n') {

@@ -1,6 +1,5 @@
-//! cargo-nextest: every test in a process of its own, with its JUnit report. What it does not run, examples in documentation, runs
-//! with `cargo test`.
-//! <https://nexte.st/docs/>
+//! cargo-nextest: every test in a process of its own, with its JUnit report. Examples in documentation, which
+//! it does not run, are left to `cargo test`. <https://nexte.st/docs/>
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -24,21 +23,21 @@ mod events;
 const RUNNER: &str = "hotcell_nextest.sh";
 const SETTINGS: &str = "hotcell_nextest.toml";
 const REPORT: &str = "nextest.xml";
-/// What it is called by who installs it.
+/// Name of the package to install.
 const PROGRAM: &str = "cargo-nextest";
-/// What a project says of it.
+/// Configuration file of nextest in a project.
 const CONFIGURATION: &str = ".config/nextest.toml";
 /// Predicates of its expressions. <https://nexte.st/docs/filtersets/reference/>
 const PREDICATES: [&str; 11] =
     ["test", "package", "deps", "rdeps", "binary", "binary_id", "kind", "platform", "default", "all", "none"];
 
-/// The framework.
+/// Support for cargo-nextest.
 #[derive(Debug)]
 pub struct Nextest;
 
-/// Whether a filter is one of its expressions.
+/// True when a filter is one of its expressions.
 fn is_expression(filter: &str) -> bool {
-    // `a::test(b)` is not a test's name either, but nobody means it.
+    // `a::test(b)` is not a test's name either, but is not meant as an expression.
     PREDICATES.iter().any(|name| {
         filter.match_indices(&format!("{name}(")).any(|(at, _)| {
             !filter[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':'))
@@ -56,7 +55,7 @@ impl Framework for Nextest {
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {
-        // cargo goes first: it needs nothing else, and runs examples in documentation too.
+        // cargo takes precedence: it needs no other program, and also runs examples in documentation.
         (project.has("Cargo.toml") && project.has(CONFIGURATION))
             .then(|| Evidence { strength: Strength::Shaped, reason: format!("there is {CONFIGURATION}") })
     }
@@ -64,7 +63,7 @@ impl Framework for Nextest {
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
         let mut words: Vec<OsString> = vec!["--workspace".into()];
         let mut selected = Vec::new();
-        // Which of the ignored tests are meant: those it names to nobody.
+        // Tells the script which ignored tests are selected, since nextest does not name them.
         let (which, word) = match selection.filter.as_deref() {
             None => ("whole", ""),
             Some(id) if cargo::is_id(id, project) => {
@@ -95,7 +94,7 @@ impl Framework for Nextest {
         let options = [
             "--cargo-message-format=json",
             "--no-tests=fail",
-            // It is in the report, and what a test prints must not be taken for what is said of it.
+            // Test output is in the report; here it could be mistaken for nextest's own lines.
             "--success-output=never",
             "--failure-output=never",
             "--profile=hotcell",
@@ -133,13 +132,14 @@ impl Framework for Nextest {
             let file = live.names.get(&case.classname).unwrap_or(&case.classname);
             let id = format!("{file}::{}", case.name);
             let unseen = live.position(&id).is_none();
-            // Of a set-up script the exit code speaks too; tests that settings leave out may be listed.
+            // Failures of a set-up script also appear in the exit code; tests excluded by settings may be
+            // listed.
             if unseen && (case.classname.starts_with("@setup-script:") || case.status == Status::Skipped) {
                 continue;
             }
             told.insert(id.clone());
             let seen = live.position(&id).and_then(|at| live.seen()[at].status);
-            // nextest sees that it ended with 0.
+            // nextest checks that it exited with 0.
             let ignored = case.status == Status::Passed && seen == Some(Status::Skipped);
             let (why, at) = case.stderr.as_deref().map_or((None, None), libtest::why);
             let stdout = case.stdout.map(|text| without_harness(&text, &case.name));
@@ -155,7 +155,7 @@ impl Framework for Nextest {
                 stderr: case.stderr,
             });
         }
-        // One that would have been tried again, had not another failed for good, is in no report.
+        // A test that would have been retried if another had not failed finally is missing from the report.
         let failed =
             live.seen().iter().filter(|s| s.started && s.open == 0 && s.status == Some(Status::Failed));
         let untold = failed.filter(|s| !told.contains(&*s.id));
@@ -171,7 +171,7 @@ impl Framework for Nextest {
         // https://docs.rs/nextest-metadata/latest/nextest_metadata/enum.NextestExitCode.html
         match code {
             0 => ExitMeaning::AllPassed,
-            // Of the tests, and of the build.
+            // For failed tests, and for a failed build.
             100 | 101 => ExitMeaning::SomeFailed,
             4 => ExitMeaning::NoTests,
             2 => ExitMeaning::Broken("nextest does not know an option of those that it was given"),
@@ -206,7 +206,7 @@ impl Framework for Nextest {
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> Vec<(PathBuf, PathBuf)> {
         let mut stores = cargo::Cargo.stores(project, variable);
-        // Where `cargo install` puts it; elsewhere it is found on PATH.
+        // Installation folder of `cargo install`; otherwise it is found on PATH.
         let program = cargo::home(variable).map(|home| home.join("bin").join(PROGRAM));
         stores.extend(
             program
@@ -224,7 +224,7 @@ impl Framework for Nextest {
     }
 }
 
-/// What a test itself printed, without what its harness printed around it.
+/// Output of the test itself, without the lines that its harness printed around it.
 fn without_harness(text: &str, name: &str) -> String {
     let text = text.trim_start_matches('\n').trim_start_matches("running 1 test\n");
     let end = text.find(&format!("test {name} ... ")).unwrap_or(text.len());

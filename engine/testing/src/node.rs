@@ -1,55 +1,68 @@
-//! What runs JavaScript's tests beside jest: node's own runner, mocha, jasmine, karma and vitest. Each is started by a driver of
-//! ours, by which it is followed; they differ in how projects name them and in the report.
+//! JavaScript's test runners beside jest: node's own runner, mocha, jasmine, karma and vitest. Each is
+//! started and followed by a hotcell driver; they differ in how projects name them and in the report.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 
 use hotcell_sandbox::policy::HOME;
+use serde_json::json;
 
 use crate::case::{FinalReport, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
-use crate::javascript::{self, Package};
+use crate::javascript::script::Start;
+use crate::javascript::shell::Word;
+use crate::javascript::{self, Package, follow, options};
 use crate::live::LiveLog;
 use crate::project::{Project, first_with};
 use crate::pytest::NOT_INSTALLED;
 use crate::{jest_report, unittest};
 
-/// The most test files that are named to node.
+/// Maximum number of test files that a filter passes to node.
 const MOST_FILES: usize = 2_000;
-/// What karma's driver lacks where there is no browser.
+/// Missing part of karma's driver when there is no browser.
 const BROWSER: &str = "a browser for karma";
 
-/// One of them.
+/// One of these runners.
 #[derive(Debug)]
 pub struct Runner {
     name: &'static str,
-    /// Where it looks for its settings.
+    /// Files in which it looks for its settings.
     settings: &'static [&'static str],
-    /// How tests mention it; none where they use globals.
+    /// Import statements of its tests; empty if they use globals.
     imported: &'static [&'static str],
     driver: Reporter,
-    /// Our file in the page where tests run, for one that has them run in a browser.
+    /// hotcell's file in the page of the tests, for a runner that uses a browser.
     page: Option<Reporter>,
-    /// Whether the report is JSON as jest's; else our own lines.
+    /// True when the report is jest's JSON; false for hotcell's own lines.
     json: bool,
 }
 
-/// What every driver begins with.
+/// Common beginning of all drivers.
 macro_rules! driver {
     ($file:literal) => {
         concat!(
             include_str!("javascript/events.cjs"),
             include_str!("javascript/cases.cjs"),
+            include_str!("javascript/steps.cjs"),
             include_str!($file)
         )
     };
 }
+
+/// The reporter of node's own runner, which is a module.
+const NODE_REPORTER: &str = "hotcell_node.mjs";
+const NODE_REPORTER_TEXT: &str = concat!(
+    "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n",
+    include_str!("javascript/events.cjs"),
+    include_str!("javascript/cases.cjs"),
+    include_str!("javascript/node_reporter.mjs")
+);
 
 /// node's own runner.
 pub const NODE: Runner = Runner {
@@ -95,7 +108,7 @@ pub const JASMINE: Runner = Runner {
     json: false,
 };
 
-/// karma, with whatever framework runs in its browsers.
+/// karma, with any framework in its browsers.
 pub const KARMA: Runner = Runner {
     name: "karma",
     settings: &[
@@ -136,58 +149,37 @@ impl Runner {
         self.page.is_some()
     }
 
+    /// Evidence for it, beside the script `test`.
+    fn found(&self, package: &Package, project: &dyn Project) -> Option<Evidence> {
+        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
+        if let Some(file) = self.settings.iter().find(|file| project.has(file)) {
+            return evidence(Strength::Configured, format!("there is {file}"));
+        }
+        if !self.is_node() && package.depends.iter().any(|name| name == self.name) {
+            return evidence(Strength::Used, format!("package.json depends on {}", self.name));
+        }
+        let file = first_with(project, javascript::is_script, self.imported)?;
+        evidence(Strength::Used, format!("{file} imports {}", self.imported.first()?.trim_matches('\'')))
+    }
+
     fn report_name(&self) -> String {
         format!("{}.{}", self.name, if self.json { "json" } else { "jsonl" })
     }
 }
 
-/// The words of the script `test` around `--test`: options for node itself, and which files.
-fn script(package: &Package) -> Option<(Vec<&str>, Vec<&str>)> {
-    let words: Vec<&str> = package.words().collect();
-    let node = words.iter().position(|w| *w == "node" || w.ends_with("/node"))?;
-    let test = words.iter().skip(node).position(|w| *w == "--test")? + node;
-    let mut options = Vec::new();
-    let mut before = words[node + 1..test].iter().chain(&words[test + 1..]).peekable();
-    let mut files = Vec::new();
-    while let Some(word) = before.next() {
-        match *word {
-            "--import" | "--require" | "-r" | "--loader" | "--experimental-loader" => {
-                options.push(*word);
-                options.extend(before.next());
-            }
-            w if w.starts_with("--import=")
-                || w.starts_with("--require=")
-                || w.starts_with("--experimental-") =>
-            {
-                options.push(w);
-            }
-            w if w.starts_with('-') => {}
-            // What a shell would have to understand is nobody's file.
-            w => files.push(w.trim_matches(['"', '\'']).trim_start_matches("./")),
-        }
-    }
-    files.retain(|f| !f.contains(['*', '&', '|', ';', '$', '>']));
-    Some((options, files))
+/// Settings file of karma: `karma start FILE`.
+fn karma_settings(words: &[Word]) -> Option<&str> {
+    let file = words.get(1).map(|word| word.text.as_str());
+    file.filter(|file| !file.starts_with('-'))
 }
 
-/// The settings that the script `test` has karma start with: `karma start FILE`.
-fn karma_settings(package: &Package) -> Option<&str> {
-    let named = |w: &&str| w.rsplit('/').next() == Some("karma");
-    let mut after = package.words().skip_while(|w| !named(w)).skip(1);
-    (after.next()? == "start")
-        .then(|| after.next())
-        .flatten()
-        .filter(|file| !file.starts_with(['-', '&', ';', '|']))
-}
-
-/// What the script `test` has Angular test: the words after `ng test`, without those that are ours to say.
-fn angular(package: &Package) -> Option<Vec<&str>> {
-    let mut words = package.words().skip_while(|w| w.rsplit('/').next() != Some("ng")).skip(1).peekable();
-    words.next_if(|w| matches!(*w, "test" | "t"))?;
+/// Arguments of `ng test` in the script `test`, without those that hotcell sets itself.
+fn angular(words: &[Word]) -> Vec<&str> {
+    let mut words = words.iter().skip(1).map(|word| word.text.as_str()).peekable();
     let ours =
         ["watch", "progress", "karma-config", "browsers", "reporters", "code-coverage", "coverage", "poll"];
     let mut left = Vec::new();
-    while let Some(word) = words.next_if(|w| !w.contains(['&', ';', '|', '>'])) {
+    while let Some(word) = words.next() {
         let name = word.trim_start_matches('-').split('=').next().unwrap_or_default();
         let own = word.starts_with('-') && ours.contains(&name.strip_prefix("no-").unwrap_or(name));
         if !own {
@@ -197,12 +189,10 @@ fn angular(package: &Package) -> Option<Vec<&str>> {
             let _ = words.next_if(|w| named && !w.starts_with('-') || matches!(*w, "true" | "false"));
         }
     }
-    // What a second one would test is not followed.
-    let another = words.any(|w| w.rsplit('/').next() == Some("ng"));
-    (!another).then_some(left)
+    left
 }
 
-/// Whether node takes a file for tests.
+/// True when node takes a file for tests.
 fn for_node(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     let Some((stem, end)) = name.rsplit_once('.') else { return false };
@@ -213,20 +203,69 @@ fn for_node(file: &str) -> bool {
     matches!(end, "js" | "cjs" | "mjs") && (named || below)
 }
 
-/// The files that node is to run.
-fn node_files(filter: Option<&str>, named: &[&str], project: &dyn Project) -> Vec<String> {
-    let path = filter.map(|f| f.split("::").next().unwrap_or(f)).filter(|path| project.has(path));
-    let below = |file: &str, top: &str| {
-        let top = top.trim_end_matches('/');
-        file == top || file.strip_prefix(top).is_some_and(|rest| rest.starts_with('/'))
+/// Test files in a folder, for a filter.
+fn node_files(folder: &str, project: &dyn Project) -> Vec<String> {
+    let top = folder.trim_start_matches("./").trim_end_matches('/');
+    let below = |file: &str| file.strip_prefix(top).is_some_and(|rest| rest.starts_with('/'));
+    let tests = |file: &str| {
+        let text = || project.read(file).unwrap_or_default();
+        for_node(file)
+            || javascript::is_script(file) && String::from_utf8_lossy(&text()).contains("node:test")
     };
-    let is = |file: &&String| match path {
-        Some(path) if file.as_str() == path => true,
-        Some(path) => for_node(file) && below(file, path),
-        None if named.is_empty() => for_node(file),
-        None => named.iter().any(|top| file == top || for_node(file) && below(file, top)),
-    };
-    project.files().iter().filter(is).take(MOST_FILES).cloned().collect()
+    let files = project.files().iter().filter(|file| below(file) && tests(file));
+    files.take(MOST_FILES).cloned().collect()
+}
+
+/// Encodes a text for the query of a URL.
+fn in_query(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-_./".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// Arguments of node's own runner: as in the project, with hotcell's reporter, one file after the other.
+fn node_words(start: Option<&Start>, selection: &Selection, project: &dyn Project, held: bool) -> Vec<Word> {
+    let (by_name, by_path) = follow::asked(selection, project);
+    let known = options::of("node");
+    let flags = start.map_or_else(|| vec![Word::literal("--test")], |start| start.node.clone());
+    let mut words = known.map_or_else(|| flags.clone(), |known| known.keep(&flags, by_name, by_path));
+    let mut query = format!("report={}", in_query(&format!("{HOME}/{REPORTS}/{}", NODE.report_name())));
+    if let Some(filter) = &selection.filter {
+        query += &format!("&filter={}", in_query(filter));
+    }
+    query += if selection.fail_fast { "&stop" } else { "" };
+    query += if held { "&held" } else { "" };
+    let reporter = format!("--test-reporter={REPORTERS}/{NODE_REPORTER}?{query}");
+    words.extend(
+        [&*reporter, "--test-reporter-destination=stdout", "--test-concurrency=1"].map(Word::literal),
+    );
+    let filter = selection.filter.as_deref();
+    if by_name && let Some(filter) = filter {
+        let titles: Vec<String> = match filter.split_once("::") {
+            Some((_, titles)) => titles.split("::").map(javascript::pattern_of).collect(),
+            None => vec![filter.to_owned()],
+        };
+        words.extend(titles.iter().map(|title| Word::literal(&format!("--test-name-pattern={title}"))));
+    }
+    match filter.filter(|_| by_path).map(|filter| filter.split("::").next().unwrap_or(filter)) {
+        Some(file) if project.read(file).is_some() => {
+            words.push(Word::literal(&format!("./{}", file.trim_start_matches("./"))));
+        }
+        Some(folder) => {
+            let files = node_files(folder, project);
+            // Without file names it would search for files itself.
+            let none = files.is_empty().then(|| folder.to_owned());
+            words.extend(files.iter().chain(&none).map(|file| Word::literal(&format!("./{file}"))));
+        }
+        None => words.extend(start.into_iter().flat_map(|start| &start.arguments).cloned()),
+    }
+    words
 }
 
 impl Framework for Runner {
@@ -239,20 +278,8 @@ impl Framework for Runner {
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {
-        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
-        if let Some(file) = self.settings.iter().find(|file| project.has(file)) {
-            return evidence(Strength::Configured, format!("there is {file}"));
-        }
         let package = Package::read(project);
-        let runs = if self.is_node() { script(&package).is_some() } else { package.runs(self.name) };
-        if runs {
-            return evidence(Strength::Configured, format!("package.json tests by {}", self.name));
-        }
-        if !self.is_node() && package.depends.iter().any(|name| name == self.name) {
-            return evidence(Strength::Used, format!("package.json depends on {}", self.name));
-        }
-        let file = first_with(project, javascript::is_script, self.imported)?;
-        evidence(Strength::Used, format!("{file} imports {}", self.imported.first()?.trim_matches('\'')))
+        package.weighed(self.name, self.found(&package, project))
     }
 
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
@@ -264,33 +291,63 @@ impl Framework for Runner {
             });
         }
         let package = Package::read(project);
-        let (options, named) =
-            if self.is_node() { script(&package).unwrap_or_default() } else { Default::default() };
+        let follow::Followup { start, steps } = follow::follow(&package, self.name, selection);
         let mut argv: Vec<OsString> = vec!["node".into()];
-        argv.extend(options.into_iter().map(OsString::from));
-        argv.push(format!("{REPORTERS}/{}", self.driver.name).into());
-        argv.push(format!("{HOME}/{REPORTS}/{}", self.report_name()).into());
-        argv.push(selection.filter.clone().unwrap_or_default().into());
-        argv.push(if selection.fail_fast { "stop" } else { "" }.into());
-        let mut files = Vec::new();
-        if self.is_karma() {
-            argv.push(karma_settings(&package).unwrap_or_default().into());
-            let words = project.has("angular.json").then(|| angular(&package)).flatten();
-            argv.push(words.map_or_else(String::new, |words| serde_json::json!(words).to_string()).into());
-        } else if self.is_node() {
-            files = node_files(selection.filter.as_deref(), &named, project);
-            argv.extend(files.iter().map(OsString::from));
-        } else if self.json {
-            files = project.files().iter().filter(|f| javascript::for_jest(f)).cloned().collect();
+        let mut reporters = vec![self.driver.clone()];
+        let mut words = Vec::new();
+        if self.is_node() {
+            words = node_words(start, selection, project, false);
+            if steps.is_some() || words.iter().any(Word::open) {
+                words = node_words(start, selection, project, true);
+            }
+            reporters.push(Reporter { name: NODE_REPORTER, text: NODE_REPORTER_TEXT });
+        } else if let Some(start) = start {
+            argv.extend(start.node.iter().map(|word| OsString::from(&word.text)));
+            let (by_name, by_path) = follow::asked(selection, project);
+            words = start.kept(by_name, by_path);
         }
+        if self.is_node() && steps.is_none() && !words.iter().any(Word::open) {
+            argv.extend(words.iter().map(|word| OsString::from(&word.text)));
+        } else {
+            argv.push(format!("{REPORTERS}/{}", self.driver.name).into());
+            argv.push(format!("{HOME}/{REPORTS}/{}", self.report_name()).into());
+            argv.push(selection.filter.clone().unwrap_or_default().into());
+            argv.push(if selection.fail_fast { "stop" } else { "" }.into());
+            let given = if self.is_karma() { json!([]) } else { follow::words(&words) };
+            argv.push(json!({"steps": steps, "words": given}).to_string().into());
+        }
+        if self.is_karma() {
+            let by_angular = start.filter(|start| follow::is_angular(start));
+            let settings =
+                start.filter(|_| by_angular.is_none()).and_then(|start| karma_settings(&start.arguments));
+            argv.push(settings.unwrap_or_default().into());
+            let words =
+                by_angular.filter(|_| project.has("angular.json")).map(|start| angular(&start.arguments));
+            argv.push(words.map_or_else(String::new, |words| json!(words).to_string()).into());
+        }
+        reporters.extend(self.page.clone());
+        let named = |file: &str| match self.name {
+            "node" => for_node(file),
+            "vitest" => javascript::for_jest(file),
+            _ => false,
+        };
+        let all = selection.filter.is_none() && !self.is_karma();
         Ok(Command {
             argv,
-            env: vec![("NO_COLOR".into(), "1".into())],
-            reporters: [Some(&self.driver), self.page.as_ref()].into_iter().flatten().cloned().collect(),
+            env: start
+                .into_iter()
+                .flat_map(|start| &start.variables)
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            reporters,
             reports: vec![Path::new(REPORTS).join(self.report_name())],
             live: LiveSource::Descriptor,
-            files: if selection.filter.is_none() { files } else { Vec::new() },
+            files: if all { javascript::test_files(project, named) } else { Vec::new() },
         })
+    }
+
+    fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
+        follow::followed(&Package::read(project), self.name, selection)
     }
 
     fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
@@ -313,9 +370,9 @@ impl Framework for Runner {
         }
         let seen: HashSet<&str> = live.seen().iter().filter_map(|seen| seen.file.as_deref()).collect();
         let mut entries = jest_report::parse(bytes, &seen)?;
-        // With a filter, all others are listed as skipped.
+        // With a filter, all other tests are listed as skipped.
         entries.retain(|e| e.status != Status::Skipped || live.position(&e.id).is_some());
-        // What belongs to no test, nor to a file.
+        // Entries outside of tests and files.
         let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
         entries.extend(crate::programs::never_started(live).filter(|e| !known.contains(&e.id)));
         Ok(FinalReport { entries })
@@ -360,23 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_node_is_asked_to_run() {
-        for (script_, want) in [
-            ("node --test", Some((vec![], vec![]))),
-            (
-                "CI=1 node --import tsx --test ./spec/ 'a.js' src/**/*.js",
-                Some((vec!["--import", "tsx"], vec!["spec/", "a.js"])),
-            ),
-            (
-                "node --test --experimental-vm-modules --test-reporter=tap",
-                Some((vec!["--experimental-vm-modules"], vec![])),
-            ),
-            ("node test.js", None),
-            ("jest --test", None),
-        ] {
-            let package = Package { script: script_.to_owned(), ..Package::default() };
-            assert_eq!(script(&package), want, "{script_}");
-        }
+    fn what_runners_are_asked_to_run() {
         for (runner, what, want) in [
             (&KARMA, "karma", Some("karma is not installed in the project: run `npm ci`")),
             (&KARMA, "karma-coverage", Some("karma-coverage is not installed in the project: run `npm ci`")),
@@ -391,30 +432,21 @@ mod tests {
                 "{told:?}"
             );
         }
-        for (script, want) in [
-            ("karma start", None),
-            ("npx karma start test/karma.js --single-run", Some("test/karma.js")),
-            ("./node_modules/.bin/karma start --single-run", None),
-            ("karma run x", None),
-            ("ng test", None),
+        let words = |text: &str| -> Vec<Word> { text.split_whitespace().map(Word::literal).collect() };
+        for (text, want) in [
+            ("start", None),
+            ("start test/karma.js --single-run", Some("test/karma.js")),
+            ("start --single-run", None),
         ] {
-            let package = Package { script: script.to_owned(), ..Package::default() };
-            assert_eq!(karma_settings(&package), want, "{script}");
+            assert_eq!(karma_settings(&words(text)), want, "{text}");
         }
-        for (script, want) in [
-            ("ng test", Some(&[][..])),
-            ("npx ng test shop --no-watch --browsers ChromeHeadless -c ci", Some(&["shop", "-c", "ci"])),
-            (
-                "ng t --watch=false --code-coverage true --include src/a && lint",
-                Some(&["--include", "src/a"]),
-            ),
-            ("ng test --watch shop", Some(&["shop"])),
-            ("ng test app && ng test lib", None),
-            ("ng build", None),
-            ("karma start", None),
+        for (text, want) in [
+            ("test", &[][..]),
+            ("test shop --no-watch --browsers ChromeHeadless -c ci", &["shop", "-c", "ci"]),
+            ("t --watch=false --code-coverage true --include src/a", &["--include", "src/a"]),
+            ("test --watch shop", &["shop"]),
         ] {
-            let package = Package { script: script.to_owned(), ..Package::default() };
-            assert_eq!(angular(&package).as_deref(), want, "{script}");
+            assert_eq!(angular(&words(text)), want, "{text}");
         }
         for (file, want) in [
             ("a.test.js", true),

@@ -1,4 +1,4 @@
-//! pgTAP: tests in SQL, run in a PostgreSQL of their own.
+//! pgTAP: tests in SQL, run in a new PostgreSQL.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,12 +20,12 @@ use crate::runner;
 use crate::tap::{Point, Tap};
 use crate::text::{Budget, clip};
 
-/// Functions of a shell that find a PostgreSQL, start a throw-away one in a folder, and stop it.
+/// Shell functions that find a PostgreSQL, start a temporary one in a folder, and stop it.
 pub const POSTGRES: &str = include_str!("sh/postgres.sh");
 const RUNNER: &str = "hotcell_pgtap.sh";
 const REPORT: &str = "pgtap.txt";
 
-/// The framework.
+/// Support for pgTAP.
 #[derive(Debug)]
 pub struct PgTap;
 
@@ -55,7 +55,7 @@ impl Framework for PgTap {
         if selection.jobs.is_some() {
             return unsupported("--jobs", "leave it out: files run one after the other");
         }
-        // The tests of a file are one program: the file of an id is the least that can be run.
+        // The tests of a file are one program, so the file of an id is the smallest unit.
         let filter = selection.filter.as_deref().unwrap_or_default();
         let file =
             filter.split("::").next().unwrap_or_default().trim_start_matches("./").trim_end_matches('/');
@@ -142,19 +142,19 @@ impl Framework for PgTap {
     }
 }
 
-/// What was wrong, without the line that only repeats the name.
+/// Failure message, without the line that only repeats the name.
 fn message(point: &Point) -> Option<String> {
     let own = |line: &&str| !line.starts_with("Failed ");
     let text = point.details.lines().filter(own).map(str::trim_end).collect::<Vec<_>>().join("\n");
     point.reason.clone().or_else(|| (point.status == Status::Failed && !text.is_empty()).then_some(text))
 }
 
-/// What psql prints of a file.
+/// psql's output for a file.
 #[derive(Debug, Default)]
 struct Lines {
     tap: Tap,
     since: Option<Instant>,
-    /// How long the last test took, milliseconds.
+    /// Duration of the last test, in milliseconds.
     last: f64,
 }
 
@@ -197,7 +197,7 @@ impl Prints for Lines {
                 let message = Some(why.clone()).filter(|w| !w.is_empty());
                 out.push(Event::Group(Ended { message, ..programs::ended(file, Status::Skipped) }, 0));
             }
-            // The script says what psql has named.
+            // The script repeats psql's message.
             (Some(1..), _) => {}
             (Some(_), _) => {
                 if let Some(lacks) = self.tap.lacks() {

@@ -1,6 +1,6 @@
-//! Follows a script of ours that starts test programs one after the other: lines of the script's, and between them what a
-//! program prints. What a program prints may be anything, also lines like the script's; those are faults, since the
-//! script says where its own belong.
+//! Follows a hotcell script that starts test programs one after the other: lines of the script, and between
+//! them the output of a program. That output is arbitrary and may imitate the script's lines; imitations are
+//! faults, since the script announces which lines are its own.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -12,39 +12,39 @@ use crate::live::LiveLog;
 use crate::runner;
 use crate::text::clip;
 
-/// The longest line that is read, bytes.
+/// Maximum length of a line, in bytes.
 const LONGEST_LINE: usize = 256 << 10;
-/// After this many events nothing more is read.
+/// Maximum number of events; further ones are not read.
 const MOST_EVENTS: usize = 1_000_000;
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug, Default)]
 pub struct Running {
-    /// As the script names it.
+    /// Name in the script's lines.
     pub program: String,
-    /// The tests that it listed before it ran, by their place in the list.
+    /// Tests that it listed before it ran, by index in the list.
     pub tests: HashMap<String, usize>,
-    /// The tests of these that have started.
+    /// Those of them that have started.
     pub begun: HashSet<String>,
-    /// The test that runs, and what was printed since it began.
+    /// Running test, and the output since its start.
     pub open: Option<(String, String)>,
-    /// What was printed outside of tests.
+    /// Output outside of tests.
     pub said: String,
-    /// A test or what it needs is not good.
+    /// True when a test or its environment is not good.
     pub bad: bool,
     started: bool,
 }
 
 impl Running {
-    /// The id of a test.
+    /// Id of a test.
     #[must_use]
     pub fn id(&self, test: &str) -> String {
         clip(&format!("{}::{test}", self.program), NAME)
     }
 
-    /// A test starts.
+    /// Starts a test.
     pub fn begin(&mut self, test: &str, out: &mut Vec<Event>) {
-        // Two at once there are not, and none twice.
+        // Tests run one at a time, and each only once.
         if self.open.is_some() || !self.begun.insert(test.to_owned()) {
             out.push(Event::Fault);
             return;
@@ -53,7 +53,7 @@ impl Running {
         out.push(Event::Started(self.id(test), None, None));
     }
 
-    /// The test that runs ends.
+    /// Ends the running test.
     pub fn finish(&mut self, status: Status, duration_ms: f64, why: Why, out: &mut Vec<Event>) {
         let Some((test, said)) = self.open.take() else { return };
         let id = self.id(&test);
@@ -69,7 +69,7 @@ impl Running {
         }
     }
 
-    /// Keeps a line that is nothing else.
+    /// Keeps a line as output.
     pub fn keep(&mut self, line: &str) {
         let text = self.open.as_mut().map_or(&mut self.said, |(_, text)| text);
         if !line.is_empty() && text.len() < DETAILS {
@@ -78,7 +78,7 @@ impl Running {
         }
     }
 
-    /// Something that holds tests is not good.
+    /// Reports a failed group of tests.
     pub fn group(&mut self, id: String, why: Why, out: &mut Vec<Event>) {
         self.bad = true;
         let message = why.0.map(|m| clip(&m, MESSAGE));
@@ -86,28 +86,28 @@ impl Running {
     }
 }
 
-/// What was wrong, and where in the project.
+/// Failure message, and place in the project.
 pub type Why = (Option<String>, Option<(String, u32)>);
 
-/// An ending and nothing more.
+/// An end with only a result.
 #[must_use]
 pub fn ended(id: String, status: Status) -> Ended {
     Ended { id, status, duration_ms: 0.0, message: None, at: None, file: None }
 }
 
-/// What one kind of test program prints.
+/// Output format of one kind of test program.
 pub trait Prints: Debug + Default + Send {
-    /// Whether a test that is listed will not run.
+    /// True when a listed test will not run.
     fn is_off(_test: &str) -> bool {
         false
     }
-    /// A line of standard output.
+    /// Handles a line of standard output.
     fn line(&mut self, running: &mut Running, line: &str, out: &mut Vec<Event>);
-    /// The program has ended with this code; without one, nobody saw its end.
+    /// Handles the end of a program with this exit code; `None` if the end was not observed.
     fn end(&mut self, running: &mut Running, code: Option<i32>, out: &mut Vec<Event>);
 }
 
-/// The reader.
+/// Reader of the live events.
 #[derive(Debug)]
 pub struct ProgramEvents<P> {
     lines: Lines,
@@ -226,13 +226,14 @@ impl<P: Prints> State<P> {
     }
 }
 
-/// Entries for what never started: a file that does not compile, a set-up that failed. Nobody but the script saw it.
+/// Entries for groups that never started: a file that does not compile, a set-up that failed. Only the script
+/// reports them.
 pub fn never_started(live: &LiveLog) -> impl Iterator<Item = Entry> {
     let seen = live.seen().iter().filter(|seen| !seen.started);
     seen.filter_map(|seen| Some(Entry::bare(&seen.id, seen.status?, 0.0)))
 }
 
-/// Entries as they were seen, for the tests of programs that left no report and did not end well.
+/// Entries from live events, for tests of programs that left no report and ended abnormally.
 pub fn as_seen(live: &LiveLog, programs: &HashSet<&str>) -> impl Iterator<Item = Entry> {
     let of = |id: &str| id.rsplit_once("::").is_some_and(|(program, _)| programs.contains(program));
     let seen = live.seen().iter().filter(move |seen| seen.started && seen.open == 0 && of(&seen.id));

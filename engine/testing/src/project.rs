@@ -1,4 +1,4 @@
-//! A project's files, read from outside: few, small, and never through a link.
+//! Reads a project's files from outside: limited in number and size, and never through a link.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,34 +9,34 @@ use std::path::{Component, Path};
 use cap_std::fs::Dir;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 
-/// The most files that are listed.
+/// Maximum number of files listed.
 const MOST_FILES: usize = 20_000;
-/// The most folders that are opened.
+/// Maximum number of folders opened.
 const MOST_FOLDERS: usize = 4_000;
-/// How deep.
+/// Maximum depth.
 const DEPTH: usize = 12;
-/// The longest file that is read, bytes; of a longer one, the beginning.
+/// Maximum number of bytes read of a file; the rest is ignored.
 const LONGEST: u64 = 1 << 20;
-/// The most test files that are looked into.
+/// Maximum number of test files searched.
 const MOST_READ: usize = 300;
-/// Read of each, bytes.
+/// Number of bytes read of each.
 const READ: usize = 64 << 10;
 /// Folders whose files are not the project's own.
 const FOREIGN: [&str; 9] =
     ["node_modules", "__pycache__", "target", "build", "dist", "site-packages", "venv", "env", "vendor"];
 
-/// What detection may ask. Paths are relative to the project, with slashes.
+/// A project as seen by detection. Paths are relative to the project, with slashes.
 pub trait Project: std::fmt::Debug {
-    /// Its files, sorted; not those of other people's code, and not all of a very large project.
+    /// Files of the project, sorted; without third-party code, and incomplete for a very large project.
     fn files(&self) -> &[String];
-    /// The beginning of a file; `None` for what is not a file or cannot be read.
+    /// The beginning of a file; `None` when it is not a file or cannot be read.
     fn read(&self, path: &str) -> Option<Vec<u8>>;
-    /// At most so many bytes of a file, which may be more than [`Project::read`] reads; otherwise the same.
+    /// At most `most` bytes of a file, possibly more than [`Project::read`] returns; otherwise like that.
     fn read_more(&self, path: &str, most: u64) -> Option<Vec<u8>> {
         let _ = most;
         self.read(path)
     }
-    /// Whether a file or folder of this name is there.
+    /// True when a file or folder with this name exists.
     fn has(&self, path: &str) -> bool;
 
     /// One line of a file, from 1.
@@ -47,19 +47,19 @@ pub trait Project: std::fmt::Debug {
     }
 }
 
-/// What an entry of a folder is.
+/// Kind of a folder's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// Something else.
+    /// Another kind.
     Other,
 }
 
-/// Finds a project's files, sorted, bounded, without those of other people's code; `entries` tells what is in a folder, whose
-/// path is relative to the project and empty for the project itself.
+/// Lists a project's files, sorted, limited, without third-party code; `entries` returns the contents of a
+/// folder, whose path is relative to the project and empty for the project itself.
 pub fn list(mut entries: impl FnMut(&str) -> Vec<(String, Entry)>) -> Vec<String> {
     let mut files = Vec::new();
     let mut waiting = vec![(String::new(), 0)];
@@ -89,7 +89,7 @@ pub fn list(mut entries: impl FnMut(&str) -> Vec<(String, Entry)>) -> Vec<String
     files
 }
 
-/// The first of these files that has one of these texts in its beginning.
+/// First of these files that contains one of these texts in its beginning.
 #[must_use]
 pub fn first_with(project: &dyn Project, is: impl Fn(&str) -> bool, texts: &[&str]) -> Option<String> {
     let files = project.files().iter().filter(|f| is(f)).take(MOST_READ);
@@ -102,7 +102,7 @@ pub fn first_with(project: &dyn Project, is: impl Fn(&str) -> bool, texts: &[&st
     files.into_iter().find(has).cloned()
 }
 
-/// A project in a folder of this host.
+/// A project in a host folder.
 #[derive(Debug)]
 pub struct ProjectFolder {
     folder: OwnedFd,
@@ -110,10 +110,10 @@ pub struct ProjectFolder {
 }
 
 impl ProjectFolder {
-    /// Opens a folder and lists it. Links on the way to the folder are followed, in it none.
+    /// Opens a folder and lists it. Links on the way to the folder are followed, links inside are not.
     ///
     /// # Errors
-    /// When it is not a folder that can be read.
+    /// When it is not a readable folder.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         let flags = (OFlag::O_DIRECTORY | OFlag::O_CLOEXEC).bits();
         let folder = File::options().read(true).custom_flags(flags).open(path)?;
@@ -169,7 +169,7 @@ impl Project for ProjectFolder {
     }
 }
 
-/// Opens what lies below a folder, through no link, and without waiting for anybody.
+/// Opens a path below a folder, without following links, and without blocking.
 fn open_below(folder: &impl AsFd, path: &Path, flags: OFlag) -> Option<File> {
     let how = OpenHow::new()
         .flags(

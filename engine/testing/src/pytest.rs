@@ -1,4 +1,4 @@
-//! pytest, followed by a plugin of ours, with its own JUnit report.
+//! pytest, followed by a plugin of hotcell, with its own JUnit report.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,26 +10,31 @@ use crate::case::{Entry, FinalReport, ReportError};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
 use crate::live::LiveLog;
 use crate::project::Project;
+use crate::python::words::{self, Runner, given};
 use crate::{junit, python};
 
 const DRIVER: &str = "hotcell_pytest.py";
 const REPORT: &str = "pytest.xml";
 const COVERAGE: &str = "pytest.lcov";
-/// The id, also in the driver, of what is about the whole session.
+/// Id for entries about the whole session, also used by the driver.
 const SESSION: &str = "pytest";
-/// The driver's own exit code.
+/// Exit code of the driver itself.
 pub(crate) const NOT_INSTALLED: i32 = 86;
 
-/// The framework.
+/// Case for a coverage threshold of the project that was not met.
+const THRESHOLD: &str = "coverage threshold";
+
+/// Support for pytest.
 #[derive(Debug)]
 pub struct Pytest;
 
-/// What every start of pytest imports before it looks for tests, by name; with `?` where some version has none of that name.
+/// Modules that every start of pytest imports before it looks for tests; with `?` if some versions lack the
+/// module.
 const IMPORTS: &[&str] = &[
     "pytest",
     "_pytest.assertion?",
@@ -78,7 +83,12 @@ impl Framework for Pytest {
     }
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {
-        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
+        let evidence = |strength, reason: String| {
+            python::weighed(project, Runner::Pytest, Some(Evidence { strength, reason }))
+        };
+        if words::of(project).is_some_and(|words| words.first() == Some(Runner::Pytest)) {
+            return python::weighed(project, Runner::Pytest, None);
+        }
         for file in ["pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"] {
             if project.has(file) {
                 return evidence(Strength::Configured, format!("there is {file}"));
@@ -106,9 +116,13 @@ impl Framework for Pytest {
 
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
         let report = format!("/home/sandbox/{REPORTS}/{REPORT}");
+        let words = words::of(project);
+        let given = given::given(words.as_ref(), Runner::Pytest, selection, project);
         let mut argv: Vec<OsString> = vec!["python3".into(), format!("{REPORTERS}/{DRIVER}").into()];
+        argv.extend(given.word);
+        argv.extend(selection.filter.is_some().then(|| "--hotcell-part=1".into()));
         argv.extend(selection.jobs.map(|n| format!("--hotcell-jobs={n}").into()));
-        // The older family says file and line of a test, and keeps two ends of one test apart.
+        // The older family contains file and line of a test, and keeps two ends of one test separate.
         let own = [
             &format!("--junitxml={report}"),
             "--junitprefix=",
@@ -119,9 +133,11 @@ impl Framework for Pytest {
         argv.extend(own.map(OsString::from));
         argv.extend(selection.fail_fast.then(|| "-x".into()));
         match selection.filter.as_deref() {
-            // A word that begins with a dash is not an option of theirs.
+            // An argument that begins with a dash is not an option.
             Some(id) if id.contains("::") || project.has(id) => {
-                argv.push(if id.starts_with('-') { format!("./{id}") } else { id.to_owned() }.into());
+                let up = "../".repeat(depth(given.start.map_or("", |start| start.place.folder.as_str())));
+                let id = if id.starts_with('-') { format!("./{id}") } else { id.to_owned() };
+                argv.push(format!("{up}{id}").into());
             }
             Some(expression) => argv.push(format!("-k{expression}").into()),
             None => {}
@@ -131,7 +147,11 @@ impl Framework for Pytest {
             env: Vec::new(),
             reporters: vec![Reporter {
                 name: DRIVER,
-                text: concat!(include_str!("python/events.py"), include_str!("python/pytest_driver.py")),
+                text: concat!(
+                    include_str!("python/start.py"),
+                    include_str!("python/events.py"),
+                    include_str!("python/pytest_driver.py")
+                ),
             }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
@@ -139,15 +159,21 @@ impl Framework for Pytest {
         })
     }
 
+    fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
+        let followed = given::followed(words::of(project).as_ref(), Runner::Pytest, selection);
+        Followed { unbuilt: python::unbuilt(project), ..followed }
+    }
+
     fn imports(&self) -> &'static [&'static str] {
         IMPORTS
     }
 
-    /// By pytest-cov, with the project's own settings of it.
+    /// With pytest-cov, and the project's own settings of it.
     fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
         let report = Path::new(REPORTS).join(COVERAGE);
-        command.argv.insert(2, format!("--hotcell-cover={HOME}/{}", report.display()).into());
-        // It would be a change of the project.
+        let at = given::behind_words(&command.argv);
+        command.argv.insert(at, format!("--hotcell-cover={HOME}/{}", report.display()).into());
+        // Otherwise the file would change the project.
         command.env.push(("COVERAGE_FILE".into(), format!("../{REPORTS}/.coverage").into()));
         Some(Measured { report, form: Form::Lcov })
     }
@@ -166,7 +192,7 @@ impl Framework for Pytest {
                 status: case.status,
                 duration_ms: case.duration_ms,
                 file: case.file,
-                // Counted from 0 there.
+                // pytest counts from 0.
                 line: case.line.and_then(|l| l.checked_add(1)),
                 message: case.message,
                 details: case.details,
@@ -174,7 +200,14 @@ impl Framework for Pytest {
                 stderr: case.stderr.as_deref().and_then(without_head),
             }
         });
-        Ok(FinalReport { entries: entries.collect() })
+        let mut entries: Vec<Entry> = entries.collect();
+        // pytest-cov counts an unmet threshold as a failed test, without a row in the report.
+        let threshold = live.seen().iter().find(|seen| &*seen.id == THRESHOLD);
+        entries.extend(threshold.and_then(|seen| Some(Entry::bare(THRESHOLD, seen.status?, 0.0))));
+        // Commands beside pytest are missing from its report.
+        let beside = live.seen().iter().filter(|seen| seen.id.starts_with(given::COMMAND));
+        entries.extend(beside.filter_map(|seen| Some(Entry::bare(&seen.id, seen.status?, 0.0))));
+        Ok(FinalReport { entries })
     }
 
     fn exit(&self, code: i32) -> ExitMeaning {
@@ -193,6 +226,9 @@ impl Framework for Pytest {
     }
 
     fn name_of(&self, id: &str) -> String {
+        if id.starts_with(given::COMMAND) {
+            return id.to_owned();
+        }
         mangle(id).pop().unwrap_or_default()
     }
 
@@ -206,7 +242,12 @@ impl Framework for Pytest {
     }
 }
 
-/// A node id in the parts of which pytest makes `classname` and `name`.
+/// Number of folders in a path.
+fn depth(folder: &str) -> usize {
+    folder.split('/').filter(|part| !part.is_empty()).count()
+}
+
+/// Splits a node id into the parts of `classname` and `name`.
 fn mangle(id: &str) -> Vec<String> {
     let (path, parameters) = id.split_at(id.find('[').unwrap_or(id.len()));
     let mut names: Vec<String> = path.split("::").map(str::to_owned).collect();
@@ -218,7 +259,7 @@ fn mangle(id: &str) -> Vec<String> {
     names
 }
 
-/// What pytest writes for characters that XML does not have.
+/// Replaces characters that are invalid in XML as pytest does.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -235,18 +276,18 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Finds the node id of a `testcase`: what ran is known, and each id is written in one way only.
+/// Finds the node id of a `testcase`: the tests that ran are known, and each id has one written form.
 struct Ids<'a> {
     live: &'a LiveLog,
-    /// By what [`key`] makes of an id, the first test.
+    /// First test for each result of [`key`].
     first: HashMap<String, usize>,
-    /// Further tests that are written like a first one.
+    /// Further tests with the same written form as a first one.
     alike: HashMap<usize, Vec<usize>>,
 }
 
-/// `classname` and `name` in one.
+/// `classname` and `name` combined.
 fn key(classname: &str, name: &str) -> String {
-    // Neither can have this character: XML does not.
+    // Neither can contain this character, which is invalid in XML.
     format!("{classname}\0{name}")
 }
 
@@ -266,7 +307,7 @@ impl<'a> Ids<'a> {
 
     fn of(&self, case: &junit::TestCase) -> String {
         let Some(first) = self.first.get(&key(&case.classname, &case.name)) else { return guess(case) };
-        // `a/b.py::c` and `a.py::b::c` look alike; their files do not.
+        // `a/b.py::c` and `a.py::b::c` have the same form, but different files.
         let all = std::iter::once(first).chain(self.alike.get(first).into_iter().flatten());
         let mut all = all.map(|at| &self.live.seen()[*at]);
         let same_file = all.clone().find(|seen| seen.file == case.file);
@@ -274,7 +315,7 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// The likely id of a test that nobody saw.
+/// Probable id of a test that was not observed.
 fn guess(case: &junit::TestCase) -> String {
     let file = case.file.as_deref().unwrap_or_default();
     let module = file.strip_suffix(".py").unwrap_or(file).replace('/', ".");
@@ -283,11 +324,11 @@ fn guess(case: &junit::TestCase) -> String {
         _ => case.classname.clone(),
     };
     let parts: Vec<_> = [file, &classes, &case.name].into_iter().filter(|p| !p.is_empty()).collect();
-    // What is about the whole session has no name.
+    // Entries about the whole session have no name.
     if parts.is_empty() { SESSION.to_owned() } else { parts.join("::") }
 }
 
-/// Captured output without the line that pytest puts over it.
+/// Captured output without pytest's heading.
 fn without_head(text: &str) -> Option<String> {
     let rest = match text.split_once('\n') {
         Some((head, rest)) if is_head(head) => rest,

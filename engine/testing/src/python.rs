@@ -1,32 +1,87 @@
-//! What pytest and unittest have in common: how test files look.
+//! Common parts of pytest, unittest and Django: forms of test files, and the project's own test configuration
+//! ([`words`]).
 
+pub mod words;
+
+use crate::framework::{Evidence, Strength};
 use crate::project::Project;
+use words::Runner;
 
-/// The most test files that are looked into.
+/// Evidence for a framework; the project's own configuration of its tests decides.
+#[must_use]
+pub(crate) fn weighed(project: &dyn Project, runner: Runner, other: Option<Evidence>) -> Option<Evidence> {
+    let Some(words) = words::of(project) else { return other };
+    match words.first() {
+        Some(first) if first == runner => {
+            let reason = format!("{} tests by {}", words.source, runner.name());
+            Some(Evidence { strength: Strength::Configured, reason })
+        }
+        Some(_) => other.map(|other| Evidence { strength: other.strength.min(Strength::Used), ..other }),
+        None => other,
+    }
+}
+
+/// Description of a native extension of the project that has no built file.
+#[must_use]
+pub fn unbuilt(project: &dyn Project) -> Option<String> {
+    const SIGNS: [(&str, &[&str]); 2] = [
+        (
+            "setup.py",
+            &["ext_modules", "cythonize(", "rust_extensions", "RustExtension(", "cffi_modules", "mypycify("],
+        ),
+        (
+            "pyproject.toml",
+            &[
+                "maturin",
+                "setuptools-rust",
+                "setuptools_rust",
+                "scikit-build",
+                "scikit_build",
+                "mesonpy",
+                "ext-modules",
+                "ext_modules",
+            ],
+        ),
+    ];
+    let built = |file: &String| [".so", ".pyd", ".dylib"].iter().any(|end| file.ends_with(end));
+    if project.files().iter().any(built) {
+        return None;
+    }
+    let (file, sign) = SIGNS.into_iter().find_map(|(file, signs)| {
+        let text = words::text(project, file)?;
+        Some((file, *signs.iter().find(|sign| text.contains(**sign))?))
+    })?;
+    Some(format!(
+        "the project's extension modules ({file}: {}) are not built in its folder: where the skipped tests need them, build them first (`python setup.py build_ext --inplace`, `pip install .`, `maturin develop`)",
+        sign.trim_end_matches('(')
+    ))
+}
+
+/// Maximum number of test files searched.
 const MOST_READ: usize = 300;
-/// Read of each, bytes.
+/// Number of bytes read of each.
 const READ: usize = 64 << 10;
 
-/// What was found in a project's Python test files, each with the first file that has it.
+/// Findings in a project's Python test files, each with the first file that has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signs {
     /// A file that pytest collects by its name.
     pub any: Option<String>,
-    /// It imports pytest.
+    /// A file that imports pytest.
     pub pytest: Option<String>,
-    /// It has test functions, or test classes without a base: only pytest runs these.
+    /// A file with test functions, or test classes without a base, which only pytest runs.
     pub plain: Option<String>,
-    /// Its name is one that unittest finds, and it has a `unittest.TestCase`.
+    /// A file with a `unittest.TestCase` and a name that unittest finds.
     pub unittest: Option<String>,
-    /// The folder from which unittest finds such files: the project's, or else the first one's.
+    /// Folder from which unittest finds such files: the project's, or else the first one's.
     pub root: String,
-    /// It has a `unittest.TestCase`, and unittest does not find it from there.
+    /// A file with a `unittest.TestCase` that unittest does not find from there.
     pub elsewhere: Option<String>,
-    /// All that have something that is named like a test.
+    /// All files that contain something with a test's name.
     pub files: Vec<String>,
 }
 
-/// Looks for them.
+/// Searches the test files.
 #[must_use]
 pub fn signs(project: &dyn Project) -> Signs {
     let mut signs = Signs::default();
@@ -60,14 +115,14 @@ pub fn signs(project: &dyn Project) -> Signs {
             roots.push((file, found.then(|| root(project, file))));
         }
     }
-    // From the project's folder, if any is found from there.
+    // The project's folder, if any file is found from there.
     let root = roots.iter().filter_map(|(_, root)| *root).min_by_key(|root| !root.is_empty());
     root.unwrap_or_default().clone_into(&mut signs.root);
     signs.elsewhere = roots.iter().find(|(_, at)| *at != root).map(|(file, _)| (*file).clone());
     signs
 }
 
-/// The folder from which unittest finds a file: the first above it that is no package.
+/// Folder from which unittest finds a file: the first parent that is not a package.
 fn root<'a>(project: &dyn Project, file: &'a str) -> &'a str {
     let parent = |path: &'a str| path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut folder = parent(file);
@@ -91,7 +146,7 @@ fn is_plain(line: &str) -> bool {
 pub fn install(what: &str, interpreter: &str) -> String {
     let of_system = interpreter.starts_with("/usr/bin/") || interpreter.starts_with("/bin/");
     let how = if of_system {
-        // Debian and others let pip write to a virtual environment only (PEP 668).
+        // In Debian and others pip writes only to a virtual environment (PEP 668).
         format!(
             "apt install python3-{what}; or in the project's folder: {interpreter} -m venv .venv && .venv/bin/pip install {what}"
         )
@@ -101,12 +156,12 @@ pub fn install(what: &str, interpreter: &str) -> String {
     format!("{what} is not installed for {interpreter}; install it with: {how}")
 }
 
-/// Whether a file has a line that begins in its first column, or is an import further in.
+/// Tests if a file has a matching line that begins in its first column, or is an indented import.
 fn has_line(text: &str, is: impl Fn(&str) -> bool) -> bool {
     text.lines().any(is)
 }
 
-/// Whether one of a file's lines is this section's head.
+/// True when one of a file's lines is this section heading.
 #[must_use]
 pub fn has_section(project: &dyn Project, file: &str, head: &str) -> bool {
     project.has(file)
@@ -115,7 +170,7 @@ pub fn has_section(project: &dyn Project, file: &str, head: &str) -> bool {
         })
 }
 
-/// The last part of a path.
+/// Last component of a path.
 #[must_use]
 pub fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)

@@ -1,16 +1,16 @@
-//! Several runs of the same tests in one report: the worst of them, and the tests that differed.
+//! Combines several runs of the same tests into one report: the worst of them, and the flaky tests.
 
 use std::collections::HashMap;
 
 use crate::case::Status;
 use crate::report::{Flaky, Repeat, TestReport};
 
-/// Takes one run after the other, and keeps only what the answer needs.
+/// Takes one run after the other, and keeps only the data for the report.
 #[derive(Debug, Default)]
 pub struct Repeats {
     worst: Option<TestReport>,
     runs: Vec<Repeat>,
-    /// How often a test came to what, in the order in which tests were first seen.
+    /// Results of each test, in the order in which tests were first seen.
     counts: HashMap<String, usize>,
     flaky: Vec<Flaky>,
 }
@@ -50,7 +50,7 @@ impl Repeats {
         }
     }
 
-    /// The one report; none without a run. `repeats` and `flaky` are there from two runs on.
+    /// The report; `None` without a run. `repeats` and `flaky` are set for two or more runs.
     #[must_use]
     pub fn finish(self) -> Option<TestReport> {
         let runs = self.runs.len() as u64;
@@ -94,6 +94,7 @@ mod tests {
                 stdout: None,
                 stderr: None,
                 source: None,
+                attempts: Vec::new(),
             })
             .collect();
         let totals = Totals::of(&cases, &outcome);

@@ -1,4 +1,4 @@
-//! `hotcell.test_report/1`: what a run of tests came to, for programs to read.
+//! `hotcell.test_report/1`: result of a test run, for programs to read.
 
 use hotcell_sandbox::outcome::Outcome;
 use schemars::JsonSchema;
@@ -8,28 +8,28 @@ use crate::case::{Case, Status};
 use crate::coverage::Coverage;
 use crate::judge::Verdict;
 
-/// The name of this form in its `schema` field.
+/// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.test_report/1";
 
-/// How many tests there are of each kind.
+/// Number of tests by status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// Passed.
     pub passed: u64,
     /// Failed.
     pub failed: u64,
-    /// Could not be run.
+    /// Tests that could not be run.
     pub errored: u64,
     /// Skipped, or failed as expected.
     pub skipped: u64,
-    /// Started, and never seen to end.
+    /// Started tests whose end was not observed.
     pub not_finished: u64,
-    /// The whole run by the clock, milliseconds; where that is not known, all cases together.
+    /// Wall-clock time of the whole run, in milliseconds; if unknown, the sum of all cases.
     pub duration_ms: u64,
 }
 
 impl Totals {
-    /// Adds another suite's; suites run one after the other.
+    /// Adds those of another suite; suites run one after the other.
     pub fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -37,6 +37,12 @@ impl Totals {
         self.skipped += other.skipped;
         self.not_finished += other.not_finished;
         self.duration_ms = self.duration_ms.saturating_add(other.duration_ms);
+    }
+
+    /// Number of all cases.
+    #[must_use]
+    pub const fn cases(&self) -> u64 {
+        self.passed + self.failed + self.errored + self.skipped + self.not_finished
     }
 
     /// Counts cases.
@@ -57,114 +63,143 @@ impl Totals {
     }
 }
 
-/// What ran the tests, as it says itself.
+/// Interpreter that ran the tests, according to itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interpreter {
     /// Path inside, as it was started.
     pub path: String,
-    /// Version, as it says itself.
+    /// Version, according to the interpreter.
     pub version: String,
 }
 
 /// One of several runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeat {
-    /// What it came to.
+    /// Verdict.
     pub verdict: Verdict,
-    /// As in the report.
+    /// See the report.
     pub complete: bool,
-    /// As in the report.
+    /// See the report.
     pub consistent: bool,
-    /// As in the report.
+    /// See the report.
     pub reason: Option<String>,
-    /// As in the report.
+    /// See the report.
     pub totals: Totals,
 }
 
-/// A test that did not come to the same in every run.
+/// A test with different results in several runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flaky {
-    /// Its id.
+    /// Id.
     pub id: String,
-    /// In so many runs it passed.
+    /// Number of runs in which it passed.
     pub passed: u64,
-    /// Failed.
+    /// Number of runs in which it failed.
     pub failed: u64,
-    /// Could not be run.
+    /// Number of runs in which it could not be run.
     pub errored: u64,
-    /// Was skipped.
+    /// Number of runs in which it was skipped.
     pub skipped: u64,
-    /// Did not end.
+    /// Number of runs in which it did not end.
     pub not_finished: u64,
-    /// Was not there.
+    /// Number of runs without it.
     pub absent: u64,
 }
 
 /// One of several suites of a project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suite {
-    /// Its folder below the project; empty for the project itself.
+    /// Folder below the project; empty for the project itself.
     pub folder: String,
-    /// Its framework.
+    /// Framework.
     pub framework: String,
+    /// The Python of `--python` that it ran with, as it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
     /// As in the report.
     pub framework_version: Option<String>,
-    /// What it came to.
+    /// Verdict.
     pub verdict: Verdict,
-    /// As in the report.
+    /// See the report.
     pub complete: bool,
-    /// As in the report.
+    /// See the report.
     pub consistent: bool,
-    /// As in the report.
+    /// See the report.
     pub reason: Option<String>,
-    /// As in the report.
+    /// See the report.
     pub totals: Totals,
 }
 
-/// What a run of tests came to.
+/// Result of a test run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestReport {
     /// Always `hotcell.test_report/1`.
     pub schema: String,
-    /// The framework.
+    /// Framework.
     pub framework: String,
-    /// Its version, where it has one of its own and said so.
+    /// Version of the framework, if it has one of its own and reported it.
     pub framework_version: Option<String>,
-    /// The command that ran inside.
+    /// Command that ran inside.
     pub command: Vec<String>,
-    /// What ran it; `null` where it did not say.
+    /// The Python of `--python`, as it was asked for. With several, `suites` has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
+    /// Interpreter that ran it; `null` if not reported.
     pub interpreter: Option<Interpreter>,
-    /// The answer.
+    /// Verdict.
     pub verdict: Verdict,
-    /// The final report covers the whole run.
+    /// True when the final report covers the whole run.
     pub complete: bool,
-    /// Report, live events and exit code agree.
+    /// True when report, live events and exit code agree.
     pub consistent: bool,
-    /// Why it is not complete or consistent, what ended it, or what is to be done; `null` for a plain run.
+    /// Why it is incomplete or inconsistent, what ended it, or what to do; `null` for a normal run.
     pub reason: Option<String>,
     /// Counts.
     pub totals: Totals,
-    /// Every test.
+    /// Tests.
     pub cases: Vec<Case>,
-    /// Which lines ran; `null` where nobody asked, or nothing was measured.
+    /// Line coverage; `null` if not requested, or not measured.
     #[serde(default)]
     pub coverage: Option<Coverage>,
-    /// With more than one suite: each of them, by folder. `totals`, `cases` and `coverage` are of all of them then, `reason` and `outcome`
-    /// of the worst one.
+    /// Suites, by folder, if there are several. `totals`, `cases` and `coverage` then combine all of them,
+    /// `reason` and `outcome` are of the worst one.
     #[serde(default)]
     pub suites: Option<Vec<Suite>>,
-    /// With more than one run: each of them. `totals`, `cases` and `outcome` are of the worst one then.
+    /// Runs, if there are several. `totals`, `cases` and `outcome` are then of the worst one.
     pub repeats: Option<Vec<Repeat>>,
-    /// With more than one run: the tests that differed.
+    /// With several runs or with reruns: the tests with different results.
     pub flaky: Option<Vec<Flaky>>,
-    /// What the run itself came to.
+    /// With reruns: each run, the first one first. `outcome` is then of the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<Vec<Repeat>>,
+    /// Outcome of the sandbox.
     pub outcome: Outcome,
+    /// Number of tests that were found and not started; used for reruns.
+    #[serde(skip)]
+    pub not_started: Option<u64>,
 }
 
 impl TestReport {
-    /// The cases that are not good.
+    /// Cases that are not good.
     pub fn bad(&self) -> impl Iterator<Item = &Case> {
         self.cases.iter().filter(|case| !case.status.is_good())
+    }
+
+    /// The report of one Python among several: its tests are told apart from those of others by ` [python 3.12]` behind ids and names.
+    #[must_use]
+    pub fn of_python(mut self, python: &str, alone: bool) -> Self {
+        self.python = Some(python.to_owned());
+        if !alone {
+            let mark = mark_of(python);
+            for case in &mut self.cases {
+                case.id.push_str(&mark);
+                case.name.push_str(&mark);
+            }
+            for flaky in self.flaky.iter_mut().flatten() {
+                flaky.id.push_str(&mark);
+            }
+        }
+        self
     }
 
     /// A report in which nothing ran: a refusal, or a program that is not there.
@@ -182,6 +217,7 @@ impl TestReport {
             framework: framework.to_owned(),
             framework_version: None,
             command,
+            python: None,
             interpreter: None,
             verdict,
             complete: false,
@@ -193,9 +229,17 @@ impl TestReport {
             suites: None,
             repeats: None,
             flaky: None,
+            retries: None,
             outcome,
+            not_started: None,
         }
     }
+}
+
+/// Behind the ids of a Python among several.
+#[must_use]
+pub fn mark_of(python: &str) -> String {
+    format!(" [python {python}]")
 }
 
 #[cfg(test)]

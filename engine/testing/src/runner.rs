@@ -1,49 +1,52 @@
-//! What our scripts say that start test programs: which tests a program has before any of them ran, how it ended, and
-//! what it left. The same lines come live on standard output and, as the final report, in a file. Both may be a test's.
+//! Format of hotcell's scripts that start test programs: the tests of a program before any of them runs, how
+//! it ended, and its report. The same lines arrive live on standard output and, as the final report, in a
+//! file. Both may be forged by a test.
 
 use std::collections::HashMap;
 
 use crate::case::{ALL_TEXT, MOST_CASES, NAME, ReportError};
 use crate::text::Budget;
 
-/// One line of ours: what it is about, which program, and the rest.
+/// One line of a script: its kind, the program, and the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark<'a> {
-    /// `program`, `version`, `test`, `start`, `logged`, `log`, `file` or `end`; `broken`, `missing` and `done` are about
-    /// no program.
+    /// `program`, `version`, `test`, `start`, `logged`, `log`, `file` or `end`; `broken`, `missing` and
+    /// `done` do not concern a program.
     pub kind: &'a str,
-    /// A path or number that no other program has.
+    /// Unique path or number of the program.
     pub program: &'a str,
-    /// What there is to say.
+    /// Further text.
     pub rest: &'a str,
 }
 
-/// Reads a line of ours.
+/// Parses a line of a script.
 #[must_use]
 pub fn mark(line: &str) -> Option<Mark<'_>> {
     let mut parts = line.strip_prefix("@hotcell\t")?.splitn(3, '\t');
     Some(Mark { kind: parts.next()?, program: parts.next()?, rest: parts.next().unwrap_or_default() })
 }
 
-/// What the report says of one program.
+/// Report on one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// As in [`Mark::program`].
+    /// See [`Mark::program`].
     pub program: String,
-    /// The tests that it listed.
+    /// Tests that it listed.
     pub tests: Vec<String>,
-    /// Lines of the log that it was to write itself; `None` when it cannot.
+    /// True when it can list its tests; otherwise, without tests, it is a single test.
+    pub lists: bool,
+    /// Lines of the log written by the program itself; `None` when it cannot write one.
     pub log: Option<Vec<String>>,
-    /// The report that it wrote itself, as it is; the line before it says how many bytes it has.
+    /// Unchanged report written by the program itself; the preceding line gives its length in bytes.
     pub file: Option<Vec<u8>>,
-    /// Its exit code, once it ended; the rest of the line says whether it came to its own end.
+    /// Exit code, once it ended; the rest of the line tells if it ended normally.
     pub end: Option<(i32, String)>,
 }
 
-/// Reads a report.
+/// Parses a report.
 ///
 /// # Errors
-/// [`ReportError::Broken`].
+/// [`ReportError::Broken`] when the report is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
     let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
     let mut room = Budget::new(ALL_TEXT);
@@ -61,7 +64,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
         let Ok(line) = std::str::from_utf8(line) else { return broken("it is not text") };
         let Some(mark) = mark(line) else { return broken("a line is not an entry") };
         count += 1;
-        // A listed and a logged test each have a line.
+        // Each listed test and each logged test has a line.
         if line.len() > NAME || count > 3 * MOST_CASES || !room.take(line.len()) {
             return broken("it has more than is read");
         }
@@ -83,6 +86,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
         }
         match mark.kind {
             "test" => program.tests.push(mark.rest.to_owned()),
+            "lists" => program.lists = true,
             "logged" => program.log = Some(Vec::new()),
             "log" => program.log.get_or_insert_default().push(mark.rest.to_owned()),
             "start" | "version" => {}
@@ -105,7 +109,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
     Ok(programs)
 }
 
-/// An exit code as a shell gives it, for people.
+/// Describes an exit code in shell convention, for people.
 #[must_use]
 pub fn ending(code: i32) -> String {
     match code {

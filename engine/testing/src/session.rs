@@ -1,7 +1,8 @@
-//! Drives one run: starts it, follows it, reads what it left, and has it judged.
+//! Drives one run: starts it, follows it, reads its reports, and has it judged.
 
+use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,40 +15,44 @@ use tokio::sync::Notify;
 use crate::case::ReportError;
 use crate::coverage::{self, Coverage, Measured};
 use crate::event::Event;
-use crate::framework::{Command, Framework, LiveSource, REPORTERS};
+use crate::framework::{Command, Followed, Framework, LiveSource, REPORTERS};
 use crate::judge::{Asked, judge};
 use crate::live::LiveLog;
 use crate::project::{Project, ProjectFolder};
 use crate::report::{Interpreter, SCHEMA, TestReport};
 
-/// The largest report that is read.
+mod list;
+pub use list::Listed;
+
+/// Maximum size of a report.
 pub const LARGEST_REPORT: Bytes = Bytes::mib(64);
-/// The most cases whose line is looked up in the project.
+/// Maximum number of cases whose source line is looked up in the project.
 const MOST_SOURCES: usize = 100;
 
-/// Something to show while tests run. It is from hostile programs: write it with [`hotcell_sandbox::text::printable`].
+/// Progress of running tests. It comes from hostile programs: print it with
+/// [`hotcell_sandbox::text::printable`].
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
-    /// What the framework says.
+    /// Event of the framework.
     Event(&'a Event),
-    /// What the tests print.
+    /// Output of the tests.
     Output(&'a Chunk),
-    /// Something of hotcell's own that takes a while, before the tests begin.
+    /// A slow preparation by hotcell, before the tests begin.
     Ahead(&'a str),
 }
 
-/// Stops a session from elsewhere, also before it has begun.
+/// Handle to cancel a session, even before it has begun.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<(AtomicBool, Notify)>);
 
 impl Cancel {
-    /// Ends the run; its verdict is [`crate::Verdict::Interrupted`], unless it had ended already.
+    /// Cancels the run; its verdict is [`crate::Verdict::Interrupted`], unless it had ended already.
     pub fn cancel(&self) {
         self.0.0.store(true, Ordering::Release);
         self.0.1.notify_one();
     }
 
-    /// Returns when somebody has.
+    /// Waits for the cancellation.
     pub async fn wait(&self) {
         while !self.0.0.load(Ordering::Acquire) {
             self.0.1.notified().await;
@@ -55,35 +60,37 @@ impl Cancel {
     }
 }
 
-/// One run of tests that is ready to start. Use it once: a program may change what it can write.
+/// One prepared run of tests. Use it once, since a program may change files that it can write.
 #[derive(Debug)]
 pub struct Session {
     framework: &'static dyn Framework,
     command: Command,
     policy: Policy,
     cancel: Cancel,
-    /// Coverage, where somebody asked for it.
+    /// Parts of the project's own test configuration that are not followed.
+    followed: Followed,
+    /// Coverage, if requested.
     measured: Option<Measured>,
-    /// The project, where it is not a plain folder.
+    /// The project, if it is not a plain folder.
     project: Option<Arc<dyn Project + Send + Sync>>,
-    /// Our files, while they are needed.
-    _reporters: tempfile::TempDir,
+    /// Files of hotcell, kept while they are needed.
+    reporters: tempfile::TempDir,
 }
 
 impl Session {
-    /// Completes a policy. Its `argv` is the command's with the program found in a toolchain; its workspace is the
-    /// project. Adds the command's variables and our files.
+    /// Completes a policy. Its `argv` is the command's, with the program found in a toolchain; its workspace
+    /// is the project. Adds the command's variables and hotcell's files.
     ///
     /// # Errors
-    /// When our files cannot be written to `TMPDIR`.
+    /// When hotcell's files cannot be written to `TMPDIR`.
     pub fn new(framework: &'static dyn Framework, command: Command, policy: Policy) -> io::Result<Self> {
         Self::over(framework, command, policy, None)
     }
 
-    /// The same for a project that is not the plain folder that the policy names.
+    /// Like [`Session::new`], for a project that is not the plain folder named in the policy.
     ///
     /// # Errors
-    /// As [`Session::new`].
+    /// Like [`Session::new`].
     pub fn over(
         framework: &'static dyn Framework,
         command: Command,
@@ -102,18 +109,25 @@ impl Session {
             _ => None,
         };
         if let Some(shown) = shown {
-            for (host, inside) in framework.stores(shown, &|name| std::env::var_os(name)) {
+            let own = policy.job.workspace.as_deref().and_then(|folder| folder.canonicalize().ok());
+            for (host, inside) in framework.stores(shown, &|name| operators(name, own.as_deref())) {
                 let inside = Path::new(HOME).join(inside);
-                // What the caller shows there, or what was installed for the project, goes before what the host has.
+                // Mounts of the caller, and packages installed for the project, take precedence over those of
+                // the host.
                 if policy.job.binds.iter().all(|bind| bind.inside != inside) {
                     policy = policy.read_only(host, inside);
                 }
             }
         }
         for (name, value) in &command.env {
-            let theirs = policy.job.env.iter().rev().find(|(known, _)| known == name && known == "GOFLAGS");
+            let theirs = policy
+                .job
+                .env
+                .iter()
+                .rev()
+                .find(|(known, _)| known == name && (known == "GOFLAGS" || known == "NODE_OPTIONS"));
             let value = match theirs.map(|(_, theirs)| theirs) {
-                // Flags that somebody names for the run stay; what follows goes before them where both say something.
+                // Flags given for the run are kept; hotcell's flags come first and win in a conflict.
                 Some(theirs) => {
                     let mut both = theirs.clone();
                     both.push(" ");
@@ -131,33 +145,53 @@ impl Session {
             command,
             policy,
             cancel: Cancel::default(),
+            followed: Followed::default(),
             measured: None,
             project,
-            _reporters: folder,
+            reporters: folder,
         })
     }
 
-    /// Reads coverage too: what [`Framework::cover`] said of the command.
+    /// Also reads coverage, as returned by [`Framework::cover`].
     #[must_use]
     pub fn covered(mut self, measured: Option<Measured>) -> Self {
         self.measured = measured;
         self
     }
 
-    /// Lets this handle stop it.
+    /// Sets the parts that are not followed, as returned by [`Framework::followed`].
+    #[must_use]
+    pub fn following(mut self, followed: Followed) -> Self {
+        self.followed = followed;
+        self
+    }
+
+    /// Adds another file of hotcell beside the reporters, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be written to `TMPDIR`.
+    pub fn showing(mut self, name: &str, text: Option<&str>) -> io::Result<Self> {
+        if let Some(text) = text {
+            let host = temporary::file(&self.reporters, name, text.as_bytes())?;
+            self.policy = self.policy.read_only(host, Path::new(REPORTERS).join(name));
+        }
+        Ok(self)
+    }
+
+    /// Sets the handle that cancels it.
     #[must_use]
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
         self
     }
 
-    /// A handle that stops it.
+    /// A handle to cancel it.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.cancel.clone()
     }
 
-    /// Runs it to its end. `progress` is called as things happen; it must not wait for anything.
+    /// Runs it to its end. `progress` is called with each event; it must not block.
     pub async fn run(
         self,
         engine: &dyn Spawn,
@@ -166,7 +200,7 @@ impl Session {
         self.run_and_keep(engine, progress).await.0
     }
 
-    /// The same, and gives what the tests changed in the project.
+    /// Like [`Session::run`], and also returns the changes made in the project.
     pub async fn run_and_keep(
         self,
         engine: &dyn Spawn,
@@ -180,16 +214,16 @@ impl Session {
             .map_or(Err(ReportError::Missing), |home| self.collect(home))
             .or_else(|error| if self.framework.builds_nothing(&live) { Ok(Vec::new()) } else { Err(error) })
             .and_then(|files| self.framework.report(&files, &live));
-        // Of a run that was cut off, the counts are of whatever ended before.
+        // For an interrupted run, the counts would only cover its first part.
         let counted = self.measured.as_ref().filter(|_| outcome.cause == Cause::Exited);
         let (coverage, unmeasured) = match home.as_ref().zip(counted) {
             Some((home, measured)) => read_coverage(home, measured),
             None => (None, None),
         };
-        // Its memory is the run's scratch.
+        // The home folder's memory is the run's scratch space.
         drop(home);
-        let program = self.policy.job.argv.first().map(|a| a.to_string_lossy()).unwrap_or_default();
-        let asked = Asked { program: &program, files: &self.command.files };
+        let program = self.program();
+        let asked = Asked { program: &program, files: &self.command.files, followed: Some(&self.followed) };
         let mut judged = judge(self.framework, asked, report, &live, &outcome);
         self.add_sources(&mut judged.cases);
         let runtime = live.runtime.unwrap_or_default();
@@ -198,13 +232,14 @@ impl Session {
             framework: self.framework.name().to_owned(),
             framework_version: runtime.version,
             command: self.policy.job.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            python: None,
             interpreter: runtime
                 .interpreter
                 .map(|version| Interpreter { path: program.into_owned(), version }),
             verdict: judged.verdict,
             complete: judged.complete,
             consistent: judged.consistent,
-            // What ended the run says more than what is missing because of it.
+            // The cause of the end matters more than missing parts that result from it.
             reason: judged.reason.or(unmeasured),
             totals: judged.totals,
             cases: judged.cases,
@@ -212,7 +247,9 @@ impl Session {
             suites: None,
             repeats: None,
             flaky: None,
+            retries: None,
             outcome,
+            not_started: judged.not_started,
         };
         (report, changed)
     }
@@ -248,7 +285,7 @@ impl Session {
                 progress(Progress::Event(&event));
             }
         };
-        // Both streams end with the run; what came last is read before it is judged.
+        // Both streams end with the run; their last data is read before the verdict.
         while finished.is_none() || output.is_some() || events.is_some() {
             tokio::select! {
                 () = self.cancel.wait(), if !cancelled => {
@@ -278,7 +315,17 @@ impl Session {
         finished.unwrap_or_else(|| nothing(Outcome::without_a_run(Cause::Internal, "the run has no end")))
     }
 
-    /// The bytes of its reports.
+    /// The program that runs the tests, after hotcell's script that starts it.
+    fn program(&self) -> std::borrow::Cow<'_, str> {
+        let argv = &self.policy.job.argv;
+        let ours =
+            |word: &OsString| Path::new(word).starts_with(REPORTERS) && !self.command.argv.contains(word);
+        let behind =
+            argv.get(1).is_some_and(ours).then(|| argv.iter().position(|word| word == "--")).flatten();
+        argv.get(behind.map_or(0, |at| at + 1)).map(|word| word.to_string_lossy()).unwrap_or_default()
+    }
+
+    /// Bytes of its reports.
     fn collect(&self, home: &Home) -> Result<Vec<Vec<u8>>, ReportError> {
         let read = |path| {
             home.read(path, LARGEST_REPORT).map_err(|error| match error {
@@ -289,7 +336,7 @@ impl Session {
         self.command.reports.iter().map(|path| read(path)).collect()
     }
 
-    /// Adds the lines at which tests went wrong, from the project as it is outside.
+    /// Adds the source lines of failures, from the project on the host.
     fn add_sources(&self, cases: &mut [crate::Case]) {
         let Some(workspace) = &self.policy.job.workspace else { return };
         let bad = cases.iter_mut().filter(|c| !c.status.is_good()).take(MOST_SOURCES);
@@ -315,7 +362,7 @@ impl Session {
     }
 }
 
-/// Coverage, or why there is none.
+/// Coverage, or the reason why it is missing.
 fn read_coverage(home: &Home, measured: &Measured) -> (Option<Coverage>, Option<String>) {
     let read = home.read(&measured.report, LARGEST_REPORT).map_err(|error| match error {
         CollectError::Missing(_) => "it was not written".to_owned(),
@@ -332,4 +379,20 @@ async fn next<T>(receiver: &mut Option<tokio::sync::mpsc::Receiver<T>>) -> Optio
         Some(receiver) => receiver.recv().await,
         None => None,
     }
+}
+
+/// A variable of the operator's. `PATH` is used without the project's own folders: links there are not
+/// trusted.
+fn operators(name: &str, project: Option<&Path>) -> Option<OsString> {
+    let value = std::env::var_os(name)?;
+    if name != "PATH" {
+        return Some(value);
+    }
+    let is_ours = |folder: &PathBuf| {
+        folder.is_absolute()
+            && folder
+                .canonicalize()
+                .is_ok_and(|real| project.is_none_or(|project| !real.starts_with(project)))
+    };
+    std::env::join_paths(std::env::split_paths(&value).filter(is_ours)).ok()
 }

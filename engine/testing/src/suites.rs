@@ -1,4 +1,5 @@
-//! The suites of a project that has several: which folder is whose, and one report of them all. Pure.
+//! Suites of a project with several of them: which folders belong to which suite, and one report for all.
+//! Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,30 +7,121 @@ use crate::case::{Case, MOST_CASES};
 use crate::coverage::Coverage;
 use crate::framework::{Ecosystem, Evidence, Framework, Strength, frameworks, rival};
 use crate::project::Project;
-use crate::report::{Suite, TestReport, Totals};
+use crate::python::words;
+use crate::report::{Flaky, Suite, TestReport, Totals};
 
-/// The most suites that are run together.
+/// Maximum number of suites that are run together.
 pub const MOST: usize = 16;
-/// How deep below the project their folders lie.
+/// Maximum depth of their folders below the project.
 const DEPTH: usize = 8;
 
 /// A suite that was found.
 #[derive(Debug)]
 pub struct Found {
-    /// Its folder below the project; empty for the project itself.
+    /// Folder below the project; empty for the project itself.
     pub folder: String,
-    /// Its framework.
+    /// Framework.
     pub framework: &'static dyn Framework,
-    /// Why.
+    /// Evidence for it.
     pub evidence: Evidence,
-    /// Another one of the same ecosystem for which as much speaks: somebody has to choose.
+    /// Another framework of the same ecosystem with equal evidence: the user has to choose.
     pub rival: Option<(&'static dyn Framework, Evidence)>,
 }
 
-/// The suites of a project, by folder. Each ecosystem's projects are the folders with a manifest of it, and the project itself with what
-/// lies in none of them; each has at most one suite of an ecosystem, that of the framework with the strongest evidence.
+/// Suites of a project, by folder, without helpers: see [`helpers`].
 #[must_use]
 pub fn suites(project: &dyn Project) -> Vec<Found> {
+    let (own, _) = apart(project);
+    own
+}
+
+/// Notes on suites in another language that only help another suite, and that the project's own configuration
+/// does not run.
+#[must_use]
+pub fn helpers(project: &dyn Project) -> Vec<String> {
+    let (_, helpers) = apart(project);
+    let say = |found: &Found| {
+        let name = found.framework.name();
+        match found.folder.as_str() {
+            "" => format!(
+                "tests of {name} were not run: they belong to an extension module; --framework {name} runs them"
+            ),
+            folder => format!(
+                "{folder} has tests of {name}, which were not run: it looks like a helper of this project's tests; name that folder to run them"
+            ),
+        }
+    };
+    helpers.iter().map(say).collect()
+}
+
+/// Folders of data for tests.
+const OF_TESTS: [&str; 12] = [
+    "tests",
+    "test",
+    "testing",
+    "testdata",
+    "test_data",
+    "fixtures",
+    "examples",
+    "example",
+    "samples",
+    "benchmarks",
+    "benches",
+    "third_party",
+];
+
+/// The suites, and separately those that only help another one: in another language, in a folder of its tests
+/// or as its extension module, and not started by the project's own configuration.
+fn apart(project: &dyn Project) -> (Vec<Found>, Vec<Found>) {
+    let all = all(project);
+    if all.len() < 2 {
+        return (all, Vec::new());
+    }
+    let tools = words::tools(project);
+    let python: Vec<String> = all
+        .iter()
+        .filter(|f| f.framework.ecosystem() == Ecosystem::Python)
+        .map(|f| f.folder.clone())
+        .collect();
+    let folders: Vec<(String, Ecosystem)> =
+        all.iter().map(|f| (f.folder.clone(), f.framework.ecosystem())).collect();
+    let helps = |found: &Found| {
+        let own = found.framework.ecosystem();
+        let started = match own {
+            Ecosystem::Rust => tools.contains("cargo"),
+            Ecosystem::Go => tools.contains("go"),
+            Ecosystem::JavaScript => tools.contains("npm"),
+            _ => false,
+        };
+        let within = |above: &str| {
+            let rest =
+                if above.is_empty() { Some(found.folder.as_str()) } else { found.folder.strip_prefix(above) };
+            rest.is_some_and(|rest| rest.split('/').any(|part| OF_TESTS.contains(&part)))
+        };
+        let of_tests = folders
+            .iter()
+            .any(|(above, other)| *other != own && is_below(&found.folder, above) && within(above));
+        let extension = own == Ecosystem::Rust
+            && python.iter().any(|above| {
+                (*above == found.folder || is_below(&found.folder, above)) && builds_rust(project, above)
+            });
+        !started && (of_tests || extension)
+    };
+    all.into_iter().partition(|found| !helps(found))
+}
+
+/// True when a Python project builds its Rust code itself.
+fn builds_rust(project: &dyn Project, folder: &str) -> bool {
+    ["pyproject.toml", "setup.py"].iter().any(|file| {
+        let text = words::text(project, &in_all(folder, file)).unwrap_or_default();
+        ["maturin", "setuptools-rust", "setuptools_rust"].iter().any(|sign| text.contains(sign))
+    })
+}
+
+/// All suites, by folder. Each ecosystem's projects are the folders with one of its manifests, and the
+/// project itself with all remaining files; each has at most one suite per ecosystem, that of the framework
+/// with the strongest evidence.
+fn all(project: &dyn Project) -> Vec<Found> {
     let mut found = Vec::new();
     for ecosystem in Ecosystem::ALL {
         let own = projects(project, ecosystem);
@@ -53,7 +145,7 @@ pub fn suites(project: &dyn Project) -> Vec<Found> {
     found
 }
 
-/// Folders with a manifest, but for those that belong to one above.
+/// Folders with a manifest, except those that belong to a parent.
 fn projects(project: &dyn Project, ecosystem: Ecosystem) -> BTreeSet<String> {
     let manifests = ecosystem.manifests();
     let folders: BTreeSet<String> = project
@@ -66,7 +158,7 @@ fn projects(project: &dyn Project, ecosystem: Ecosystem) -> BTreeSet<String> {
         })
         .collect();
     let mut own: BTreeSet<String> = BTreeSet::new();
-    // Those above come first.
+    // Parents come first.
     for folder in folders {
         let above: Vec<&String> = own.iter().filter(|other| is_below(&folder, other)).collect();
         if above.iter().all(|above| ecosystem.stands_alone(project, above)) {
@@ -82,7 +174,7 @@ fn is_below(folder: &str, above: &str) -> bool {
 }
 
 impl Ecosystem {
-    /// Files that make a folder a project of it.
+    /// Files that make a folder a project of the ecosystem.
     const fn manifests(self) -> &'static [&'static str] {
         match self {
             Self::Python => &["pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini"],
@@ -95,8 +187,9 @@ impl Ecosystem {
         }
     }
 
-    /// Whether a project below another is one of its own: a module of Go always, a crate unless it is of a workspace. Packages of Python and
-    /// JavaScript are tested from the top, where their settings and dependencies are.
+    /// True when a project below another is separate: always for a Go module, for a crate unless it belongs
+    /// to a workspace. Python and JavaScript packages are tested from the top, which has their settings and
+    /// dependencies.
     fn stands_alone(self, project: &dyn Project, above: &str) -> bool {
         let beside = |name: &str| if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
         match self {
@@ -110,7 +203,7 @@ impl Ecosystem {
     }
 }
 
-/// A folder of a project, without others in it.
+/// A folder of a project, without other suites in it.
 #[derive(Debug)]
 struct View<'a> {
     project: &'a dyn Project,
@@ -146,12 +239,14 @@ impl Project for View<'_> {
     }
 }
 
-/// A path or an id of a suite as it is in the report of them all.
-fn in_all(folder: &str, path: &str) -> String {
+/// A suite's path or id as it appears in the combined report.
+#[must_use]
+pub fn in_all(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
-/// The suite that a filter is about, by the folder that it begins with, and the rest of it. A filter that names no folder is for all.
+/// Suite of a filter, by its folder prefix, and the rest of the filter. A filter without a folder applies to
+/// all suites.
 #[must_use]
 pub fn of_filter<'a>(filter: &'a str, folders: &[&str]) -> Option<(usize, &'a str)> {
     let named = folders.iter().enumerate().filter(|(_, folder)| !folder.is_empty());
@@ -165,8 +260,8 @@ pub fn of_filter<'a>(filter: &'a str, folders: &[&str]) -> Option<(usize, &'a st
         .map(|(at, _, rest)| (at, rest))
 }
 
-/// One report of several suites, by folder: all cases, the totals together, and the answer and the outcome of the worst.
-/// Ids and files begin with the folder. `None` where there is none.
+/// Combines the reports of several suites, by folder: all cases, the sum of the totals, and the verdict and
+/// the outcome of the worst one. Ids and files begin with the folder. `None` for an empty list.
 #[must_use]
 pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
     let worst =
@@ -176,11 +271,13 @@ pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
     let mut totals = Totals::default();
     let mut answer = None;
     let mut coverage: Option<Coverage> = None;
+    let mut flaky: Option<Vec<Flaky>> = None;
     let (mut complete, mut consistent) = (true, true);
     for (at, (folder, mut report)) in reports.into_iter().enumerate() {
         suites.push(Suite {
             folder: folder.clone(),
             framework: report.framework.clone(),
+            python: report.python.clone(),
             framework_version: report.framework_version.clone(),
             verdict: report.verdict,
             complete: report.complete,
@@ -195,6 +292,10 @@ pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
             coverage.get_or_insert_default().add(own);
         }
         totals.add(&report.totals);
+        for mut one in report.flaky.take().into_iter().flatten() {
+            one.id = in_all(&folder, &one.id);
+            flaky.get_or_insert_default().push(one);
+        }
         complete &= report.complete;
         consistent &= report.consistent;
         cases.extend(std::mem::take(&mut report.cases).into_iter().map(|case| Case {
@@ -203,8 +304,13 @@ pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
             ..case
         }));
         if at == worst {
-            if let Some(reason) = report.reason.as_mut().filter(|_| !folder.is_empty()) {
-                *reason = format!("{folder}: {reason}");
+            let python = report.python.as_ref().map(|python| format!("python {python}"));
+            let whose: Vec<String> = [Some(folder.clone()).filter(|folder| !folder.is_empty()), python]
+                .into_iter()
+                .flatten()
+                .collect();
+            if let Some(reason) = report.reason.as_mut().filter(|_| !whose.is_empty()) {
+                *reason = format!("{}: {reason}", whose.join(", "));
             }
             answer = Some(report);
         }
@@ -218,11 +324,13 @@ pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
     answer.map(|answer| TestReport {
         framework,
         framework_version: None,
+        python: None,
         complete,
         consistent,
         totals,
         cases,
         coverage,
+        flaky,
         suites: Some(suites),
         ..answer
     })
@@ -271,17 +379,17 @@ mod tests {
                 &[("api/pyproject.toml", ""), ("api/tests/test_a.py", PYTEST), ("web/package.json", JEST)],
                 &[("api", "pytest"), ("web", "jest")],
             ),
-            // What lies in no project is the top's.
+            // Files outside all projects belong to the top.
             (
                 &[("api/setup.py", ""), ("api/test_a.py", PYTEST), ("tools/test_b.py", PYTEST)],
                 &[("", "pytest"), ("api", "pytest")],
             ),
-            // Packages below one are tested from the top.
+            // Packages below another one are tested from the top.
             (
                 &[("package.json", JEST), ("packages/a/package.json", JEST), ("test_a.py", PYTEST)],
                 &[("", "pytest"), ("", "jest")],
             ),
-            // Modules of Go are not, crates only in a workspace.
+            // Go modules are separate, crates are unless they are in a workspace.
             (
                 &[
                     ("go.mod", "module a"),
@@ -310,6 +418,41 @@ mod tests {
                 &[("", "cargo")],
             ),
             (&[("README", "")], &[]),
+            // A suite that only helps tests of another language is left out, unless the project starts it.
+            (
+                &[("test_a.py", PYTEST), ("tests/tool/go.mod", "module a"), ("tests/tool/a_test.go", "")],
+                &[("", "pytest")],
+            ),
+            (
+                &[
+                    ("test_a.py", PYTEST),
+                    ("tests/tool/go.mod", "module a"),
+                    ("tests/tool/a_test.go", ""),
+                    ("Makefile", "test:\n\tpytest\n\tcd tests/tool && go test ./...\n"),
+                ],
+                &[("", "pytest"), ("tests/tool", "go")],
+            ),
+            (
+                &[("test_a.py", PYTEST), ("tool/go.mod", "module a"), ("tool/a_test.go", "")],
+                &[("", "pytest"), ("tool", "go")],
+            ),
+            (
+                &[
+                    ("pyproject.toml", "[build-system]\nrequires = ['setuptools-rust']\n"),
+                    ("test_a.py", PYTEST),
+                    ("Cargo.toml", "[package]\n"),
+                    ("src/lib.rs", "#[test]\nfn a() {}\n"),
+                ],
+                &[("", "pytest")],
+            ),
+            (
+                &[
+                    ("test_a.py", PYTEST),
+                    ("Cargo.toml", "[package]\n"),
+                    ("src/lib.rs", "#[test]\nfn a() {}\n"),
+                ],
+                &[("", "pytest"), ("", "cargo")],
+            ),
         ];
         for (files, want) in table {
             let found = suites(&Files::new(files));
@@ -347,6 +490,7 @@ mod tests {
             stdout: None,
             stderr: None,
             source: None,
+            attempts: Vec::new(),
         });
         report.totals =
             Totals { passed: u64::from(status == Status::Passed), failed: 1, ..Totals::default() };

@@ -1,40 +1,40 @@
-//! The Test Anything Protocol, version 12, as pgTAP writes it. Any line of it may be a test's own.
+//! The Test Anything Protocol, version 12, as written by pgTAP. Any line may come from a test itself.
 
 use std::collections::HashSet;
 
 use crate::case::{DETAILS, MOST_CASES, NAME, Status};
 use crate::text::clip;
 
-/// What came of one test.
+/// Result of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Its description; with its number where that is not the first of the name, or there is none.
+    /// Description; with its number when the name is repeated, or missing.
     pub name: String,
-    /// What it came to; what failed as expected is skipped.
+    /// Result; a test that failed as expected is skipped.
     pub status: Status,
-    /// Why it was skipped.
+    /// Reason for skipping.
     pub reason: Option<String>,
-    /// Lines of comment that follow.
+    /// Comment lines that follow.
     pub details: String,
 }
 
-/// Reads line by line. A test is told of when something follows what belongs to it.
+/// Parses line by line. A test is returned once a line follows that does not belong to it.
 #[derive(Debug, Default)]
 pub struct Tap {
-    /// So many were to be run.
+    /// Number of planned tests.
     pub plan: Option<u64>,
-    /// Why all are skipped.
+    /// Reason why all are skipped.
     pub skipped: Option<String>,
-    /// So many were told of.
+    /// Number of reported tests.
     pub ran: u64,
-    /// Something cannot be: a second plan, a number out of its order.
+    /// Number of errors: a second plan, a number out of order.
     pub faults: u64,
     names: HashSet<String>,
     last: Option<Point>,
 }
 
 impl Tap {
-    /// Takes a line; the test that was told of before, when this line is not about it.
+    /// Takes a line; returns the previous test if this line does not belong to it.
     pub fn line(&mut self, line: &str) -> Option<Point> {
         if let (Some(text), Some(last)) = (line.strip_prefix('#'), &mut self.last) {
             if last.details.len() < DETAILS {
@@ -56,7 +56,7 @@ impl Tap {
         }
         let before = self.last.take();
         self.ran += 1;
-        // Nobody reads more; that there are more is told.
+        // Further tests are not read, but counted as a fault.
         if self.names.len() >= MOST_CASES {
             self.faults += 1;
             return before;
@@ -91,19 +91,19 @@ impl Tap {
         before
     }
 
-    /// There are no more lines.
+    /// Handles the end of the input.
     pub fn end(&mut self) -> Option<Point> {
         self.last.take()
     }
 
-    /// What would come next, when it is not the end.
+    /// The next expected test, unless all were reported.
     #[must_use]
     pub fn next(&self) -> Option<String> {
         let done = self.plan.is_some_and(|plan| self.ran >= plan);
         (!done).then(|| format!("test {}", self.ran + 1))
     }
 
-    /// Why this cannot be all.
+    /// Why the output is incomplete.
     #[must_use]
     pub fn lacks(&self) -> Option<String> {
         match self.plan {
@@ -129,7 +129,7 @@ impl Tap {
     }
 }
 
-/// Whether a directive begins with this word.
+/// True when a directive begins with this word.
 fn is(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
 }

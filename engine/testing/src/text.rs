@@ -1,17 +1,17 @@
-//! Text from hostile programs: cut to size and counted.
+//! Shortens and counts text from hostile programs.
 
-/// How much text may still be kept. When it is used up, details go first and names end the reading.
+/// Remaining budget for text. When it is used up, details are dropped first, and a name ends the reading.
 #[derive(Clone, Debug)]
 pub struct Budget(usize);
 
 impl Budget {
-    /// This many bytes.
+    /// A budget in bytes.
     #[must_use]
     pub const fn new(bytes: usize) -> Self {
         Self(bytes)
     }
 
-    /// Whether this many bytes more may be kept; then they are counted.
+    /// Takes bytes from the budget; returns true if there were enough.
     pub fn take(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.0;
         if fits {
@@ -20,15 +20,15 @@ impl Budget {
         fits
     }
 
-    /// The text, cut to `most` bytes, while there is room for it. Empty text is none.
+    /// The text, shortened to `most` bytes, if the budget allows; `None` for empty text.
     pub fn keep(&mut self, text: &str, most: usize) -> Option<String> {
         let cut = (!text.is_empty()).then(|| clip(text, most))?;
         self.take(cut.len()).then_some(cut)
     }
 }
 
-/// Head and tail of a text that is longer than `most` bytes, with a line between them that says what is missing. The
-/// line comes on top of `most`.
+/// Head and tail of a text that is longer than `most` bytes, with a line between them that tells how much is
+/// missing. The line is not counted in `most`.
 #[must_use]
 pub fn clip(text: &str, most: usize) -> String {
     if text.len() <= most {

@@ -1,5 +1,6 @@
-//! unittest of Python's library, with a test runner of ours that also writes the final report.
+//! unittest of Python's library, with hotcell's test runner, which also writes the final report.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use hotcell_sandbox::policy::HOME;
@@ -8,22 +9,29 @@ use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, NA
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, Line, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
 use crate::live::LiveLog;
 use crate::project::Project;
 use crate::pytest::NOT_INSTALLED;
 use crate::python;
+use crate::python::words::{self, Runner, given};
 use crate::text::{Budget, clip};
 
 const DRIVER: &str = "hotcell_unittest.py";
 const REPORT: &str = "unittest.jsonl";
+/// The driver, also for Django's runner.
+pub(crate) const TEXT: &str = concat!(
+    include_str!("python/start.py"),
+    include_str!("python/events.py"),
+    include_str!("python/unittest_driver.py")
+);
 const COVERAGE: &str = "unittest.lcov";
-/// The longest line of a report, bytes: four texts of the greatest length, every character escaped.
+/// Maximum length of a report line, in bytes: four texts of maximum size, every character escaped.
 const LONGEST_LINE: usize = 2 << 20;
 
-/// The framework.
+/// Support for unittest.
 #[derive(Debug)]
 pub struct Unittest;
 
@@ -38,9 +46,13 @@ impl Framework for Unittest {
 
     fn detect(&self, project: &dyn Project) -> Option<Evidence> {
         let signs = python::signs(project);
-        // It would leave some out without a word. pytest finds them all.
-        let file = signs.unittest.filter(|_| signs.elsewhere.is_none())?;
-        Some(Evidence { strength: Strength::Used, reason: format!("{file} has a unittest.TestCase") })
+        // unittest would silently leave some out. pytest finds them all.
+        let file = signs.unittest.filter(|_| signs.elsewhere.is_none());
+        let found = file.map(|file| Evidence {
+            strength: Strength::Used,
+            reason: format!("{file} has a unittest.TestCase"),
+        });
+        python::weighed(project, Runner::Unittest, found)
     }
 
     fn imports(&self) -> &'static [&'static str] {
@@ -55,13 +67,14 @@ impl Framework for Unittest {
                 hint: "leave it out: unittest runs one test at a time",
             });
         }
-        let mut argv = vec![
-            "python3".into(),
-            format!("{REPORTERS}/{DRIVER}").into(),
-            format!("/home/sandbox/{REPORTS}/{REPORT}").into(),
-        ];
+        let words = words::of(project);
+        let given = given::given(words.as_ref(), Runner::Unittest, selection, project);
+        let mut argv: Vec<OsString> = vec!["python3".into(), format!("{REPORTERS}/{DRIVER}").into()];
+        argv.extend(given.word);
+        argv.push(format!("/home/sandbox/{REPORTS}/{REPORT}").into());
         let signs = python::signs(project);
-        if !signs.root.is_empty() && !matches!(&selection.filter, Some(path) if is_path(path, project)) {
+        let rooted = given.start.is_none() && !signs.root.is_empty();
+        if rooted && !matches!(&selection.filter, Some(path) if is_path(path, project)) {
             argv.extend(["discover".into(), format!("-s{}", signs.root).into()]);
         }
         argv.extend(selection.fail_fast.then(|| "-f".into()));
@@ -73,20 +86,23 @@ impl Framework for Unittest {
         Ok(Command {
             argv,
             env: Vec::new(),
-            reporters: vec![Reporter {
-                name: DRIVER,
-                text: concat!(include_str!("python/events.py"), include_str!("python/unittest_driver.py")),
-            }],
+            reporters: vec![Reporter { name: DRIVER, text: TEXT }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
             files: if selection.filter.is_none() { signs.files } else { Vec::new() },
         })
     }
 
-    /// By the package coverage, with the project's own settings of it.
+    fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
+        let followed = given::followed(words::of(project).as_ref(), Runner::Unittest, selection);
+        Followed { unbuilt: python::unbuilt(project), ..followed }
+    }
+
+    /// With the package coverage, and the project's own settings of it.
     fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
         let report = Path::new(REPORTS).join(COVERAGE);
-        command.argv.insert(2, format!("--hotcell-cover={HOME}/{}", report.display()).into());
+        let at = given::behind_words(&command.argv);
+        command.argv.insert(at, format!("--hotcell-cover={HOME}/{}", report.display()).into());
         Some(Measured { report, form: Form::Lcov })
     }
 
@@ -110,7 +126,7 @@ impl Framework for Unittest {
     }
 
     fn name_of(&self, id: &str) -> String {
-        id.rsplit('.').next().unwrap_or(id).to_owned()
+        name_of(id)
     }
 
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
@@ -122,11 +138,19 @@ impl Framework for Unittest {
     }
 }
 
+/// Last part of a dotted id.
+pub(crate) fn name_of(id: &str) -> String {
+    match id.starts_with(given::COMMAND) {
+        true => id.to_owned(),
+        false => id.rsplit('.').next().unwrap_or(id).to_owned(),
+    }
+}
+
 fn is_path(filter: &str, project: &dyn Project) -> bool {
     filter.ends_with(".py") && project.has(filter)
 }
 
-/// One JSON object a line, and a last one that says how many there are.
+/// Parses one JSON object per line, and a last line with their number.
 pub(crate) fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
     let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
     let mut room = Budget::new(ALL_TEXT);

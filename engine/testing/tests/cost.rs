@@ -1,4 +1,4 @@
-//! What the largest forged report costs. Alone in its process, whose memory it measures.
+//! Cost of the largest forged report. Runs alone in its process, whose memory it measures.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use hotcell_testing::live::LiveLog;
 use hotcell_testing::session::LARGEST_REPORT;
 use hotcell_testing::{Verdict, framework};
 
-/// The most memory this process had, bytes.
+/// Peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
@@ -18,7 +18,7 @@ fn peak() -> u64 {
 }
 
 fn reset_peak() -> u64 {
-    // Since Linux 4.0, for one's own process.
+    // Since Linux 4.0, for the own process.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     peak()
 }
@@ -28,7 +28,7 @@ fn the_largest_forged_report() {
     let largest = usize::try_from(LARGEST_REPORT.0).unwrap();
     let pytest = framework("pytest").unwrap();
     let outcome = Outcome { exit_code: Some(0), ..Outcome::without_a_run(Cause::Exited, "") };
-    // In texts most of the time is spent on each byte, and no more memory than for the first of them.
+    // In texts most of the time is spent per byte, and no more memory than for the first of them.
     for (what, most, entry) in [
         (
             "long texts",
@@ -61,7 +61,7 @@ fn the_largest_forged_report() {
             at += 1;
         }
         text.push_str("</testsuite></testsuites>");
-        // The report itself counts too.
+        // Including the report itself.
         let before = reset_peak() - text.len() as u64;
         let started = Instant::now();
         let bytes = [text.into_bytes()];

@@ -1,5 +1,5 @@
-//! What cargo says while it builds tests, one JSON object a line: which programs it made of which files, and errors of the compiler.
-//! <https://doc.rust-lang.org/cargo/reference/external-tools.html#json-messages>
+//! Parses cargo's output while it builds tests, one JSON object per line: the programs made from each file,
+//! and compiler errors. <https://doc.rust-lang.org/cargo/reference/external-tools.html#json-messages>
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::case::{DETAILS, MESSAGE, MOST_CASES, NAME, Status};
 use crate::event::{Ended, Event};
 use crate::text::clip;
 
-/// A line of cargo's.
+/// A line of cargo's output.
 #[derive(Debug, Deserialize)]
 struct Message {
     reason: String,
@@ -51,33 +51,33 @@ struct Span {
     is_primary: bool,
 }
 
-/// A build as it goes on.
+/// A build in progress.
 #[derive(Debug)]
 pub struct Build {
-    /// The project's folder inside, with a slash.
+    /// The project's folder inside, with a trailing slash.
     project: String,
-    /// Test programs that were built, and the files that they are made of.
+    /// Built test programs, and their source files.
     built: HashMap<String, String>,
     errors: HashMap<String, String>,
 }
 
 impl Build {
-    /// Of a project in this folder inside.
+    /// A build of the project in this folder inside.
     pub fn of(project: &str) -> Self {
         Self { project: format!("{project}/"), built: HashMap::new(), errors: HashMap::new() }
     }
 
-    /// The test programs that were built.
+    /// Built test programs.
     pub fn programs(&self) -> impl Iterator<Item = &String> {
         self.built.keys()
     }
 
-    /// The source file of a test program.
+    /// Source file of a test program.
     pub fn file_of(&self, program: &str) -> Option<&str> {
         self.built.get(program).map(String::as_str)
     }
 
-    /// Takes a line; at the last, whether everything was built.
+    /// Takes a line; returns at the last one whether everything was built.
     pub fn line(&mut self, line: &str, out: &mut Vec<Event>) -> Option<bool> {
         let message = serde_json::from_str::<Message>(line).ok()?;
         let file = message

@@ -1,5 +1,6 @@
-//! What `cargo test` prints, as events: first cargo's own messages, one JSON object a line, until everything is built;
-//! then the text of one test program after the other, between lines of our script; last that of rustdoc.
+//! Converts the output of `cargo test` to events: first cargo's own messages, one JSON object per line, until
+//! everything is built; then the text of each test program, between lines of hotcell's script; at last the
+//! text of rustdoc.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -12,21 +13,21 @@ use crate::lines::Lines;
 use crate::runner;
 use crate::text::clip;
 
-/// The longest line that is read, bytes: a compiler's message with what it shows of the source.
+/// Maximum length of a line, in bytes: a compiler's message with its source excerpt.
 const LONGEST_LINE: usize = 1 << 20;
-/// After this many events nothing more is read.
+/// Maximum number of events; further ones are not read.
 const MOST_EVENTS: usize = 1_000_000;
 
-/// One program, or what rustdoc runs of one crate.
+/// One program, or rustdoc's run for one crate.
 #[derive(Debug, Default)]
 struct Suite {
-    /// What ids begin with; empty for rustdoc's.
+    /// Prefix of ids; empty for rustdoc's.
     file: String,
-    /// Its name in lines of ours; none for rustdoc's.
+    /// Program in the script's lines; `None` for rustdoc's.
     program: Option<String>,
     tests: Vec<String>,
     index: HashMap<String, usize>,
-    /// So many run at once, in the order of the list.
+    /// Number of concurrent tests, started in the order of the list.
     threads: usize,
     next: usize,
     since: HashMap<usize, Instant>,
@@ -34,7 +35,7 @@ struct Suite {
     counts: Sum,
     announced: Option<u64>,
     sum: Option<Sum>,
-    /// The failed test whose output follows, and that.
+    /// Failed test whose output is being read, and that output.
     section: Option<(String, String)>,
     running: bool,
 }
@@ -43,22 +44,37 @@ impl Suite {
     fn id(&self, name: &str) -> String {
         if self.file.is_empty() { name.to_owned() } else { format!("{}::{name}", self.file) }
     }
+
+    /// Test that a section is about: libtest-mimic omits the kind, which precedes the name everywhere else.
+    fn test_of_section(&self, name: &str) -> Option<String> {
+        if self.index.contains_key(name) {
+            return Some(name.to_owned());
+        }
+        let of_a_kind = |test: &&String| {
+            test.starts_with('[') && test.strip_suffix(name).is_some_and(|kind| kind.ends_with("] "))
+        };
+        // rustdoc appends its treatment of an example to the name, except in section heads.
+        let of_an_example = |test: &&String| {
+            self.file.is_empty() && test.strip_prefix(name).is_some_and(|kind| kind.starts_with(" - "))
+        };
+        self.tests.iter().find(|test| of_a_kind(test) || of_an_example(test)).cloned()
+    }
 }
 
 #[derive(Debug, Default)]
 enum Stage {
-    /// cargo compiles.
+    /// cargo is compiling.
     #[default]
     Building,
-    /// Between programs; rustdoc's come here.
+    /// Between programs; before rustdoc's examples.
     Between,
-    /// A program runs.
+    /// A program is running.
     Inside(Box<Suite>),
-    /// rustdoc runs examples.
+    /// rustdoc is running examples.
     Examples(Box<Suite>),
 }
 
-/// The reader.
+/// Reader of the live events.
 #[derive(Debug)]
 pub struct CargoEvents {
     lines: Lines,
@@ -69,7 +85,7 @@ pub struct CargoEvents {
 struct State {
     stage: Stage,
     build: Build,
-    /// Test programs that were built and did not start yet.
+    /// Built test programs that have not started yet.
     waiting: HashSet<String>,
     listed: u64,
     failed: bool,
@@ -77,7 +93,7 @@ struct State {
 }
 
 impl CargoEvents {
-    /// For a project in this folder inside.
+    /// Reader for a project in this folder inside.
     pub fn new(project: &str) -> Self {
         let state = State {
             stage: Stage::Building,
@@ -103,7 +119,7 @@ impl EventReader for CargoEvents {
         let mut out = Vec::new();
         let state = &mut self.state;
         self.lines.end(|line, _| state.line(line, &mut out));
-        // With --fail-fast, programs after one that failed are not started.
+        // With --fail-fast, programs after a failed one are not started.
         if matches!(state.stage, Stage::Between) && (state.waiting.is_empty() || state.failed) {
             out.push(Event::Finished(if state.failed { 101 } else { 0 }, None));
         }
@@ -197,7 +213,7 @@ impl State {
             suite.index.insert(name.to_owned(), suite.tests.len());
             suite.tests.push(name.to_owned());
             let (file, rest) = name.split_once(" - ").unwrap_or((name, ""));
-            let at = rest.rsplit_once("(line ").and_then(|(_, l)| l.strip_suffix(')')?.parse().ok());
+            let at = rest.rsplit_once("(line ").and_then(|(_, l)| l.split_once(')')?.0.parse().ok());
             self.listed += 1;
             out.push(Event::Collected(self.listed, 0));
             out.push(Event::Started(clip(name, NAME), Some(clip(file, NAME)), at));
@@ -212,14 +228,14 @@ impl State {
         Stage::Between
     }
 
-    /// A line that a test program or rustdoc printed, or a test.
+    /// Handles a line printed by a test program or rustdoc, or by a test.
     fn text(&mut self, suite: &mut Suite, line: &str, out: &mut Vec<Event>) {
-        if let Some(name) = libtest::section(line).filter(|name| suite.index.contains_key(*name)) {
+        if let Some(name) = libtest::section(line).and_then(|name| suite.test_of_section(name)) {
             flush(suite, out);
-            suite.section = Some((name.to_owned(), String::new()));
+            suite.section = Some((name, String::new()));
         } else if let Some(sum) = libtest::sum(line) {
             flush(suite, out);
-            // Twice is once too often.
+            // A name occurs only once.
             if suite.sum.replace(sum).is_some() {
                 out.push(Event::Fault);
             }
@@ -269,7 +285,7 @@ impl State {
         match suite.sum {
             Some(sum) if sum != suite.counts || (code == 0) != (sum.failed == 0) => out.push(Event::Fault),
             Some(_) => {}
-            // A harness of its own, which lists nothing: it is one test.
+            // A custom harness without a list: it is a single test.
             None if suite.tests.is_empty() => {
                 self.listed += 1;
                 out.push(Event::Collected(self.listed, 0));
@@ -285,7 +301,8 @@ impl State {
     }
 }
 
-/// Tests start in the order of the list, each when another has ended: so the first that have not ended are running.
+/// Tests start in the order of the list, each when another one ends: so the first unfinished ones are
+/// running.
 fn start(suite: &mut Suite, out: &mut Vec<Event>) {
     let most = suite.ended.len().saturating_add(suite.threads).min(suite.tests.len());
     while suite.next < most {
@@ -296,11 +313,14 @@ fn start(suite: &mut Suite, out: &mut Vec<Event>) {
     }
 }
 
-/// What a failed test printed is known now.
+/// The output of a failed test is complete now.
 fn flush(suite: &mut Suite, out: &mut Vec<Event>) {
     let Some((name, text)) = suite.section.take() else { return };
     let id = clip(&suite.id(&name), NAME);
     let (message, at) = libtest::why(&text);
+    // rustdoc compiles an example as a program of its own, so line numbers of panics refer to that program:
+    // the nearest correct place is the example's first line, which is in its name.
+    let at = at.filter(|_| !suite.file.is_empty());
     let message = message.or_else(|| text.lines().rev().find(|l| !l.trim().is_empty()).map(str::to_owned));
     let failed = Ended {
         id: id.clone(),

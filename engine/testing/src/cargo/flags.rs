@@ -1,10 +1,11 @@
-//! Where a flag of rustc's goes, so that a project keeps its own. cargo takes the flags of targets, all that match together, or else
-//! those of the build, and joins lists of the same key.
+//! Finds the place for a rustc flag that preserves the project's own flags. cargo uses the flags of all
+//! matching targets together, or else those of the build, and joins lists with equal keys.
 //! <https://doc.rust-lang.org/cargo/reference/config.html#buildrustflags>
 
 use toml::{Table, Value};
 
-/// The value of `--config` that adds a flag for every program that is built here, beside those of a project's `.cargo/config.toml`.
+/// Value of `--config` that adds a flag for every program built here, beside those in a project's
+/// `.cargo/config.toml`.
 pub fn adding(flag: &str, config: &str) -> String {
     let config: Table = config.parse().unwrap_or_default();
     let build = config.get("build").and_then(|build| build.get("rustflags"));
@@ -15,7 +16,7 @@ pub fn adding(flag: &str, config: &str) -> String {
         .filter(|(_, target)| target.get("rustflags").is_some())
         .map(|(name, _)| name)
         .collect();
-    // A text and a list are not joined.
+    // A text and a list cannot be joined.
     if with_flags.is_empty() && !build.is_some_and(Value::is_str) {
         return format!("build.rustflags={}", list(&[flag.to_owned()]));
     }
@@ -31,7 +32,7 @@ pub fn adding(flag: &str, config: &str) -> String {
     format!("target.\"cfg(all())\".rustflags={}", list(&flags))
 }
 
-/// Whether a target's name, or what it says of targets, may be true of this machine.
+/// True when a target's name, or its condition, may match this machine.
 fn may_be_here(target: &str) -> bool {
     match target.strip_prefix("cfg(") {
         None => target.starts_with(std::env::consts::ARCH) && target.contains("linux"),
@@ -59,7 +60,7 @@ mod tests {
             ("not toml [".to_owned(), "build.rustflags=[\"-Cx\"]".to_owned()),
             ("[build]\nrustflags = [\"-g\"]".to_owned(), "build.rustflags=[\"-Cx\"]".to_owned()),
             ("[build]\nrustflags = \"-g --cfg  a\"".to_owned(), all("\"-g\", \"--cfg\", \"a\", \"-Cx\"")),
-            // Only flags displace flags.
+            // Only flags replace flags.
             (
                 format!("{here}linker = \"lld\"\n[build]\nrustflags = [\"-g\"]"),
                 "build.rustflags=[\"-Cx\"]".to_owned(),

@@ -1,4 +1,4 @@
-//! What cargo and test programs print, in the order in which they do, and what hostile ones add.
+//! Output of cargo and test programs, in realistic order, and forgeries by hostile ones.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::event::Event;
 use proptest::prelude::*;
 
-/// A line of cargo's for a test program of this file.
+/// cargo's line about a test program of this file.
 fn built(file: &str, program: &str) -> String {
     format!(
         "{{\"reason\":\"compiler-artifact\",\"target\":{{\"src_path\":\"{PROJECT}/{file}\"}},\"profile\":{{\"test\":true}},\"executable\":\"{program}\"}}\n"
@@ -15,7 +15,7 @@ fn built(file: &str, program: &str) -> String {
 
 const BUILT: &str = "{\"reason\":\"build-finished\",\"success\":true}\n";
 
-/// What the script says before a program with these tests.
+/// Lines of the script before a program with these tests.
 fn begun(program: &str, tests: &[&str], threads: u32) -> String {
     let tests: String = tests.iter().map(|t| format!("@hotcell\ttest\t{program}\t{t}\n")).collect();
     format!("@hotcell\tprogram\t{program}\n{tests}@hotcell\tstart\t{program}\t{threads}\n")
@@ -44,11 +44,29 @@ fn examples_have_ids_of_their_own() {
         ("src/lib.rs - add (line 5)", true),
         ("src/lib.rs - add (line 5) - compile", true),
         ("src/lib.rs - add (line 5) - compile fail", true),
+        ("src/lib.rs - boom (line 3) - should panic", true),
+        ("src/lib.rs - (line 1)", true),
+        ("src/lib.rs - a (line x)", false),
+        ("src/lib.rs - a (line 5)b", false),
         ("src/lib.rs::tests::add", false),
         ("src/lib.rs::a - compile", false),
     ] {
         assert_eq!(is_example(id), is, "{id}");
     }
+}
+
+#[test]
+fn what_an_example_printed_is_its_own() {
+    let text = "{\"reason\":\"build-finished\",\"success\":true}\n\nrunning 2 tests\ntest src/lib.rs - one (line 12) ... FAILED\ntest src/lib.rs - three (line 33) - should panic ... FAILED\n\nfailures:\n\n---- src/lib.rs - one (line 12) stdout ----\nthread 'main' (3) panicked at /tmp/x/doctest_bundle_2024.rs:23:1:\nnot so\nnote: x\n\n---- src/lib.rs - three (line 33) stdout ----\nnote: test did not panic as expected at src/lib.rs:33:0\n\nfailures:\n    src/lib.rs - one (line 12)\n\ntest result: FAILED. 0 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
+    let live = followed(text);
+    let of = |id: &str| &live.seen()[live.position(id).unwrap()];
+    let one = of("src/lib.rs - one (line 12)");
+    assert_eq!((one.message.as_deref(), one.line), (Some("not so"), Some(12)));
+    let three = of("src/lib.rs - three (line 33) - should panic");
+    assert_eq!(
+        (three.message.as_deref(), three.line),
+        (Some("test did not panic as expected at src/lib.rs:33:0"), Some(33))
+    );
 }
 
 #[test]
@@ -100,7 +118,7 @@ fn the_first_that_have_not_ended_are_running() {
     }
 }
 
-/// What a test program prints and its exit code, and whether it can still have passed.
+/// Output of a test program and its exit code, and whether it can still have passed.
 type Row = (&'static str, i32, bool);
 
 #[test]
@@ -203,7 +221,7 @@ fn the_report_is_a_program_s_own_log() {
                 ("src/lib.rs::slow b", Status::Skipped),
             ],
         ),
-        // Without a log: by the exit code.
+        // Without a log, the exit code decides.
         (
             format!("{head}@hotcell\tend\tp\t0\n"),
             vec![
@@ -259,7 +277,7 @@ proptest! {
         got.extend(reader.push(&text.as_bytes()[cut..]));
         got.extend(reader.end());
         let all = { let mut r = Cargo.events(); let mut e = r.push(text.as_bytes()); e.extend(r.end()); e };
-        // Times apart.
+        // Ignores times.
         let plain = |events: Vec<Event>| events.into_iter().map(|e| match e {
             Event::Ended(mut e) => { e.duration_ms = 0.0; Event::Ended(e) }
             other => other,

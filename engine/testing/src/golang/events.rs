@@ -1,5 +1,5 @@
-//! What `go test -json` prints, as events. Lines that are no JSON are the build's, of Go before 1.24; so is all of
-//! standard error.
+//! Converts the output of `go test -json` to events. Lines that are not JSON are build output of Go before
+//! 1.24, as is all of standard error.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,11 +11,11 @@ use crate::lines::Lines;
 use crate::runner;
 use crate::text::clip;
 
-/// The longest line that is read, bytes.
+/// Maximum length of a line, in bytes.
 const LONGEST_LINE: usize = 256 << 10;
-/// After this many events nothing more is read.
+/// Maximum number of events; further ones are not read.
 const MOST_EVENTS: usize = 1_000_000;
-/// Kept of what tests print before it is known whether they fail, bytes.
+/// Maximum output of tests kept until their results are known, in bytes.
 const ALL_OUTPUT: usize = 16 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -30,24 +30,31 @@ struct Line {
     failed_build: Option<String>,
 }
 
-/// One package's tests.
+/// Tests of one package.
 #[derive(Debug, Default)]
 struct Package {
-    /// Its folder, relative to the project.
+    /// Folder, relative to the project.
     folder: String,
     program: Option<String>,
-    /// A test has started: what is printed now may be a test's.
+    /// True once a test started: output may then come from a test.
     begun: bool,
-    /// A test failed.
+    /// True once a test failed.
     bad: bool,
     done: bool,
-    /// What was printed outside of any test.
+    /// Output outside of any test.
     said: String,
-    /// What running tests printed.
+    /// Output of running tests.
     output: HashMap<String, String>,
+    /// Tests with a start event, and those with an end event.
+    started: HashSet<String>,
+    ended: HashSet<String>,
+    /// Printed results, by test. `go` before 1.20 has no event for a result that follows text without a
+    /// newline, nor for those of subtests below it: a printed result counts if there is no event when the
+    /// package is done.
+    printed: BTreeMap<String, (Status, f64)>,
 }
 
-/// The reader.
+/// Reader of the live events.
 #[derive(Debug)]
 pub struct GoEvents {
     out: Lines,
@@ -61,9 +68,9 @@ struct State {
     packages: BTreeMap<String, Package>,
     /// Packages that do not build.
     broken: Vec<String>,
-    /// Why not, by another package's name: what they need may be what does not build, from Go 1.24 on.
+    /// Reasons for that, by another package's name: since Go 1.24 the broken package may be a dependency.
     because: HashMap<String, String>,
-    /// What compilers say of a package; the last of these is being told.
+    /// Compiler output by package; `telling` is the package of the current lines.
     compiler: HashMap<String, String>,
     telling: String,
     listed: u64,
@@ -74,7 +81,7 @@ struct State {
 }
 
 impl GoEvents {
-    /// For a project in this folder inside.
+    /// Reader for a project in this folder inside.
     pub fn new(project: &str) -> Self {
         let state = State { project: project.to_owned(), ..State::default() };
         Self { out: Lines::new(LONGEST_LINE), err: Lines::new(LONGEST_LINE), state }
@@ -105,7 +112,7 @@ impl EventReader for GoEvents {
     }
 }
 
-/// In one line, that something is not there that would have to be fetched.
+/// One-line reason when a dependency is missing that would have to be fetched.
 pub fn absent(text: &str) -> Option<String> {
     let signs = ["GOPROXY=off", "no required module provides", "cannot find module", "missing go.sum entry"];
     let line = text.lines().map(str::trim).find(|l| signs.iter().any(|sign| l.contains(sign)))?;
@@ -130,7 +137,7 @@ impl State {
                     .and_then(|l| l.split_once(" ["))
                     .filter(|(_, why)| why.ends_with(" failed]"));
                 if let Some((package, why)) = failed {
-                    // What cannot even be loaded is no failed build.
+                    // A package that cannot even be loaded does not count as a failed build.
                     self.code = self.code.max(if why == "build failed]" { 2 } else { 1 });
                     self.breaks(package, out);
                 }
@@ -183,9 +190,15 @@ impl State {
                     self.listed += 1;
                 }
                 out.push(Event::Started(id(&name, &test), None, None));
+                package.started.insert(test);
             }
             (Some(test), "output", _) => {
                 let text = line.output.unwrap_or_default();
+                if let Some((name, status, ms)) = printed_result(&text)
+                    && package.printed.len() < MOST_CASES
+                {
+                    package.printed.insert(name.to_owned(), (status, ms));
+                }
                 let own = ["=== ", "--- "].iter().any(|head| text.trim_start().starts_with(head));
                 let said = package.output.entry(test).or_default();
                 if !own && said.len() < DETAILS && self.kept < ALL_OUTPUT {
@@ -197,6 +210,7 @@ impl State {
                 let said = package.output.remove(&test).unwrap_or_default();
                 self.kept = self.kept.saturating_sub(said.len());
                 package.bad |= status == Status::Failed;
+                package.ended.insert(test.clone());
                 let (message, at) = if status == Status::Passed {
                     (None, None)
                 } else {
@@ -217,6 +231,7 @@ impl State {
             }
             (None, _, Some(status)) => {
                 package.done = true;
+                self.listed += package.take_printed(&name, out);
                 out.push(Event::Collected(self.listed, 0));
                 if status == Status::Failed {
                     self.code = self.code.max(1);
@@ -236,7 +251,7 @@ impl State {
         }
     }
 
-    /// Takes a line of our script. Once a test runs it is none any more.
+    /// Takes a line of hotcell's script. After the first test started, such lines are not trusted.
     fn mark(&mut self, name: &str, text: Option<&str>, out: &mut Vec<Event>) -> bool {
         let Some(mark) = text.and_then(|text| runner::mark(text.trim_end_matches('\n'))) else {
             return false;
@@ -264,7 +279,7 @@ impl State {
         true
     }
 
-    /// A line of a compiler's, or of `go` itself.
+    /// A line of a compiler, or of `go` itself.
     fn compiler(&mut self, line: &str) {
         if let Some(package) = line.strip_prefix("# ") {
             self.telling = package.split(' ').next().unwrap_or_default().to_owned();
@@ -283,7 +298,7 @@ impl State {
 
     fn end(&mut self, out: &mut Vec<Event>) {
         for package in std::mem::take(&mut self.broken) {
-            // Tests of the package `a_test` are told of under another name.
+            // Tests of the package `a_test` are reported under another name.
             let names = [package.clone(), format!("{package}_test"), String::new()];
             let because = self.because.get(&package);
             let said = because.into_iter().chain(&names).find_map(|name| self.compiler.get(name));
@@ -307,6 +322,48 @@ impl State {
     }
 }
 
+impl Package {
+    /// Reports results that were only printed; returns the number of subtests without a start event.
+    fn take_printed(&mut self, package: &str, out: &mut Vec<Event>) -> u64 {
+        let mut subtests = 0;
+        for (test, (status, duration_ms)) in std::mem::take(&mut self.printed) {
+            // A result for a test that never started may be the program's own text: only subtests of started
+            // tests are accepted.
+            let top = test.split('/').next().unwrap_or_default();
+            if self.ended.contains(&test) || !self.started.contains(top) {
+                continue;
+            }
+            let id = id(package, &test);
+            if !self.started.contains(&test) {
+                subtests += 1;
+                out.push(Event::Started(id.clone(), None, None));
+            }
+            self.bad |= status == Status::Failed;
+            let said = self.output.remove(&test).unwrap_or_default();
+            let message = (status != Status::Passed).then(|| clip(said.trim(), MESSAGE));
+            let message = message.filter(|text| !text.is_empty());
+            out.push(Event::Ended(Ended { duration_ms, message, ..ended(id.clone(), status) }));
+            if status == Status::Failed && !said.is_empty() {
+                out.push(Event::Said(id, said.trim_end().to_owned()));
+            }
+        }
+        subtests
+    }
+}
+
+/// Parses a test's result at the end of a line, after any text: `text--- PASS: TestA/b (0.01s)`. The duration
+/// is in milliseconds.
+fn printed_result(text: &str) -> Option<(&str, Status, f64)> {
+    let line = text.strip_suffix('\n')?.strip_suffix("s)")?;
+    let words =
+        [("--- PASS: ", Status::Passed), ("--- FAIL: ", Status::Failed), ("--- SKIP: ", Status::Skipped)];
+    let found = words.iter().filter_map(|(word, status)| Some((line.rfind(word)? + word.len(), *status)));
+    let (at, status) = found.max_by_key(|(at, _)| *at)?;
+    let (name, seconds) = line[at..].rsplit_once(" (")?;
+    let seconds = seconds.parse::<f64>().ok().filter(|s| (0.0..1e9).contains(s))?;
+    (!name.contains(' ')).then_some((name, status, seconds * 1000.0))
+}
+
 fn id(package: &str, test: &str) -> String {
     clip(&format!("{package}::{test}"), NAME)
 }
@@ -326,7 +383,7 @@ fn place(line: &str) -> Option<(&str, u32, &str)> {
     (!file.contains(' ')).then_some((file, number.parse().ok()?, rest.trim_start()))
 }
 
-/// What was wrong and where, by what a test printed: a panic, or the first line with a place.
+/// Failure message and place, from a test's output: a panic, or the first line with a place.
 fn why(said: &str, project: &str, folder: &str) -> (Option<String>, Option<(String, u32)>) {
     let panic = said.lines().find(|l| l.starts_with("panic: "));
     if let Some(panic) = panic {
@@ -335,13 +392,16 @@ fn why(said: &str, project: &str, folder: &str) -> (Option<String>, Option<(Stri
             let (file, rest) = l.split_once(".go:")?;
             Some((format!("{file}.go"), rest.split(' ').next()?.parse().ok()?))
         });
-        // The second from Go 1.24 on.
+        // The second form since Go 1.24.
         let message = panic.trim_end_matches(" [recovered]").trim_end_matches(" [recovered, repanicked]");
         return (Some(clip(message, MESSAGE)), place);
     }
     let mut lines = said.lines().skip_while(|l| place(l).is_none());
-    let Some((file, line, text)) = lines.next().and_then(place) else { return (None, None) };
-    // Further lines of one message are indented more.
+    let Some((file, line, text)) = lines.next().and_then(place) else {
+        // An example prints no place: actual and expected output.
+        return (Some(clip(said.trim(), MESSAGE)).filter(|m| !m.is_empty()), None);
+    };
+    // Further lines of a message are indented more.
     let more = lines.take_while(|l| place(l).is_none() && l.starts_with("        ")).map(str::trim);
     let message = std::iter::once(text).chain(more).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("\n");
     let file =

@@ -1,4 +1,4 @@
-//! What `go test -json` prints, old and new, and what hostile tests add.
+//! Output of `go test -json`, old and new, and forgeries by hostile tests.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn said(test: &str, text: &str) -> String {
     line("output", &format!("{test},\"Output\":{text}"))
 }
 
-/// What the script says before a program with these tests.
+/// Lines of the script before a program with these tests.
 fn begun(tests: &[&str]) -> String {
     let tests: String = tests.iter().map(|t| said("", &format!("@hotcell\ttest\tx1\t{t}\n"))).collect();
     let start = said("", &format!("@hotcell\tstart\tx1\t{PROJECT}/sub\n"));
@@ -95,7 +95,7 @@ fn a_run_is_followed() {
         report("@hotcell\tend\tx1\t1 whole\n"),
         want(&[("::TestA", Passed), ("::TestB", Failed), ("::TestB/x_y", Failed), ("::TestC", Skipped)])
     );
-    // An exit code that says that all is well contradicts what was seen; what nobody saw is named.
+    // An exit code of success contradicts the live events; tests that were not observed are listed.
     assert_eq!(
         report("@hotcell\tend\tx1\t0 whole\n"),
         want(&[
@@ -106,12 +106,12 @@ fn a_run_is_followed() {
             ("::TestD", Passed)
         ])
     );
-    // It says so, and did not come to its own end.
+    // The program reports success, but did not end normally.
     assert_eq!(report("@hotcell\tend\tx1\t0 cut\n"), want(&[("::TestD", Passed)]));
     assert_eq!(report(""), want(&[]));
 }
 
-/// From Go 1.24 on: builds are told of in JSON, by the name of whatever does not build.
+/// Since Go 1.24 builds are reported in JSON, under the name of the package that does not build.
 #[test]
 fn newer_ones_say_what_does_not_build() {
     let far = "{\"ImportPath\":\"example.org/far\",\"Action\":\"build-output\",\"Output\":\"# example.com/tally/sub\\n\"}\n\
@@ -143,7 +143,7 @@ fn what_does_not_hold_together_has_not_passed() {
         (format!("{good}{}{end}", of("pass", "TestA")), false),
         (format!("{good}{}{end}", of("run", "TestA")), false),
         (format!("{good}{}{end}", of("run", "TestB")), false),
-        // Lines of ours, from a test that talks as the program.
+        // The script's lines, forged by a test.
         (format!("{good}{}{end}", said("", "@hotcell\ttest\tx1\tTestB\n")), false),
         (format!("{good}{}{end}", said("", "@hotcell\tprogram\tx2\n")), false),
         (String::new(), false),
@@ -243,4 +243,66 @@ proptest! {
         let live = followed(&pieces.concat(), &err);
         let _ = Go.report(&[pieces.concat().into_bytes()], &live);
     }
+}
+
+#[test]
+fn end_behind_text_without_newline_counts_where_go_saw_none() {
+    let package_end = |action: &str| line(action, ",\"Elapsed\":0.5");
+    let text = [
+        begun(&["TestA", "TestB", "TestC", "TestD", "TestE"]),
+        of("run", "TestA"),
+        said("TestA", "text--- PASS: TestA (0.01s)\n"),
+        of("run", "TestB"),
+        said("TestB", "why--- FAIL: TestB (0.00s)\n"),
+        of("run", "TestC"),
+        // A test that prints such a line and has a result of its own.
+        said("TestC", "x--- PASS: TestC (0.00s)\n"),
+        of("fail", "TestC"),
+        of("run", "TestD"),
+        // A subtest whose start and end both follow other text, below a parent whose end does.
+        of("run", "TestE"),
+        of("run", "TestE/one"),
+        said("TestE/one", "a=== RUN   TestE/two\n"),
+        said("TestE/one", "b--- PASS: TestE (0.00s)\n"),
+        said("TestE/one", "    --- PASS: TestE/one (0.00s)\n"),
+        said("TestE/one", "    --- PASS: TestE/two (0.00s)\n"),
+        // No test of that name started.
+        said("TestE/one", "--- PASS: TestF (0.00s)\n"),
+        package_end("fail"),
+    ]
+    .concat();
+    let live = followed(&text, "");
+    let id = |test: &str| format!("{PACKAGE}::{test}");
+    let statuses = statuses(&live);
+    for (test, want) in [
+        ("TestA", Some(Status::Passed)),
+        ("TestB", Some(Status::Failed)),
+        ("TestC", Some(Status::Failed)),
+        ("TestD", None),
+        ("TestE", Some(Status::Passed)),
+        ("TestE/one", Some(Status::Passed)),
+        ("TestE/two", Some(Status::Passed)),
+    ] {
+        assert_eq!(statuses[id(test).as_str()], want, "{test}");
+    }
+    assert!(!statuses.contains_key(id("TestF").as_str()));
+}
+
+#[test]
+fn example_that_fails_shows_what_it_got() {
+    let text = [
+        begun(&["ExampleHello"]),
+        of("run", "ExampleHello"),
+        said("ExampleHello", "--- FAIL: ExampleHello (0.00s)\n"),
+        said("ExampleHello", "got:\n"),
+        said("ExampleHello", "hello\n"),
+        said("ExampleHello", "want:\n"),
+        said("ExampleHello", "bye\n"),
+        of("fail", "ExampleHello"),
+        line("fail", ",\"Elapsed\":0.5"),
+    ]
+    .concat();
+    let live = followed(&text, "");
+    let seen = live.seen().iter().find(|seen| seen.id.ends_with("ExampleHello")).unwrap();
+    assert_eq!(seen.message.as_deref(), Some("got:\nhello\nwant:\nbye"));
 }

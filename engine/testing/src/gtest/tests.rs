@@ -1,4 +1,4 @@
-//! What programs of Google Test print, and what hostile tests add.
+//! Output of Google Test programs, and forgeries by hostile tests.
 
 use super::*;
 use crate::event::Event;
@@ -97,5 +97,18 @@ proptest! {
     #[test]
     fn any_text(text in "(@hotcell\t|program|test|start|end|done|broken|\t|a|\\[ RUN      \\] |\\[       OK \\] |\\[  FAILED  \\] |A.b| \\(3 ms\\)|: Failure|\n){0,40}") {
         let _ = followed(&text);
+    }
+}
+
+#[test]
+fn an_environment_that_is_skipped_skips_its_tests() {
+    let skip = "[----------] Global test environment set-up.\n./env_test.cc:2: Skipped\nno device here\n";
+    for (said, code, want) in [(skip, 0, Some(Status::Skipped)), ("", 0, None), (skip, 1, None)] {
+        let live = followed(&[&begun(&["Disk.Reads", "Disk.DISABLED_X"]), said, &done(code)].concat());
+        let of_disk = live.position("a/cart::Disk.Reads").and_then(|at| live.seen()[at].status);
+        assert_eq!((of_disk, live.hidden), (want, u64::from(want.is_some())), "{said} {code}");
+        if want.is_some() {
+            assert!(of(&live, "Disk.Reads").message.as_deref().unwrap().ends_with("skipped: no device here"));
+        }
     }
 }

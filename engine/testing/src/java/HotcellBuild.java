@@ -141,6 +141,7 @@ public class HotcellBuild {
         if (!filter.isEmpty()) {
             words.add("-Dtest=" + (filter.contains("::") ? exact("#") : isFile() ? named(filter) : "*" + filter + "*,*#*" + filter + "*"));
         }
+        words.addAll(given());
         words.add("test");
         return words;
     }
@@ -172,9 +173,17 @@ public class HotcellBuild {
         if (gradle == null) {
             return null;
         }
-        return new ArrayList<>(List.of(gradle.toString(), "--offline", "--no-daemon", "--console=plain", "--continue",
+        List<String> words = new ArrayList<>(List.of(gradle.toString(), "--offline", "--no-daemon", "--console=plain", "--continue",
             // What follows its tests cannot be kept in it.
-            "-Dorg.gradle.configuration-cache=false", "-Dorg.gradle.unsafe.configuration-cache=false", "--init-script", own.resolve("hotcell.gradle").toString(), "test"));
+            "-Dorg.gradle.configuration-cache=false", "-Dorg.gradle.unsafe.configuration-cache=false", "--init-script", own.resolve("hotcell.gradle").toString()));
+        words.addAll(given());
+        words.add("test");
+        return words;
+    }
+
+    /** Options that the operator gives the build. */
+    private static List<String> given() {
+        return System.getenv().getOrDefault("HOTCELL_BUILD_ARGS", "").lines().collect(Collectors.toList());
     }
 
     /** The class and method of an id, for these tools. */

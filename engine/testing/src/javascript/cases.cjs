@@ -33,8 +33,8 @@ function told(error) {
 
 /** Leaves out the sandbox's own words of the command line, and tells them. */
 function words() {
-  const [output, filter, stop] = process.argv.splice(2, 3);
-  return { output, filter, stop: stop === 'stop' };
+  const [output, filter, stop, plan] = process.argv.splice(2, 4);
+  return { output, filter, stop: stop === 'stop', plan: JSON.parse(plan) };
 }
 
 /** The manifest of a package that the project has; without it the run ends. */
@@ -61,3 +61,10 @@ function leave(code, stopped) {
 
 /** A pattern that is this text only. */
 const escape = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+
+/** A pattern of all of these titles in a row. Of several tests of one title, those behind the first have a number here. */
+function titlesOf(titles) {
+  const whole = titles.join(' ');
+  const numbered = /^(.*) #[0-9]+$/s.exec(whole);
+  return numbered ? `(?:${escape(whole)}|${escape(numbered[1])})` : escape(whole);
+}

@@ -32,7 +32,7 @@ const emit = (() => {
   } catch {
     // Nothing is reported, and that is not taken for passed.
   }
-  return (e, fields) => {
+  const say = (e, fields) => {
     if (fd === null) return;
     try {
       const about = fstatSync(fd);
@@ -53,6 +53,8 @@ const emit = (() => {
       fd = null;
     }
   };
+  say.pipe = () => fd;
+  return say;
 })();
 
 /** Head and tail of a text. */

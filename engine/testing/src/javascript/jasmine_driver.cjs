@@ -1,8 +1,9 @@
 
 // Has the project's own jasmine run its specs, and is one of its reporters.
 
-const { output, filter, stop } = words();
+const { output, filter, stop, plan } = words();
 const cases = new Cases(output);
+const script = new Script(plan, (...all) => cases.add(...all));
 const { folder, main } = installed('jasmine');
 const suites = [];
 const WORDS = { passed: 'passed', failed: 'failed', pending: 'skipped' };
@@ -43,29 +44,46 @@ const reporter = {
       const place = placeIn(text([one]));
       group(place.at_file ?? 'jasmine', place.at_file, [one]);
     }
-    cases.end();
     const focused = incompleteReason && !bad ? incompleteReason : undefined;
-    leave(bad ? 1 : 0, focused);
+    const well = filter !== '' || script.after(!bad);
+    cases.end();
+    leave(bad || !well ? 1 : 0, focused);
   },
 };
 
 (async () => {
+  likeNpm();
+  if (!script.before()) {
+    cases.end();
+    leave(1);
+  }
+  const given = expanded(script.words);
+  const value = (name) => given.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3);
+  const all = (name) => given.filter((word) => word.startsWith(`--${name}=`)).map((word) => word.slice(name.length + 3));
+  const variables = given.filter((word) => /^[A-Za-z_][A-Za-z0-9_]*=/.test(word));
+  for (const word of variables) process.env[word.slice(0, word.indexOf('='))] = word.slice(word.indexOf('=') + 1);
   const entry = await import(require('node:url').pathToFileURL(path.join(folder, main ?? 'lib/jasmine.js')));
   const Jasmine = entry.default?.default ?? entry.default;
   const runner = new Jasmine({ projectBaseDir: TOP });
   // Always the same order, where the project does not want another.
   runner.env.configure({ random: false });
   const settings = ['spec/support/jasmine.json', 'spec/support/jasmine.js', 'spec/support/jasmine.mjs', 'jasmine.json', 'jasmine.mjs', 'jasmine.js'];
-  const found = settings.find((file) => fs.existsSync(file));
+  const found = value('config') ?? process.env.JASMINE_CONFIG_PATH ?? settings.find((file) => fs.existsSync(file));
   if (found) await runner.loadConfigFile(found);
   else runner.loadConfig({ spec_dir: fs.existsSync('spec') ? 'spec' : '.', spec_files: ['**/*[sS]pec.?(m|c)js', '!**/node_modules/**'] });
+  for (const file of all('helper')) runner.addMatchingHelperFiles?.([file]);
+  runner.addRequires?.(all('require'));
+  if (value('random')) runner.env.configure({ random: value('random') === 'true' });
+  if (value('seed')) runner.env.configure({ seed: value('seed') });
+  if (given.includes('--fail-fast')) runner.env.configure({ stopOnSpecFailure: true });
+  const named_ = given.filter((word) => !word.startsWith('-') && !variables.includes(word));
   runner.exitOnCompletion = false;
   runner.clearReporters();
   runner.addReporter(reporter);
   if (stop) runner.env.configure({ stopOnSpecFailure: true });
   const [file, ...titles] = filter.split('::');
-  const files = fs.existsSync(file) && file !== '' ? [path.resolve(file)] : undefined;
-  const names = titles.length > 0 ? new RegExp(`^${escape(titles.join(' '))}$`) : files || filter === '' ? undefined : new RegExp(filter);
+  const files = fs.existsSync(file) && file !== '' ? [path.resolve(file)] : filter === '' && named_.length > 0 ? named_ : undefined;
+  const names = titles.length > 0 ? new RegExp(`^${titlesOf(titles)}$`) : filter === '' && value('filter') ? new RegExp(value('filter')) : files || filter === '' ? undefined : new RegExp(filter);
   if (names) {
     // jasmine tells also of what it leaves out.
     const { specStarted, specDone } = reporter;

@@ -2,7 +2,14 @@
 
 const WORDS = { passed: 'passed', failed: 'failed', pending: 'skipped', skipped: 'skipped', todo: 'skipped', disabled: 'skipped' };
 
-const state = { complete: false, files: 0 };
+const state = { complete: false, files: 0, thresholds: [] };
+
+/** A title as jest's own report has it: one may be anything, and older ones of jest keep it. */
+function title(one) {
+  if (typeof one === 'string') return one;
+  const kept = JSON.parse(JSON.stringify(one) ?? 'null');
+  return kept === null ? '' : Array.isArray(kept) ? kept.map(title).join(',') : String(kept);
+}
 
 class Reporter {
   constructor(globalConfig) {
@@ -17,7 +24,7 @@ class Reporter {
   }
 
   id(file, test) {
-    return clip([file, ...(test.ancestorTitles ?? []), test.title].join('::'), 7000);
+    return clip([file, ...(test.ancestorTitles ?? []), test.title].map(title).join('::'), 7000);
   }
 
   start(id, file, line) {
@@ -61,6 +68,11 @@ class Reporter {
   onTestCaseResult(test, result) {
     const id = this.id(named(test.path), result);
     if (this.open.has(id) && !this.repeats(test)) this.end(id, result);
+  }
+
+  /** As jest before 26 calls it; newer ones call the other one only. */
+  onTestResult(test, result) {
+    this.onTestFileResult(test, result);
   }
 
   onTestFileResult(test, result) {
@@ -116,7 +128,7 @@ class Reporter {
 }
 
 function main() {
-  const [output] = process.argv.splice(2, 1);
+  const [output, plan] = process.argv.splice(2, 2);
   const resolve = require('node:module').createRequire(path.join(TOP, 'package.json')).resolve;
   let manifest;
   for (const name of ['jest', 'jest-cli']) {
@@ -133,19 +145,39 @@ function main() {
   }
   const { version, bin } = JSON.parse(fs.readFileSync(manifest, 'utf8'));
   emit('session', { tool: 'jest', version, ...runtime });
+  fs.mkdirSync(path.dirname(output), { recursive: true });
+  likeNpm();
+  const script = new Script(JSON.parse(plan));
+  if (!script.before()) {
+    fs.writeFileSync(output, '{"testResults":[]}');
+    emit('finish', { exit: 1 });
+    process.reallyExit(1);
+  }
+  // jest has no other word on its thresholds than what it prints.
+  const print = process.stderr.write;
+  process.stderr.write = function (data, ...rest) {
+    const lines = typeof data === 'string' && state.thresholds.length < 20 ? plain(data).split('\n') : [];
+    state.thresholds.push(...lines.filter((line) => /^Jest: .*(threshold|coverage)/i.test(line)));
+    return Reflect.apply(print, this, [data, ...rest]);
+  };
   // The last word on the exit code comes after everybody's else.
   const tell = process.emit;
   process.emit = function (name, ...rest) {
     const told = Reflect.apply(tell, this, [name, ...rest]);
     if (name === 'exit' && state.complete) {
-      emit('finish', { exit: Number(process.exitCode ?? rest[0] ?? 0), stopped: state.stopped });
+      const code = Number(process.exitCode ?? rest[0] ?? 0);
+      if (code !== 0 && state.thresholds.length > 0) {
+        emit('group', { id: 'coverage threshold', status: 'errored', ms: 0, message: clip(state.thresholds.join('\n'), 1000) });
+      }
+      if (!script.after(code === 0) && code === 0) process.exitCode = 1;
+      emit('finish', { exit: Number(process.exitCode ?? code), stopped: state.stopped });
     }
     return told;
   };
-  fs.mkdirSync(path.dirname(output), { recursive: true });
   const program = path.join(path.dirname(manifest), typeof bin === 'string' ? bin : Object.values(bin)[0]);
   state.jest = program;
   process.argv.splice(2, 0, `--outputFile=${output}`, '--reporters=default', `--reporters=${__filename}`);
+  process.argv.push(...expanded(script.words));
   process.argv[1] = program;
   require(program);
 }

@@ -1,7 +1,7 @@
 
 // Has the project's own karma run its tests once, and is one of its plugins: a framework that adds our page's file, and a reporter.
 
-const { output, filter, stop } = words();
+const { output, filter, stop, plan } = words();
 const [settings, angular, measure] = process.argv.splice(2, 3);
 const LONGEST = 2 ** 30; // milliseconds, and some may be added; how long anything may take is the sandbox's to say
 const FLAGS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--no-first-run'];
@@ -9,6 +9,7 @@ const HEADLESS = 'launcher:ChromeHeadless';
 const DEBIANS = '/usr/lib/chromium/chromium';
 const CHROMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
 const cases = new Cases(output);
+const script = new Script(plan, (...all) => cases.add(...all));
 const { folder } = installed('karma');
 const open = new Map(); // what the page has told of and karma has not
 const broken = []; // what went wrong beside the tests, of which karma hears at the end
@@ -229,8 +230,10 @@ function adjust(config) {
 }
 
 function over(code) {
+  const good = code === 0 && whole && !bad;
+  const well = filter !== '' || script.after(good);
   cases.end();
-  leave(code === 0 && whole && !bad ? 0 : 1, bad ? undefined : focused);
+  leave(good && well ? 0 : 1, bad ? undefined : focused);
 }
 
 /** A function of settings. */
@@ -318,6 +321,11 @@ async function byAngular(karma) {
 }
 
 (async () => {
+  likeNpm();
+  if (!script.before()) {
+    cases.end();
+    leave(1);
+  }
   const karma = own(folder);
   if (angular) return void (await byAngular(karma));
   const found = settings ? [settings] : ['karma.conf.js', 'karma.conf.cjs', 'karma.conf.mjs', 'karma.conf.ts', '.config/karma.conf.js'];

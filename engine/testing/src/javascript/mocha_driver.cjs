@@ -12,11 +12,11 @@ class Reporter {
   constructor(runner) {
     // The other one of this module wants to know.
     const shared = globalThis[Symbol.for('hotcell')];
+    this.shared = shared;
     shared.begun = true;
-    const { output } = shared;
-    const cases = new Cases(output);
+    const { cases } = shared;
     const hooks = [];
-    const errors = new Map();
+    const errors = new Map(); // by test
     runner.once('start', () => emit('collected', { count: runner.total }));
     const open = new Set();
     const start = (test) => {
@@ -30,7 +30,7 @@ class Reporter {
       emit('end', { id: id(test), status, ms: test.duration ?? 0, ...more });
     };
     // mocha tells of what is skipped whether it was asked for or not.
-    const asked = (test) => runner._grep === undefined || runner._grep.test(test.fullTitle());
+    const asked = (test) => runner._grep === undefined || runner._grep.test(test.fullTitle()) !== (runner._invert ?? false);
     runner.on('test', start);
     runner.on('pass', (test) => end(test, 'passed'));
     runner.on('pending', (test) => {
@@ -42,57 +42,108 @@ class Reporter {
       if (test.type === 'hook') {
         emit('group', { id: id(test), status: 'errored', ms: 0, file: fileOf(test), ...crash(told(error)) });
         hooks.push([test, error]);
-      } else {
-        errors.set(id(test), error);
-        end(test, 'failed', crash(told(error)));
+        return;
       }
+      errors.set(test, error);
+      if (open.has(id(test))) end(test, 'failed', crash(told(error)));
+      // It had ended: a late error, or `done` once more.
+      else emit('group', { id: id(test), status: 'failed', ms: 0, file: fileOf(test), ...crash(told(error)) });
     });
     runner.once('end', () => {
+      const known = new Set();
+      const add = (test, status) => cases.add(id(test), status, test.duration ?? 0, errors.has(test) ? told(errors.get(test)) : undefined, fileOf(test));
       // By what the tests themselves say now, not by what was told above.
       runner.suite.eachTest((test) => {
-        const status = { passed: 'passed', failed: 'failed' }[test.state] ?? (test.isPending() ? 'skipped' : undefined);
-        if (status !== undefined && asked(test)) cases.add(id(test), status, test.duration ?? 0, errors.has(id(test)) ? told(errors.get(id(test))) : undefined, fileOf(test));
+        known.add(test);
+        const status = errors.has(test) ? 'failed' : { passed: 'passed', failed: 'failed' }[test.state] ?? (test.isPending() ? 'skipped' : undefined);
+        if (status !== undefined && asked(test)) add(test, status);
       });
+      // An error that belongs to no test is told as one that never began.
+      for (const test of errors.keys()) if (!known.has(test)) add(test, 'failed');
       for (const [test, error] of hooks) cases.add(id(test), 'errored', 0, told(error), fileOf(test));
-      cases.end();
     });
   }
 
   // mocha waits for it before it ends.
   done(failures, end) {
     end(failures);
-    leave(failures > 0 ? 1 : 0);
+    const { script, cases, filter } = this.shared;
+    const well = filter !== '' || script.after(failures === 0);
+    cases.end();
+    leave(failures > 0 || !well ? 1 : 0);
   }
 }
 
 module.exports = Reporter;
 
+/** What mocha would start another node with, by its own word: options of node, and the words without them. */
+function nodeOptions(folder, args) {
+  let own;
+  try {
+    const { loadOptions } = require(path.join(folder, 'lib/cli/options'));
+    const { isNodeFlag, unparseNodeFlags } = require(path.join(folder, 'lib/cli/node-flags'));
+    own = { loadOptions, isNodeFlag, unparseNodeFlags };
+  } catch {
+    // Before these were, mocha had no such options.
+    return [];
+  }
+  const flags = {};
+  const options = own.loadOptions(args);
+  for (const [name, value] of Object.entries(options)) if (own.isNodeFlag(name)) flags[name.replace(/^v8-(?!options)/, '')] = value;
+  const listed = options['node-option'];
+  return listed ? listed.map((option) => `--${option}`) : own.unparseNodeFlags(flags);
+}
+
 function main() {
-  const { output, filter, stop } = words();
-  const shared = { output };
+  const again = process.argv[6] === 'again';
+  const given = process.argv.slice(2, 5);
+  const { output, filter, stop, plan } = words();
+  const cases = new Cases(output);
+  const script = new Script(plan, (...all) => cases.add(...all));
+  const shared = { cases, script, filter };
   globalThis[Symbol.for('hotcell')] = shared;
-  const { folder } = installed('mocha');
+  const folder = again ? plan.folder : installed('mocha').folder;
+  if (!again) likeNpm();
+  if (!script.before()) {
+    cases.end();
+    leave(1);
+  }
   const own = ['--reporter', __filename, '--no-parallel', '--exit'];
   const [file, ...titles] = filter.split('::');
-  if (titles.length > 0) own.push('--grep', `^${escape(titles.join(' '))}$`);
+  if (titles.length > 0) own.push('--grep', `^${titlesOf(titles)}$`);
   else if (filter !== '' && !fs.existsSync(file)) own.push('--grep', filter);
   if (stop) own.push('--bail');
   if (filter !== '' && fs.existsSync(file)) own.push('--spec', file);
+  const args = [...own, ...expanded(script.words)];
+  const flags = again ? [] : nodeOptions(folder, args);
+  if (flags.length > 0) {
+    instead([...flags, __filename, ...given, JSON.stringify({ ...plan, folder, done: script.seen.done }), 'again']);
+    return;
+  }
   // What keeps mocha from beginning, a file that cannot be loaded, is no reporter's.
   const say = console.error;
   console.error = (...all) => {
     Reflect.apply(say, console, all);
     const error = all.find((one) => one instanceof Error);
     if (error === undefined || shared.begun) return;
-    const { at_file: file = 'mocha', ...rest } = crash(told(error));
-    emit('group', { id: file, status: 'errored', ms: 0, file, at_file: file, ...rest });
-    const cases = new Cases(output);
+    const { at_file: file = 'mocha', ...where } = crash(told(error));
+    emit('group', { id: file, status: 'errored', ms: 0, file, at_file: file, ...where });
     cases.add(file, 'errored', 0, told(error), file);
     cases.end();
     leave(1);
   };
-  process.argv.splice(1, process.argv.length, path.join(folder, 'bin/mocha.js'), ...own);
-  require(path.join(folder, 'lib/cli/cli.js')).main(own);
+  process.argv.splice(1, process.argv.length, path.join(folder, 'bin/mocha.js'), ...args);
+  const { main: begin } = require(path.join(folder, 'lib/cli/cli.js'));
+  // Options of node are this process's own already.
+  if (again) begin([], ofMocha(folder, args));
+  else begin(args);
+}
+
+/** mocha's options of these words, without those of node. */
+function ofMocha(folder, args) {
+  const { loadOptions } = require(path.join(folder, 'lib/cli/options'));
+  const { isNodeFlag } = require(path.join(folder, 'lib/cli/node-flags'));
+  return Object.fromEntries(Object.entries(loadOptions(args)).filter(([name]) => !isNodeFlag(name) && name !== 'node-option'));
 }
 
 if (require.main === module) main();

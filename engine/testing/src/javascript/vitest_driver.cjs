@@ -1,14 +1,15 @@
 
 // Has the project's own vitest run its tests, in processes of their own, and is one of its reporters beside its JSON.
 
-const { output, filter, stop } = words();
+const { output, filter, stop, plan } = words();
 const { folder } = installed('vitest');
+const script = new Script(plan);
 const [asked, ...titles] = filter.split('::');
 const path_ = filter !== '' && fs.existsSync(asked) ? asked : undefined;
 let started = 0;
 let bad = false;
 
-const pattern = titles.length > 0 ? `^${escape(titles.join(' '))}$` : filter !== '' && !path_ ? filter : undefined;
+const pattern = titles.length > 0 ? `^${titlesOf(titles)}$` : filter !== '' && !path_ ? filter : undefined;
 
 function above(test) {
   const titles = [];
@@ -50,18 +51,58 @@ const reporter = {
   },
 };
 
+/** The script's words as vitest reads them: what names files, and options. */
+function asked_(parse, words) {
+  if (parse) {
+    const { filter, options } = parse(['vitest', ...words], { allowUnknownOptions: true });
+    return { files: filter, options };
+  }
+  // Before there was such a function.
+  const [files, options] = [[], {}];
+  const camel = (name) => name.replace(/-(.)/g, (_, c) => c.toUpperCase());
+  const left = words.filter((word, at) => at > 0 || !['run', 'watch', 'dev'].includes(word));
+  while (left.length > 0) {
+    const word = left.shift();
+    const [, no, name, value] = /^--(no-)?([^=]+)(?:=(.*))?$/s.exec(word) ?? [];
+    if (name === undefined) files.push(word);
+    else if (no) options[camel(name)] = false;
+    else options[camel(name)] = value ?? (['config', 'dir', 'root', 'environment', 'project', 'mode'].includes(name) ? left.shift() : true);
+  }
+  return { files, options };
+}
+
+// vitest has no other word on its thresholds than what it prints.
+const thresholds = [];
+const print = process.stderr.write;
+process.stderr.write = function (data, ...rest) {
+  const lines = typeof data === 'string' && thresholds.length < 20 ? plain(data).split('\n') : [];
+  thresholds.push(...lines.filter((line) => /^ERROR: Coverage for .* does not meet /.test(line)));
+  return Reflect.apply(print, this, [data, ...rest]);
+};
+
 (async () => {
-  const { startVitest } = await import(require('node:url').pathToFileURL(path.join(folder, 'dist/node.js')));
+  likeNpm();
+  if (!script.before()) {
+    fs.mkdirSync(path.dirname(output), { recursive: true });
+    fs.writeFileSync(output, '{"testResults":[]}');
+    leave(1);
+  }
+  const { startVitest, parseCLI } = await import(require('node:url').pathToFileURL(path.join(folder, 'dist/node.js')));
+  const { files, options } = asked_(parseCLI, expanded(script.words));
+  // What is in the project's settings of it stays too.
+  const coverage = filter !== '' ? { coverage: { enabled: false } } : {};
   const vitest = await startVitest(
     'test',
-    path_ ? [path_] : [],
+    path_ ? [path_] : files,
     {
+      ...options,
+      run: true,
       watch: false,
       passWithNoTests: true,
       includeTaskLocation: true,
       reporters: ['default', reporter, 'json'],
       outputFile: { json: output },
-      coverage: { enabled: false },
+      ...coverage,
       maxWorkers: 1,
       minWorkers: 1,
       ...(pattern ? { testNamePattern: pattern } : {}),
@@ -71,7 +112,12 @@ const reporter = {
   );
   if (started > 0) emit('collected', { count: started });
   await vitest?.close();
-  leave(bad || process.exitCode ? 1 : 0);
+  if (process.exitCode && thresholds.length > 0) {
+    bad = true;
+    emit('group', { id: 'coverage threshold', status: 'errored', ms: 0, message: clip(thresholds.join('\n'), 1000) });
+  }
+  const well = filter !== '' || script.after(!bad && !process.exitCode);
+  leave(bad || process.exitCode || !well ? 1 : 0);
 })().catch((error) => {
   process.stderr.write(`${told(error)}\n`);
   process.reallyExit(3);

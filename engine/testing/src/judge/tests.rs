@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{Ended, Event, Runtime};
+use crate::jest::Jest;
 use crate::pytest::Pytest;
 
 fn entry(id: &str, status: Status) -> Entry {
@@ -35,7 +36,7 @@ fn ended_by(cause: Cause) -> Outcome {
     Outcome::without_a_run(cause, "why")
 }
 
-/// One letter a test: passed, skipped, failed, errored, or `n` for one that did not end.
+/// One letter per test: passed, skipped, failed, errored, or `n` for a test that did not end.
 fn status(letter: char) -> Option<Status> {
     match letter {
         'p' => Some(Status::Passed),
@@ -60,7 +61,8 @@ fn report(letters: &str) -> Result<FinalReport, ReportError> {
     }
 }
 
-/// Live events: letters, then what is collected beyond them after `+`, then `!` and the announced code.
+/// Live events: letters, then the number of further collected tests after `+`, then `!` and the announced
+/// code.
 fn live(text: &str) -> LiveLog {
     let mut log = LiveLog::default();
     let (letters, code) = text.split_once('!').map_or((text, None), |(l, c)| (l, c.parse().ok()));
@@ -83,7 +85,7 @@ fn live(text: &str) -> LiveLog {
 fn what_three_witnesses_say() {
     use Verdict::{Failed, Interrupted, Limit, NotInstalled, Passed, Quarantined, Refused, Unusable};
     for (seen, written, outcome, want) in [
-        // They agree.
+        // All witnesses agree.
         ("pp!0", "pp", exited(0), (Passed, true, true)),
         ("ps!0", "ps", exited(0), (Passed, true, true)),
         ("ss!0", "ss", exited(0), (Unusable, true, true)),
@@ -94,14 +96,14 @@ fn what_three_witnesses_say() {
         ("!5", "", exited(5), (Unusable, true, true)),
         ("!0", "", exited(0), (Unusable, true, true)),
         ("+2!0", "", exited(0), (Unusable, false, true)),
-        // The report is missing, broken, short or long.
+        // The report is missing, broken, too short or too long.
         ("pp!0", "missing", exited(0), (Unusable, false, false)),
         ("pp!0", "broken", exited(0), (Unusable, false, false)),
         ("pf!1", "missing", exited(1), (Unusable, false, true)),
         ("pp!0", "p", exited(0), (Unusable, false, true)),
         ("p!0", "pp", exited(0), (Unusable, true, false)),
         ("-p!0", "pp", exited(0), (Unusable, true, false)),
-        // The report contradicts what was seen.
+        // The report contradicts the live events.
         ("f!1", "p", exited(1), (Unusable, true, false)),
         ("f!0", "p", exited(0), (Unusable, true, false)),
         ("p!1", "f", exited(1), (Unusable, true, false)),
@@ -115,7 +117,7 @@ fn what_three_witnesses_say() {
         ("pp!3", "pp", exited(3), (Unusable, true, true)),
         ("pp!2", "pp", exited(2), (Unusable, true, true)),
         ("pp!86", "pp", exited(86), (Unusable, true, true)),
-        // It did not come to its end.
+        // The run did not end normally.
         ("pp", "pp", exited(0), (Unusable, false, true)),
         ("pn!0", "pp", exited(0), (Unusable, false, false)),
         ("p+1!0", "p", exited(0), (Unusable, false, true)),
@@ -169,6 +171,91 @@ fn two_entries_about_one_test() {
 }
 
 #[test]
+fn several_tests_of_one_name_are_counted_as_the_framework_counts() {
+    use Status::{Failed, Passed, Skipped};
+    for (seen, written, late, want) in [
+        // Each test started, ended and is in the report.
+        (&[Passed, Failed][..], &[Failed, Passed][..], None, &[("a", Failed), ("a #2", Passed)][..]),
+        (
+            &[Passed, Passed, Skipped],
+            &[Passed, Skipped, Passed],
+            None,
+            &[("a", Passed), ("a #2", Skipped), ("a #3", Passed)],
+        ),
+        // Parts or repetitions of one test, or contradicting results: one case, with the worse result.
+        (&[Failed], &[Passed, Failed], None, &[("a", Failed)]),
+        (&[Failed, Passed], &[Passed], None, &[("a", Failed)]),
+        (&[Passed, Passed], &[Passed, Failed], None, &[("a", Failed)]),
+        // An error after both had ended belongs to one of them.
+        (&[Passed, Passed], &[Passed, Failed], Some(Failed), &[("a", Failed)]),
+    ] {
+        let mut log = LiveLog::default();
+        for status in seen {
+            log.apply(&Event::Started("a".into(), None, None));
+            log.apply(&Event::Ended(ended("a", *status)));
+        }
+        if let Some(late) = late {
+            log.apply(&Event::Group(ended("a", late), 0));
+        }
+        let bad = written.contains(&Failed) || seen.contains(&Failed);
+        log.apply(&Event::Finished(i64::from(bad), None));
+        let report = FinalReport { entries: written.iter().map(|status| entry("a", *status)).collect() };
+        let judged = judge(&Jest, Asked::default(), Ok(report), &log, &exited(i32::from(bad)));
+        let got: Vec<_> = judged.cases.iter().map(|case| (case.id.as_str(), case.status)).collect();
+        assert_eq!(got, want, "{seen:?} {written:?}");
+        // An id of pytest is one test: further entries are repetitions.
+        let repeated = FinalReport { entries: written.iter().map(|status| entry("a", *status)).collect() };
+        let of_pytest = judge(&Pytest, Asked::default(), Ok(repeated), &log, &exited(i32::from(bad)));
+        assert_eq!(of_pytest.cases.len(), 1);
+        assert_eq!(judged.verdict == Verdict::Passed, !bad);
+    }
+    // A number that another test has is skipped.
+    let mut log = LiveLog::default();
+    for id in ["a #2", "a", "a"] {
+        log.apply(&Event::Started(id.into(), None, None));
+        log.apply(&Event::Ended(ended(id, Passed)));
+    }
+    log.apply(&Event::Finished(0, None));
+    let report = FinalReport { entries: ["a #2", "a", "a"].map(|id| entry(id, Passed)).to_vec() };
+    let judged = judge(&Jest, Asked::default(), Ok(report), &log, &exited(0));
+    assert_eq!(judged.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ["a #2", "a", "a #3"]);
+}
+
+#[test]
+fn what_was_not_followed_is_no_pass() {
+    let part = || Followed {
+        notes: vec!["a note".to_owned()],
+        left: Some("a part".to_owned()),
+        ..Followed::default()
+    };
+    for (followed, want) in [
+        (Followed::default(), (Verdict::Passed, true, None)),
+        (Followed { left: None, ..part() }, (Verdict::Passed, true, Some("a note"))),
+        (part(), (Verdict::Unusable, false, Some("a note; a part"))),
+    ] {
+        let asked = Asked { followed: Some(&followed), ..Asked::default() };
+        let judged = judge(&Pytest, asked, report("p"), &live("p!0"), &exited(0));
+        assert_eq!((judged.verdict, judged.complete, judged.reason.as_deref()), want);
+    }
+}
+
+#[test]
+fn an_extension_that_is_not_built_is_said_where_many_are_skipped() {
+    let followed = Followed { unbuilt: Some("it is not built".to_owned()), ..Followed::default() };
+    let totals = |passed, skipped| Totals { passed, skipped, ..Totals::default() };
+    let asked = Asked { followed: Some(&followed), ..Asked::default() };
+    for (passed, skipped, want) in [
+        (39, 41, Some("41 of 80 tests were skipped, and it is not built")),
+        (100, 3, None),
+        (1, 2, None),
+        (9, 3, Some("3 of 12 tests were skipped, and it is not built")),
+    ] {
+        assert_eq!(unbuilt(asked, &totals(passed, skipped)).as_deref(), want);
+        assert_eq!(unbuilt(Asked::default(), &totals(passed, skipped)), None);
+    }
+}
+
+#[test]
 fn what_is_not_installed_is_named() {
     let mut log = LiveLog::default();
     let runtime = Runtime::default();
@@ -180,19 +267,19 @@ fn what_is_not_installed_is_named() {
             "apt install python3-pytest; or in the project's folder: /usr/bin/python3 -m venv .venv",
         ),
     ] {
-        let asked = Asked { program, files: &[] };
+        let asked = Asked { program, files: &[], followed: None };
         let judged = judge(&Pytest, asked, Err(ReportError::Missing), &log, &exited(86));
         assert_eq!(judged.verdict, Verdict::NotInstalled);
         let reason = judged.reason.unwrap();
         assert!(reason.contains(want), "{reason}");
     }
-    // Nobody is told to install what a program made up.
+    // Users are never told to install a package that a program made up.
     let mut made_up = LiveLog::default();
     made_up.apply(&Event::Missing("pytest-evil".into(), Runtime::default()));
     let judged = judge(&Pytest, Asked::default(), Err(ReportError::Missing), &made_up, &exited(86));
     assert_eq!(judged.verdict, Verdict::Unusable);
     assert!(!judged.reason.unwrap().contains("evil"));
-    // Who ran tests has what runs them.
+    // If tests ran, their framework is installed.
     log.apply(&Event::Started("a".into(), None, None));
     let judged = judge(&Pytest, Asked::default(), Err(ReportError::Missing), &log, &exited(86));
     assert_eq!(judged.verdict, Verdict::Unusable);
@@ -225,7 +312,7 @@ fn reasons_stay_few_and_printable() {
 #[test]
 fn what_did_not_run_is_named() {
     let files = ["tests/test_a.py", "tests/test_b.py", "test_b.py", "x/y_test.py"].map(str::to_owned);
-    let asked = Asked { program: "", files: &files };
+    let asked = Asked { program: "", files: &files, followed: None };
     for (framework, ids, left_out, want) in [
         (
             &Pytest as &dyn Framework,
@@ -233,7 +320,7 @@ fn what_did_not_run_is_named() {
             0,
             Some("no test ran of files that seem to hold some: tests/test_b.py, x/y_test.py"),
         ),
-        // Seen from a folder further down.
+        // Observed from a subfolder.
         (&Pytest, &["test_a.py::a", "test_b.py::b", "tests/test_b.py::b", "y_test.py::c[x::y]"], 0, None),
         (
             &Pytest,
@@ -273,7 +360,7 @@ fn only_what_was_skipped_is_not_missed() {
     assert_eq!(judged.reason.as_deref(), Some("1 tests were collected and not run"));
 }
 
-/// JavaScript's frameworks let two tests have one title: they are one case, and both have run.
+/// JavaScript's frameworks allow two tests with one title: they are one case, and both have run.
 #[test]
 fn two_tests_of_one_name_are_both_there() {
     for (starts, rows, passes) in [(2, 2, true), (2, 1, false), (1, 2, false), (1, 1, false)] {
@@ -291,7 +378,7 @@ fn two_tests_of_one_name_are_both_there() {
 }
 
 proptest! {
-    /// Whatever one witness says, it takes all three to pass.
+    /// Whatever one witness says, all three have to agree to pass.
     #[test]
     fn one_witness_is_enough_to_fail(
         seen in "[psfen-]{0,4}", written in "[psfe]{0,4}", plus in 0u64..2, announced in 0i64..3, code in 0i32..6,

@@ -1,5 +1,5 @@
-//! What cargo and nextest say on standard output and standard error, and our script between them, as events. nextest keeps what
-//! tests print.
+//! Converts the standard output and standard error of cargo and nextest, with lines of hotcell's script in
+//! between, to events. nextest captures the output of tests.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -12,12 +12,12 @@ use crate::programs::ended;
 use crate::runner;
 use crate::text::clip;
 
-/// The longest line that is read, bytes: a compiler's message with what it shows of the source.
+/// Maximum length of a line, in bytes: a compiler's message with its source excerpt.
 const LONGEST_LINE: usize = 1 << 20;
-/// After this many events nothing more is read.
+/// Maximum number of events; further ones are not read.
 const MOST_EVENTS: usize = 1_000_000;
 
-/// The reader.
+/// Reader of the live events.
 #[derive(Debug)]
 pub struct NextestEvents {
     lines: Lines,
@@ -28,36 +28,36 @@ pub struct NextestEvents {
 #[derive(Debug)]
 struct State {
     build: Build,
-    /// Whether everything was built, once that is known.
+    /// True or false once the build has ended.
     built: Option<bool>,
-    /// Programs without libtest, of which it is not known what they say last.
+    /// Programs without libtest, whose last line is unknown.
     others: HashSet<String>,
-    /// Whether all tests were asked for.
+    /// True when all tests were requested.
     whole: bool,
-    /// How many tests nextest said that it starts, and how many it leaves out.
+    /// Numbers of tests that nextest starts, and leaves out.
     announced: Option<u64>,
     left_out: u64,
     open: HashMap<String, Open>,
     begun: HashSet<String>,
     ignored: HashSet<String>,
-    /// nextest said that it has come to its end, and that not all is well.
+    /// nextest printed its summary; `failed`: not all tests are good.
     summed: bool,
     failed: bool,
     session: bool,
     events: usize,
 }
 
-/// A test that runs, or waits for its next attempt.
+/// A test that is running, or waiting for its next attempt.
 #[derive(Debug)]
 struct Open {
     since: Instant,
     attempt: u32,
-    /// With which code its last attempt ended.
+    /// Exit code of its last attempt.
     last: Option<i32>,
 }
 
 impl NextestEvents {
-    /// For a project in this folder inside.
+    /// Reader for a project in this folder inside.
     pub fn new(project: &str) -> Self {
         let state = State {
             build: Build::of(project),
@@ -138,7 +138,7 @@ impl State {
                     out.push(Event::Group(Ended { file: Some(file), ..ended(id, Status::Skipped) }, 0));
                 }
             }
-            // WHICH, and whether it is libtest
+            // Which tests are listed, and whether the program uses libtest.
             "listed" if self.begun.is_empty() => {
                 let mut words = mark.rest.split(' ');
                 self.whole |= words.next() == Some("whole");
@@ -169,7 +169,8 @@ impl State {
             out.push(Event::Fault);
         }
         match self.open.get_mut(&id) {
-            // The next attempt. Where the last has not ended, it was killed, and what follows it too.
+            // The next attempt. If the last one has not ended, it was killed together with the script that
+            // follows it.
             Some(open) if attempt == open.attempt.saturating_add(1) => {
                 *open = Open { attempt, last: None, ..*open }
             }
@@ -181,7 +182,7 @@ impl State {
         }
     }
 
-    /// `CODE ATTEMPT OF-SO-MANY SAID NAME`
+    /// `CODE ATTEMPT TOTAL-ATTEMPTS SAID NAME`
     fn ended(&mut self, program: &str, rest: &str, file: &str, out: &mut Vec<Event>) {
         let mut words = rest.splitn(5, ' ');
         let mut word = || words.next().unwrap_or_default();
@@ -208,17 +209,17 @@ impl State {
                 (Status::Errored, Some("it ended the test program with exit code 0".to_owned()))
             }
             (0, _) => (Status::Passed, None),
-            // One that panics ends so, and says why.
+            // A panicking test exits with this code, and prints the reason.
             (101, _) => (Status::Failed, None),
             _ => (Status::Failed, Some(runner::ending(code))),
         };
-        // What nextest counts.
+        // nextest counts this failure.
         self.failed |= status == Status::Failed;
         let duration_ms = since.elapsed().as_secs_f64() * 1000.0;
         out.push(Event::Ended(Ended { duration_ms, message, ..ended(id, status) }));
     }
 
-    /// When nextest has come to its end, nothing runs any more: what has no end was killed, or would have been tried again.
+    /// When nextest has ended, nothing is running: an unfinished test was killed, or would have been retried.
     fn close(&mut self, out: &mut Vec<Event>) {
         if !self.summed {
             return;
@@ -261,14 +262,14 @@ impl State {
         }
     }
 
-    /// With which code nextest ends, if it came to its end.
+    /// Expected exit code of nextest, if it ended normally.
     fn finished(&self) -> Option<i64> {
         let all = self.announced == Some(self.begun.len() as u64);
         match self.built? {
             false => Some(101),
             true if !self.open.is_empty() => None,
             true if self.announced == Some(0) => Some(4),
-            // Told to stop at the first failure, it does.
+            // With fail-fast, it stops at the first failure.
             true if self.failed => Some(100),
             true => all.then_some(0),
         }

@@ -1,4 +1,4 @@
-//! What cargo, nextest and our script say, and what hostile tests add.
+//! Output of cargo, nextest and hotcell's script, and forgeries by hostile tests.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ fn attempt(number: u32, name: &str) -> String {
     format!("set-up\n@hotcell\tbegin\tp\t0.9.143 tally {number} {name}\n")
 }
 
-/// `CODE ATTEMPT OF-SO-MANY SAID`
+/// `CODE ATTEMPT TOTAL-ATTEMPTS SAID`
 fn end(name: &str, code: &str) -> String {
     format!("\n@hotcell\tend\tp\t{code} {name}\n")
 }
 
-/// What is seen of two streams.
+/// Live events of two streams.
 fn followed(stdout: &str, stderr: &str) -> LiveLog {
     let mut reader = Nextest.events();
     let mut live = LiveLog::default();
@@ -67,7 +67,7 @@ fn a_run_is_followed() {
         ("src/lib.rs::slow", (Some(Status::Skipped), 0)),
     ];
     assert_eq!(seen, want.into());
-    // One that runs is the end of nothing.
+    // A running test is not a normal end.
     assert_eq!((live.finished.as_ref(), live.faults, live.collected), (None, 0, Some(3)));
     let live = followed(&format!("{text}{}", end("d", "0 1 1 one")), &starting(3));
     assert_eq!(live.finished, Some((100, None)));
@@ -144,10 +144,10 @@ fn what_does_not_hold_together_has_not_passed() {
         let got = all && live.faults == 0 && live.finished.as_ref().is_some_and(|(code, _)| *code == 0);
         assert_eq!(got, passes, "{what}: {live:#?}");
     }
-    // Nobody said how many there are.
+    // The number of tests was not announced.
     let text = [&built("src/lib.rs", "p"), BUILT, &good].concat();
     assert_eq!(followed(&text, "").finished, None);
-    // Before cargo's last word nobody speaks.
+    // The script does not run before cargo's last message.
     assert_eq!(followed(&[&built("src/lib.rs", "p"), good.as_str()].concat(), &starting(2)).started(), 0);
 }
 
@@ -159,7 +159,7 @@ fn what_nextest_decides_itself() {
     };
     const SUM: &str =
         "     Summary [   0.191s] 1 test run: 0 passed, 1 failed, 1 skipped\nerror: test run failed\n";
-    // Killed with the script that follows it, and not tried again.
+    // Killed with the script that follows it, and not retried.
     for text in [begin("a"), [begin("a"), end("a", "101 1 2 other")].concat()] {
         let live = all(&text, SUM);
         assert_eq!((live.seen()[0].open, live.seen()[0].status), (0, Some(Status::Failed)), "{text}");
@@ -167,7 +167,7 @@ fn what_nextest_decides_itself() {
         let report = Nextest.report(&[b"<testsuites/>".to_vec()], &live).unwrap();
         assert_eq!(report.entries[0].status, Status::Failed);
     }
-    // Good, and failed all the same.
+    // All tests are good, but the run failed.
     let live = all(&[begin("a"), end("a", "0 1 1 one")].concat(), SUM);
     assert_eq!((live.seen()[0].status, live.finished.as_ref().unwrap().0), (Some(Status::Passed), 100));
     // Left out by settings.
@@ -178,7 +178,7 @@ fn what_nextest_decides_itself() {
     let ignored = "@hotcell\tignored\tp\tslow\n";
     let live = all(&format!("{ignored}{}{}", begin("a"), end("a", "0 1 1 one")), "");
     assert_eq!(live.finished, Some((0, None)));
-    // Of a program without libtest only the exit code is known, and that nothing ran.
+    // For a program without libtest only the exit code is known, and that no test ran.
     let other = |said: &str| {
         let listed = "@hotcell\tlisted\tp\tall other\n";
         let end = end("a", &format!("0 1 1 {said}"));
@@ -186,12 +186,12 @@ fn what_nextest_decides_itself() {
         followed(&text, &starting(1)).seen()[0].status
     };
     assert_eq!((other("nothing"), other("none")), (Some(Status::Passed), Some(Status::Errored)));
-    // One that could not run here is good for nextest.
+    // A test that could not run here is good for nextest.
     let live = all(&[begin("a"), end("a", "0 1 1 ignored")].concat(), "");
     let passed =
         b"<testsuites><testsuite name='s'><testcase name='a' classname='tally'/></testsuite></testsuites>";
     assert_eq!(Nextest.report(&[passed.to_vec()], &live).unwrap().entries[0].status, Status::Skipped);
-    // Set-up scripts, and what is left out, are in the report.
+    // Set-up scripts, and excluded tests, are in the report.
     let xml = b"<testsuites><testsuite name='s'><testcase name='db' classname='@setup-script:db'/>\
         <testcase name='x' classname='tally'><skipped/></testcase></testsuite></testsuites>";
     assert_eq!(Nextest.report(&[xml.to_vec()], &LiveLog::default()).unwrap().entries, []);

@@ -76,9 +76,12 @@ def _make_emitter():
 
 
 def _own(option):
-    """The value of an option of ours, which comes first; None without."""
-    if len(sys.argv) > 1 and sys.argv[1].startswith(option):
-        return sys.argv.pop(1).split("=", 1)[1]
+    """The value of an option of ours, all of which come first, in any order; None without."""
+    at = 1
+    while at < len(sys.argv) and sys.argv[at].startswith("--hotcell-"):
+        if sys.argv[at].startswith(option):
+            return sys.argv.pop(at).split("=", 1)[1]
+        at += 1
     return None
 
 
@@ -121,4 +124,4 @@ def _runtime():
 
 
 _emit = _make_emitter()
-_cwd = os.getcwd()
+_cwd = _TOP

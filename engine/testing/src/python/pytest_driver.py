@@ -4,7 +4,7 @@ import re
 _PLUGIN = "hotcell_live"
 
 
-def _plugin(pytest, emit, clip, top):
+def _plugin(pytest, emit, clip, top, part):
     """What pytest tells its plugins, passed on. In workers of pytest-xdist nothing of this is loaded."""
     written = re.compile(r'^(?:E +File "|)([^\s":][^":]*)(?:", line |:)(\d+)(?=$|:|,)', re.M)
     inside = _inside
@@ -45,11 +45,38 @@ def _plugin(pytest, emit, clip, top):
                 lines = str(longrepr or "").strip().splitlines()
                 errors = [line[1:] for line in lines if line.startswith("E ")]
                 message = (errors or lines or [""])[-1].strip()
+                if lines and lines[0].startswith("Different tests were collected"):
+                    # Of pytest-xdist: the tests that one process has and another does not.
+                    differ = [line for line in lines[1:] if line[:1] in ("+", "-") and line[:3] not in ("+++", "---")]
+                    message = " ".join([lines[0].split(" The difference")[0]] + differ[:20])
         for path, line in places:
             path = inside(path, top)
             if path is not None and isinstance(line, int):
                 return clip(message, 1000), path, line
         return clip(message, 1000), None, None
+
+    def threshold_of(config):
+        """The settings of pytest-cov that hold the project's threshold, and that; None without."""
+        plugin = config.pluginmanager.getplugin("_cov")
+        options = getattr(plugin, "options", None)
+        under = getattr(options, "cov_fail_under", None)
+        return (plugin, options, under) if isinstance(under, (int, float)) and under > 0 else None
+
+    def forget_in_xml(report):
+        """Takes failures of subtests out of the final report of a try that does not count."""
+        try:
+            from _pytest.junitxml import xml_key
+
+            xml = config_of[0].stash[xml_key]
+            reporter = xml.node_reporter(report)
+            for tag in ("failure", "error"):
+                nodes = [node for node in reporter.nodes if node.tag == tag]
+                xml.stats[tag] -= len(nodes)
+                reporter.nodes = [node for node in reporter.nodes if node.tag != tag]
+        except Exception:
+            pass  # then the final report contradicts what is told here, and the run is no result
+
+    config_of = []
 
     class Plugin(object):
         def __init__(self):
@@ -68,7 +95,11 @@ def _plugin(pytest, emit, clip, top):
             if one is None:
                 return
             if status is None:
+                # The whole of it is tried again, also its subtests.
                 self.again.add(report.nodeid)
+                self.open[report.nodeid] = {"status": "passed", "ms": one["ms"]}
+                if report.outcome == "rerun":
+                    forget_in_xml(report)
                 return
             one["ms"] += getattr(report, "duration", 0.0) * 1000.0
             if status == "passed" and report.when == "call":
@@ -93,6 +124,7 @@ def _plugin(pytest, emit, clip, top):
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_configure(self, config):
+            config_of.append(config)
             # Workers of pytest-xdist get the same arguments, and would look for it.
             given = config.invocation_params
             args = tuple(arg for arg in given.args if arg != "-p" + _PLUGIN)
@@ -104,6 +136,13 @@ def _plugin(pytest, emit, clip, top):
                 from _pytest import junitxml
 
                 junitxml.pytest_configure(config)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionstart(self, session):
+            # What a part of the tests covers says nothing of the whole.
+            threshold = threshold_of(session.config) if part else None
+            if threshold is not None:
+                threshold[1].cov_fail_under = None
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logstart(self, nodeid, location):
@@ -175,18 +214,94 @@ def _plugin(pytest, emit, clip, top):
             for key in self.uncalled:
                 message = "it was set up, and no call of it is known to have passed"
                 emit("group", id=clip(key, 8000), status="errored", ms=0.0, message=message)
+            threshold = threshold_of(session.config)
+            total = getattr(threshold[0], "cov_total", None) if threshold else None
+            if isinstance(total, (int, float)) and total < threshold[2]:
+                message = "coverage is %.2f %%, and the project requires %g %%" % (total, threshold[2])
+                emit("group", id="coverage threshold", status="errored", ms=0.0, message=message)
             stopped = getattr(session, "shouldfail", False) or getattr(session, "shouldstop", False)
             self.stopped = clip(stopped, 1000) if stopped else None
 
     return Plugin()
 
 
+def _tell_step(name, status, ms, message):
+    _emit("group", id=_clip(name, 8000), status=status, ms=round(ms, 3), message=message)
+
+
+# Options of plugins that a project's words for tox or nox may have, whose environments install them.
+_OPTIONS = (
+    ("xdist", "pytest-xdist", ("-n", "--numprocesses", "--dist", "--maxprocesses", "--max-worker-restart", "--tx")),
+    ("pytest_cov", "pytest-cov", ("--cov", "--cov-report", "--cov-config", "--cov-append", "--cov-branch", "--cov-context",
+                                  "--cov-fail-under", "--no-cov", "--no-cov-on-fail", "--cov-reset")),
+    ("pytest_timeout", "pytest-timeout", ("--timeout", "--timeout-method", "--session-timeout")),
+    ("pytest_rerunfailures", "pytest-rerunfailures", ("--reruns", "--reruns-delay", "--only-rerun", "--rerun-except")),
+    ("pytest_benchmark", "pytest-benchmark", ("--benchmark-disable", "--benchmark-skip", "--benchmark-only")),
+    ("pytest_html", "pytest-html", ("--html", "--self-contained-html", "--css")),
+    ("pytest_sugar", "pytest-sugar", ("--force-sugar", "--old-summary")),
+)
+_ALONE = ("--cov-append", "--cov-branch", "--no-cov", "--no-cov-on-fail", "--cov-reset", "--benchmark-disable",
+          "--benchmark-skip", "--benchmark-only", "--self-contained-html", "--force-sugar", "--old-summary")
+
+
+def _for_plugins(words, find):
+    """The project's words without options of plugins that are not installed, and what is to be said of that."""
+    kept, lost, words = [], [], list(words)
+    while words:
+        word = words.pop(0)
+        option = word.split("=", 1)[0] if word.startswith("--") else word[:2]
+        plugin = next((entry for entry in _OPTIONS if option in entry[2]), None)
+        if not word.startswith("-") or plugin is None or find(plugin[0]) is not None:
+            kept.append(word)
+            continue
+        joined = "=" in word or not word.startswith("--") and len(word) > 2
+        if not joined and option not in _ALONE and words and not words[0].startswith("-"):
+            word += " " + words.pop(0)
+        lost.append("%s (%s is not installed)" % (word, plugin[1]))
+    return kept, ["left out of what %s says: %s" % (_WORDS.get("source"), ", ".join(lost))] if lost else []
+
+
+def _variable_for_plugins(find):
+    """The same for `PYTEST_ADDOPTS` where the project's words set it; what is to be said."""
+    import shlex
+
+    name = "PYTEST_ADDOPTS"
+    value = os.environ.get(name)
+    if value is None or value != dict(_WORDS.get("variables", ())).get(name):
+        return []
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        return []  # pytest says what is wrong with it
+    kept, lost = _for_plugins(words, find)
+    if lost:
+        os.environ[name] = " ".join(shlex.quote(word) for word in kept)
+    return lost
+
+
+def _lister(pytest, path):
+    """Writes the ids of what was collected."""
+    import json
+
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(session):
+        if not hasattr(session.config, "workerinput"):
+            with open(path, "w", encoding="utf-8", errors="replace") as file:
+                json.dump(list(dict.fromkeys(item.nodeid for item in session.items)), file)
+
+    return pytest_collection_finish
+
+
 def _main():
     import importlib.util
+    import json
     import runpy
     import types
 
-    cover, jobs = _own("--hotcell-cover="), _own("--hotcell-jobs=")
+    only, listing = _own("--hotcell-only="), _own("--hotcell-list=")
+    cover, part, jobs = _own("--hotcell-cover="), _own("--hotcell-part="), _own("--hotcell-jobs=")
     _become_module()
     try:
         import pytest
@@ -209,8 +324,18 @@ def _main():
             sys.stderr.write("%s is not installed for %s\n" % (package, sys.executable))
             sys.exit(_MISSING)
         sys.argv[1:1] = options
+    arguments, lost = _for_plugins(_argument_words(), importlib.util.find_spec)
+    sys.argv[1:1] = arguments
+    lost += _variable_for_plugins(importlib.util.find_spec)
     _emit("session", tool="pytest", version=pytest.__version__, **_runtime())
-    plugin = _plugin(pytest, _emit, _clip, _cwd)
+    plugin = _plugin(pytest, _emit, _clip, _cwd, part is not None)
+    if only is not None:
+        # More than a command line may have.
+        with open(only, encoding="utf-8") as file:
+            sys.argv.extend(json.load(file))
+    if listing is not None:
+        sys.argv[1:1] = ["--collect-only", "-q"]
+        plugin.pytest_collection_finish = _lister(pytest, listing)
     # A plugin by name, as anybody's would be. There is nothing in it for pytest to rewrite.
     module = types.ModuleType(_PLUGIN, "PYTEST_DONT_REWRITE")
     for name in dir(plugin):
@@ -221,7 +346,12 @@ def _main():
     try:
         runpy.run_module("pytest", run_name="__main__", alter_sys=True)
     except SystemExit as ending:
-        _emit("finish", exit=_exit_code(ending), stopped=plugin.stopped)
+        code = _exit_code(ending)
+        if listing is None and code in (0, 1, 5) and not _run_steps(_tell_step) and code != 1:
+            code = ending.code = _EXIT_OF_STEPS
+        if code == 5 and _WORDS.get("steps"):
+            code = ending.code = 0
+        _emit("finish", exit=code, stopped="; ".join(lost + [plugin.stopped] if plugin.stopped else lost) or None)
         raise
 
 

@@ -160,15 +160,41 @@ def _result_class(unittest, emit, clip, top):
     return Result
 
 
+def _become_manager(script):
+    """The command line of `manage.py test`, whose folder comes first on the path."""
+    if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
+        sys.path[0] = os.path.dirname(os.path.abspath(script)) if script else os.getcwd()
+    sys.argv[0] = script or "django-admin"
+    sys.argv[1:1] = ["test"] + _argument_words()
+
+
+def _leave_only(unittest, suite, wanted):
+    """Takes every other test out of a suite."""
+    kept = []
+    for test in suite._tests:
+        if hasattr(test, "__iter__"):
+            _leave_only(unittest, test, wanted)
+            kept.append(test)
+        # What cannot be loaded is no test that somebody else runs.
+        elif isinstance(test, unittest.loader._FailedTest) or test.id() in wanted:
+            kept.append(test)
+    suite._tests = kept
+
+
 def _main():
     import functools
     import json
     import runpy
 
-    cover = _own("--hotcell-cover=")
+    cover, django = _own("--hotcell-cover="), _own("--hotcell-django=")
+    only, listing = _own("--hotcell-only="), _own("--hotcell-list=")
     report, dumps, getpid = sys.argv.pop(1), json.dumps, os.getpid
     owner = getpid()
-    _become_module()
+    if django is None:
+        _become_module()
+        sys.argv[1:1] = _argument_words()
+    else:
+        _become_manager(django)
     import unittest
 
     unittest_main = sys.modules["unittest.main"]
@@ -182,15 +208,42 @@ def _main():
             sys.exit(_MISSING)
         measured = coverage.Coverage(data_file=None)
         measured.start()
-    _emit("session", tool="unittest", version=None, **_runtime())
+    if django is None:
+        _emit("session", tool="unittest", version=None, **_runtime())
+    else:
+        try:
+            import django as package
+        except ImportError as error:
+            if error.name != "django":
+                raise
+            _emit("missing", what="django", **_runtime())
+            sys.stderr.write("django is not installed for %s\n" % sys.executable)
+            sys.exit(_MISSING)
+        _emit("session", tool="django", version=package.get_version(), **_runtime())
     result_class = _result_class(unittest, _emit, _clip, _cwd)
 
     class Runner(unittest.TextTestRunner):
         resultclass = result_class
 
+        def __init__(self, *args, **kwargs):
+            # Django's classes for results only print.
+            kwargs.pop("resultclass", None)
+            super().__init__(*args, **kwargs)
+
         def run(self, test):
+            if only is not None:
+                with open(only, encoding="utf-8") as file:
+                    _leave_only(unittest, test, set(json.load(file)))
             result_class.hotcell_collect(test)
-            _emit("collected", count=len(result_class.hotcell_waiting))
+            if listing is not None:
+                os.makedirs(os.path.dirname(listing), exist_ok=True)
+                with open(listing, "w", encoding="utf-8", errors="replace") as file:
+                    json.dump(list(result_class.hotcell_waiting), file)
+                test = unittest.TestSuite()
+                result_class.hotcell_waiting.clear()
+            # Parts that run in processes of their own are not counted.
+            if django is None or result_class.hotcell_waiting:
+                _emit("collected", count=len(result_class.hotcell_waiting))
             result = super().run(test)
             self.__class__.whole = True
             self.__class__.stopped = "stopped at the first failure" if result.shouldStop else None
@@ -208,12 +261,31 @@ def _main():
         return theirs(*args, testRunner=Runner, **kwargs)
 
     unittest_main.main = main
+    if django is not None:
+        # Its runner, and one of the project's that is made of that, takes this when it is imported.
+        unittest.TextTestRunner = unittest.runner.TextTestRunner = Runner
+
+    def tell_step(name, status, ms, message):
+        case = {"id": _clip(name, 8000), "status": status, "ms": round(ms, 3), "message": message}
+        _emit("group", **case)
+        result_class.hotcell_cases.append({k: _clean(v) for k, v in case.items() if v is not None})
+
     try:
-        runpy.run_module("unittest", run_name="__main__", alter_sys=True)
+        if django is None:
+            runpy.run_module("unittest", run_name="__main__", alter_sys=True)
+        elif django:
+            runpy.run_path(django, run_name="__main__")
+        else:
+            runpy.run_module("django", run_name="__main__", alter_sys=True)
+        sys.exit(0)
     except SystemExit as ending:
         if getpid() != owner:
             raise
         code = _exit_code(ending)
+        if listing is None and code in (0, 1, 5) and (Runner.whole or not code) and not _run_steps(tell_step):
+            code = ending.code = _EXIT_OF_STEPS
+        if code == 5 and _WORDS.get("steps"):
+            code = ending.code = 0
         if measured is not None:
             measured.stop()
             try:
@@ -222,6 +294,9 @@ def _main():
             except Exception as error:
                 sys.stderr.write("hotcell: coverage cannot be written: %s\n" % error)
         try:
+            if django is not None and not Runner.whole:
+                # It did not come to its tests: what it printed says why.
+                raise OSError("no test ran")
             os.makedirs(os.path.dirname(report), exist_ok=True)
             with open(report, "w", encoding="ascii") as file:
                 for case in result_class.hotcell_cases:

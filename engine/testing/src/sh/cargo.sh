@@ -1,8 +1,8 @@
 # hotcell's. cargo starts every test program through this, and so does rustdoc, whose programs are left alone.
 # What is said here is said before and after a program, never by it; the report gets the same lines.
-report=$1 target=$2 lcov=$HOTCELL_LCOV
+report=$1 target=$2 lcov=$HOTCELL_LCOV only=$HOTCELL_ONLY rest=$HOTCELL_REST listing=$HOTCELL_LIST
 shift 2
-unset HOTCELL_LCOV
+unset HOTCELL_LCOV HOTCELL_ONLY HOTCELL_REST HOTCELL_LIST
 case $1 in "$target"/*) ;; *) exec "$@" ;; esac
 mkdir -p "${report%/*}"
 # Counts of one program as text, behind those of the programs before it. Tools of LLVM read what one of about their age
@@ -41,8 +41,25 @@ if [ -n "$lcov" ]; then
     rm -rf "$raw"
     mkdir "$raw"
 fi
-tab=$(printf '\t') program=$1 log=$report.log version=
+tab=$(printf '\t') program=$1 log=$report.log version= skipped=
 list=$("$@" --list --format terse 2>/dev/null </dev/null) || list=
+# Of a part of the tests, those of this program; none of them is a run of no test.
+tests=
+case $list in *': test'* | *': benchmark'*) tests=1 ;; esac
+if [ -n "$only" ] && [ -n "$tests" ]; then
+    list=$(printf '%s\n' "$list" | awk 'NR == FNR { wanted[$0] = 1; next } { name = $0; sub(/: (test|benchmark)$/, "", name); if (name in wanted) print }' "$only" -)
+    OLDIFS=$IFS
+    IFS='
+'
+    set -f
+    # shellcheck disable=SC2046 # a word for each line
+    set -- "$@" --exact $(printf '%s\n' "${list:-hotcell: no test has this name}" | sed -e 's/: test$//' -e 's/: benchmark$//' -e 's/^\[[^]]*\] //')
+    set +f
+    IFS=$OLDIFS
+elif [ -n "$only" ] && [ -z "$rest" ]; then
+    # A harness of its own is one test, and belongs to another part.
+    skipped=1
+fi
 # Several at once: with one, libtest writes a name before its test runs and the result behind what was printed.
 threads=$(nproc 2>/dev/null || echo 2)
 [ "$threads" -ge 2 ] || threads=2
@@ -55,8 +72,11 @@ export RUST_TEST_THREADS
     printf '%s\n' "$list" | sed -n -e "s|^\(.*\): test\$|@hotcell${tab}test${tab}$program${tab}\1|p" \
         -e "s|^\(.*\): benchmark\$|@hotcell${tab}test${tab}$program${tab}\1|p"
     case $list in *': test'* | *': benchmark'*)
-        # Deprecated, and still the only thing that says what came of each test apart from what tests print.
-        if "$program" --help 2>/dev/null </dev/null | grep -q -e --logfile; then
+        # Deprecated, and still the only thing that says what came of each test apart from what tests print. libtest writes the log
+        # beside its output; harnesses that have its options (libtest-mimic) write it in place of their output. A run of no test shows
+        # which: only libtest's says so on its output then.
+        if "$program" --help 2>/dev/null </dev/null | grep -q -e --logfile &&
+            "$program" --exact 'hotcell: no test has this name' --logfile "$log" 2>/dev/null </dev/null | grep -q '^running 0 tests'; then
             rm -rf "$log"
             printf '@hotcell\tlogged\t%s\n' "$program"
         fi
@@ -66,6 +86,16 @@ export RUST_TEST_THREADS
 } >"$report.now"
 cat "$report.now" >>"$report"
 cat "$report.now"
+if [ -n "$listing" ]; then
+    # One without tests says so; a harness of its own says something else, or fails.
+    case $("$@" --list 2>/dev/null </dev/null) in *[0-9]' test'*) printf '@hotcell\tlists\t%s\n' "$program" >>"$report" ;; esac
+    exit 0
+fi
+if [ -n "$skipped" ]; then
+    printf 'test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n'
+    printf '@hotcell\tend\t%s\t0\n' "$program" | tee -a "$report"
+    exit 0
+fi
 ! grep -q "^@hotcell${tab}logged" "$report.now" || set -- "$@" --logfile "$log"
 if [ -n "$raw" ]; then
     LLVM_PROFILE_FILE=$raw/%4m.profraw "$@"

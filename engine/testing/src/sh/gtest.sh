@@ -59,6 +59,13 @@ if [ -f CMakeLists.txt ]; then
     for name in GOOGLETEST GTEST; do
         [ ! -d /usr/src/googletest ] || set -- "$@" "-DFETCHCONTENT_SOURCE_DIR_$name=/usr/src/googletest"
     done
+    IFS='
+'
+    set -f
+    # shellcheck disable=SC2086 # a word for each line
+    set -- "$@" $HOTCELL_BUILD_ARGS
+    set +f
+    unset IFS HOTCELL_BUILD_ARGS
     if ! cmake -S . -B "$build" "$@" >"$build/log" 2>&1; then
         ! grep -qE 'find GTest|GTestConfig.cmake' "$build/log" || lacks gtest
         broken CMakeLists.txt
@@ -118,17 +125,29 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
         cd "${place:-${file%/*}}" 2>/dev/null || cd "${file%/*}"
     fi
     case $file in /*) ;; *) file=$top/$file ;; esac
+    listed=0
+    "$file" --gtest_list_tests --gtest_filter="$filter" >"$build/list" 2>"$build/said" </dev/null || listed=$?
     {
         say program "$program"
-        "$file" --gtest_list_tests --gtest_filter="$filter" 2>/dev/null </dev/null | awk -v head="@hotcell${tab}test${tab}$program${tab}" '
+        awk -v head="@hotcell${tab}test${tab}$program${tab}" '
             { sub(/  # .*/, "") }
             /^[^ ].*\.$/ { suite = $0; next }
-            /^  [^ ]/ && suite != "" { print head suite substr($0, 3) }'
+            /^  [^ ]/ && suite != "" { print head suite substr($0, 3) }' "$build/list"
         say start "$program"
     } >"$build/now"
-    grep -q "^@hotcell${tab}test" "$build/now" || continue
+    if ! grep -q "^@hotcell${tab}test" "$build/now"; then
+        # One that ends badly before it has listed anything may have had any tests.
+        if [ "$listed" != 0 ]; then
+            bad=1
+            cat "$build/said" >&2
+            why=$(awk 'NF { last = $0 } END { gsub(/[[:cntrl:]]/, " ", last); print substr(last, 1, 1000) }' "$build/said")
+            say broken "$program" "0 it ended with status $listed before it listed its tests${why:+: $why}"
+        fi
+        continue
+    fi
     cat "$build/now" >>"$report"
     cat "$build/now"
+    [ -z "$HOTCELL_LIST" ] || continue
     rm -rf "$build/xml"
     "$file" --gtest_output="xml:$build/xml" --gtest_color=no --gtest_filter="$filter" ${stop:+--gtest_fail_fast} </dev/null
     code=$?

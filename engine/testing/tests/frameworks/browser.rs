@@ -1,4 +1,4 @@
-//! Tests that run in a real Chromium, Debian's: karma's own, and those of Angular's projects.
+//! Tests that run in a real Chromium, Debian's: with karma itself, and in Angular projects.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn with_chromium() -> bool {
     there
 }
 
-/// Angular and what it needs, which `scripts/full` installs: 280 MB.
+/// Angular and its dependencies, which `scripts/full` installs: 280 MB.
 fn with_angular() -> Option<PathBuf> {
     let folder = std::env::var_os("HOTCELL_TEST_ANGULAR").map(PathBuf::from);
     if folder.is_none() {
@@ -67,7 +67,7 @@ async fn karma_runs_in_a_real_chromium() {
     ran.assert(Verdict::Failed, true, true);
     assert_eq!(ran.counts(), [5, 1, 0, 1, 0], "{}", ran.told());
     assert_eq!(ran.case("spec/cart.js::cart::is wrong").line, Some(6), "{}", ran.told());
-    // One that never returns is the one that was running.
+    // A test that never returns is reported as the running one.
     let hangs = "it('a', () => {}); it('b', async () => { await new Promise((r) => setTimeout(r, 2000)); for (;;) {} }); it('c', () => {});";
     let ran =
         in_browser(modules, &[("karma.conf.js", KARMA), ("spec/a.js", hangs)], Selection::default(), 30)
@@ -132,7 +132,7 @@ async fn angulars_projects_are_tested_by_their_builder() {
         ran.assert(Verdict::Passed, true, true);
         assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{filter}: {}", ran.told());
     }
-    // What does not compile, and what is no workspace.
+    // Code that does not compile, and a folder that is not a workspace.
     let mut broken = files;
     broken[6].1 = "import { add } from './cart';\nit('adds', () => { expect(add(1, '2')).toBe(3); });\n";
     let ran = in_browser(&modules, &broken, Selection::default(), 180).await;

@@ -1,4 +1,4 @@
-//! Java projects that Maven and Gradle build, both of Debian, offline with Debian's repository.
+//! Java projects built with Debian's Maven and Gradle, offline with Debian's repository.
 
 use super::*;
 
@@ -55,7 +55,7 @@ async fn built(files: &[(&str, &str)], selection: Selection, limits: Limits) -> 
     run_with("junit", Path::new("/usr"), files, selection, limits).await
 }
 
-/// A `pom.xml` with this more of dependencies and modules.
+/// A `pom.xml` with additional dependencies and modules.
 fn pom(name: &str, more: &str, dependencies: &str) -> String {
     format!(
         "<project xmlns='http://maven.apache.org/POM/4.0.0'><modelVersion>4.0.0</modelVersion>\
@@ -125,7 +125,7 @@ async fn maven_builds_and_each_test_is_told() {
         ("src/test/java/a/AfterTest.java", &after),
         ("src/test/java/a/OffTest.java", &off),
         ("src/test/resources/word.txt", "w"),
-        // Of another run: it counts for nothing.
+        // From another run: it is ignored.
         (
             "target/surefire-reports/TEST-a.GoneTest.xml",
             "<testsuite><testcase classname='a.GoneTest' name='x'/></testsuite>",
@@ -181,7 +181,7 @@ async fn maven_with_modules_old_tests_and_what_is_broken() {
     assert_eq!(ran.counts(), [2, 1, 0, 1, 0], "{}", ran.told());
     assert_eq!(ran.case("b.OldTest::bad").message.as_deref(), Some("it is"), "{}", ran.told());
 
-    // What does not compile is a case, with its place.
+    // Code that does not compile is a case, with its place.
     let broken = class("BrokenTest", "@Test void b() { return y; }");
     let files = [
         ("pom.xml", new.as_str()),
@@ -194,7 +194,7 @@ async fn maven_with_modules_old_tests_and_what_is_broken() {
     assert_eq!((case.status, case.line), (Status::Errored, Some(9)), "{}", ran.told());
     assert_eq!(ran.counts(), [0, 0, 1, 0, 0], "{}", ran.told());
 
-    // So is a build that is wrong without that.
+    // So is a build that is broken otherwise.
     let ran = built(
         &[("pom.xml", "<project>junit</wrong>"), ("a/XTest.java", &good)],
         Selection::default(),
@@ -204,7 +204,7 @@ async fn maven_with_modules_old_tests_and_what_is_broken() {
     ran.assert(Verdict::Failed, true, true);
     assert_eq!(ran.case("pom.xml").status, Status::Errored, "{}", ran.told());
 
-    // What was never fetched is named.
+    // A package that was never fetched is named.
     let lacking = pom("lacking", "", &(jupiter() + &depends("org.example", "nowhere", "1.2")));
     let ran = built(
         &[("pom.xml", &lacking), ("src/test/java/a/NewTest.java", &good)],
@@ -242,7 +242,7 @@ async fn what_ends_mavens_process_of_tests_leaves_what_was_seen() {
         assert_eq!(ran.case("::a()").status, Status::Passed, "{does}: {}", ran.told());
         assert_eq!(ran.case("::b()").status, Status::NotFinished, "{does}: {}", ran.told());
     }
-    // JUnit 4's tests are known from reports only; here settings let a build go on without them.
+    // JUnit 4's tests are known from reports only; here settings let a build continue without them.
     let ignored = "<build><plugins><plugin><artifactId>maven-surefire-plugin</artifactId><configuration><testFailureIgnore>true</testFailureIgnore>\
                    <reuseForks>false</reuseForks></configuration></plugin></plugins></build>";
     let (old, exits) = (
@@ -258,7 +258,7 @@ async fn what_ends_mavens_process_of_tests_leaves_what_was_seen() {
     let ran = built(&files, Selection::default(), large()).await;
     assert_eq!(ran.case("b.GoodTest::good").status, Status::Passed, "{}", ran.told());
     assert_ne!(ran.report.verdict, Verdict::Passed, "{}", ran.told());
-    // A report of its own making.
+    // A forged report.
     let forge = "@Test void a() throws Exception { java.nio.file.Files.writeString(java.nio.file.Path.of(\"target/surefire-reports/TEST-x.xml\"),
         \"<testsuite><testcase classname='a.ATest' name='z'/></testsuite>\"); }";
     let (pom, text) = (pom("forges", "", &jupiter()), class("ATest", forge));
@@ -297,7 +297,7 @@ async fn gradle_builds_and_each_test_is_told() {
     good.assert(Verdict::Passed, true, true);
     assert_eq!(good.counts(), [1, 0, 0, 0, 0], "{}", good.told());
 
-    // Gradle has a process that ends with 0 for one that is done.
+    // In Gradle, a process that exits with 0 counts as done.
     let exits = "package a;\nimport org.junit.*;\npublic class AfterTest {\n  @AfterClass public static void gone() { System.exit(0); }\n  @Test public void was() {}\n}\n";
     let good = "package a;\npublic class OldTest { @org.junit.Test public void never() {} }\n";
     let early = [files[0], ("src/test/java/a/AfterTest.java", exits), ("src/test/java/a/OldTest.java", good)];

@@ -1,11 +1,11 @@
-//! `cargo test` with a real toolchain, on crates that are well, broken or hostile.
+//! `cargo test` with a real toolchain, on valid, broken and hostile crates.
 
 use super::*;
 
 pub(super) const MANIFEST: &str =
     "[package]\nname = \"tally\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
 
-/// A Rust toolchain that this user may read: `HOTCELL_TEST_RUST`, or the one that `rustc` belongs to.
+/// A Rust toolchain that this user may read: `HOTCELL_TEST_RUST`, or the one of `rustc`.
 pub(super) fn with_rust() -> Option<PathBuf> {
     let named = std::env::var_os("HOTCELL_TEST_RUST").map(PathBuf::from);
     let folder = named.or_else(|| {
@@ -109,7 +109,7 @@ async fn a_crate_test_by_test() {
         assert_eq!(ids, want, "{}", ran.told());
         assert!(ran.report.complete && ran.report.consistent, "{}", ran.told());
     }
-    // The first program with a failure is the last.
+    // Only the first program with a failure runs.
     let fast = Selection { fail_fast: true, ..Selection::default() };
     let ran = cargo(&rust, &files, fast, limits()).await;
     ran.assert(Verdict::Failed, true, true);
@@ -197,7 +197,7 @@ async fn a_workspace_is_tested_whole() {
     assert_eq!(ids, ["one/src/lib.rs::same", "two/src/lib.rs::same"], "{}", ran.told());
 }
 
-/// A test that says `words` as its program does, where libtest does not capture it.
+/// A test that prints `words` like its program, outside libtest's capture.
 fn saying(words: &str, then: &str) -> String {
     format!(
         "use std::io::Write;\n#[test]\nfn a() {{\n    let own = std::env::args().next().unwrap();\n    let _ = &own;\n    \
@@ -233,7 +233,7 @@ async fn tests_that_forge_what_their_program_prints() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_that_forge_the_report() {
     let Some(rust) = with_rust() else { return };
-    // Its own log is an argument; the report lies beside it.
+    // The path of its log is an argument; the report is beside it.
     let log = |text: &str, then: &str| {
         format!(
             "#[test]\nfn a() {{\n    let log = std::env::args().skip_while(|a| a != \"--logfile\").nth(1).unwrap();\n    \

@@ -1,4 +1,4 @@
-//! `go test` with a real toolchain, on modules that are well, broken or hostile.
+//! `go test` with a real toolchain, on valid, broken and hostile modules.
 
 use super::*;
 
@@ -136,7 +136,7 @@ async fn whatever_ends_a_program_leaves_what_was_seen() {
         assert_eq!(ran.report.verdict, verdict, "{end}: {}", ran.told());
         assert_eq!(ran.case("TestA").status, Status::Passed, "{end}: {}", ran.told());
         if end.contains("Exit(0)") {
-            // go says "pass" of what ends so; the report does not.
+            // go reports "pass" for such an end; the report does not.
             assert!(!ran.report.complete, "{}", ran.told());
             continue;
         }

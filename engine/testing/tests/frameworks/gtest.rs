@@ -1,4 +1,4 @@
-//! Google Test of Debian, built by CMake or the compiler alone, on projects that are well, broken or hostile.
+//! Debian's Google Test, built by CMake or the compiler alone, on valid, broken and hostile projects.
 
 use super::*;
 
@@ -28,7 +28,7 @@ async fn plain(files: &[(&str, &str)]) -> Ran {
     gtest(files, Selection::default(), large()).await
 }
 
-/// One test file, whose tests can do everything.
+/// A test file with includes for all kinds of tests.
 fn tests(text: &str) -> String {
     let headers =
         ["gtest/gtest.h", "cstdio", "cstdlib", "fstream", "string", "vector", "unistd.h", "signal.h"];

@@ -1,4 +1,4 @@
-//! pytest on projects that want to be taken for good.
+//! pytest on hostile projects that try to appear good.
 
 use super::*;
 
@@ -13,7 +13,7 @@ def forge(tests=("test_a",)):
         f.write('<?xml version="1.0"?><testsuites><testsuite name="pytest" tests="1" errors="0" failures="0">' + cases + '</testsuite></testsuites>')
 "#;
 
-/// A plugin's hook that runs after everything else, with the report lying there.
+/// A plugin hook that runs after everything else, when the report is written.
 const AT_THE_END: &str = "import pytest, os\nfrom forging import *\n@pytest.hookimpl(trylast=True)\ndef pytest_unconfigure(config):\n";
 
 async fn conftest(venv: &Path, conftest: &str, tests: &str) -> Ran {
@@ -34,7 +34,7 @@ async fn a_report_forged_before_anything_ran() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_report_forged_after_a_failure() {
     let Some(venv) = with_pytest() else { return };
-    // The report and the exit code say passed; what was seen does not.
+    // The report and the exit code say passed; the live events do not.
     let ran = conftest(venv, &format!("{AT_THE_END}    forge()\n    os._exit(0)\n"), BAD).await;
     ran.assert_not_passed();
     assert_eq!(ran.case("test_a").status, Status::Failed);
@@ -59,7 +59,7 @@ async fn the_exit_code_says_failed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_that_changes_what_a_test_came_to() {
     let Some(venv) = with_pytest() else { return };
-    // The final report, the live events and the exit code all come from these.
+    // These determine the final report, the live events and the exit code.
     for (name, hook) in [
         (
             "pytest_runtest_makereport(item, call)",
@@ -98,7 +98,7 @@ async fn tests_that_are_set_up_and_never_called() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_test_that_is_repeated_until_it_passes() {
     let Some(venv) = with_pytest() else { return };
-    // As plugins do it: each time with its own start, and failures are not reported, or as something else.
+    // Like plugins do: each attempt with its own start, and failures not reported, or reported differently.
     for unlogged in
         ["continue", "report.outcome = 'rerun'; item.ihook.pytest_runtest_logreport(report=report); continue"]
     {
@@ -142,7 +142,7 @@ async fn what_a_project_leaves_out_is_named() {
         ran.assert(Verdict::Passed, true, true);
         assert_eq!(ran.report.reason.as_deref(), Some(want), "{text}: {}", ran.told());
     }
-    // Who asks for some gets some.
+    // With a filter, unselected tests are not reported.
     let files = [("test_a.py", both), ("test_b.py", BAD)];
     let ran = run_with("pytest", venv, &files, filtered("good"), limits()).await;
     assert_eq!((ran.report.verdict, &ran.report.reason), (Verdict::Passed, &None), "{}", ran.told());
@@ -269,7 +269,7 @@ async fn tests_that_end_the_runner() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_that_goes_on_and_outlives_the_run() {
     let Some(venv) = with_pytest() else { return };
-    // The child runs the rest of the tests too, and must not be heard.
+    // The child process runs the remaining tests, too, and must not be heard.
     let forked = "import os\ndef test_a():\n    os.fork()\ndef test_b(): pass\n";
     let ran = pytest(venv, &[("test_a.py", forked)]).await;
     assert!(ran.events.iter().filter(|e| matches!(e, Event::Ended(_))).count() == 2, "{}", ran.told());

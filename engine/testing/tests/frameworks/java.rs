@@ -1,4 +1,4 @@
-//! JUnit of Debian, on projects that are well, broken or hostile.
+//! Debian's JUnit, on valid, broken and hostile projects.
 
 use super::*;
 
@@ -74,7 +74,8 @@ async fn every_kind_of_test_and_filter() {
     ];
     let ran = plain(&files).await;
     ran.assert(Verdict::Failed, true, true);
-    // Passed: adds, deep, one, old. Failed: bad, two. Errored: errs, each, never, was, two files. Skipped: left, assumed, off.
+    // Passed: adds, deep, one, old. Failed: bad, two. Errored: errs, each, never, was, two files.
+    // Skipped: left, assumed, off.
     assert_eq!(ran.counts(), [4, 2, 6, 3, 0], "{}", ran.told());
     let bad = ran.case("a.ManyTest::bad()");
     assert_eq!(
@@ -147,7 +148,7 @@ async fn whatever_ends_the_runner_leaves_what_was_seen() {
     }
 }
 
-/// What tests forge with.
+/// Helpers for forging tests.
 const FORGE: &str = "static final Path REPORT = Path.of(\"/home/sandbox/.hotcell-reports/junit.txt\");
 static String xml(String more) { return \"<testsuite><testcase classname='ATest' name='b()'/>\" + more + \"</testsuite>\"; }
 static String whole(String xml) { return \"@hotcell\\tprogram\\ta\\n@hotcell\\tfile\\ta\\t\" + xml.length() + \"\\n\" + xml + \"\\n@hotcell\\tend\\ta\\t0\\n@hotcell\\tdone\\t-\\t0\\n\"; }
@@ -181,7 +182,7 @@ async fn forged_reports_and_codes() {
     }
 }
 
-/// What a report is replaced with, by a listener of the project's own that comes last.
+/// Code that replaces a report, in a listener of the project that runs last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reports_that_are_none() {
     if !with_junit() {

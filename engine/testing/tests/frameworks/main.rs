@@ -1,7 +1,7 @@
-//! Runs real frameworks in real sandboxes, on projects that are well, broken or hostile.
+//! Runs real frameworks in real sandboxes, on valid, broken and hostile projects.
 //!
-//! pytest comes from the package registry into a virtual environment; where that cannot be, its tests are skipped by
-//! name. No test here may end with a wrong "passed".
+//! pytest is installed from the package registry into a virtual environment; if that fails, its tests are
+//! skipped by name. No test here may end with a wrong "passed".
 
 mod browser;
 mod builds;
@@ -16,7 +16,9 @@ mod node;
 mod pgtap;
 mod plain;
 mod primed;
+mod scripts;
 mod unittest;
+mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -44,18 +46,19 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// A virtual environment with pytest (as `HOTCELL_TEST_PYTEST` names it) and pytest-xdist, made once and removed when this process has ended.
+/// A virtual environment with pytest (in the version of `HOTCELL_TEST_PYTEST`) and pytest-xdist, made once
+/// and removed when this process has ended.
 fn with_pytest() -> Option<&'static Path> {
     static VENV: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = VENV.get_or_init(|| {
         let wanted = std::env::var_os("HOTCELL_TEST_PYTEST");
-        // What a script has made for every suite.
+        // Prepared by a script for every suite.
         if let (None, Some(venv)) = (&wanted, std::env::var_os("HOTCELL_TEST_VENV")) {
             return Ok(venv.into());
         }
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?.keep();
         let venv = folder.join("venv");
-        // Its input ends with us.
+        // Standard input is closed when this process ends.
         Command::new("sh")
             .args([OsStr::new("-c"), OsStr::new("read -r _; rm -rf \"$0\""), folder.as_os_str()])
             .stdin(Stdio::piped())
@@ -72,7 +75,7 @@ fn with_pytest() -> Option<&'static Path> {
             }
         };
         run(Path::new(SYSTEM_PYTHON), &["-m".as_ref(), "venv".as_ref(), venv.as_os_str()])?;
-        // Such as `pytest==7.2.*`, the oldest that is supported.
+        // Such as `pytest==7.2.*`, the oldest supported version.
         let pytest = wanted.unwrap_or_else(|| "pytest".into());
         let words = ["-q", "install", "pytest-xdist"].map(OsStr::new);
         run(&venv.join("bin/pip"), &[&words[..], &[&pytest]].concat())?;
@@ -87,7 +90,7 @@ fn with_pytest() -> Option<&'static Path> {
     }
 }
 
-/// The interpreter that the system has.
+/// The system's interpreter.
 fn with_python() -> Option<&'static Path> {
     if Path::new(SYSTEM_PYTHON).exists() {
         Some(Path::new("/usr"))
@@ -97,7 +100,7 @@ fn with_python() -> Option<&'static Path> {
     }
 }
 
-/// What a run came to, with all that was seen of it.
+/// Result of a run, with all observed events.
 struct Ran {
     report: TestReport,
     events: Vec<Event>,
@@ -129,7 +132,7 @@ impl Ran {
         self
     }
 
-    /// Neither passed nor, by its cases, to be taken for it.
+    /// Checks that it has not passed, and that its cases do not suggest so either.
     fn assert_not_passed(&self) -> &Self {
         assert!(self.report.verdict != Verdict::Passed, "{}", self.told());
         assert!(!(self.report.complete && self.report.consistent), "{}", self.told());
@@ -149,12 +152,12 @@ fn limits() -> Limits {
     }
 }
 
-/// A session that is ready.
+/// A prepared session.
 fn session(name: &str, prefix: &Path, folder: &Path, selection: &Selection, limits: Limits) -> Session {
     session_with(name, prefix, folder, selection, limits, |policy| policy)
 }
 
-/// The same, with a policy that shows more.
+/// Like [`session`], with a policy that is adapted first.
 fn session_with(
     name: &str,
     prefix: &Path,
@@ -164,7 +167,9 @@ fn session_with(
     more: impl FnOnce(Policy) -> Policy,
 ) -> Session {
     let framework = framework(name).unwrap();
-    let command = framework.command(selection, &ProjectFolder::open(folder).unwrap()).unwrap();
+    let opened = ProjectFolder::open(folder).unwrap();
+    let command = framework.command(selection, &opened).unwrap();
+    let followed = framework.followed(selection, &opened);
     let path = [prefix.join("bin").as_os_str(), OsStr::new(":/usr/bin:/bin")].concat_all();
     let around = Surroundings { path: Some(path.clone()), cwd: folder.to_owned(), ..Surroundings::default() };
     let found = toolchain::find(&command.argv[0], &around).unwrap();
@@ -172,7 +177,7 @@ fn session_with(
     policy.job.toolchains = found.prefixes;
     policy.job.env = found.env;
     policy.job.env.push(("PATH".into(), path));
-    Session::new(framework, command, more(policy)).unwrap()
+    Session::new(framework, command, more(policy)).unwrap().following(followed)
 }
 
 trait ConcatAll {
@@ -210,10 +215,10 @@ async fn follow(session: Session) -> Ran {
     Ran { report, events }
 }
 
-/// A new folder with what this folder's lock file names, which is removed when this process has ended.
+/// A new folder with the packages in this folder's lock file, removed when this process has ended.
 fn installed_by_npm(from: &Path) -> Result<PathBuf, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?.keep();
-    // Its input ends with us.
+    // Standard input is closed when this process ends.
     Command::new("sh")
         .args([OsStr::new("-c"), OsStr::new("read -r _; rm -rf \"$0\""), folder.as_os_str()])
         .stdin(Stdio::piped())
@@ -235,7 +240,7 @@ fn installed_by_npm(from: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// A policy under which only these programs of the system are found by name.
+/// A policy that lets only these system programs be found by name.
 fn only(mut policy: Policy, project: &Path, programs: &[&str]) -> Policy {
     std::fs::create_dir(project.join("bin")).unwrap();
     for name in programs {

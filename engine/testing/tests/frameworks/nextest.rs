@@ -1,5 +1,5 @@
-//! cargo-nextest, on crates that are well, broken or hostile. It is in none of the registries in a form that runs: where it is not
-//! installed, these are left out, and `scripts/full` builds it.
+//! cargo-nextest, on valid, broken and hostile crates. No registry has it in executable form: if it is not
+//! installed, these tests are skipped, and `scripts/full` builds it.
 
 use super::cargo::{API, LIB, MANIFEST, limits, with_rust};
 use super::*;
@@ -68,7 +68,7 @@ async fn a_crate_test_by_test() {
 async fn what_a_project_configures_holds() {
     let settings =
         "[profile.default]\nretries = 2\nslow-timeout = { period = \"1s\", terminate-after = 2 }\n";
-    // Good at the second attempt: a process of its own each time.
+    // Good at the second attempt, since each has a process of its own.
     let lib = "#[test]\nfn a() {\n    let mark = std::env::temp_dir().join(\"mark\");\n    let there = mark.exists();\n    \
          std::fs::write(&mark, \"\").unwrap();\n    assert!(there);\n}\n#[test]\nfn b() {}\n";
     let files = [(".config/nextest.toml", settings), ("src/lib.rs", lib)];
@@ -76,7 +76,7 @@ async fn what_a_project_configures_holds() {
     ran.assert(Verdict::Passed, true, true);
     assert_eq!(ran.counts(), [2, 0, 0, 0, 0], "{}", ran.told());
     let slow = "#[test]\nfn a() { loop { std::thread::park(); } }\n#[test]\nfn b() {}\n";
-    // Bytes that are no text, in what a test prints.
+    // Invalid UTF-8 in a test's output.
     let odd = "#[test]\nfn a() {\n    use std::io::Write;\n    std::io::stdout().write_all(&[0, 255, 10]).unwrap();\n}\n";
     let ran = plain(&[("src/lib.rs", odd)]).await.unwrap();
     ran.assert(Verdict::Passed, true, true);
@@ -87,7 +87,7 @@ async fn what_a_project_configures_holds() {
     ran.assert(Verdict::Failed, true, true);
     assert_eq!(ran.counts(), [1, 1, 0, 0, 0], "{}", ran.told());
 
-    // Asked to end, and killed with what follows it.
+    // Asked to end, and killed with the script that follows it.
     let once = settings.replace("retries = 2\n", "");
     let at_once = once.replace("terminate-after = 2", "terminate-after = 2, grace-period = \"0s\"");
     // Killed three times.
@@ -107,7 +107,7 @@ async fn what_a_project_configures_holds() {
     let why = ran.report.reason.as_deref().unwrap();
     assert!(why.contains("leave 1 tests out"), "{why}");
 
-    // Arguments with which a program runs nothing, and says that all is well.
+    // Arguments that make a program run nothing, and report success.
     let skips = "[profile.default]\nrun-extra-args = [\"--ignored\"]\n";
     let bad = "#[test]\nfn b() { panic!(\"it does not work\"); }\n";
     let ran = plain(&[(".config/nextest.toml", skips), ("src/lib.rs", bad)]).await.unwrap();
@@ -140,7 +140,7 @@ async fn without_nextest_the_answer_says_how_to_get_it() {
     let files = [("Cargo.toml", MANIFEST), ("src/lib.rs", "#[test]\nfn a() {}\n")];
     let folder = project(&files);
     let session = session_with("nextest", &rust, folder.path(), &Selection::default(), limits(), |policy| {
-        // Neither what the system nor what a user has.
+        // Neither the system's nor the user's programs.
         only(policy, folder.path(), &["sh", "cc", "rustc"])
     });
     let ran = follow(session).await;
@@ -154,9 +154,9 @@ async fn whatever_ends_a_test_leaves_what_was_seen() {
     let before = "#[test]\nfn a() {}\n#[test]\nfn b() {\n    std::thread::sleep(std::time::Duration::from_secs(2));\n    ";
     let short = Limits { wall: Duration::from_secs(30), ..limits() };
     for (end, limits, verdict, status) in [
-        // A process for each test: the others go on.
+        // Each test has a process of its own, so the others continue.
         ("std::process::abort();", limits(), Verdict::Failed, Status::Failed),
-        // Nobody says that it passed but its exit code.
+        // Only the exit code says that it passed.
         ("std::process::exit(0);", limits(), Verdict::Unusable, Status::Errored),
         ("loop { std::thread::park(); }", short, Verdict::Limit, Status::NotFinished),
     ] {
@@ -171,7 +171,7 @@ async fn whatever_ends_a_test_leaves_what_was_seen() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_that_forge_what_is_said_of_others() {
-    // nextest's own output, by way of its process, and the report, which is written when all is over.
+    // nextest's own output, through its process, and the report, which is written at the end.
     let forge = |text: &str| {
         format!(
             "fn parent() -> String {{\n    let stat = std::fs::read_to_string(\"/proc/self/stat\").unwrap();\n    let up = |s: &str| s.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().to_owned();\n    \

@@ -1,5 +1,5 @@
-//! node's own runner, mocha, jasmine, karma and vitest, as `runners/package-lock.json` pins them: every kind of ending, and
-//! projects that want to be taken for good.
+//! node's own runner, mocha, jasmine, karma and vitest, in the versions pinned by
+//! `runners/package-lock.json`: every kind of ending, and hostile projects that try to appear good.
 
 use super::*;
 
@@ -7,7 +7,7 @@ use super::*;
 pub(crate) fn with_runners() -> Option<&'static Path> {
     static MODULES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = MODULES.get_or_init(|| {
-        // What a script has made for every suite.
+        // Prepared by a script for every suite.
         if let Some(folder) = std::env::var_os("HOTCELL_TEST_RUNNERS") {
             return Ok(folder.into());
         }
@@ -32,18 +32,18 @@ fn large() -> Limits {
     }
 }
 
-/// What they differ in, for a test of the same meaning.
+/// Differences between the runners, for equivalent tests.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
     file: &'static str,
-    /// Before the tests.
+    /// Code before the tests.
     head: &'static str,
-    /// Whether tests share a process with the runner.
+    /// True when tests share a process with the runner.
     within: bool,
 }
 
-/// For karma, with this framework.
+/// Settings of karma with this framework.
 fn karma(framework: &str) -> String {
     format!(
         "module.exports = (config) => config.set({{ frameworks: ['{framework}'], files: ['spec/*.js'], browsers: ['jsdom'], port: 1 }});"
@@ -64,7 +64,7 @@ const KINDS: [Kind; 5] = [
         head: "const test = it; const before = beforeAll, after = afterAll;",
         within: true,
     },
-    // jsdom lies in karma's process, and its page can reach all of that.
+    // jsdom runs in karma's process, and its page has access to all of it.
     Kind {
         name: "karma",
         file: "spec/aSpec.js",
@@ -212,7 +212,7 @@ async fn a_karma_page_that_ends_early_has_not_passed() {
     }
 }
 
-/// What stands for Chromium: a page in a process of its own, that knows karma by its socket only.
+/// A replacement for Chromium: a page in a process of its own, connected to karma only by its socket.
 const BROWSER: &str = r#"#!/usr/bin/env node
 const { JSDOM, VirtualConsole } = require('/home/sandbox/node_modules/jsdom');
 const address = process.argv.find((word) => word.startsWith('http'));
@@ -339,7 +339,7 @@ async fn limits_leave_what_was_seen_and_name_what_ran() {
                 if kind.name == "mocha" { text.replace("}, 60000)", "}).timeout(60000)") } else { text };
             let files = [(kind.file, text.as_str())];
             let mut ran = kind.run(modules, &files, Selection::default(), limits.clone()).await;
-            // On a machine that is busy elsewhere, a runner may need that long to begin.
+            // On a busy machine, a runner may need that long to start.
             if ran.report.cases.iter().all(|case| !case.id.ends_with("::a")) {
                 let limits = Limits { wall: Duration::from_secs(90), ..limits };
                 ran = kind.run(modules, &files, Selection::default(), limits).await;
@@ -364,7 +364,8 @@ const say = (text) => pipes().forEach((fd) => { try { fs.writeSync(fd, text); } 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_reports_and_codes() {
     let Some(modules) = with_runners() else { return };
-    // In their own process it is the runner's parent that reports: what they do to files and codes is overwritten.
+    // In separate processes the runner's parent writes the report, and overwrites changes of files and codes
+    // by tests.
     for kind in KINDS.into_iter().filter(|kind| kind.within) {
         let head = FORGE.replace("NAMES", &format!("['{}.jsonl']", kind.name));
         for (what, does, rest) in [

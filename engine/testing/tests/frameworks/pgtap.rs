@@ -1,4 +1,4 @@
-//! pgTAP of Debian, in a PostgreSQL of its own, on projects that are well, broken or hostile.
+//! Debian's pgTAP, in a PostgreSQL of its own, on valid, broken and hostile projects.
 
 use super::*;
 
@@ -40,7 +40,7 @@ async fn every_kind_of_test_and_filter() {
         ),
         ("tests/short.sql", "SELECT plan(3);\nSELECT pass('one');\nSELECT * FROM finish();\n"),
         ("tests/none.sql", "-- no plan()\n\\echo 1..0 # SKIP not here\n"),
-        // What one file leaves is not there for the next.
+        // Changes by one file do not affect the next.
         (
             "tests/own.sql",
             "CREATE TABLE own (); SELECT plan(1);\nSELECT hasnt_table('many');\nSELECT * FROM finish();\n",

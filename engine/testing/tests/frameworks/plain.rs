@@ -1,4 +1,4 @@
-//! pytest on projects that mean well.
+//! pytest on honest projects.
 
 use super::*;
 
@@ -107,7 +107,7 @@ async fn workers_and_options_of_the_project() {
     let files = [("pytest.ini", ini), ("sub/test_many.py", MANY)];
     let ran = pytest(venv, &files).await;
     ran.assert(Verdict::Failed, true, true);
-    // Not __main__ of pytest: a worker is execnet's.
+    // Not `__main__` of pytest: a worker is started by execnet.
     assert_eq!(ran.counts(), [11, 4, 3, 2, 0], "{}", ran.told());
 
     let jobs = Selection { jobs: Some(2), ..Selection::default() };
@@ -159,7 +159,7 @@ async fn no_tests_and_no_pytest() {
     assert!(reason.contains("E   SyntaxError"), "{reason}");
 
     let Some(python) = with_python() else { return };
-    // Whatever the system has: it is not there for this interpreter.
+    // Whatever the system has: this interpreter lacks it.
     let ran = pytest(python, &[("test_a.py", "def test_a(): pass\n")]).await;
     if ran.report.verdict == Verdict::NotInstalled {
         assert!(
@@ -180,7 +180,7 @@ async fn events_come_while_tests_run_and_a_cancel_ends_them() {
     let cancel = session.cancel();
     let report = session
         .run(&Engine::new(), &mut |progress| {
-            // Nothing else tells that the second has begun.
+            // Nothing else shows that the second has begun.
             if matches!(progress, Progress::Event(Event::Started(id, ..)) if id.ends_with("test_b")) {
                 cancel.cancel();
             }

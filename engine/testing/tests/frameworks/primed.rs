@@ -1,4 +1,4 @@
-//! A runner that waits for its job, imported, says the same of a project as one that is started for it.
+//! A waiting runner with its modules imported reports the same as one that is started for a project.
 
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 
@@ -30,7 +30,7 @@ async fn a_runner_that_waits() {
         let policy = Policy::new("/usr/bin/python3").args(&command.argv[1..]);
         Session::new(framework, command, policy.workspace(folder.path()).limits(limits())).unwrap()
     };
-    // Times are each run's own.
+    // Durations differ between runs.
     let told = |report: &TestReport| {
         let cases = report
             .cases

@@ -53,7 +53,7 @@ async fn every_kind_of_test() {
     assert_eq!((ran.case("test_syntax").status, ran.case("test_syntax").line), (Status::Errored, Some(1)));
 
     let one = unittest(&files, filtered("pkg.test_p.A.test_ok")).await.unwrap();
-    // A file that cannot be imported is an error whatever is looked for.
+    // A file that cannot be imported is an error, whatever the filter.
     assert_eq!(one.counts(), [1, 0, 1, 0, 0], "{}", one.told());
     let first =
         Selection { fail_fast: true, filter: Some("test_many.py".to_owned()), ..Selection::default() };
@@ -67,7 +67,7 @@ async fn good_none_and_left_out() {
     let good = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
     let Some(ran) = unittest(&[("test_a.py", good)], Selection::default()).await else { return };
     ran.assert(Verdict::Passed, true, true);
-    // Exit code 0 before Python 3.12, 5 from then on.
+    // Exit code 0 before Python 3.12, 5 since then.
     let ran = unittest(&[("test_a.py", "x = 1\n")], Selection::default()).await.unwrap();
     ran.assert(Verdict::Unusable, true, true);
     let skipped =
@@ -117,7 +117,7 @@ async fn tests_in_a_folder_that_is_no_package() {
     assert_eq!((bad.file.as_deref(), bad.line), (Some("tests/test_a.py"), Some(3)), "{}", ran.told());
     let ran = unittest(&files, filtered("tests/test_a.py")).await.unwrap();
     assert_eq!(ran.counts(), [0, 1, 0, 0, 0], "{}", ran.told());
-    // Named against the detection's advice, it leaves out what it does not find, and that is said.
+    // Chosen against the detection's advice, it leaves out files that it does not find, and this is reported.
     let good = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
     let ran = unittest(&[("test_b.py", good), files[0], files[1]], Selection::default()).await.unwrap();
     ran.assert(Verdict::Passed, true, true);

@@ -1,0 +1,141 @@
+
+// A reporter of node's own test runner, which starts each file in a process of its own. A file that ends before its tests did is
+// one that passed, as node has it: not here.
+
+const asked = new URL(import.meta.url).searchParams;
+const [output, filter] = [asked.get('report'), asked.get('filter') ?? ''];
+const [stop, held] = [asked.has('stop'), asked.has('held')];
+const cases = new Cases(output);
+const titles = filter.includes('::') ? filter.split('::').slice(1) : [];
+const bare = filter.replace(/ #[0-9]+$/, '');
+const wanted = (id) => titles.length === 0 || [filter, bare].some((one) => id === one || id.startsWith(`${one}::`) || one.startsWith(`${id}::`));
+const thresholds = [];
+// Beside a test that is asked for, node runs all of its suite, and its exit code is about all of that.
+const beside = titles.length > 0;
+
+let bad = false;
+let stack = []; // titles, as results come
+let waiting = []; // titles, as tests begin
+let file = '';
+let known = new Map(); // found, and not done
+let seen = 0;
+let failed = false;
+let stderr = '';
+
+const key = (d) => `${d.line}:${d.column}:${d.nesting}:${d.name}`;
+const left = (message) => message === 'test name does not match pattern';
+
+function group(status, text) {
+  bad ||= status === 'errored';
+  emit('group', { id: file, status, ms: 0, file, ...crash(text) });
+  cases.add(file, status, 0, text, file);
+}
+
+function done(d, passed) {
+  const id = idOf(file, [...stack.slice(0, d.nesting), d.name]);
+  const error = d.details?.error;
+  if (d.details?.type === 'suite') {
+    // Its tests have told what is wrong with them.
+    if (!passed && error?.failureType === 'hookFailed') group('errored', `${d.name}: ${told(error.cause ?? error)}`);
+    return;
+  }
+  // Where the title of a suite is asked for, node runs all of it.
+  failed ||= !passed;
+  if (left(d.skip) || !wanted(id)) return;
+  const expected = d.skip !== undefined || d.todo !== undefined;
+  const status = expected ? 'skipped' : passed ? 'passed' : 'failed';
+  const text = status === 'failed' ? told(error?.cause ?? error) : undefined;
+  const reason = [d.skip, d.todo].find((why) => typeof why === 'string' && why !== '');
+  bad ||= status === 'failed';
+  const ms = d.details?.duration_ms ?? 0;
+  emit('start', { id, file, line: d.line });
+  emit('end', { id, status, ms, ...(text ? crash(text) : { message: reason }) });
+  cases.add(id, status, ms, text ?? reason, file, d.line);
+}
+
+function ended(d, passed) {
+  const mentions = fs.readFileSync(d.file, 'utf8').includes('node:test');
+  const said = stderr || 'its process ended with an exit code that is not 0';
+  const open = [...known.values()].some((count) => count > 0);
+  if (!passed && !failed) group('errored', said);
+  else if (open) group('errored', 'it ended before all of its tests were done');
+  else if (seen === 0 && mentions) group('errored', 'it ended before it told of any test');
+  else if (seen === 0) {
+    emit('start', { id: file, file });
+    emit('end', { id: file, status: 'passed', ms: d.details?.duration_ms ?? 0 });
+    cases.add(file, 'passed', d.details?.duration_ms ?? 0, undefined, file);
+  }
+}
+
+function of(d) {
+  if (d.file === undefined || named(d.file) === file) return;
+  [stack, waiting, known, seen, failed, stderr] = [[], [], new Map(), 0, false, ''];
+  file = named(d.file);
+}
+
+function at() {
+  emit('at', { id: idOf(file, waiting), file });
+}
+
+function take({ type, data: d }) {
+  // node has no other word on its thresholds of coverage.
+  if (type === 'test:diagnostic' && /coverage does not meet/.test(d?.message)) thresholds.push(d.message);
+  summed ||= type === 'test:diagnostic' && d?.file === undefined && /^tests \d+$/.test(d.message);
+  if (d?.file === undefined) return;
+  if (type === 'test:stdout') process.stdout.write(d.message);
+  if (type === 'test:stderr') {
+    stderr = clip(stderr + d.message, 8000);
+    process.stderr.write(d.message);
+  }
+  // The file itself is the test that holds all others.
+  const whole = d.name === d.file || (d.nesting === 0 && path.resolve(TOP, d.name ?? '') === d.file);
+  if (whole) {
+    if (type === 'test:dequeue') {
+      [stack, waiting, known, seen, failed, stderr] = [[], [], new Map(), 0, false, ''];
+      file = named(d.file);
+      at();
+    }
+    if (type === 'test:complete') ended(d, d.details?.error === undefined && d.details?.passed !== false);
+    return;
+  }
+  if (type === 'test:enqueue') {
+    seen += 1;
+    known.set(key(d), (known.get(key(d)) ?? 0) + 1);
+  } else if (type === 'test:dequeue') {
+    waiting = [...waiting.slice(0, d.nesting), d.name];
+    at();
+  } else if (type === 'test:start') {
+    stack = [...stack.slice(0, d.nesting), d.name];
+  } else if (type === 'test:complete') {
+    if (known.get(key(d)) > 0) known.set(key(d), known.get(key(d)) - 1);
+    waiting = waiting.slice(0, d.nesting);
+    at();
+  } else if (type === 'test:pass' || type === 'test:fail') {
+    done(d, type === 'test:pass');
+    if (bad && stop && d.nesting === 0) over(1, 'stopped at the first test that is not good');
+  }
+}
+
+// With --test-force-exit node ends when all is told, and before that is read here to its end.
+let summed = false;
+process.on('exit', (code) => {
+  if (summed) over(bad || (!beside && (code || process.exitCode)) ? 1 : 0);
+});
+
+/** The end; of what runs behind the tests another process tells. */
+function over(code, stopped) {
+  cases.end();
+  if (held) process.reallyExit(code);
+  leave(code, stopped);
+}
+
+emit('session', { tool: 'node', version: process.versions.node, ...runtime });
+
+export default async function* (source) {
+  for await (const event of source) take(event);
+  if (thresholds.length > 0 && process.exitCode) {
+    file = 'coverage threshold';
+    group('errored', thresholds.join('\n'));
+  }
+  over(bad || (!beside && process.exitCode) ? 1 : 0);
+}
