@@ -1,4 +1,5 @@
-//! Calls a function of a component that is granted nothing: `call COMPONENT FUNCTION [ARGUMENTS]`, arguments as a JSON object.
+//! Calls a function of a component without granting it anything: `call COMPONENT FUNCTION [ARGUMENTS]`,
+//! arguments as a JSON object.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use hotcell_tools::ask::Refused;
 use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Reply, Runtime, RuntimeOptions};
 
-/// Grants nothing.
+/// A broker that refuses everything.
 struct Nothing;
 
 impl Broker for Nothing {

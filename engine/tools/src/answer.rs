@@ -1,33 +1,33 @@
-//! What a call came to.
+//! Answers of tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a tool answered. A tool that says no (`result::err`) has answered too.
+/// Answer of a tool. A tool that reports an error (`result::err`) has answered too.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer<V = Box<RawValue>> {
-    /// Whether the tool says that it failed.
+    /// Whether the tool reports an error.
     pub is_error: bool,
-    /// The value, as JSON text that its output schema describes: an object. Of an error, the error's own value as
-    /// `{"error": …}`.
+    /// Value, as JSON text that its output schema describes: an object. For an error, `{"error": …}` with the
+    /// error's own value.
     pub value: V,
-    /// What it printed, as far as it is kept.
+    /// Standard output, as far as it is kept.
     pub stdout: String,
-    /// The same of its errors.
+    /// Standard error, as far as it is kept.
     pub stderr: String,
-    /// What it was denied, in the words of `hotcell tool grant`, each once, at most 32.
+    /// Denied capabilities, in the words of `hotcell tool grant`, each once, at most 32.
     pub denied: Vec<String>,
     /// Microseconds from the instance's start to its end.
     pub wall_us: u64,
-    /// The most that its memories had together, in bytes.
+    /// Peak size of all its memories together, in bytes.
     pub peak_memory: u64,
 }
 
 impl Answer<String> {
-    /// The same, with a value that was read as JSON.
+    /// Parses the value as JSON.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the value is not valid JSON.
     pub fn read(self) -> serde_json::Result<Answer> {
         let Self { is_error, value, stdout, stderr, denied, wall_us, peak_memory } = self;
         let value = RawValue::from_string(value)?;

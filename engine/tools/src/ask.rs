@@ -1,15 +1,16 @@
-//! What a guest asks of the world beyond its own memory and its granted folders, as data.
+//! Requests of a guest for anything beyond its own memory and its granted folders, as data.
 //!
-//! The tool host asks, and whoever started it answers: it alone knows what was granted, and it alone has a network, secrets and a
-//! sandbox. Both sides share these types; the form on the wire is JSON with bytes as base64.
+//! The tool host asks, and its parent process answers: only the parent knows the grants, and only the parent
+//! has a network, secrets and a sandbox. Both sides share these types; the wire format is JSON with bytes as
+//! base64.
 
 use serde::{Deserialize, Serialize};
 
 use crate::BoxFuture;
 
-/// Answers what guests ask, each for one plugin.
+/// Answers the questions of guests, for one plugin.
 pub trait Broker: Send + Sync {
-    /// Answers one question of the call with this number. Dropping the future takes the question back.
+    /// Answers a question of the call with this number. Dropping the future withdraws the question.
     fn ask(&self, call: u64, ask: Ask) -> BoxFuture<'_, Reply>;
 }
 
@@ -25,26 +26,28 @@ pub enum Ask {
     Log {
         /// `debug`, `info`, `warn` or `error`.
         level: String,
-        /// The text, made harmless already.
+        /// Text, already sanitized.
         message: String,
     },
-    /// How far it is. Answered by [`Reply::Done`].
+    /// Progress of the call. Answered by [`Reply::Done`].
     Progress {
-        /// So much.
+        /// Amount done so far.
         done: u64,
-        /// Of so much.
+        /// Total amount, if known.
         total: Option<u64>,
-        /// In words.
+        /// Description of the current step.
         message: Option<String>,
     },
     /// A setting. Answered by [`Reply::Text`].
     Config {
-        /// Its key.
+        /// Key of the setting.
         key: String,
     },
+    /// The keys of settings that are granted and set. Answered by [`Reply::Keys`].
+    ConfigKeys,
     /// A placeholder for a secret, for this call. Answered by [`Reply::Text`], or by [`Refused::NotSet`].
     Secret {
-        /// Its name.
+        /// Name of the secret.
         name: String,
     },
     /// The value of a key. Answered by [`Reply::Value`].
@@ -56,7 +59,7 @@ pub enum Ask {
     KvSet {
         /// The key.
         key: String,
-        /// Its value.
+        /// New value.
         value: Blob,
     },
     /// Removes a key. Answered by [`Reply::Done`].
@@ -64,14 +67,23 @@ pub enum Ask {
         /// The key.
         key: String,
     },
+    /// Sets a key whose value is still this. Answered by [`Reply::Done`], or by [`Reply::Value`] with what is there now.
+    KvSwap {
+        /// The key.
+        key: String,
+        /// Its value as it was seen, where there was one.
+        seen: Option<Blob>,
+        /// Its new value.
+        value: Blob,
+    },
     /// Keys. Answered by [`Reply::Keys`].
     KvKeys {
-        /// What they begin with.
+        /// Prefix of the keys to list.
         prefix: String,
     },
-    /// An HTTP request, whole. Answered by [`Reply::Http`].
+    /// A complete HTTP request. Answered by [`Reply::Http`].
     Http {
-        /// `GET` and so on.
+        /// Method, such as `GET`.
         method: String,
         /// Scheme, authority, path and query.
         url: String,
@@ -79,7 +91,7 @@ pub enum Ask {
         headers: Vec<(String, Blob)>,
         /// The body.
         body: Blob,
-        /// Milliseconds for the whole exchange.
+        /// Time limit for the whole exchange, in milliseconds.
         timeout_ms: u64,
     },
     /// A sandboxed run. Answered by [`Reply::Ran`].
@@ -90,11 +102,11 @@ pub enum Ask {
         files: Vec<(String, Blob)>,
         /// Standard input.
         stdin: Option<Blob>,
-        /// Variables.
+        /// Environment variables.
         env: Vec<(String, String)>,
-        /// Milliseconds; at most what is left to the call.
+        /// Time limit in milliseconds; at most the time left to the call.
         timeout_ms: u64,
-        /// Bytes.
+        /// Memory limit in bytes.
         memory: Option<u64>,
     },
     /// A scan. Answered by [`Reply::Scanned`].
@@ -103,7 +115,7 @@ pub enum Ask {
         name: String,
         /// The artifact.
         content: Blob,
-        /// Its language, when it is known.
+        /// Language of the artifact, if known.
         language: Option<String>,
     },
 }
@@ -112,63 +124,63 @@ pub enum Ask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reply")]
 pub enum Reply {
-    /// It is done.
+    /// The request was carried out.
     Done,
-    /// A text, or none.
+    /// An optional text.
     Text {
         /// The text.
         text: Option<String>,
     },
-    /// Bytes, or none.
+    /// An optional value.
     Value {
         /// The bytes.
         value: Option<Blob>,
     },
     /// Names.
     Keys {
-        /// In order.
+        /// Keys, in order.
         keys: Vec<String>,
     },
-    /// An HTTP response, whole.
+    /// A complete HTTP response.
     Http {
-        /// The status.
+        /// HTTP status code.
         status: u16,
-        /// Names and values.
+        /// Header names and values.
         headers: Vec<(String, Blob)>,
         /// The body.
         body: Blob,
     },
-    /// How a run ended.
+    /// End of a sandboxed run.
     Ran {
-        /// As in `hotcell.outcome/1`.
+        /// Cause of the end, as in `hotcell.outcome/1`.
         cause: String,
-        /// Its exit code.
+        /// Exit code of the program.
         exit_code: Option<i32>,
-        /// What it printed.
+        /// Standard output.
         stdout: Blob,
-        /// Its errors.
+        /// Standard error.
         stderr: Blob,
-        /// Whether either was cut.
+        /// Whether standard output or standard error was cut.
         truncated: bool,
-        /// In words.
+        /// Reason in a sentence.
         reason: Option<String>,
-        /// Milliseconds.
+        /// Wall-clock time in milliseconds.
         wall_ms: u64,
     },
-    /// What a scan found.
+    /// Result of a scan.
     Scanned {
         /// `allow`, `review`, `quarantine` or `incomplete`.
         verdict: String,
-        /// The language that it was read as.
+        /// Language that the artifact was read as.
         language: Option<String>,
-        /// The worst first.
+        /// Findings, the worst first.
         findings: Vec<Finding>,
-        /// What was not read, and why.
+        /// Parts that were not read, each with the reason.
         unread: Vec<String>,
     },
-    /// Nothing was done.
+    /// The request was refused and nothing was done.
     Refused {
-        /// Why.
+        /// Reason for the refusal.
         why: Refused,
     },
 }
@@ -176,33 +188,33 @@ pub enum Reply {
 /// One finding of a scan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: String,
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: String,
-    /// What it means.
+    /// Explanation of the finding.
     pub message: String,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// Column, from 1.
+    /// Column number, from 1.
     pub column: u32,
 }
 
-/// Why nothing was done.
+/// Reasons for refusing a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "refused", content = "detail")]
 pub enum Refused {
-    /// It was not granted: which capability, in the words of `hotcell tool grant` (`net=https://example.org:443`).
+    /// Not granted. Holds the missing capability as in `hotcell tool grant` (`net=https://example.org:443`).
     Denied(String),
-    /// It is granted, and has no value.
+    /// Granted, but without a value.
     NotSet,
-    /// Too long, too many: which limit.
+    /// Too long or too many. Holds the limit.
     TooMuch(String),
     /// A store is full.
     Full,
-    /// The question makes no sense.
+    /// The request is not valid.
     Invalid(String),
-    /// The host lacks something, or the other side failed.
+    /// The host lacks something that the request needs, or the other side failed.
     Unavailable(String),
 }
 

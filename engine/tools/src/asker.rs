@@ -1,4 +1,4 @@
-//! Asks the broker on behalf of one call, and keeps count of what it asked and what it was denied.
+//! Asks the broker on behalf of one call, and counts its requests and denials.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,27 +10,27 @@ use crate::ask::Refused;
 use crate::mapping::text::clean;
 use crate::{Ask, Broker, Reply};
 
-/// Denials that an answer lists. More are of no use to whoever reads it.
+/// Maximum number of denials that an answer lists. More would not help the reader.
 pub(crate) const DENIED: usize = 32;
 
-/// Bytes of one denial. Longer names come from a guest that plays.
+/// Maximum length of one denial, in bytes. A longer name is a guest playing tricks.
 pub(crate) const DENIAL: usize = 256;
 
-/// One call's way to the broker.
+/// Connection of one call to the broker.
 pub(crate) struct Asker {
     broker: Arc<dyn Broker>,
     call: u64,
-    /// When the call's time is up.
+    /// End of the call's time.
     deadline: Instant,
     pub(crate) cancel: CancellationToken,
     denied: Mutex<Vec<String>>,
 }
 
-/// So many of something, once for each call.
+/// Amount of something that each call may use once.
 #[derive(Debug)]
 pub(crate) struct Allowance(AtomicU64);
 
-/// So many of something at the same time. Given back when it is dropped.
+/// Slot among a limited number of simultaneous uses. Freed on drop.
 pub(crate) struct Place(Arc<AtomicU32>);
 
 impl Asker {
@@ -43,7 +43,7 @@ impl Asker {
         Self { broker, call, deadline, cancel, denied: Mutex::default() }
     }
 
-    /// Asks, and notes what was denied.
+    /// Asks the broker, and records a denial.
     pub(crate) async fn ask(&self, ask: Ask) -> Reply {
         let reply = self.broker.ask(self.call, ask).await;
         if let Reply::Refused { why: Refused::Denied(what) } = &reply {
@@ -56,12 +56,12 @@ impl Asker {
         reply
     }
 
-    /// What is left of the call's time.
+    /// Time left to the call.
     pub(crate) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// The same in milliseconds, or less when less is wanted.
+    /// Time left to the call in milliseconds, or `wanted` if that is less.
     pub(crate) fn milliseconds(&self, wanted: Option<Duration>) -> u64 {
         let left = self.left();
         u64::try_from(wanted.map_or(left, |wanted| wanted.min(left)).as_millis()).unwrap_or(u64::MAX)
@@ -77,14 +77,14 @@ impl Allowance {
         Self(AtomicU64::new(amount))
     }
 
-    /// Takes so much, if there is so much.
+    /// Takes `amount` from the allowance; `false` when less is left.
     pub(crate) fn take(&self, amount: u64) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(amount)).is_ok()
     }
 }
 
 impl Place {
-    /// A place among so many, if one is free.
+    /// Takes one of `places` slots, if one is free.
     pub(crate) fn take(taken: &Arc<AtomicU32>, places: u32) -> Option<Self> {
         let more = |taken: u32| (taken < places).then(|| taken + 1);
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(Arc::clone(taken)))
@@ -97,7 +97,7 @@ impl Drop for Place {
     }
 }
 
-/// A text of a guest's as one line of at most so many bytes, with nothing in it that is not seen.
+/// A guest's text as one line of at most `longest` bytes, without invisible characters.
 pub(crate) fn line(text: &str, longest: usize) -> String {
     let mut line = clean(text, longest).replace(['\n', '\t'], " ");
     line.truncate(line.floor_char_boundary(longest));

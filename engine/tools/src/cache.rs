@@ -1,10 +1,10 @@
-//! Compiled components, kept between starts: machine code that is run without being checked again, so it is taken from
-//! here only if this installation wrote it.
+//! Compiled components, kept between starts. They are machine code that runs without further checks, so an
+//! entry is used only if this installation wrote it.
 //!
-//! An entry is named by the component's digest and by what compiled it, and begins with a keyed hash of both and of its
-//! bytes. The key is random, made once, and lies beside the entries in a folder that nobody else may enter. An entry that
-//! is cut, changed or another's is removed, with a warning, and compiled again. What is handed out is a sealed copy in
-//! memory of the very bytes that were checked.
+//! An entry is named by the component's digest and by the compiler's fingerprint, and begins with a keyed
+//! hash of both and of its bytes. The key is random, made once, and stored beside the entries in a folder
+//! that no other user may enter. An entry that is cut, changed or foreign is removed, with a warning, and
+//! compiled again. The caller gets a sealed copy in memory of the very bytes that were checked.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,19 +19,21 @@ use rustix::io::Errno;
 use crate::LoadError;
 use crate::protocol::LONGEST_COMPILED;
 
-/// What the compiled forms of this build are compiled by: raised with wasmtime, and with what `engine.rs` configures of
-/// code. What this misses (another processor) wasmtime notices itself, as [`LoadError::Stale`].
-const FORM: &str = "wasmtime 48.0.8, hotcell 1";
-/// The most that all entries take together, in bytes, unless the caller says otherwise.
+/// Identity of the compiler and its settings: raised with wasmtime, and with the code generation settings in
+/// `engine.rs`. wasmtime itself detects any other difference (another processor), as [`LoadError::Stale`].
+const FORM: &str = "wasmtime 48.0.8, hotcell 2";
+/// Default for the maximum size of all entries together, in bytes.
 pub const MOST_BYTES: u64 = 2 << 30;
-/// Bytes of a keyed hash, and of the key.
+/// Maximum size of a stored description of a component, in bytes.
+const LONGEST_SAID: u64 = 16 << 20;
+/// Length of a keyed hash, and of the key, in bytes.
 const MAC: usize = 32;
-/// Bytes that are read, hashed and copied at once: few enough to stay in the processor's cache.
+/// Bytes to read, hash and copy at a time: few enough to stay in the processor's cache.
 const PIECE: usize = 256 << 10;
 const KEY: &str = "key";
-/// How the name of a file begins that is not finished.
+/// Prefix of the names of unfinished files.
 const UNFINISHED: &str = "new-";
-/// What was not finished after so long was left by a process that ended.
+/// Age at which an unfinished file is taken to be left over from a process that ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// An open cache.
@@ -44,10 +46,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens a folder, and makes it (0700) and its key (0600) when they are missing.
+    /// Opens a cache, and creates its folder (0700) and key (0600) when they are missing.
     ///
     /// # Errors
-    /// [`LoadError::Host`] when it cannot be made, is somebody else's, or is open to others.
+    /// [`LoadError::Host`] when the folder cannot be created, belongs to another user, or is open to others.
     pub fn open(path: &Path, most: u64) -> Result<Self, LoadError> {
         use std::os::unix::fs::DirBuilderExt;
         let cannot = |what: &str, e: io::Error| LoadError::Host {
@@ -63,8 +65,8 @@ impl Cache {
         Ok(Self { folder, path: path.to_owned(), key, most })
     }
 
-    /// The compiled form of the component with this digest (SHA-256, in hexadecimal), sealed; none when there is none that
-    /// can be trusted.
+    /// The compiled component with this digest (SHA-256, in hexadecimal), sealed; `None` when there is no
+    /// entry that can be trusted.
     #[must_use]
     pub fn get(&self, digest: &str) -> Option<File> {
         let name = name(digest)?;
@@ -80,7 +82,7 @@ impl Cache {
                 return None;
             }
         };
-        // What is checked is what was copied; nobody sees it before it is sealed.
+        // The check reads the copy, and the copy is handed out only after it is sealed.
         match self.copy(digest, length, &mut entry, &mut memory) {
             Ok(true) => Some(memory),
             Ok(false) => self.reject(digest, "this installation did not write it so"),
@@ -88,7 +90,7 @@ impl Cache {
         }
     }
 
-    /// Copies an entry's code, and seals it; whether it is what this installation wrote.
+    /// Copies an entry's code, and seals it; returns whether this installation wrote it.
     fn copy(&self, digest: &str, length: u64, entry: &mut File, memory: &mut File) -> io::Result<bool> {
         let (mut expected, mut piece) = ([0; MAC], vec![0; PIECE]);
         entry.read_exact(&mut expected)?;
@@ -110,10 +112,10 @@ impl Cache {
         Ok(mac.finalize() == blake3::Hash::from_bytes(expected))
     }
 
-    /// Keeps a compiled form, and makes room for it.
+    /// Stores a compiled component, and removes older entries to make room.
     ///
     /// # Errors
-    /// What the system says; nothing is kept then.
+    /// When the digest is not valid or a file operation fails; nothing is stored then.
     pub fn put(&self, digest: &str, code: &[u8]) -> io::Result<()> {
         let name = name(digest).ok_or_else(|| io::Error::other("no digest"))?;
         let mac = self.begin(digest, code.len() as u64).update(code).finalize();
@@ -123,10 +125,45 @@ impl Cache {
         self.make_room(&name)
     }
 
-    /// Forgets a compiled form.
+    /// Whether there is an entry for this digest; its hash is checked only when it is read.
+    #[must_use]
+    pub fn has(&self, digest: &str) -> bool {
+        name(digest)
+            .is_some_and(|name| rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    }
+
+    /// Description of a component that a build of hotcell stored.
+    #[must_use]
+    pub fn said(&self, digest: &str, build: &str) -> Option<Vec<u8>> {
+        let name = said_name(digest, build)?;
+        let (mut entry, length) = self.entry(&name).ok().filter(|(_, length)| *length <= LONGEST_SAID)?;
+        let (mut expected, mut text) = ([0; MAC], Vec::new());
+        entry.read_exact(&mut expected).ok()?;
+        entry.take(length + 1).read_to_end(&mut text).ok()?;
+        let mac = self.begin(&name, text.len() as u64).update(&text).finalize();
+        if mac == blake3::Hash::from_bytes(expected) {
+            return Some(text);
+        }
+        let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
+        None
+    }
+
+    /// Stores a build's description of a component.
+    ///
+    /// # Errors
+    /// When the digest is not valid or a file operation fails; nothing is stored then.
+    pub fn say(&self, digest: &str, build: &str, text: &[u8]) -> io::Result<()> {
+        let name = said_name(digest, build).ok_or_else(|| io::Error::other("no digest"))?;
+        let mac = self.begin(&name, text.len() as u64).update(text).finalize();
+        write(&self.folder, &[mac.as_bytes(), text], |new| {
+            rustix::fs::renameat(&self.folder, new, &self.folder, &name)
+        })
+    }
+
+    /// Removes a compiled component.
     pub fn remove(&self, digest: &str) {
         if let Some(name) = name(digest) {
-            // It may be gone already.
+            // The entry may be gone already.
             let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
         }
     }
@@ -140,7 +177,7 @@ impl Cache {
         None
     }
 
-    /// An entry, and the length of its code.
+    /// Opens an entry, and returns the length of its code.
     fn entry(&self, name: &str) -> io::Result<(File, u64)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&self.folder, name, flags, Mode::empty())?);
@@ -149,13 +186,14 @@ impl Cache {
             return Err(io::Error::other("it is no entry"));
         }
         let length = size.checked_sub(MAC as u64).ok_or_else(|| io::Error::other("it is cut off"))?;
-        // What was used last goes last. A file system that keeps no times makes them go in the order of writing.
+        // Entries are removed in order of last use. On a file system that keeps no times the order is that of
+        // writing.
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let _ = rustix::fs::futimens(&file, &Timestamps { last_access: now, last_modification: now });
         Ok((file, length))
     }
 
-    /// The keyed hash of an entry, up to its code.
+    /// Starts the keyed hash of an entry, up to its code.
     fn begin(&self, digest: &str, length: u64) -> blake3::Hasher {
         let mut mac = blake3::Hasher::new_keyed(&self.key);
         for part in [FORM.as_bytes(), digest.as_bytes()] {
@@ -165,7 +203,8 @@ impl Cache {
         mac
     }
 
-    /// Removes what was used longest ago until the rest fits, and what nobody will finish. What was just written stays.
+    /// Removes the least recently used entries until the rest fits, and abandoned unfinished files. The entry
+    /// `keep`, just written, stays.
     fn make_room(&self, keep: &str) -> io::Result<()> {
         let (mut entries, mut total) = (Vec::new(), 0);
         for entry in rustix::fs::Dir::read_from(&self.folder)? {
@@ -194,7 +233,7 @@ impl Cache {
             if total <= self.most {
                 break;
             }
-            // Another process may have been quicker.
+            // Another process may have removed it first.
             let _ = rustix::fs::unlinkat(&self.folder, &name, AtFlags::empty());
             total -= size;
         }
@@ -212,7 +251,13 @@ fn name(digest: &str) -> Option<String> {
     is_digest(digest).then(|| format!("{digest}.{}", &blake3::hash(FORM.as_bytes()).to_hex()[..16]))
 }
 
-/// Whether a folder is ours alone.
+/// Entry name of a build's description: the form distinguishes it from a compiled component.
+fn said_name(digest: &str, build: &str) -> Option<String> {
+    let form = format!("{FORM}, said by {build}");
+    is_digest(digest).then(|| format!("{digest}.said-{}", &blake3::hash(form.as_bytes()).to_hex()[..16]))
+}
+
+/// Checks that a folder belongs to this user and is closed to others.
 fn private(folder: &OwnedFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(folder)?;
     let us = rustix::process::geteuid().as_raw();
@@ -226,7 +271,8 @@ fn private(folder: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The key of this installation; made if there is none. Whoever is first makes it, and all others take that one.
+/// Key of this installation, created if it is missing. If several processes create it at once, all use the
+/// first one.
 fn key(folder: &OwnedFd) -> io::Result<[u8; MAC]> {
     let read = || -> io::Result<[u8; MAC]> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -255,7 +301,7 @@ fn key(folder: &OwnedFd) -> io::Result<[u8; MAC]> {
     read()
 }
 
-/// Writes a new file (0600) whole and onto the disk, and lets `place` give it its name.
+/// Writes a complete new file (0600) to disk, and lets `place` give it its name.
 fn write(folder: &OwnedFd, parts: &[&[u8]], place: impl FnOnce(&str) -> Result<(), Errno>) -> io::Result<()> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|e| io::Error::other(e.to_string()))?;
@@ -275,10 +321,10 @@ fn write(folder: &OwnedFd, parts: &[&[u8]], place: impl FnOnce(&str) -> Result<(
     })
 }
 
-/// These bytes as a file in memory that nobody can change any more.
+/// A memory file with these bytes, sealed against changes.
 ///
 /// # Errors
-/// When there is no room.
+/// When the kernel cannot create, fill or seal the file.
 pub(crate) fn sealed(bytes: &[u8]) -> io::Result<File> {
     let mut file = memory()?;
     file.write_all(bytes)?;
@@ -289,7 +335,8 @@ pub(crate) fn sealed(bytes: &[u8]) -> io::Result<File> {
 /// An empty file in memory.
 fn memory() -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // It is mapped and never executed as a program, which a host may insist on (`vm.memfd_noexec`).
+    // The file is mapped and never executed as a program; a host may require that to be declared
+    // (`vm.memfd_noexec`).
     let fd = match rustix::fs::memfd_create("hotcell-component", flags | MemfdFlags::NOEXEC_SEAL) {
         // Kernels before 6.3 do not know the flag.
         Err(Errno::INVAL) => rustix::fs::memfd_create("hotcell-component", flags),
@@ -361,28 +408,50 @@ mod tests {
         forge(&|bytes| bytes.truncate(10));
         forge(&Vec::clear);
         forge(&|bytes| bytes.push(0));
-        // Without the key: a hash of the bytes alone.
+        // A hash of the bytes alone, without the key.
         forge(&|bytes| {
             bytes.truncate(MAC);
             bytes.copy_from_slice(blake3::hash(b"evil").as_bytes());
             bytes.extend(b"evil");
         });
-        // Another component's, which is whole.
+        // A complete entry of another component.
         cache.put(A, b"of a").unwrap();
         std::fs::rename(entry(&dir, A), entry(&dir, B)).unwrap();
         assert!(cache.get(B).is_none());
-        // Another installation's.
+        // An entry of another installation.
         let elsewhere = tempfile::tempdir().unwrap();
         super::tests::cache(&elsewhere).put(A, b"theirs").unwrap();
         std::fs::copy(entry(&elsewhere, A), entry(&dir, A)).unwrap();
         assert!(cache.get(A).is_none());
-        // No file, but a link to one or a folder.
+        // A link or a folder instead of a file.
         cache.put(B, b"of b").unwrap();
         std::os::unix::fs::symlink(entry(&dir, B), entry(&dir, A)).unwrap();
         assert!(cache.get(A).is_none());
         std::fs::create_dir(entry(&dir, A)).unwrap();
         assert!(cache.get(A).is_none());
         assert!(cache.get("../key").is_none() && cache.put("../key", b"").is_err());
+    }
+
+    #[test]
+    fn what_was_said_is_of_one_build_and_one_component() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(&dir);
+        cache.say(A, "one", b"about a").unwrap();
+        assert_eq!(cache.said(A, "one").as_deref(), Some(&b"about a"[..]));
+        assert!(cache.said(A, "two").is_none() && cache.said(B, "one").is_none() && !cache.has(A));
+        cache.put(A, b"code").unwrap();
+        assert!(cache.has(A) && !cache.has(B));
+        let path =
+            |digest: &str, build: &str| dir.path().join("cache").join(said_name(digest, build).unwrap());
+        // A complete entry of another component, and one that was changed.
+        std::fs::copy(path(A, "one"), path(B, "one")).unwrap();
+        assert!(cache.said(B, "one").is_none() && !path(B, "one").exists());
+        std::fs::copy(entry(&dir, A), path(A, "two")).unwrap();
+        assert!(cache.said(A, "two").is_none());
+        let mut bytes = std::fs::read(path(A, "one")).unwrap();
+        bytes[MAC] ^= 1;
+        std::fs::write(path(A, "one"), bytes).unwrap();
+        assert!(cache.said(A, "one").is_none());
     }
 
     #[test]
@@ -426,7 +495,7 @@ mod tests {
         small.put(B, &[2; 80]).unwrap();
         age(A, 60);
         age(B, 30);
-        // Used: now B is the oldest.
+        // A was used, so B is the oldest now.
         assert!(small.get(A).is_some());
         let leftover = dir.path().join("cache/new-0");
         std::fs::write(&leftover, b"").unwrap();
@@ -435,7 +504,7 @@ mod tests {
         small.put(&c, &[3; 80]).unwrap();
         assert!(small.get(A).is_some() && small.get(B).is_none() && small.get(&c).is_some());
         assert!(!leftover.exists());
-        // Larger than all of it: kept alone.
+        // An entry larger than the whole cache is kept alone.
         small.put(B, &[4; 400]).unwrap();
         assert!(small.get(A).is_none() && small.get(B).is_some());
     }

@@ -1,4 +1,4 @@
-//! One call: a fresh store, an instance, arguments in, an answer out, and everything gone.
+//! One call: a fresh store, an instance, arguments in, an answer out, and everything dropped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,43 +7,46 @@ use tokio::sync::SemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::{ResourceAny, Val};
 use wasmtime::{Store, UpdateDeadline};
+use wasmtime_wasi::I32Exit;
 
 use crate::asker::Asker;
+use crate::capture::Printed;
 use crate::component::{Place, Tool};
 use crate::failure::{Failure, reached};
 use crate::imports::Blob;
 use crate::limiter::Reached;
 use crate::mapping::{Blobs, Lifted, lift, lower};
+use crate::share::Share;
 use crate::state::State;
 use crate::ticker::Running;
 use crate::{Answer, Broker, CallError, Folder, Limit, Limits, Prepared, Runtime};
 
-/// How long a guest may go on after its call was cancelled, to leave its files whole.
+/// Time for a guest to finish after its call was cancelled, so that it leaves its files intact.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What to call, with what, and what it holds.
+/// Request for a call: function, arguments and capabilities.
 #[derive(Clone)]
 pub struct CallRequest {
-    /// A number of the caller's, under which the broker is asked.
+    /// Number chosen by the caller, which identifies the call to the broker.
     pub call: u64,
-    /// Which function: [`crate::Export::path`].
+    /// Function to call: [`crate::Export::path`].
     pub path: String,
-    /// Its arguments: a JSON object.
+    /// Arguments: a JSON object.
     pub arguments: String,
-    /// Folders that it sees, each under the name that it has on the host.
+    /// Folders that the guest can access, each at the same path as on the host.
     pub folders: Vec<Folder>,
-    /// Variables that it sees.
+    /// Environment variables of the guest.
     pub env: Vec<(String, String)>,
-    /// What it may use.
+    /// Limits of the call.
     pub limits: Limits,
-    /// Who answers what it asks.
+    /// Broker that answers the guest's questions.
     pub broker: Arc<dyn Broker>,
-    /// Set when nobody wants the answer any more. A guest that goes on is ended a second later.
+    /// Cancelled when the answer is no longer wanted. A guest that goes on is ended a second later.
     pub cancel: CancellationToken,
 }
 
 impl CallRequest {
-    /// A call that holds nothing, with the default limits.
+    /// Creates a call without capabilities, with the default limits.
     #[must_use]
     pub fn new(path: &str, arguments: &str, broker: Arc<dyn Broker>) -> Self {
         Self {
@@ -59,8 +62,8 @@ impl CallRequest {
     }
 }
 
-/// What is left of a call that has its answer: its memory and its places, given back when this is dropped, for which nobody who wants
-/// the answer has to wait.
+/// Rest of an answered call: its memory and its permits, released on drop. A caller need not wait for that to
+/// get the answer.
 pub(crate) struct Spent<'a> {
     _store: Store<State>,
     _places: (Place, SemaphorePermit<'a>),
@@ -91,18 +94,20 @@ pub(crate) async fn call<'a>(
     let asker = Asker::new(Arc::clone(&request.broker), request.call, deadline, request.cancel.clone());
     let state = State::new(&request.folders, &request.env, limits, asker)
         .map_err(|message| CallError::Host { message })?;
-    let mut store = store(runtime, state, limits, deadline);
+    let share = runtime.shares.begin(prepared.number());
+    let mut store = store(runtime, state, limits, deadline, share);
     let outcome = tokio::select! {
         biased;
         outcome = run(&mut store, prepared, tool, &request.arguments, limits) => outcome,
-        // Also a guest that sleeps in the host is ended.
+        // Also ends a guest that sleeps in the host.
         () = tokio::time::sleep_until(deadline.into()) => Err(Reached(Limit::Wall).into()),
         () = ended(&request.cancel) => Err(CallError::Cancelled.into()),
     };
     let state = store.data();
     let printed = state.capture.take();
+    let outcome = if tool.signature.prints() { of_a_command(outcome, &printed, limits) } else { outcome };
     let lifted = match outcome {
-        // What WASI 0.3 prints cannot end the call at once.
+        // Output by WASI 0.3 cannot end the call at once.
         Ok(_) if printed.exceeded => return Err(reached(Limit::Output, limits)),
         Ok(lifted) => lifted,
         Err(failure) => return Err(failure.explain(state, &printed, limits)),
@@ -119,7 +124,7 @@ pub(crate) async fn call<'a>(
     Ok((answer, Spent { _store: store, _places: places, _running: running }))
 }
 
-fn store(runtime: &Runtime, state: State, limits: &Limits, deadline: Instant) -> Store<State> {
+fn store(runtime: &Runtime, state: State, limits: &Limits, deadline: Instant, share: Share) -> Store<State> {
     let mut store = Store::new(&runtime.engine, state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(usize::try_from(limits.copied.0).unwrap_or(usize::MAX));
@@ -128,7 +133,8 @@ fn store(runtime: &Runtime, state: State, limits: &Limits, deadline: Instant) ->
         table.set_max_capacity(limits.resources as usize);
     }
     store.set_epoch_deadline(1);
-    // Every tick: others get the thread, clocks are looked at, and a guest that never sleeps is ended like one that does.
+    let (share, threads) = (Arc::new(share), tokio::runtime::Handle::current().metrics().num_workers());
+    // At every tick: yields the thread, checks clocks, and ends a guest that never sleeps like one that does.
     store.epoch_deadline_callback(move |store| {
         if store.data().capture.exceeded() {
             return Err(Reached(Limit::Output).into());
@@ -136,7 +142,8 @@ fn store(runtime: &Runtime, state: State, limits: &Limits, deadline: Instant) ->
         if Instant::now() >= deadline {
             return Err(Reached(Limit::Wall).into());
         }
-        Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+        let share = Arc::clone(&share);
+        Ok(UpdateDeadline::YieldCustom(1, Box::pin(async move { share.turn(threads).await })))
     });
     store
 }
@@ -161,13 +168,45 @@ async fn run(
     lift(&tool.signature, &results, limits, &mut kept).map_err(|error| kept.why(error))
 }
 
-/// Done a while after the call was cancelled.
+/// The answer of a command: its output, whether it returned or exited.
+fn of_a_command(
+    outcome: Result<Lifted, Failure>,
+    printed: &Printed,
+    limits: &Limits,
+) -> Result<Lifted, Failure> {
+    let is_error = match &outcome {
+        Ok(lifted) => lifted.is_error,
+        Err(Failure::Wasm(error)) => match error.downcast_ref::<I32Exit>() {
+            Some(I32Exit(status)) => *status != 0,
+            None => return outcome,
+        },
+        Err(_) => return outcome,
+    };
+    if printed.exceeded {
+        return outcome;
+    }
+    // Programs report failures on standard error.
+    let said = if is_error && !printed.stderr.is_empty() { &printed.stderr } else { &printed.stdout };
+    let said = String::from_utf8_lossy(said);
+    let value = match (is_error, said.trim().is_empty()) {
+        (true, true) => serde_json::json!({ "error": null }),
+        (true, false) => serde_json::json!({ "error": said }),
+        (false, _) => serde_json::json!({ "result": said }),
+    };
+    let json = value.to_string();
+    if json.len() as u64 > limits.result.0 {
+        return Err(Reached(Limit::Result).into());
+    }
+    Ok(Lifted { is_error, json })
+}
+
+/// Completes a while after the call was cancelled.
 async fn ended(cancel: &CancellationToken) {
     cancel.cancelled().await;
     tokio::time::sleep(GRACE).await;
 }
 
-/// The blobs of a store, and what went wrong with them, which the mapping only has in words.
+/// Blobs of a store, and the error they failed with, of which the mapping has only the text.
 struct Kept<'a> {
     store: &'a mut Store<State>,
     failed: Option<wasmtime::Error>,
@@ -193,7 +232,7 @@ impl Kept<'_> {
         })
     }
 
-    /// Why the mapping failed.
+    /// The reason the mapping failed.
     fn why(&mut self, error: CallError) -> Failure {
         self.failed.take().map_or(Failure::Call(error), Failure::Wasm)
     }

@@ -1,4 +1,4 @@
-//! What a plugin may be allowed to do, in the words of `hotcell tool grant`.
+//! Capabilities that a plugin may be granted, in the words of `hotcell tool grant`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,8 @@ use hotcell_sandbox::layer::nearest;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-/// Where a plugin may connect to: scheme, host and port, all three exact. A host is a name or an address, in lower case.
+/// Origin that a plugin may connect to: scheme, host and port, all three exact. A host is a name or an
+/// address, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// `http` or `https`.
@@ -28,42 +29,43 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What is in force for one component: the request, the operator's policy and the grant all allow it.
+/// Capabilities in force for one component: those that the request, the operator's policy and the grant all
+/// allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Held {
-    /// Folders that it may read; canonical paths of the host, which are its own names for them too.
+    /// Folders that it may read: canonical paths of the host, which the guest uses too.
     pub read: BTreeSet<PathBuf>,
     /// Folders that it may read and write.
     pub write: BTreeSet<PathBuf>,
-    /// Where it may send HTTP requests to.
+    /// Origins that it may send HTTP requests to.
     pub net: BTreeSet<Origin>,
-    /// Variables of the operator's environment that it sees.
+    /// Variables of the operator's environment that it may read.
     pub env: BTreeSet<String>,
-    /// Keys of its settings that it sees.
+    /// Keys of its settings that it may read.
     pub config: BTreeSet<String>,
-    /// Secrets that it may use, each with the places that it may be sent to.
+    /// Secrets that it may use, each with the origins that it may be sent to.
     pub secrets: BTreeMap<String, BTreeSet<Origin>>,
-    /// Whether it may ask for sandboxed runs.
+    /// Permission to request sandboxed runs.
     pub sandbox: bool,
-    /// Whether it may ask for scans.
+    /// Permission to request scans.
     pub guard: bool,
 }
 
 impl Held {
-    /// Whether it holds nothing at all.
+    /// Whether no capability is held at all.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// One thing that is granted, as a person writes it.
+/// One capability, as a person writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// `read=DIR`
     Read(PathBuf),
-    /// `write=DIR`: and read.
+    /// `write=DIR`: also allows reading.
     Write(PathBuf),
     /// `net=SCHEME://HOST[:PORT]`
     Net(Origin),
@@ -71,7 +73,7 @@ pub enum Capability {
     Env(String),
     /// `config=KEY`
     Config(String),
-    /// `secret=NAME`, towards the places that the plugin asks for, or `secret=NAME@SCHEME://HOST[:PORT]`.
+    /// `secret=NAME`, for the origins that the plugin requests, or `secret=NAME@SCHEME://HOST[:PORT]`.
     Secret(String, Option<Origin>),
     /// `sandbox`
     Sandbox,
@@ -79,19 +81,19 @@ pub enum Capability {
     Guard,
 }
 
-/// Why a text is no capability, or no place.
+/// Reasons a text is not a valid capability or origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {why}")]
 pub struct CapabilityError {
-    /// As it was written.
+    /// Text as it was written.
     pub text: String,
-    /// What is wrong, and what to write.
+    /// Description of the fault, and what to write instead.
     pub why: String,
 }
 
-/// Words in front of `=`, or alone.
+/// Keywords before `=`, or alone.
 const WORDS: [&str; 8] = ["read", "write", "net", "env", "config", "secret", "sandbox", "guard"];
-/// The longest name of a variable, key or secret.
+/// Maximum length of the name of a variable, key or secret, in bytes.
 const LONGEST: usize = 64;
 
 impl FromStr for Origin {
@@ -114,7 +116,8 @@ impl FromStr for Origin {
         }
         let url = Url::parse(text).map_err(|e| bad(format!("no place: {e}")))?;
         let origin = Self::of(&url).map_err(&bad)?;
-        // What a person reads is what is granted: 0x7f.1 is 127.0.0.1, and a name in another script is spelled out.
+        // The grant must be exactly what a person reads: 0x7f.1 is 127.0.0.1, and a name in another script is
+        // spelled out.
         let spelled = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
             None => place.split(':').next().unwrap_or(place),
@@ -127,10 +130,10 @@ impl FromStr for Origin {
 }
 
 impl Origin {
-    /// Where a URL leads, in the one spelling of grants.
+    /// Origin of a URL, in the one spelling of grants.
     ///
     /// # Errors
-    /// A sentence: it has a user, or its scheme, host or port is none that can be granted.
+    /// A sentence when the URL has a user or password, or a scheme, host or port that cannot be granted.
     pub fn of(url: &Url) -> Result<Self, String> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("a URL has no user and no password; use a header".to_owned());
@@ -142,7 +145,8 @@ impl Origin {
             Host::Domain(name) if name.ends_with('.') => {
                 return Err("the name ends with a dot; leave it out".to_owned());
             }
-            // More than this is no name of a host (RFC 952, RFC 1123), and it is shown to people in commands.
+            // Any other character is not allowed in the name of a host (RFC 952, RFC 1123), and people see
+            // the name in commands.
             Host::Domain(name) if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) => {
                 return Err("a host's name has letters, digits, -, . and _".to_owned());
             }
@@ -197,7 +201,7 @@ impl FromStr for Capability {
             "net" => value.parse().map(Self::Net).map_err(within),
             "env" => {
                 let name = variable(value).map_err(bad)?;
-                // Secrets of other plugins and of hotcell stand there.
+                // Those variables hold secrets of other plugins and of hotcell.
                 if name.starts_with("HOTCELL_") {
                     return Err(bad("hotcell's own variables are given to nobody".to_owned()));
                 }
@@ -224,10 +228,10 @@ fn example(word: &str) -> &'static str {
     }
 }
 
-/// Reads the name of a variable or secret.
+/// Checks the name of a variable or secret.
 ///
 /// # Errors
-/// A sentence.
+/// A sentence that says what is wrong when the name is not valid.
 pub fn variable(name: &str) -> Result<String, String> {
     let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     if !starts || name.len() > LONGEST || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
@@ -238,10 +242,10 @@ pub fn variable(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Reads the key of a setting.
+/// Checks the key of a setting.
 ///
 /// # Errors
-/// A sentence.
+/// A sentence that says what is wrong when the key is not valid.
 pub fn key(name: &str) -> Result<String, String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     if name.is_empty() || name.len() > LONGEST || !name.bytes().all(allowed) {
@@ -269,7 +273,7 @@ impl fmt::Display for Capability {
 }
 
 impl Held {
-    /// The same, one by one, in a fixed order. A secret stands once for each place.
+    /// The capabilities as a list, in a fixed order. A secret is listed once for each origin.
     #[must_use]
     pub fn capabilities(&self) -> Vec<Capability> {
         let secrets = self.secrets.iter().flat_map(|(name, to)| {
@@ -287,7 +291,7 @@ impl Held {
         all
     }
 
-    /// Adds one. A secret without a place adds nothing.
+    /// Adds a capability. A secret without an origin adds nothing.
     pub fn add(&mut self, capability: Capability) {
         match capability {
             Capability::Read(path) => drop(self.read.insert(path)),

@@ -1,4 +1,5 @@
-//! Keeps what a guest prints. Nothing of it reaches the host's own streams, where it could pass for a protocol.
+//! Keeps a guest's output. None of it reaches the host's own streams, where it could be mistaken for protocol
+//! messages.
 
 use std::io;
 use std::pin::Pin;
@@ -13,24 +14,24 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 use crate::limiter::Reached;
 use crate::limits::Limit;
 
-/// Bytes that one write may hand over: what a stream of WASI usually takes at once.
+/// Maximum size of one write in bytes: the usual amount that a WASI stream accepts at once.
 const PERMIT: usize = 64 << 10;
 
-/// Both streams of one call.
+/// Captured output of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     left: usize,
-    /// Whether it wanted to print more than it may.
+    /// Whether the guest tried to print more than its limit.
     pub(crate) exceeded: bool,
 }
 
-/// What is shared between the guest's streams and the host.
+/// Output shared between the guest's streams and the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture(Arc<Mutex<Printed>>);
 
-/// One of the two streams.
+/// Standard output or standard error.
 #[derive(Clone)]
 pub(crate) struct Stream {
     printed: Capture,
@@ -54,7 +55,7 @@ impl Capture {
         self.with(|printed| printed.exceeded)
     }
 
-    /// What was printed so far; nothing of it stays.
+    /// Takes the output so far, and leaves none.
     pub(crate) fn take(&self) -> Printed {
         self.with(std::mem::take)
     }
@@ -65,7 +66,7 @@ impl Capture {
 }
 
 impl Stream {
-    /// Keeps all of it, or as much as fits and says that it was too much.
+    /// Keeps the bytes; if not all fit, keeps as many as fit and reports the limit.
     fn keep(&self, bytes: &[u8]) -> Result<(), Reached> {
         self.printed.with(|printed| {
             let fits = bytes.len().min(printed.left);
@@ -113,7 +114,7 @@ impl OutputStream for Stream {
     }
 }
 
-// WASI 0.3 has no way to end a guest from here: it sees an error, and the next tick of the clock ends it.
+// WASI 0.3 has no way to end a guest from here: it gets an error, and the next tick of the clock ends it.
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.keep(bytes).map(|()| bytes.len()).map_err(io::Error::other))

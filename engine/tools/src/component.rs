@@ -13,7 +13,7 @@ use crate::describe;
 use crate::mapping::Signature;
 use crate::state::State;
 
-/// A component that is compiled, linked and known to have tools. Cheap to clone; holds nothing of any call.
+/// A component that is compiled, linked and known to have tools. Cheap to clone; holds no state of calls.
 #[derive(Clone)]
 pub struct Prepared(Arc<Inner>);
 
@@ -29,14 +29,14 @@ pub(crate) struct Tool {
     pub(crate) signature: Signature,
 }
 
-/// The calls that run now.
+/// Permits for the running calls.
 #[derive(Default)]
 struct Places {
     taken: AtomicU32,
     free: Notify,
 }
 
-/// A call that runs.
+/// Permit of a running call.
 pub(crate) struct Place(Arc<Places>);
 
 impl Prepared {
@@ -55,16 +55,21 @@ impl Prepared {
                 .ok_or_else(|| LoadError::Host { message: format!("the export {} is lost", tool.path) })?;
             tools.insert(tool.path, Tool { index, signature: tool.signature });
         }
-        // The first call would do it, and fail where nobody expects it.
+        // The first call would do this, and fail where the failure is not expected.
         component.initialize_copy_on_write_image().map_err(|error| LoadError::Host {
             message: format!("the image of its memory cannot be made: {error:#}"),
         })?;
         Ok(Self(Arc::new(Inner { pre, tools, places: Arc::default() })))
     }
 
-    /// Its functions, as [`crate::CallRequest::path`] names them, in order.
+    /// Paths of its functions, as for [`crate::CallRequest::path`], in order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.tools.keys().map(String::as_str)
+    }
+
+    /// Number that is unique in this process while the component exists.
+    pub(crate) fn number(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     pub(crate) fn tool(&self, path: &str) -> Option<&Tool> {
@@ -75,7 +80,7 @@ impl Prepared {
         &self.0.pre
     }
 
-    /// Waits until fewer than so many of its calls run.
+    /// Waits until fewer than `most` of its calls run.
     pub(crate) async fn place(&self, most: u32) -> Place {
         let places = &self.0.places;
         loop {
@@ -114,7 +119,7 @@ pub(crate) fn compile(engine: &Engine, wasm: &[u8]) -> Result<Component, LoadErr
     }
     Component::new(engine, wasm).map_err(|error| {
         let message = format!("{error:#}");
-        // The reader of the format names where it stopped, of functions too; the compiler itself does not.
+        // The format's parser gives the offset of a fault, also in functions; the compiler itself does not.
         if message.contains("(at offset 0x") || message.contains("Invalid input WebAssembly code") {
             LoadError::NotAComponent {
                 message: format!(
@@ -133,21 +138,28 @@ pub(crate) fn serialize(component: &Component) -> Result<Vec<u8>, LoadError> {
     })
 }
 
-/// Whether everything that it imports is provided.
+/// Checks that all imports are provided, with the right types.
 pub(crate) fn check_imports(linker: &Linker<State>, component: &Component) -> Result<(), LoadError> {
     link(linker, component).map(drop)
 }
 
 fn link(linker: &Linker<State>, component: &Component) -> Result<InstancePre<State>, LoadError> {
-    linker.instantiate_pre(component).map_err(|error| {
-        let ty = component.component_type();
-        let strangers = ty.imports(component.engine()).map(|(name, _)| name.to_owned());
-        let mut imports: Vec<String> =
-            strangers.filter(|name| !name.starts_with("wasi:") && !name.starts_with("hotcell:")).collect();
-        if imports.is_empty() {
-            // A known package, and a version or a function of it that is not: wasmtime names the first.
-            imports.push(format!("{error:#}"));
+    // Missing interfaces are reported earlier, by `provided::check`.
+    linker
+        .instantiate_pre(component)
+        .map_err(|error| LoadError::Imports { imports: vec![unfitting(&format!("{error:#}"))] })
+}
+
+/// Describes an item that does not match its interface, from wasmtime's message, in which the interface and
+/// its item are in backquotes.
+fn unfitting(words: &str) -> String {
+    let mut quoted = words.split('`').skip(1).step_by(2);
+    let why = words.rsplit(": ").next().unwrap_or_default();
+    match (quoted.next(), quoted.next()) {
+        (Some(interface), Some(item)) => {
+            format!("{interface} with a `{item}` that it does not have so ({why})")
         }
-        LoadError::Imports { imports }
-    })
+        (Some(interface), None) => format!("{interface} ({why})"),
+        _ => words.to_owned(),
+    }
 }

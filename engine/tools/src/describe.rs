@@ -1,4 +1,4 @@
-//! What a component offers, read from its types and its documentation.
+//! Describes a component's tools, from its types and its documentation.
 
 use std::collections::HashSet;
 
@@ -12,39 +12,39 @@ use crate::mapping::text::clean;
 use crate::mapping::{Docs, Reader, Signature, TypeDoc};
 use crate::{LoadError, inspect};
 
-/// How many functions a component may export.
+/// Maximum number of functions that a component may export.
 const FUNCTIONS: usize = 512;
-/// How many bytes all schemas and descriptions of a component may have.
+/// Maximum size of all schemas and descriptions of a component, in bytes.
 const TEXT: usize = 4 << 20;
-/// How many documented types are looked at.
+/// Maximum number of documented types to look at.
 const TYPES: usize = 512;
 
-/// What every component of componentize-py exports beside its author's functions.
+/// Function that every component of componentize-py exports in addition to its author's functions.
 const PYTHON_START: &str = "exports#init";
 
 /// One function that is a tool.
 #[derive(Clone, Debug)]
 pub struct ToolFunction {
-    /// As in [`Export::path`].
+    /// Path of the export, as in [`Export::path`].
     pub path: String,
-    /// The interface's name, of a function that is in one.
+    /// Name of the interface, for a function in one.
     pub interface: Option<String>,
-    /// Its own name.
+    /// Name of the function.
     pub function: String,
-    /// Its types.
+    /// Types of its parameters and result.
     pub signature: Signature,
 }
 
-/// The functions of a component that are tools, in the order of their paths, as [`describe`] describes them.
+/// Functions of a component that are tools, ordered by path, as [`describe`] describes them.
 /// `Component::get_export_index` of the interface and then of the function finds them.
 ///
 /// # Errors
-/// [`LoadError::Signature`] or [`LoadError::NoTools`].
+/// [`LoadError::NoTools`] or [`LoadError::Signature`], as for [`describe`].
 pub fn tools(component: &Component, engine: &Engine) -> Result<Vec<ToolFunction>, LoadError> {
     read(component, engine, &ComponentDocs::default()).map(|(tools, _)| tools)
 }
 
-/// The resource `hotcell:tool/blob.blob` as this component names it, if it imports it.
+/// The resource `hotcell:tool/blob.blob` in this component's types, if it imports it.
 #[must_use]
 pub fn blob_of(component: &Component, engine: &Engine) -> Option<ResourceType> {
     let ty = component.component_type();
@@ -62,8 +62,9 @@ pub fn blob_of(component: &Component, engine: &Engine) -> Option<ResourceType> {
 /// Describes a component that was compiled from these bytes.
 ///
 /// # Errors
-/// [`LoadError::NoTools`] if it exports no function, [`LoadError::Signature`] if none of its functions can be a tool (the first of
-/// them, and why), or if it has more of them than a model could ever be shown.
+/// [`LoadError::NoTools`] if it exports no function; [`LoadError::Signature`] if none of its functions can be
+/// a tool (naming the first, and the reason), or if it exports more functions than a model could ever be
+/// shown.
 pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<Description, LoadError> {
     let docs = ComponentDocs::of(wasm);
     let (tools, left_out) = read(component, engine, &docs)?;
@@ -112,7 +113,8 @@ fn read(
     if functions.len() > FUNCTIONS {
         return Err(too_much(&functions[FUNCTIONS].0, format!("it exports more than {FUNCTIONS} functions")));
     }
-    // Types are documented where they are named: by the world, and by every interface that it imports or exports.
+    // Types are documented where they are named: by the world, and by every interface that it imports or
+    // exports.
     let mut world = Vec::new();
     let mut interfaces = Vec::new();
     for (name, item) in ty.imports(engine).chain(ty.exports(engine)) {
@@ -143,7 +145,8 @@ fn read(
         let signature = if path == PYTHON_START {
             Err("componentize-py starts Python with it".into())
         } else if path.bytes().all(|byte| byte.is_ascii_graphic()) && !function.starts_with('[') {
-            Signature::documented(&func, blob.as_ref(), known)
+            let signature = Signature::documented(&func, blob.as_ref(), known);
+            if is_command(&path) { signature.map(Signature::of_a_command) } else { signature }
         } else {
             Err("it belongs to a resource, or has a name that cannot be shown".into())
         };
@@ -156,6 +159,10 @@ fn read(
     }
     match (tools.is_empty(), left_out.first()) {
         (true, None) => Err(LoadError::NoTools),
+        (true, Some(first)) if is_server(&first.function) => Err(LoadError::Signature {
+            function: first.function.clone(),
+            message: "it is an HTTP server and no tool: a tool is a function of plain values".to_owned(),
+        }),
         (true, Some(first)) => {
             Err(LoadError::Signature { function: first.function.clone(), message: first.message.clone() })
         }
@@ -163,9 +170,19 @@ fn read(
     }
 }
 
+/// Whether this is the entry function of a command, whose answer is its output.
+fn is_command(path: &str) -> bool {
+    path.strip_prefix("wasi:cli/run@").is_some_and(|rest| rest.ends_with("#run"))
+}
+
+/// Whether this is the handler of an HTTP server, which cannot be a tool.
+fn is_server(path: &str) -> bool {
+    ["wasi:http/incoming-handler@", "wasi:http/handler@"].iter().any(|name| path.starts_with(name))
+}
+
 type Found = (String, Option<String>, String, ComponentFunc);
 
-/// Path, interface, name and type of every function, in the order of the paths.
+/// Path, interface, name and type of every function, ordered by path.
 fn functions(component: &Component, engine: &Engine) -> Vec<Found> {
     let ty = component.component_type();
     let mut found = Vec::new();
@@ -196,7 +213,7 @@ fn functions(component: &Component, engine: &Engine) -> Vec<Found> {
     found
 }
 
-/// What is known of a named type: how it looks, and what is said of it.
+/// Shape and documentation of a named type.
 fn documented(
     docs: &ComponentDocs,
     interface: Option<&str>,

@@ -1,24 +1,24 @@
-//! What a component says of itself: its tools, and what it could do at most. Written by the confined process that read the
-//! component, so whoever takes it from there checks its lengths.
+//! Description of a component: its tools, and the most that it could do. The confined process that read the
+//! component writes it, so its reader has to check its lengths.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A component, described.
+/// Description of a component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// Its functions, in the order of their names.
+    /// Functions that are tools, ordered by name.
     pub exports: Vec<Export>,
-    /// Functions that are no tools, because values of their types have no form in JSON.
+    /// Functions that cannot be tools, because values of their types have no form in JSON.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
-    /// Names of its imports, `wasi:http/outgoing-handler@0.2.6` for example, in order.
+    /// Names of its imports in order, for example `wasi:http/outgoing-handler@0.2.6`.
     pub imports: Vec<String>,
-    /// What its imports would let it do, in the words of `hotcell tool grant` without values: `read`, `write`, `net`, `env`,
-    /// `config`, `secret`, `sandbox`, `guard`.
+    /// Capabilities that its imports could use, in the words of `hotcell tool grant` without values: `read`,
+    /// `write`, `net`, `env`, `config`, `secret`, `sandbox`, `guard`.
     pub at_most: Vec<String>,
-    /// The manifest that it carries (custom section `hotcell-plugin`), as TOML, if it does.
+    /// Manifest inside the component (custom section `hotcell-plugin`), as TOML.
     pub manifest: Option<String>,
 }
 
@@ -26,13 +26,13 @@ pub struct Description {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Export {
-    /// Where it is: `function`, or `package:name/interface@version#function`.
+    /// Path of the export: `function`, or `package:name/interface@version#function`.
     pub path: String,
-    /// The function's own name, in kebab case as in WIT.
+    /// Name of the function, in kebab case as in WIT.
     pub function: String,
-    /// The interface's name, for a function that is in one.
+    /// Name of the interface, for a function in one.
     pub interface: Option<String>,
-    /// Its documentation, made harmless; may be empty.
+    /// Documentation of the function, sanitized; may be empty.
     pub description: String,
     /// JSON Schema of its arguments: an object.
     pub input_schema: Value,
@@ -40,12 +40,12 @@ pub struct Export {
     pub output_schema: Value,
 }
 
-/// An exported function that is no tool.
+/// An exported function that cannot be a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeftOut {
-    /// As [`Export::path`].
+    /// Path of the export, as [`Export::path`].
     pub function: String,
-    /// Why: which parameter or result has which type.
+    /// Reason: the parameter or result, and its type.
     pub message: String,
 }

@@ -1,46 +1,47 @@
-//! The documentation that a component carries: its custom section `package-docs`, in the format of `wit-parser`.
+//! Documentation in a component: its custom section `package-docs`, in the format of `wit-parser`.
 //!
-//! Toolchains lose it: a Rust component of `wasm32-wasip2` has none. So it is put in from the author's WIT when a plugin is built.
-//! It is read without trust: a section that is too large, or that cannot be read, is no documentation.
+//! Toolchains lose it: a Rust component of `wasm32-wasip2` has no such section. It is therefore added from
+//! the author's WIT when a plugin is built. The section is untrusted: one that is too large, or that cannot
+//! be read, counts as no documentation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use wit_component::ComponentEncoder;
-use wit_parser::{PackageMetadata, Resolve};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{PackageId, PackageMetadata, Resolve};
 
 use crate::LoadError;
 use crate::mapping::TypeDoc;
 use crate::mapping::text::clean;
 use crate::sections;
 
-/// The section that a plugin's manifest is in, as TOML.
+/// Custom section that holds a plugin's manifest, as TOML.
 pub const MANIFEST: &str = "hotcell-plugin";
-/// How much of such a section is read, in bytes.
+/// Maximum number of bytes read of such a section.
 const SECTION: usize = 256 << 10;
-/// How many of them: a component may be put together from several packages.
+/// Maximum number of such sections: a component may be composed of several packages.
 const SECTIONS: usize = 8;
-/// How long the documentation of a function may be, in characters.
+/// Maximum length of a function's documentation, in characters.
 const FUNCTION: usize = 2_000;
-/// The same of a type, a field or a case.
+/// Maximum length of the documentation of a type, a field or a case, in characters.
 const ITEM: usize = 400;
 
-/// Why documentation could not be put into a component.
+/// Reasons documentation cannot be put into a component.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
-    /// The file is no component.
+    /// The file is not a component.
     #[error(transparent)]
     Component(#[from] LoadError),
     /// The WIT cannot be read.
     #[error("the WIT in {}: {message}", path.display())]
     Wit {
-        /// The folder.
+        /// Folder of the WIT package.
         path: PathBuf,
-        /// What is wrong in it.
+        /// Description of the fault.
         message: String,
     },
-    /// The documentation or the manifest is longer than what is read again.
+    /// The documentation or the manifest is longer than the part that is read back.
     #[error("{what} is larger than {} KiB", SECTION >> 10)]
     TooLarge {
         /// Which of the two.
@@ -49,10 +50,11 @@ pub enum EmbedError {
 }
 
 /// Puts the documentation of the WIT package in this folder, and the manifest, into a component, in place of what it has. A core module
-/// that carries its component's types (as `wit-bindgen` makes them, without WASI) becomes a component first.
+/// (without WASI) becomes a component first: of the types that it carries, as `wit-bindgen` puts them in, or of this WIT.
 ///
 /// # Errors
-/// See [`EmbedError`].
+/// [`EmbedError::Component`] when the file is not a component, [`EmbedError::Wit`] when the WIT cannot be
+/// read, [`EmbedError::TooLarge`] when the documentation or the manifest is too long.
 pub fn embed(component: &[u8], wit: &Path, manifest: Option<&str>) -> Result<Vec<u8>, EmbedError> {
     let error = |message: String| EmbedError::Wit { path: wit.to_owned(), message };
     let mut resolve = Resolve::default();
@@ -67,8 +69,12 @@ pub fn embed(component: &[u8], wit: &Path, manifest: Option<&str>) -> Result<Vec
         return Err(too_large("the manifest"));
     }
     let made;
-    let component = if sections::is_unfinished(component) {
-        made = encode(component).map_err(|cause| LoadError::NotAComponent {
+    let component = if sections::is_core(component) {
+        let whole = match sections::is_unfinished(component) {
+            true => encode(component),
+            false => typed(component, &resolve, package).and_then(|module| encode(&module)),
+        };
+        made = whole.map_err(|cause| LoadError::NotAComponent {
             message: format!("no component can be made of this core module: {cause:#}"),
         })?;
         &made
@@ -79,18 +85,27 @@ pub fn embed(component: &[u8], wit: &Path, manifest: Option<&str>) -> Result<Vec
     Ok(sections::replace(&with_docs, MANIFEST, manifest.map(str::as_bytes))?)
 }
 
+/// Adds the types of the world `plugin`, or of the only world, to a core module.
+fn typed(module: &[u8], resolve: &Resolve, package: PackageId) -> anyhow::Result<Vec<u8>> {
+    let world = resolve.select_world(&[package], Some("plugin"));
+    let world = world.or_else(|_| resolve.select_world(&[package], None))?;
+    let mut module = module.to_vec();
+    embed_component_metadata(&mut module, resolve, world, StringEncoding::UTF8)?;
+    Ok(module)
+}
+
 fn encode(module: &[u8]) -> anyhow::Result<Vec<u8>> {
     ComponentEncoder::default().module(module)?.validate(true).encode()
 }
 
-/// The manifest that a component carries, if it is text of a sensible length.
+/// Manifest in a component, if it is text within the length limit.
 #[must_use]
 pub fn manifest(wasm: &[u8]) -> Option<String> {
     let section = sections::custom(wasm, MANIFEST).next().filter(|section| section.len() <= SECTION)?;
     std::str::from_utf8(section).ok().map(str::to_owned)
 }
 
-/// All that is documented in a component.
+/// All documentation in a component.
 #[derive(Debug, Default)]
 pub(crate) struct ComponentDocs(Vec<Package>);
 
@@ -141,18 +156,19 @@ impl Function {
 }
 
 impl ComponentDocs {
-    /// What a component carries.
+    /// Reads the documentation from a component.
     pub fn of(wasm: &[u8]) -> Self {
         let all = sections::custom(wasm, PackageMetadata::SECTION_NAME).take(SECTIONS);
         let known = all.filter(|section| section.len() <= SECTION).filter_map(|section| match section {
-            // The version of the format. Nothing that is read here differs between the two.
+            // First byte: the version of the format. The two versions are alike in all that is read here.
             [0 | 1, json @ ..] => serde_json::from_slice(json).ok(),
             _ => None,
         });
         Self(known.collect())
     }
 
-    /// What is said of a function; empty if nothing is. `interface` is the name of the export that it is in.
+    /// Documentation of a function, or an empty text. `interface` is the name of the export that
+    /// contains it.
     pub fn function(&self, interface: Option<&str>, name: &str) -> String {
         let found: Vec<_> = match interface {
             None => self
@@ -168,8 +184,9 @@ impl ComponentDocs {
             .unwrap_or_default()
     }
 
-    /// What is said of a type, where it is exported or imported (the world itself, without an interface). Types that an interface
-    /// uses are documented where they come from, so the other interfaces are looked at as well.
+    /// Documentation of a type, from where it is exported or imported (the world itself, without an
+    /// interface). Types that an interface uses are documented where they are defined, so the other
+    /// interfaces are searched as well.
     pub fn ty(&self, interface: Option<&str>, name: &str) -> Option<TypeDoc> {
         let near: Vec<&Type> = match interface {
             None => self.worlds().filter_map(|world| world.types.get(name)).collect(),
@@ -191,7 +208,7 @@ impl ComponentDocs {
         self.0.iter().flat_map(|package| package.worlds.values())
     }
 
-    /// The interfaces that an export or import of this name may be.
+    /// Interfaces that an export or import of this name may refer to.
     fn interface<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Interface> {
         let short = name.split('@').next().and_then(|name| name.rsplit_once('/')).map(|(_, short)| short);
         let named = short
@@ -209,7 +226,7 @@ fn ty(docs: &Type) -> TypeDoc {
     TypeDoc { doc: docs.docs.as_deref().map(|text| clean(text, ITEM)).unwrap_or_default(), items }
 }
 
-/// What all of them say, if they agree.
+/// The value of all items, if they agree.
 fn only<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)

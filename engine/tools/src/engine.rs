@@ -1,43 +1,51 @@
-//! One engine for all components of a process. Two processes with the same build read each other's compiled forms, whatever their
-//! [`RuntimeOptions`].
+//! One engine for all components of a process. Two processes with the same build can read each other's
+//! compiled components, whatever their [`RuntimeOptions`].
 
 use std::hash::{Hash, Hasher};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 
 use crate::call::Spent;
+use crate::share::Shares;
 use crate::state::State;
 use crate::ticker::Ticker;
 use crate::{
     Answer, BoxFuture, CallError, CallRequest, Description, LoadError, Prepared, call, compiled, component,
-    http_bounds, imports,
+    http_bounds, imports, provided,
 };
 
-/// A guest's stack. A parser's recursion is deep, so it is twice what wasmtime gives by default.
+/// Size of a guest's stack, in bytes. Parsers recurse deeply, so it is twice wasmtime's default.
 pub(crate) const STACK: usize = 1 << 20;
 
-/// Elements that a table of the pool can hold: five times what [`crate::Limits`] allow by default, so that the limit and not the pool
-/// says no. Only address space.
+/// Maximum number of frames of a trap's backtrace to look at. In an endless recursion most are alike.
+const FRAMES: usize = 256;
+
+/// Maximum number of elements in a table of the pool: five times the default in [`crate::Limits`], so that
+/// the limit is reached before the pool's own bound. Costs only address space.
 const TABLE_ELEMENTS: usize = 100_000;
 
-/// Where instances get their memory from.
+/// Source of the memory of instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Allocation {
-    /// A pool that is reserved once: about a terabyte of address space by default, of which nothing is used until it is touched.
+    /// A pool that is reserved once: about a terabyte of address space by default, which takes no memory
+    /// until it is touched.
     #[default]
     Pooled,
-    /// Memory is mapped for every call, which costs some ten microseconds more: for processes whose address space is limited.
+    /// Memory that is mapped for every call, at a cost of some ten microseconds: for processes whose address
+    /// space is limited.
     OnDemand,
 }
 
-/// How a [`Runtime`] is set up.
+/// Options of a [`Runtime`].
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Calls at the same time, of all components together; further ones wait. 64.
+    /// Maximum number of calls at the same time, over all components; further ones wait. Default: 64.
     pub calls: u32,
-    /// Where instances get their memory from.
+    /// Source of the memory of instances.
     pub allocation: Allocation,
 }
 
@@ -47,22 +55,24 @@ impl Default for RuntimeOptions {
     }
 }
 
-/// An engine, what it links components with, and the clock that interrupts them. One is enough for a process; calls need a tokio
-/// runtime with its clock.
+/// An engine, its linker for components, and the clock that interrupts them. One is enough for a process;
+/// calls need a tokio runtime with its clock.
 pub struct Runtime {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<State>,
     pub(crate) ticker: Ticker,
-    /// Stands before the pool, so that a call waits where it would fail.
+    /// Taken before an instance of the pool, so that a call waits where the pool would fail.
     pub(crate) calls: Semaphore,
+    pub(crate) shares: Arc<Shares>,
 }
 
 impl Runtime {
-    /// Sets one up.
+    /// Creates a runtime.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Host`] when the pool cannot be reserved (see [`Allocation`]) or a thread cannot be started.
+    /// [`LoadError::Host`] when the pool cannot be reserved (see [`Allocation`]) or a thread cannot be
+    /// started.
     pub fn new(options: &RuntimeOptions) -> Result<Self, LoadError> {
         let engine = Engine::new(&config(options)).map_err(|error| host(&match options.allocation {
             Allocation::Pooled => format!(
@@ -74,10 +84,16 @@ impl Runtime {
             linker(&engine).map_err(|error| host(&format!("the imports cannot be linked: {error:#}")))?;
         let ticker = Ticker::start(&engine)
             .map_err(|error| host(&format!("the clock's thread cannot be started: {error}")))?;
-        Ok(Self { engine, linker, ticker, calls: Semaphore::new(options.calls.max(1) as usize) })
+        Ok(Self {
+            engine,
+            linker,
+            ticker,
+            calls: Semaphore::new(options.calls.max(1) as usize),
+            shares: Arc::default(),
+        })
     }
 
-    /// A text that is the same for builds and machines that read each other's compiled forms.
+    /// Fingerprint, equal for builds and machines that can read each other's compiled components.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         fingerprint(&self.engine)
@@ -87,51 +103,70 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`LoadError`], as for [`Self::load`].
+    /// Fails for the same reasons as [`Self::load`].
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
         let component = component::compile(&self.engine, wasm)?;
         component::serialize(&component)
     }
 
-    /// Compiles a component and says what it is, by one compilation.
+    /// Compiles and describes a component in one compilation.
     ///
     /// # Errors
     ///
-    /// [`LoadError`], as for [`Self::load`].
+    /// Fails for the same reasons as [`Self::load`].
     pub fn describe(&self, wasm: &[u8]) -> Result<(Description, Vec<u8>), LoadError> {
+        provided::check(wasm)?;
         let component = component::compile(&self.engine, wasm)?;
         component::check_imports(&self.linker, &component)?;
         let description = crate::describe::describe(&component, &self.engine, wasm)?;
         Ok((description, component::serialize(&component)?))
     }
 
-    /// Compiles a component and makes it ready, in this process. Compiling takes time and memory as the component's author likes, so
-    /// do it in a confined process for what is not trusted.
+    /// Compiles, describes and loads a component in one compilation.
     ///
     /// # Errors
     ///
-    /// [`LoadError`]: what the bytes are instead of a component, or which of its imports nobody provides, or why it is no tool.
+    /// Fails for the same reasons as [`Self::load`].
+    pub fn describe_and_load(&self, wasm: &[u8]) -> Result<(Description, Prepared), LoadError> {
+        provided::check(wasm)?;
+        let component = component::compile(&self.engine, wasm)?;
+        let prepared = Prepared::new(&self.linker, &component)?;
+        Ok((crate::describe::describe(&component, &self.engine, wasm)?, prepared))
+    }
+
+    /// Compiles and loads a component in this process. Its author controls how much time and memory compiling
+    /// takes, so compile untrusted components in a confined process.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::NotAComponent`] when the bytes are not a component, [`LoadError::Imports`] for imports
+    /// that this host does not provide, [`LoadError::NoTools`] or [`LoadError::Signature`] when it is not a
+    /// tool, [`LoadError::Compile`] when compiling fails, [`LoadError::Host`] when the image of its memory
+    /// cannot be made.
     pub fn load(&self, wasm: &[u8]) -> Result<Prepared, LoadError> {
+        provided::check(wasm)?;
         Prepared::new(&self.linker, &component::compile(&self.engine, wasm)?)
     }
 
-    /// Makes ready what [`Self::compile`] gave.
+    /// Loads the output of [`Self::compile`].
     ///
-    /// **The file is machine code that runs as it is.** The caller knows by a message authentication code, or because nobody else
-    /// could write it, that this program wrote it.
+    /// **The file is machine code that runs unchecked.** The caller must be sure that this program wrote it:
+    /// by a message authentication code, or because no other user could write it.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Stale`] for the form of another build; [`LoadError::Host`] when the file cannot be read.
+    /// [`LoadError::Stale`] for the output of another build; [`LoadError::Host`] when the file cannot be
+    /// read.
     pub fn load_compiled(&self, file: std::fs::File) -> Result<Prepared, LoadError> {
         Prepared::new(&self.linker, &compiled::read(&self.engine, file)?)
     }
 
-    /// Calls a tool in a fresh instance, which is gone when the future is done or dropped.
+    /// Calls a tool in a fresh instance, which is dropped when the future completes or is dropped.
     ///
     /// # Errors
     ///
-    /// [`CallError`]; a tool that says that it failed has answered ([`Answer::is_error`]).
+    /// [`CallError`] when the call fails; a tool that reports an error of its own has answered
+    /// ([`Answer::is_error`]).
     pub fn call<'a>(
         &'a self,
         prepared: &'a Prepared,
@@ -145,8 +180,8 @@ impl Runtime {
         })
     }
 
-    /// The same, with the value as the text that was written, for whoever passes it on to somebody who reads it in any case, and
-    /// with the instance, to be dropped when that is done.
+    /// Like [`Self::call`], but returns the value as the text that the tool wrote, for callers that only pass
+    /// it on to a reader that parses it anyway; also returns the instance, to be dropped afterwards.
     pub(crate) fn call_for_text<'a>(
         &'a self,
         prepared: &'a Prepared,
@@ -156,7 +191,7 @@ impl Runtime {
     }
 }
 
-/// The same as [`Runtime::fingerprint`], without a pool: for whoever only names files.
+/// Like [`Runtime::fingerprint`], but without a pool: for callers that only name files.
 ///
 /// # Errors
 ///
@@ -190,28 +225,33 @@ fn host(message: &str) -> LoadError {
 fn config(options: &RuntimeOptions) -> Config {
     let mut config = Config::new();
     config
-        // The compiler whose output is verified and fuzzed most; the quick one has had most of the memory errors.
+        // Cranelift's output is verified and fuzzed most; the quick compiler has had most of the memory
+        // errors.
         .strategy(Strategy::Cranelift)
         .cranelift_opt_level(OptLevel::Speed)
-        // Guests are stopped by the clock. Counting instructions (fuel) would cost them twice as much and say nothing of time.
+        // The clock stops guests. Counting instructions (fuel) would double their run time and say nothing
+        // about time.
         .epoch_interruption(true)
         .consume_fuel(false)
-        // The rest of a call's stack is the host's, for what guests call.
+        // The rest of a call's stack is for host functions that guests call.
         .max_wasm_stack(STACK)
         .async_stack_size(2 << 20)
-        // Stacks are used again by other components' calls. Should compiled code ever read what it has not written, it reads zeros.
+        // Stacks are reused by calls of other components. If compiled code ever read memory that it has not
+        // written, it would read zeros.
         .async_stack_zeroing(true)
         // Data segments are mapped, not copied.
         .memory_init_cow(true)
-        // Traps are told by their kind. A table from machine code to wasm would make compiled forms a third longer.
+        // Traps are reported by kind and by function names. The map from machine code to wasm, which source
+        // lines need, would make compiled components a third larger.
         .generate_address_map(false)
-        .wasm_backtrace_max_frames(None)
-        // WASI 0.3 is made of the asynchronous component model.
+        .wasm_backtrace_max_frames(NonZeroUsize::new(FRAMES))
+        // WASI 0.3 is built on the asynchronous component model.
         .wasm_component_model_async(true)
         .concurrency_support(true);
-    // What no toolchain for components needs, and what each has had its own mistakes. Shared memory, garbage collection, exceptions
-    // and stack switching are not even compiled in. Several memories stay on, because calls between composed components are made of
-    // them; a module of a guest's own has one, see the pool.
+    // Features that no toolchain for components needs, and that each have had bugs of their own. Shared
+    // memory, garbage collection, exceptions and stack switching are not even compiled in. Multiple memories
+    // stay on, because calls between composed components use them; a guest's own module has one, see the
+    // pool.
     config
         .wasm_memory64(false)
         .wasm_gc(false)
@@ -230,33 +270,35 @@ fn config(options: &RuntimeOptions) -> Config {
 fn pool(calls: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
-        // As many as `Limits` allow by default for each call, so that no call takes another's. A component of a common toolchain has
-        // three to six, of which one has a memory and two have a table.
+        // Per call as many as `Limits` allow by default, so that no call takes another's. A component of a
+        // common toolchain has three to six, of which one has a memory and two have a table.
         .total_core_instances(calls.saturating_mul(32))
         .total_memories(calls.saturating_mul(4))
         .total_tables(calls.saturating_mul(8))
-        // Functions of WASI 0.3 that run side by side have a stack each.
+        // Concurrent functions of WASI 0.3 have a stack each.
         .total_stacks(calls.saturating_mul(2))
         .max_tables_per_module(8)
         .max_memories_per_module(1)
         .table_elements(TABLE_ELEMENTS)
-        // Whole 4 GiB, so that no access needs a check; `Limits::memory` is counted as memories grow.
+        // A full 4 GiB, so that no access needs a check; `Limits::memory` is counted as memories grow.
         .max_memory_size(1 << 32)
-        // Tables of what an instance imports and exports: interpreters with all of WASI linked need more than the default of 1 MiB.
+        // Space for an instance's imports and exports: interpreters with all of WASI linked need more than
+        // the default of 1 MiB.
         .max_core_instance_size(4 << 20)
         .max_component_instance_size(8 << 20)
-        // Slots are emptied by the kernel and not by writing zeros: for guests that touch little that is three times quicker, and what
-        // an idle process holds stays small.
+        // The kernel clears slots, instead of writes of zeros: for guests that touch little that is three
+        // times quicker, and an idle process holds little memory.
         .linear_memory_keep_resident(0)
         .table_keep_resident(0)
-        // The part of a stack that nearly every call touches.
+        // The part of a stack that nearly every call touches stays resident.
         .async_stack_keep_resident(16 << 10);
     pool
 }
 
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
-    // All of WASI is there for everybody. What it can reach is what the call's context holds, which by default is nothing.
+    // All of WASI is linked for every component. The call's context decides what it can reach, which by
+    // default is nothing.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     wasmtime_wasi::p3::add_to_linker(&mut linker)?;

@@ -1,20 +1,20 @@
-//! Why a component could not be loaded, and why a call came to nothing.
+//! Errors of loading a component and of calling a tool.
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Limit;
 
-/// Why a component cannot be loaded. Nothing of it is kept then.
+/// Reasons a component cannot be loaded. Nothing of it is kept then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum LoadError {
-    /// The bytes are no component: a core module, cut off, or something else.
+    /// The bytes are not a component: they are a core module, cut off, or something else.
     #[error("{message}")]
     NotAComponent {
-        /// What it is, and what to do.
+        /// Nature of the bytes, and what to do.
         message: String,
     },
-    /// It needs what nobody provides.
+    /// The component needs imports that this host does not provide.
     #[error("it imports {}, which this host does not provide", imports.join(", "))]
     Imports {
         /// Names of the imports.
@@ -23,75 +23,105 @@ pub enum LoadError {
     /// A function has a type that no tool can have.
     #[error("{function}: {message}")]
     Signature {
-        /// The export.
+        /// Name of the export.
         function: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         message: String,
     },
-    /// It exports no function.
+    /// The component exports no function.
     #[error("it exports no function, so it has no tool")]
     NoTools,
-    /// Compiling took too long or too much, or the compiler failed.
+    /// Compiling took too much time or memory, or the compiler failed.
     #[error("it cannot be compiled: {message}")]
     Compile {
-        /// Why.
+        /// Reason for the failure.
         message: String,
     },
-    /// The compiled form is of another build: compile again.
+    /// The component differs from the one that was added.
+    #[error("{message}")]
+    Changed {
+        /// Description of the difference.
+        message: String,
+    },
+    /// The compiled form belongs to another build: compile again.
     #[error("its compiled form is not this build's")]
     Stale,
-    /// The host could not do it.
+    /// The host failed.
     #[error("{message}")]
     Host {
-        /// Why.
+        /// Reason for the failure.
         message: String,
     },
 }
 
-/// Why a call came to nothing. A tool's own error is an answer, not one of these.
+/// Reasons a call fails. An error that the tool itself reports is an answer, not one of these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum CallError {
     /// There is no such tool.
     #[error("there is no tool '{name}'")]
     Unknown {
-        /// The name.
+        /// Name that was called.
         name: String,
     },
     /// The arguments do not match the schema.
     #[error("arguments{at}: {message}")]
     Arguments {
-        /// Where, as a JSON pointer (RFC 6901); empty for the whole.
+        /// JSON pointer to the fault (RFC 6901); empty for the whole.
         at: String,
-        /// What is wrong.
+        /// Description of the fault.
         message: String,
     },
     /// A limit was reached.
     #[error("stopped: {limit} limit {value} reached")]
     Limit {
-        /// Which.
+        /// The limit.
         limit: Limit,
-        /// Its value, with its unit.
+        /// Value of the limit, with its unit.
         value: String,
     },
     /// The component stopped itself: unreachable code, a bad access, an exit with a status.
-    #[error("trapped: {message}")]
+    #[error("trapped: {message}{}", within(frames))]
     Trap {
-        /// What happened.
+        /// Description of the trap.
+        message: String,
+        /// Denials before the trap, as [`crate::Answer::denied`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        denied: Vec<String>,
+        /// Functions on the stack, the innermost first; empty if unknown.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        frames: Vec<String>,
+    },
+    /// The component is not run: it cannot be loaded, or differs from the one that was added.
+    #[error("{message}")]
+    Refused {
+        /// Reason for the refusal.
         message: String,
     },
-    /// Somebody does not want the answer any more.
+    /// Too many calls of the plugin are waiting already, or this one waited too long.
+    #[error("busy: {message}")]
+    Busy {
+        /// Which of the two, and what to do.
+        message: String,
+    },
+    /// The caller no longer wants the answer.
     #[error("cancelled")]
     Cancelled,
-    /// The host process ended, or could not be had.
+    /// The host process ended, or could not be started.
     #[error("the tool host failed: {message}")]
     Host {
-        /// Why.
+        /// Reason for the failure.
         message: String,
     },
 }
 
-/// An error with what is behind it: of some, the outermost says only that sending failed. `text` is what to say of the outermost.
+/// Location of a trap, for the end of its line.
+fn within(frames: &[String]) -> String {
+    if frames.is_empty() { String::new() } else { format!("; in {}", frames.join(", called by ")) }
+}
+
+/// An error with its causes: some errors' outermost message says only that sending failed. `text` is the text
+/// for the outermost error.
 #[must_use]
 pub fn with_causes(mut text: String, error: &dyn std::error::Error) -> String {
     let mut inner = error.source();

@@ -1,8 +1,8 @@
-//! Why a call came to nothing, told from what wasmtime says.
+//! Turns wasmtime's errors into the reason a call failed.
 
 use hotcell_sandbox::Bytes;
 use wasmtime::component::ResourceTableError;
-use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::asker::line;
@@ -11,17 +11,24 @@ use crate::limiter::Reached;
 use crate::state::State;
 use crate::{CallError, Limit, Limits};
 
-/// Bytes of what a guest printed last that are told with a trap: the message of a panic.
+/// Maximum length of the end of a guest's output that a trap's error includes, in bytes: the message of a
+/// panic.
 const TAIL: usize = 512;
 
-/// Bytes of a trap's description.
+/// Maximum length of a trap's description, in bytes.
 const MESSAGE: usize = 512;
 
-/// What ended a call.
+/// Maximum number of functions of a backtrace in an error; adjacent frames of one function count once.
+const FRAMES: usize = 12;
+
+/// Maximum length of one of their names, in bytes.
+const FRAME: usize = 120;
+
+/// Cause of a call's end.
 pub(crate) enum Failure {
-    /// The guest, or the host on behalf of a limit.
+    /// A trap of the guest, or a limit that the host enforced.
     Wasm(wasmtime::Error),
-    /// Everything else.
+    /// Any other error.
     Call(CallError),
 }
 
@@ -44,7 +51,7 @@ impl From<Reached> for Failure {
 }
 
 impl Failure {
-    /// The error for whoever called.
+    /// Converts the failure to the error for the caller.
     pub(crate) fn explain(self, state: &State, printed: &Printed, limits: &Limits) -> CallError {
         let limiter = &state.limiter;
         let error = match self {
@@ -60,6 +67,8 @@ impl Failure {
         if let Some(I32Exit(status)) = error.downcast_ref() {
             return CallError::Trap {
                 message: told(&format!("it ended itself with status {status} before it answered"), printed),
+                denied: state.asker.denied(),
+                frames: Vec::new(),
             };
         }
         if error.is::<PoolConcurrencyLimitError>() {
@@ -67,23 +76,27 @@ impl Failure {
                 message: format!("{}; try again when fewer calls run", error.root_cause()),
             };
         }
-        // A guest that cannot have more memory or a longer table usually gives up; one that dies much later of something else is not
-        // told apart.
+        // A guest that is refused memory or a longer table usually gives up. One that fails much later for
+        // another reason cannot be told apart.
         if let Some(limit) = limiter.refused() {
             return reached(limit, limits);
         }
         let message =
             error.downcast_ref::<Trap>().map_or_else(|| error.root_cause().to_string(), ToString::to_string);
         // A guest that gives up because of a denial rarely says so.
-        let denied = match &state.asker.denied()[..] {
-            [] => String::new(),
-            denied => format!("; it had been denied {}", denied.join(", ")),
+        let denied = state.asker.denied();
+        let had = if denied.is_empty() {
+            String::new()
+        } else {
+            format!("; it had been denied {}", denied.join(", "))
         };
-        CallError::Trap { message: told(message.trim_start_matches("wasm trap: "), printed) + &denied }
+        let message = told(message.trim_start_matches("wasm trap: "), printed) + &had;
+        CallError::Trap { message, denied, frames: frames(&error) }
     }
 }
 
-/// Which limit it was, if it was one. Of some, wasmtime 48.0.8 gives only a text; a test hits each.
+/// Limit behind an error, if there is one. For some limits wasmtime 48.0.8 gives only a text; a test reaches
+/// each.
 fn limit(error: &wasmtime::Error) -> Option<Limit> {
     if let Some(Reached(limit)) = error.downcast_ref() {
         return Some(*limit);
@@ -109,7 +122,32 @@ fn limit(error: &wasmtime::Error) -> Option<Limit> {
     .find_map(|(text, limit)| message.contains(text).then_some(limit))
 }
 
-/// With the end of what it printed on standard error, where languages write why they give up.
+/// Functions on the guest's stack, the innermost first, by the names in the component.
+fn frames(error: &wasmtime::Error) -> Vec<String> {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        Some(name) => line(&format!("{:#}", rustc_demangle::demangle(name)), FRAME),
+        None => format!("function {}", frame.func_index()),
+    };
+    counted(backtrace.frames().iter().map(name))
+}
+
+/// Names in order, with adjacent equal ones merged and counted, so that the caller of a recursion is visible.
+fn counted(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<(String, usize)> = Vec::new();
+    for name in names {
+        let full = all.len() == FRAMES;
+        match all.last_mut() {
+            Some((last, times)) if *last == name => *times += 1,
+            _ if full => break,
+            _ => all.push((name, 1)),
+        }
+    }
+    let told = |(name, times)| if times == 1 { name } else { format!("{name} ({times} times)") };
+    all.into_iter().map(told).collect()
+}
+
+/// The message, with the end of the guest's standard error, where language runtimes write why they give up.
 fn told(message: &str, printed: &Printed) -> String {
     let message = line(message, MESSAGE);
     let stderr = String::from_utf8_lossy(&printed.stderr);
@@ -140,4 +178,23 @@ pub(crate) fn reached(limit: Limit, limits: &Limits) -> CallError {
         Limit::Stack => Bytes(crate::engine::STACK as u64).to_string(),
     };
     CallError::Limit { limit, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn a_recursion_is_one_line_and_the_rest_is_bounded() {
+        for (names, told) in [
+            ("", ""),
+            ("a", "a"),
+            ("a a a b", "a (3 times) b"),
+            ("a b a", "a b a"),
+            ("a b c d e f g h i j k l m n", "a b c d e f g h i j k l"),
+        ] {
+            let names = names.split_whitespace().map(str::to_owned);
+            assert_eq!(counted(names).join(" "), told);
+        }
+    }
 }

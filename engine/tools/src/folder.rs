@@ -1,4 +1,4 @@
-//! A granted folder, and which one it is whatever its name leads to later.
+//! A granted folder with its identity, so that its path cannot lead to another one later.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -8,31 +8,32 @@ use std::path::PathBuf;
 use hotcell_sandbox::FileId;
 use serde::{Deserialize, Serialize};
 
-/// A folder that a component sees, under the name that it has on the host.
+/// A folder that a component can access, at the same path as on the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Folder {
     /// An absolute, canonical path.
     pub path: PathBuf,
-    /// Whether it may change what is in it.
+    /// Whether the component may change its contents.
     pub writable: bool,
-    /// Which folder was granted; without, whichever has the name. Where folders are mounted, that is checked by who mounts them, and
-    /// a mount may have another identity than what it shows.
+    /// Identity of the granted folder; `None` accepts any folder at the path. Where folders are mounted, the
+    /// process that mounts them checks it, because a mount may have another identity than the folder it
+    /// shows.
     pub identity: Option<FileId>,
 }
 
-/// A folder that was opened and found to be the granted one. What is opened through [`Opened::path`] is this folder.
+/// An open folder whose identity was checked. A file opened through [`Opened::path`] is in this folder.
 #[derive(Debug)]
 pub(crate) struct Opened(File);
 
 impl Folder {
-    /// Opens it.
+    /// Opens the folder and checks its identity.
     ///
     /// # Errors
-    /// A sentence: it cannot be opened, or is another than was granted.
+    /// A sentence when it cannot be opened, or is not the granted folder.
     pub(crate) fn open(&self) -> Result<Opened, String> {
         let name = self.path.display();
-        // A link on the way would lead elsewhere than what was granted.
+        // A symbolic link on the way would lead away from the granted folder.
         match self.path.canonicalize() {
             Ok(real) if real == self.path => {}
             Ok(real) => return Err(format!("{name} is {} now; grant it anew", real.display())),
@@ -53,7 +54,7 @@ impl Folder {
 }
 
 impl Opened {
-    /// A name that leads to this folder and to no other, as long as this lives (proc(5), `/proc/self/fd`).
+    /// A path that leads to exactly this folder, as long as this value lives (proc(5), `/proc/self/fd`).
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }

@@ -1,4 +1,5 @@
-//! What is in force for a plugin: what it asks for, what the operator's policy allows and what a person granted, all three. Pure.
+//! Capabilities in force for a plugin: those that it requests, the operator's policy allows and a person
+//! granted. Pure.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,26 +9,26 @@ use hotcell_sandbox::Bytes;
 use crate::capability::{Capability, Held, Origin};
 use crate::manifest::{Request, Wish};
 
-/// What an operator lets plugins have at most. By default whatever a person grants.
+/// Upper bound that an operator sets on grants. The default allows every grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Folders that may be granted, and folders in them; without, any.
+    /// Folders that may be granted, with the folders in them; `None` for any.
     pub folders: Option<Vec<PathBuf>>,
-    /// Whether folders may be granted to be written. True.
+    /// Whether write access to folders may be granted. Default: true.
     pub write: bool,
-    /// Places; without, any.
+    /// Origins that may be granted; `None` for any.
     pub net: Option<BTreeSet<Origin>>,
-    /// Variables; without, any.
+    /// Variables that may be granted; `None` for any.
     pub env: Option<BTreeSet<String>>,
-    /// Secrets; without, any.
+    /// Secrets that may be granted; `None` for any.
     pub secrets: Option<BTreeSet<String>>,
-    /// Whether sandboxed runs may be granted. True.
+    /// Whether sandboxed runs may be granted. Default: true.
     pub sandbox: bool,
-    /// Whether scans may be granted. True.
+    /// Whether scans may be granted. Default: true.
     pub guard: bool,
-    /// The most memory of a sandboxed run. 512 MiB.
+    /// Maximum memory of a sandboxed run. Default: 512 MiB.
     pub sandbox_memory: Bytes,
-    /// Folders of hotcell's own, which are given to nobody, nor what they are in.
+    /// Folders of hotcell's own. Neither they nor their parent folders can be granted.
     pub own: Vec<PathBuf>,
 }
 
@@ -47,25 +48,25 @@ impl Default for Policy {
     }
 }
 
-/// What is in force, and what is not although it was granted.
+/// Capabilities in force, and grants that are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InForce {
-    /// What is in force.
+    /// Capabilities in force.
     pub held: Held,
-    /// What is not.
+    /// Grants that are not in force.
     pub missing: Vec<Missing>,
 }
 
-/// Something granted that is not in force.
+/// A grant that is not in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What.
+    /// The granted capability.
     pub capability: Capability,
-    /// Why.
+    /// Reason it is not in force.
     pub why: String,
 }
 
-/// Joins the three.
+/// Intersects request, policy and grant.
 #[must_use]
 pub fn intersect(request: &Request, policy: &Policy, grant: &Held) -> InForce {
     let mut in_force = InForce::default();
@@ -76,7 +77,7 @@ pub fn intersect(request: &Request, policy: &Policy, grant: &Held) -> InForce {
             Some(why) => in_force.missing.push(Missing { capability, why }),
         }
     }
-    // A secret travels on requests that are allowed anyway.
+    // A secret travels only on requests that are allowed anyway.
     let held = &mut in_force.held;
     for (name, to) in &mut held.secrets {
         let (kept, lost): (BTreeSet<Origin>, BTreeSet<Origin>) =
@@ -91,10 +92,11 @@ pub fn intersect(request: &Request, policy: &Policy, grant: &Held) -> InForce {
     in_force
 }
 
-/// What a grant comes to: a secret without a place is for those that the plugin asks for.
+/// Capabilities that a grant amounts to: a secret without an origin is granted for those that the plugin
+/// requests.
 ///
 /// # Errors
-/// A sentence: the plugin does not ask for it, or the operator's policy forbids it.
+/// A sentence when the plugin does not request it, or the operator's policy forbids it.
 pub fn expand(request: &Request, policy: &Policy, capability: Capability) -> Result<Vec<Capability>, String> {
     let all = match (&capability, &request.secret) {
         (Capability::Secret(name, None), Wish::Any) => {
@@ -123,12 +125,12 @@ where
 }
 
 impl Request {
-    /// Why this was not asked for; `None` when it was.
+    /// Reason this capability was not requested; `None` if it was.
     fn refuses(&self, capability: &Capability) -> Option<String> {
         let none =
             |what: &Option<String>, word: &str| what.is_none().then(|| format!("it does not ask for {word}"));
         match capability {
-            // Who may write may read.
+            // Permission to write includes permission to read.
             Capability::Read(_) if self.write.is_some() => None,
             Capability::Read(_) => none(&self.read, "folders to read"),
             Capability::Write(_) => none(&self.write, "folders to write"),
@@ -148,7 +150,7 @@ impl Request {
 }
 
 impl Policy {
-    /// Why the operator does not allow this; `None` where it is allowed.
+    /// Reason the operator does not allow this capability; `None` if it is allowed.
     fn refuses(&self, capability: &Capability) -> Option<String> {
         let listed = |set: &Option<BTreeSet<String>>, name: &String, key: &str| {
             let allowed = set.as_ref().is_none_or(|set| set.contains(name));
@@ -346,7 +348,7 @@ mod tests {
         })
     }
 
-    /// A request for exactly this, in the sense of a manifest.
+    /// A request for exactly these capabilities, as a manifest would make it.
     fn request_of(held: &Held) -> Request {
         let why = |is: bool| is.then(|| "so".to_owned());
         Request {
@@ -378,11 +380,11 @@ mod tests {
                 ..Policy::default()
             };
             let InForce { held, missing } = intersect(&request, &policy, &granted);
-            // Than the grant.
+            // Nothing beyond the grant.
             let all = granted.capabilities();
             prop_assert!(held.capabilities().iter().all(|one| all.contains(one)));
             prop_assert_eq!(held.capabilities().len() + missing.len(), all.len());
-            // Than the request.
+            // Nothing beyond the request.
             prop_assert!(held.read.is_empty() || !asked.read.is_empty() || !asked.write.is_empty());
             prop_assert!(held.write.is_empty() || !asked.write.is_empty());
             prop_assert!(held.net.is_subset(&asked.net) && held.env.is_subset(&asked.env) && held.config.is_subset(&asked.config));
@@ -391,14 +393,14 @@ mod tests {
                 prop_assert!(asked.secrets.get(name).is_some_and(|places| to.is_subset(places)));
             }
             prop_assert!(held.sandbox <= (asked.sandbox && allowed.sandbox) && held.guard <= (asked.guard && allowed.guard));
-            // Than the policy.
+            // Nothing beyond the policy.
             prop_assert!(held.net.is_subset(&allowed.net) && held.env.is_subset(&allowed.env));
             prop_assert!(held.secrets.keys().all(|name| allowed.secrets.contains_key(name)));
             for folder in held.read.iter().chain(&held.write) {
                 prop_assert!(folders.iter().any(|f| folder.starts_with(f)));
                 prop_assert!(!folder.starts_with("/own") && !Path::new("/own").starts_with(folder));
             }
-            // What is in force stays so, and nothing is added by asking again.
+            // Intersecting again changes nothing.
             prop_assert_eq!(intersect(&request, &policy, &held).held, held);
         }
     }

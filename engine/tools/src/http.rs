@@ -1,4 +1,5 @@
-//! Outgoing HTTP: a request is gathered whole, handed to the broker, and its answer handed back. No connection is made here.
+//! Outgoing HTTP: collects a whole request, passes it to the broker, and returns its response. Makes no
+//! connections itself.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -13,23 +14,24 @@ use crate::asker::{Allowance, Asker, Place};
 use crate::questions::REQUESTS;
 use crate::{Ask, Reply};
 
-/// Bytes of one body, in either direction: bodies are held whole, on both sides of the wall.
+/// Maximum size of one body, in bytes, in either direction: both the host and the parent hold whole bodies.
 const BODY: u64 = 8 << 20;
 
-/// Bytes of all bodies of one call, and of the headers of responses. A guest can keep every response that it got.
+/// Maximum size of all bodies of one call, and of the headers of responses, in bytes. A guest can keep every
+/// response that it got.
 const BODIES: u64 = 32 << 20;
 
-/// Bytes of a body that is not sent yet, of which the host keeps two such parts for each request: a guest can have as many requests as
-/// resources, and need not send one.
+/// Maximum size of a part of an unsent body, in bytes. The host keeps two parts for each request: a guest can
+/// have as many requests as resources, and need not send any.
 const PART: usize = 16 << 10;
 
-/// Requests of one call at the same time.
+/// Maximum number of simultaneous requests of one call.
 const TOGETHER: u32 = 8;
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 type Sent = Result<(http::Response<WasiBody>, Io), Error>;
 
-/// The hook of one call.
+/// HTTP hook of one call.
 pub(crate) struct Http {
     asker: Arc<Asker>,
     bodies: Arc<Allowance>,
@@ -49,7 +51,7 @@ impl Http {
 }
 
 impl WasiHttpHooks for Http {
-    // The broker knows the host from the address, and would not believe another.
+    // The broker takes the host from the URL, and would not trust another one.
     fn set_host_header(&mut self) -> bool {
         false
     }
@@ -86,7 +88,7 @@ async fn gather(
     bodies: &Allowance,
 ) -> Result<Ask, Error> {
     let (parts, mut body) = request.into_parts();
-    // A name and a password belong into a header, where the log does not show them.
+    // User name and password belong in a header, which the log does not show.
     if parts.uri.authority().is_none_or(|authority| authority.as_str().contains('@')) {
         return Err(Error::HttpRequestUriInvalid);
     }
@@ -98,7 +100,7 @@ async fn gather(
         }
         whole.extend_from_slice(&data);
     }
-    // The whole answer comes at once, so waiting for its first byte is waiting for all of it.
+    // The whole response arrives at once, so waiting for its first byte is waiting for all of it.
     let wanted = options.and_then(|options| options.first_byte_timeout);
     Ok(Ask::Http {
         method: parts.method.to_string(),
@@ -128,7 +130,7 @@ fn response(reply: Reply, bodies: &Allowance) -> Result<http::Response<WasiBody>
     let mut response = http::Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(status).map_err(|_| Error::HttpProtocolError)?;
     for (name, Blob(value)) in headers {
-        // What cannot be a header cannot have come as one.
+        // A header that is not valid cannot have been received as one.
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::HttpProtocolError)?;
         let value = HeaderValue::from_bytes(&value).map_err(|_| Error::HttpProtocolError)?;
         response.headers_mut().append(name, value);
@@ -162,7 +164,7 @@ mod tests {
         Reply::Http { status, headers, body: Blob(vec![b'x'; body]) }
     }
 
-    /// Answers every request with nothing, and keeps what was asked.
+    /// Gives every request an empty response, and records the questions.
     #[derive(Default)]
     struct Empty(Mutex<Vec<Ask>>);
 
@@ -209,7 +211,7 @@ mod tests {
             timeout_ms: 2_000,
         };
         assert_eq!(*broker.0.lock().expect("no panic"), [wanted]);
-        // Without a wish it is what is left of the call.
+        // Without a timeout in the request, it is the rest of the call's time.
         send(&mut hook, "http://example.org/", 0, None).await.expect("sent");
         let last = broker.0.lock().expect("no panic").pop();
         assert!(matches!(last, Some(Ask::Http { timeout_ms: 5_000..=10_000, .. })), "{last:?}");
@@ -238,7 +240,7 @@ mod tests {
         send(&mut hook, "https://example.org/", 1, None)
             .await
             .expect_err("all of them together are too large");
-        // So many together, and so many at all: those above count.
+        // The limits on simultaneous requests and on all requests, which include those above.
         let waiting: Vec<_> =
             (0..TOGETHER).map(|_| send(&mut hook, "https://example.org/", 0, None)).collect();
         let error = send(&mut hook, "https://example.org/", 0, None)

@@ -1,6 +1,6 @@
-//! Bounds for what `wasi:http` keeps of a guest's on the host: its own functions take texts of any length, as often as there are
-//! resources. Here they are shadowed: a line of a request has a longest length, and lines and header fields count as the guest's
-//! memory until the call ends.
+//! Limits on the data that `wasi:http` keeps for a guest on the host: its own functions accept texts of any
+//! length, as often as there are resources. This module shadows them: a line of a request has a maximum
+//! length, and lines and header fields count as the guest's memory until the call ends.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -10,17 +10,19 @@ use crate::http_futures;
 use crate::limiter::Reached;
 use crate::state::State;
 
-/// Bytes of a method, a scheme, an authority, or a path with its query. Servers take about as much.
+/// Maximum length of a method, a scheme, an authority, or a path with its query, in bytes. Servers accept
+/// about as much.
 const LINE: usize = 8 << 10;
 
-/// The interface as wasmtime-wasi-http 48.0.8 links it, in both versions; a component may import any that is compatible.
+/// The interface in both versions that wasmtime-wasi-http 48.0.8 links; a component may import any compatible
+/// version.
 const P2: &str = "wasi:http/types@0.2.12";
 pub(crate) const P3: &str = "wasi:http/types@0.3.0";
 
-/// What a field takes besides its own bytes, in a map that has just doubled.
+/// Overhead of a field besides its own bytes, in a map that has just doubled.
 const FIELD: usize = 256;
 
-/// Shadows what was linked before.
+/// Shadows the functions that were linked before.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     p2::add_to_linker(linker)?;
@@ -31,7 +33,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
 }
 
 impl State {
-    /// Whether a line is short enough to be kept; then it counts.
+    /// Whether a line is short enough to be kept; if so, it is counted.
     fn keep_line(&mut self, line: Option<&str>) -> Result<bool, Reached> {
         let length = line.map_or(0, str::len);
         if length > LINE {
@@ -45,7 +47,7 @@ impl State {
         self.limiter.keep(fields.map(|(name, value)| name.len() + value.len() + FIELD).sum())
     }
 
-    /// Counts a copy of fields. It shares memory until one of the two is changed.
+    /// Counts a copy of fields, although it shares memory until one of the two is changed.
     fn keep_copy(&mut self, fields: &Resource<FieldMap>) -> wasmtime::Result<()> {
         let fields = self.table.get(fields)?;
         let bytes = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD).sum();
@@ -53,7 +55,7 @@ impl State {
     }
 }
 
-/// The two versions differ in nothing but their names.
+/// The two versions differ only in their names.
 macro_rules! bounds {
     ($interface:expr, $request:literal) => {
         pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {

@@ -1,5 +1,5 @@
-//! Errors that a guest writes into futures of `wasi:http` 0.3: the host keeps them until somebody reads them, which may be nobody, and
-//! their texts have any length. Here they count as the guest's memory.
+//! Errors that a guest writes into futures of `wasi:http` 0.3: the host keeps them until they are read, which
+//! may never happen, and their texts have any length. This module counts them as the guest's memory.
 
 use std::fmt::{self, Write as _};
 use std::pin::Pin;
@@ -23,7 +23,7 @@ type Read<T> = FutureReader<Result<T, ErrorCode>>;
 type Trailers = Read<Option<Resource<Fields>>>;
 type Parts = (Resource<Fields>, Option<StreamReader<u8>>, Trailers, Option<Resource<RequestOptions>>);
 
-/// Shadows what was linked before.
+/// Shadows the functions that were linked before.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut types = linker.instance(P3)?;
     types.func_wrap(
@@ -67,7 +67,7 @@ fn access(store: Store<'_>) -> Access<'_, State, WasiHttp> {
     Access::<'_, State, WasiHttp>::new(store, State::http)
 }
 
-/// The same future, behind one that counts.
+/// Wraps a future in one that counts.
 fn counted<T: Lift + Lower + Send + Sync + 'static>(
     store: &mut Access<'_, State, WasiHttp>,
     future: Read<T>,
@@ -77,7 +77,7 @@ fn counted<T: Lift + Lower + Send + Sync + 'static>(
     FutureReader::new(store, from)
 }
 
-/// Passes on what is written.
+/// Passes on the written value.
 struct Counting<T>(Option<oneshot::Sender<Result<T, ErrorCode>>>);
 
 impl<T: Lift + Send + 'static> FutureConsumer<State> for Counting<T> {
@@ -96,14 +96,14 @@ impl<T: Lift + Send + 'static> FutureConsumer<State> for Counting<T> {
             if let Err(error) = &written {
                 store.data_mut().limiter.keep(length(error))?;
             }
-            // Who would read it may be gone.
+            // The reader may be gone.
             let _ = to.send(written);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-/// Bytes of an error, whatever text is in it.
+/// Size of an error in bytes, whatever text it holds.
 fn length(error: &ErrorCode) -> usize {
     struct Length(usize);
     impl fmt::Write for Length {
@@ -113,7 +113,7 @@ fn length(error: &ErrorCode) -> usize {
         }
     }
     let mut length = Length(0);
-    // Counting does not fail.
+    // Counting cannot fail.
     let _ = write!(length, "{error:?}");
     length.0
 }

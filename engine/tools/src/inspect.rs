@@ -1,21 +1,23 @@
-//! What a component can do at most, read from its imports before it ever runs.
+//! The most that a component can do, read from its imports before it ever runs.
 //!
-//! A toolchain imports more than a program uses: every Rust component imports folders, variables and sockets. Sockets are not
-//! listed, because no grant opens them: what goes out is HTTP.
+//! A toolchain imports more than a program uses: every Rust component imports folders, variables and sockets.
+//! Sockets are not listed, because no grant opens them: outgoing traffic is HTTP.
 
-/// Import, without version, and the words for what it opens.
+/// Imports, without version, and the capabilities that each can use.
 const OPENS: &[(&str, &[&str])] = &[
     ("wasi:cli/environment", &["env"]),
     ("wasi:filesystem/preopens", &["read", "write"]),
     ("wasi:http/outgoing-handler", &["net"]),
     ("wasi:http/client", &["net"]),
     ("hotcell:tool/config", &["config"]),
+    ("wasi:config/runtime", &["config"]),
+    ("wasi:config/store", &["config"]),
     ("hotcell:tool/secret", &["secret"]),
     ("hotcell:sandbox/run", &["sandbox"]),
     ("hotcell:guard/scan", &["guard"]),
 ];
 
-/// The words of [`crate::Description::at_most`], in one order, for these imports.
+/// Words of [`crate::Description::at_most`] for these imports, in a fixed order.
 #[must_use]
 pub fn at_most<'a>(imports: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let imports: Vec<_> = imports.into_iter().map(|name| name.split('@').next().unwrap_or(name)).collect();
@@ -58,6 +60,8 @@ mod tests {
                 &["config", "secret", "sandbox", "guard"],
             ),
             (&["wasi:http/outgoing-handler-of-mine"], &[]),
+            (&["wasi:config/store@0.2.0-draft", "wasi:keyvalue/store@0.2.0-draft"], &["config"]),
+            (&["wasi:config/runtime@0.2.0-draft"], &["config"]),
         ] {
             assert_eq!(at_most(imports.iter().copied()), words, "{imports:?}");
         }

@@ -11,6 +11,7 @@ pub mod capability;
 mod capture;
 mod compiled;
 pub mod component;
+pub mod cosign;
 pub mod describe;
 pub mod description;
 pub mod docs;
@@ -29,8 +30,10 @@ pub mod limits;
 pub mod manifest;
 pub mod mapping;
 pub mod protocol;
+mod provided;
 mod questions;
 pub mod sections;
+mod share;
 pub mod signature;
 pub mod sources;
 mod state;
@@ -51,5 +54,5 @@ pub use limits::{Limit, Limits};
 pub use manifest::{Manifest, Request};
 pub use wall::{Hosts, HostsOptions, Plugin, Readiness, serve};
 
-/// A future as this library returns it: boxed, so that programs that use it stay small and quick to build.
+/// Boxed future, as this library returns it, so that programs that use it stay small and quick to build.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

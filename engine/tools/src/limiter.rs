@@ -1,29 +1,29 @@
-//! Counts what a guest's instances take, and remembers which limit said no.
+//! Counts the resources of a guest's instances, and remembers which limit refused one.
 
 use wasmtime::ResourceLimiter;
 
 use crate::limits::{Limit, Limits};
 
-/// A limit that the host itself found reached, as the error that ends the call.
+/// A limit that the host itself found to be reached, as the error that ends the call.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{0} limit reached")]
 pub(crate) struct Reached(pub(crate) Limit);
 
-/// The counts of one call.
+/// Resource counts of one call.
 #[derive(Debug)]
 pub(crate) struct Limiter {
-    /// Bytes that all memories may have together.
+    /// Maximum size of all memories together, in bytes.
     memory: u64,
-    /// Bytes that they have, and what the host keeps for the guest.
+    /// Bytes in use: by memories, and by the host on behalf of the guest.
     used: u64,
-    /// The most that they had.
+    /// Maximum of `used` so far.
     peak: u64,
-    /// By how much the last growth raised `used`, to be taken back if it comes to nothing after all.
+    /// Amount that the last growth added to `used`, to be subtracted if the growth fails after all.
     last: u64,
     table_elements: usize,
     tables: usize,
     instances: usize,
-    /// What was refused last. A guest may live with a refusal, so this alone does not end the call.
+    /// Limit that was refused last. A guest may cope with a refusal, so this alone does not end the call.
     refused: Option<Limit>,
 }
 
@@ -41,12 +41,12 @@ impl Limiter {
         }
     }
 
-    /// Counts memory of the host that the guest fills, as if it were its own.
+    /// Counts memory of the host that the guest fills, as if it were the guest's own.
     pub(crate) fn keep(&mut self, bytes: usize) -> Result<(), Reached> {
         if self.grow(bytes as u64) { Ok(()) } else { Err(Reached(Limit::Memory)) }
     }
 
-    /// Gives back what [`Self::keep`] took.
+    /// Returns an amount that [`Self::keep`] counted.
     pub(crate) fn release(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes as u64);
     }
@@ -96,7 +96,7 @@ impl ResourceLimiter for Limiter {
         self.tables
     }
 
-    // Every instance may have one; together they are limited by their sum.
+    // Each instance may have one memory; their sum is limited.
     fn memories(&self) -> usize {
         self.instances
     }

@@ -1,4 +1,4 @@
-//! What one call of a tool may use. Each limit has a name of its own, so that an error says which one was reached.
+//! Limits of one tool call. Each limit has a name of its own, so that an error says which one was reached.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,33 +10,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// All linear memories together, and the blobs, lines and header fields of HTTP requests that the host keeps for the guest. 64 MiB.
+    /// All linear memories together, and the blobs, lines and header fields of HTTP requests that the host
+    /// keeps for the guest. Default: 64 MiB.
     pub memory: Bytes,
-    /// Tables. 8.
+    /// Number of tables. Default: 8.
     pub tables: u32,
-    /// Elements of each table. 20,000; a pool holds 100,000 at most.
+    /// Elements of each table. Default: 20,000; a pool holds 100,000 at most.
     pub table_elements: u32,
-    /// Core instances. 32.
+    /// Number of core instances. Default: 32.
     pub instances: u32,
-    /// Handles that the guest may hold (`resource.new` and what it was given). 1,000.
+    /// Handles that the guest may hold (`resource.new` and received ones). Default: 1,000.
     pub handles: u32,
-    /// Entries of the host's table of resources: open files, streams, requests. 1,000.
+    /// Entries of the host's table of resources: open files, streams, requests. Default: 1,000.
     pub resources: u32,
-    /// Bytes of the host's own memory that one crossing from the guest may make it fill: an import's arguments, or the answer. Text
-    /// and bytes for an import count as they are, any other element of a list as the 40 bytes that a value takes; so an answer may be
-    /// a `list<u8>` of 1.2 million, and a blob of any size. 48 MiB.
+    /// Bytes of the host's own memory that one crossing from the guest may fill: an import's arguments, or
+    /// the answer. Text and bytes for an import count by their length, any other element of a list as the 40
+    /// bytes that a value takes; so an answer may be a `list<u8>` of 1.2 million, and a blob of any size.
+    /// Default: 48 MiB.
     pub copied: Bytes,
-    /// What it prints, both streams together. 1 MiB.
+    /// Output, both streams together. Default: 1 MiB.
     pub output: Bytes,
-    /// Its answer, as JSON. 4 MiB.
+    /// Answer, as JSON. Default: 4 MiB.
     pub result: Bytes,
-    /// Its arguments, as JSON. 4 MiB.
+    /// Arguments, as JSON. Default: 4 MiB.
     pub arguments: Bytes,
-    /// How deep its answer and its arguments nest. 64.
+    /// Nesting depth of answer and arguments. Default: 64.
     pub depth: u32,
-    /// Wall clock, also while it sleeps in the host. 10 s.
+    /// Wall-clock time, including sleep in the host. Default: 10 s.
     pub wall: Duration,
-    /// Calls of one plugin at the same time; further ones wait. 4.
+    /// Calls of one plugin at the same time; further ones wait. Default: 4.
     pub concurrent: u32,
 }
 
@@ -60,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Which limit was reached.
+/// Limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -88,7 +90,7 @@ pub enum Limit {
     Depth,
     /// [`Limits::wall`].
     Wall,
-    /// The guest's stack, which the host sets.
+    /// Size of the guest's stack, which the host sets.
     Stack,
 }
 

@@ -1,4 +1,4 @@
-//! `plugin.toml`: what a plugin is called, and what it asks for. It asks; a person grants.
+//! `plugin.toml`: a plugin's name, and the capabilities it requests. The plugin requests; a person grants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,13 +10,13 @@ use crate::capability::{Held, Origin, key, variable};
 
 /// The manifest's file in a plugin's folder.
 pub const FILE: &str = "plugin.toml";
-/// The longest manifest, in bytes.
+/// Maximum size of a manifest, in bytes.
 pub const LONGEST: u64 = 64 * 1024;
-/// The longest sentence in one, in characters.
+/// Maximum length of a sentence in a manifest, in characters.
 const LONGEST_TEXT: usize = 500;
-/// The most values of one kind.
+/// Maximum number of values of one kind.
 const MOST: usize = 64;
-/// Names that would be taken for hotcell's own tools or words.
+/// Names that would be mistaken for hotcell's own tools or keywords.
 const RESERVED: [&str; 16] = [
     "run",
     "test",
@@ -36,25 +36,25 @@ const RESERVED: [&str; 16] = [
     "system",
 ];
 
-/// A plugin's own word about itself.
+/// A plugin's statement about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Its name: the first part of its tools' names.
+    /// Name of the plugin: the first part of its tools' names.
     pub name: String,
-    /// Its version, as its author counts.
+    /// Version, in the author's own scheme.
     pub version: String,
-    /// What it is for, in a sentence.
+    /// Purpose of the plugin, in a sentence.
     pub description: String,
-    /// What it asks for.
+    /// Requested capabilities.
     pub request: Request,
 }
 
-/// Which values of a kind a plugin asks for.
+/// Values of one kind that a plugin requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish<T> {
-    /// Whatever a person names: the plugin has no manifest, only imports.
+    /// Any value that a person chooses: the plugin has no manifest, only imports.
     Any,
-    /// These.
+    /// Only these values.
     Only(T),
 }
 
@@ -64,24 +64,24 @@ impl<T: Default> Default for Wish<T> {
     }
 }
 
-/// What a plugin asks for. By default nothing.
+/// Capabilities that a plugin requests. Empty by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Why it wants to read folders. Which ones a person says.
+    /// Reason for reading folders. A person chooses the folders.
     pub read: Option<String>,
-    /// Why it wants to change what is in folders.
+    /// Reason for writing in folders.
     pub write: Option<String>,
-    /// Places, each with a reason, which may be empty.
+    /// Origins, each with a reason, which may be empty.
     pub net: Wish<BTreeMap<Origin, String>>,
-    /// Variables.
+    /// Environment variables.
     pub env: Wish<BTreeSet<String>>,
-    /// Keys of its settings.
+    /// Keys of the plugin's settings.
     pub config: Wish<BTreeSet<String>>,
-    /// Secrets, each with the places that they are for.
+    /// Secrets, each with the origins that it may be sent to.
     pub secret: Wish<BTreeMap<String, BTreeSet<Origin>>>,
-    /// Why it wants sandboxed runs.
+    /// Reason for sandboxed runs.
     pub sandbox: Option<String>,
-    /// Why it wants scans.
+    /// Reason for scans.
     pub guard: Option<String>,
 }
 
@@ -158,10 +158,10 @@ const KEYS: &[Key] = &[
 ];
 
 impl Manifest {
-    /// Reads a manifest. `file` is what an error calls it.
+    /// Parses a manifest. `file` is its name in errors.
     ///
     /// # Errors
-    /// [`FileError`] with the line, and for an unknown key the nearest one.
+    /// [`FileError`] with the line, and for an unknown key the nearest known one.
     pub fn parse(text: &str, file: &Path) -> Result<Self, FileError> {
         if text.len() as u64 > LONGEST {
             return Err(FileError::of_file(file, format!("a manifest has at most {LONGEST} bytes")));
@@ -187,10 +187,10 @@ impl Manifest {
     }
 }
 
-/// Whether this can be a plugin's name.
+/// Checks that a text is valid as a plugin's name.
 ///
 /// # Errors
-/// A sentence.
+/// A sentence that says what is wrong when the name is not valid.
 pub fn is_name(name: &str) -> Result<(), String> {
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
     let rest = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
@@ -212,7 +212,7 @@ fn sentence(text: &str) -> Result<String, String> {
     Ok(hotcell_sandbox::text::printable(text))
 }
 
-/// A reason that says nothing is none.
+/// A reason; an error when it is empty.
 fn why(text: Option<String>) -> Result<Option<String>, String> {
     match text {
         Some(text) if text.trim().is_empty() => {
@@ -258,7 +258,8 @@ fn secrets(all: Vec<WrittenSecret>) -> Result<BTreeMap<String, BTreeSet<Origin>>
 }
 
 impl Request {
-    /// What a component without a manifest asks for: all that its imports could use (`at_most` of its description).
+    /// Request of a component without a manifest: everything that its imports could use (`at_most` of its
+    /// description).
     #[must_use]
     pub fn of_imports(at_most: &[String]) -> Self {
         let has = |word: &str| at_most.iter().any(|a| a == word);
@@ -278,7 +279,8 @@ impl Request {
         }
     }
 
-    /// The same in the words of `hotcell tool grant`, in a fixed order; `…` stands for a value that a person chooses.
+    /// The request in the words of `hotcell tool grant`, in a fixed order; `…` marks a value that a person
+    /// chooses.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         fn all<T>(word: &str, wish: &Wish<T>, values: impl Fn(&T) -> Vec<String>) -> Vec<String> {
@@ -302,7 +304,7 @@ impl Request {
         words
     }
 
-    /// Why it asks, where it says so: a word of [`Request::words`], and the reason.
+    /// Reasons that the request gives: a word of [`Request::words`], and the reason.
     #[must_use]
     pub fn reasons(&self) -> Vec<(String, String)> {
         let mut reasons = Vec::new();
@@ -323,7 +325,7 @@ impl Request {
         reasons
     }
 
-    /// Whether everything that is held was asked for.
+    /// Whether everything in `held` was requested.
     #[must_use]
     pub fn covers(&self, held: &Held) -> bool {
         crate::grant::intersect(self, &crate::grant::Policy::default(), held).held == *held

@@ -1,8 +1,10 @@
-//! What the tool host and whoever started it say to each other. Pure: messages to bytes and back.
+//! Messages between the tool host and its parent process. Pure: messages to bytes and back.
 //!
-//! Arguments and answers travel as the text that they are, behind a short head in JSON: nobody on the way parses them.
-//! What the parent reads is hostile (a component may have taken its process over): every length is bounded before memory
-//! is taken for it, and a message that is not exactly one of these is a [`Violation`], which ends that process.
+//! Arguments and answers travel as the original text, behind a short head in JSON: nothing on the way parses
+//! them.
+//! The parent treats everything it reads as hostile (a component may have taken over the host process): every
+//! length is checked before memory is allocated for it, and a message that is not exactly one of these is a
+//! [`Violation`], which ends that process.
 //!
 //! | from | message | about | answered by |
 //! | --- | --- | --- | --- |
@@ -23,118 +25,119 @@ pub use frame::{Frame, Incoming, Violation};
 
 use crate::{Answer, Ask, CallError, Description, Folder, Limits, LoadError, Reply};
 
-/// The longest component, in bytes. Python in a component has 50 MiB.
+/// Maximum size of a component, in bytes. Python in a component has 50 MiB.
 pub const LONGEST_COMPONENT: usize = 128 << 20;
-/// The longest compiled form, in bytes.
+/// Maximum size of a compiled component, in bytes.
 pub const LONGEST_COMPILED: usize = 512 << 20;
-/// The longest question or reply, as JSON: 16 MiB of bytes as base64, and names.
+/// Maximum size of a question or reply, in bytes of JSON: 16 MiB of bytes as base64, and names.
 pub const LONGEST_ASK: usize = 24 << 20;
-/// The longest head before a payload, and the longest message without one.
+/// Maximum size of a head before a payload, or of a message without a payload, in bytes.
 pub const LONGEST_HEAD: usize = 1 << 20;
-/// The longest description of a component, as JSON.
+/// Maximum size of a component's description, in bytes of JSON.
 pub const LONGEST_DESCRIPTION: usize = 8 << 20;
-/// Questions of one process that are open at the same time; further ones wait in the guest.
+/// Maximum number of open questions per process; further ones wait in the guest.
 pub const MOST_ASKS: usize = 64;
-/// Values in the JSON of a question. Each takes some dozen bytes of memory, though it may be written in three.
+/// Maximum number of values in the JSON of a question. Each takes some dozen bytes of memory, even if it
+/// takes only three in the text.
 pub const MOST_VALUES: usize = 1 << 16;
-/// Values in the head of an answer: its fields, and what was denied.
+/// Maximum number of values in the head of an answer: its fields and the denials.
 const MOST_HEAD_VALUES: usize = 64;
 
-/// What the parent says.
+/// Messages from the parent.
 #[derive(Debug)]
 pub enum ToHost {
-    /// Compile this and describe it.
+    /// Compile and describe a component.
     Compile {
         /// The component.
         wasm: Vec<u8>,
     },
-    /// Here is a compiled component; the descriptor of its file comes with the first byte.
+    /// Load a compiled component; the descriptor of its file comes with the first byte.
     Load {
-        /// What the plugin is called from now on.
+        /// Number of the plugin in later messages.
         plugin: u64,
-        /// What its calls get.
+        /// Settings that apply to its calls.
         setting: Setting,
     },
     /// Call a tool.
     Call {
-        /// What the call is called.
+        /// Number of the call in later messages.
         call: u64,
-        /// Whose tool.
+        /// Number of the plugin.
         plugin: u64,
-        /// Its export.
+        /// Export to call.
         path: String,
-        /// JSON.
+        /// Arguments, as JSON.
         arguments: String,
     },
-    /// Nobody waits for this call any more.
+    /// Cancel a call: no caller waits for it any more.
     Cancel {
-        /// The call.
+        /// Number of the call.
         call: u64,
     },
     /// The answer to a question.
     Replied {
-        /// The question.
+        /// Number of the question.
         ask: u64,
         /// The answer.
         reply: Reply,
     },
 }
 
-/// What all calls of a plugin get.
+/// Settings of a plugin, which apply to each of its calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// Folders, at their own paths.
+    /// Granted folders, at the same paths as on the host.
     pub folders: Vec<Folder>,
-    /// The whole environment.
+    /// Complete environment.
     pub env: Vec<(String, String)>,
     /// Limits of each call.
     pub limits: Limits,
 }
 
-/// What the tool host says.
+/// Messages from the tool host.
 #[derive(Debug)]
 pub enum FromHost {
-    /// It can compile, load and call; or why it cannot. The first message, once.
+    /// First message, sent once: the host can compile, load and call, or the reason it cannot.
     Ready(Result<(), LoadError>),
     /// The component's description and its compiled form.
     Compiled {
-        /// What it says of itself.
+        /// Description of the component.
         description: Box<Description>,
         /// Machine code.
         code: Vec<u8>,
     },
-    /// A plugin can be called.
+    /// A plugin is loaded and can be called.
     Loaded {
-        /// Which.
+        /// Number of the plugin.
         plugin: u64,
     },
-    /// A component could not be compiled (number 0), or a plugin loaded.
+    /// A component could not be compiled (number 0), or a plugin could not be loaded.
     NotLoaded {
-        /// Which.
+        /// Number of the plugin, or 0.
         plugin: u64,
-        /// Why.
+        /// Reason for the failure.
         error: LoadError,
     },
     /// A call ended.
     Done {
-        /// Which.
+        /// Number of the call.
         call: u64,
-        /// How.
+        /// Answer of the tool, or the reason the call failed.
         result: Box<Result<Answer, CallError>>,
     },
-    /// A guest asks.
+    /// A guest asks a question.
     Asked {
-        /// What the question is called.
+        /// Number of the question in later messages.
         ask: u64,
-        /// In which call.
+        /// Number of the call that asks.
         call: u64,
-        /// What.
+        /// The question.
         what: Ask,
     },
-    /// Nobody waits for the reply any more.
+    /// The host no longer waits for the reply.
     Withdrawn {
-        /// The question.
+        /// Number of the question.
         ask: u64,
     },
 }
@@ -183,24 +186,25 @@ struct AskHead {
     what: Ask,
 }
 
-/// The longest answer of a call with these limits: its value, and what it printed, which JSON may make six times as long.
+/// Maximum length of an answer under these limits, in bytes: its value and its output, which JSON escapes can
+/// make six times as long.
 #[must_use]
 pub fn longest_answer(limits: &Limits) -> usize {
     let bytes = |b: hotcell_sandbox::Bytes| usize::try_from(b.0).unwrap_or(usize::MAX);
     bytes(limits.result).saturating_add(bytes(limits.output).saturating_mul(6)).saturating_add(LONGEST_HEAD)
 }
 
-/// The longest of a call's arguments with these limits, with its head.
+/// Maximum length of a call's arguments under these limits with their head, in bytes.
 #[must_use]
 pub fn longest_call(limits: &Limits) -> usize {
     usize::try_from(limits.arguments.0).unwrap_or(usize::MAX).saturating_add(LONGEST_HEAD)
 }
 
 impl ToHost {
-    /// The frame.
+    /// Encodes the message as a frame.
     ///
     /// # Errors
-    /// When it is longer than any frame.
+    /// [`Violation`] when the message is longer than a frame may be.
     pub fn encode(&self) -> Result<Vec<u8>, Violation> {
         match self {
             Self::Compile { wasm } => with(kind::COMPILE, 0, wasm),
@@ -211,19 +215,19 @@ impl ToHost {
         }
     }
 
-    /// [`ToHost::Call`], of what is borrowed.
+    /// Encodes a [`ToHost::Call`] from borrowed parts.
     ///
     /// # Errors
-    /// When it is longer than any frame.
+    /// [`Violation`] when the message is longer than a frame may be.
     pub fn call(call: u64, plugin: u64, path: &str, arguments: &str) -> Result<Vec<u8>, Violation> {
         let head = CallHead { plugin, path: path.into() };
         with_head(kind::CALL, call, &head, arguments.as_bytes())
     }
 
-    /// What a frame says.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// [`Violation`].
+    /// [`Violation`] when the frame is not exactly one of these messages, or a part is too large.
     pub fn decode(frame: Frame) -> Result<Self, Violation> {
         let Frame { kind, number, body } = frame;
         match kind {
@@ -242,10 +246,11 @@ impl ToHost {
 }
 
 impl FromHost {
-    /// The frame.
+    /// Encodes the message as a frame.
     ///
     /// # Errors
-    /// When it is longer than any frame, or a question of more than [`MOST_VALUES`].
+    /// [`Violation`] when the message is longer than a frame may be, or a question has more than
+    /// [`MOST_VALUES`] values.
     pub fn encode(&self) -> Result<Vec<u8>, Violation> {
         match self {
             Self::Ready(ready) => with_json(kind::READY, 0, ready),
@@ -264,18 +269,18 @@ impl FromHost {
         }
     }
 
-    /// [`FromHost::Done`], of an answer that is passed on as it was written.
+    /// Encodes a [`FromHost::Done`] whose answer is passed on as the text that the tool wrote.
     ///
     /// # Errors
-    /// When it is longer than any frame.
+    /// [`Violation`] when the message is longer than a frame may be.
     pub fn answered(call: u64, answer: &Answer<String>) -> Result<Vec<u8>, Violation> {
         answered(call, answer, &answer.value)
     }
 
-    /// What a frame says.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// [`Violation`].
+    /// [`Violation`] when the frame is not exactly one of these messages, or a part is too large.
     pub fn decode(frame: Frame) -> Result<Self, Violation> {
         let Frame { kind, number, body } = frame;
         match kind {
@@ -289,7 +294,7 @@ impl FromHost {
                 Ok(Self::NotLoaded { plugin: number, error: json("an error", short(&body)?)? })
             }
             kind::ANSWERED => {
-                // What was printed has no length of its own here; nearly nothing but texts can be long.
+                // The output has no length limit of its own here; almost only strings can be long.
                 let (head, at) = raw_head("an answer", &body, usize::MAX)?;
                 few("an answer", head, MOST_HEAD_VALUES)?;
                 let head: AnswerHead<'_> = json("an answer", head)?;
@@ -342,7 +347,7 @@ fn with_json(kind: u8, number: u64, body: &impl Serialize) -> Result<Vec<u8>, Vi
     frame::finish(bytes)
 }
 
-/// A head's length, the head, the payload.
+/// Builds a frame body: the head's length, the head, the payload.
 fn with_head(kind: u8, number: u64, head: &impl Serialize, payload: &[u8]) -> Result<Vec<u8>, Violation> {
     let mut bytes = frame::begin(kind, number, 256 + payload.len());
     let at = bytes.len();
@@ -354,7 +359,7 @@ fn with_head(kind: u8, number: u64, head: &impl Serialize, payload: &[u8]) -> Re
     frame::finish(bytes)
 }
 
-/// The head of at most so many bytes, and where the payload begins.
+/// Splits a body into the head (at most `most` bytes) and the offset of the payload.
 fn raw_head<'a>(what: &str, body: &'a [u8], most: usize) -> Result<(&'a [u8], usize), Violation> {
     let cut = || Violation::new(format!("{what} that is cut off"));
     let (length, rest) = body.split_first_chunk::<4>().ok_or_else(cut)?;
@@ -374,7 +379,7 @@ fn json<'a, T: Deserialize<'a>>(what: &str, body: &'a [u8]) -> Result<T, Violati
     serde_json::from_slice(body).map_err(|e| Violation::new(format!("{what} that is none: {e}")))
 }
 
-/// Whether some JSON has at most so many values, before it is taken apart.
+/// Checks that JSON has at most `most` values, before it is parsed.
 fn few(what: &str, json: &[u8], most: usize) -> Result<(), Violation> {
     let (values, _) = measure(json);
     if values > most {
@@ -383,7 +388,8 @@ fn few(what: &str, json: &[u8], most: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// How many values some JSON has at most, and how deep they nest, without taking it apart: what else is wrong with it is not seen.
+/// Upper bounds on the number of values in some JSON and on their nesting depth, without parsing it; other
+/// faults in the JSON are not detected.
 #[must_use]
 pub fn measure(json: &[u8]) -> (usize, usize) {
     let (mut values, mut depth, mut deepest) = (1, 0usize, 0);
@@ -391,7 +397,7 @@ pub fn measure(json: &[u8]) -> (usize, usize) {
     while let Some(byte) = json.get(at) {
         at += 1;
         match byte {
-            // Texts are most of what is long: they are passed over by the piece.
+            // Strings make up most of a long text, so they are skipped in chunks.
             b'"' => at = end_of_text(json, at),
             b'[' | b'{' => {
                 (values, depth) = (values + 1, depth + 1);
@@ -405,12 +411,12 @@ pub fn measure(json: &[u8]) -> (usize, usize) {
     (values, deepest)
 }
 
-/// Behind the quote that ends a text that begins there, or the end of all.
+/// Index after the quote that ends the string beginning at `at`, or the end of the input.
 fn end_of_text(json: &[u8], mut at: usize) -> usize {
     loop {
         match json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
             Some(more) if json[at + more] == b'"' => return at + more + 1,
-            // And whatever it stands before.
+            // A backslash: skip it and the character that it escapes.
             Some(more) => at += more + 2,
             None => return json.len(),
         }
@@ -437,9 +443,11 @@ fn text(what: &str, body: Vec<u8>, at: usize) -> Result<String, Violation> {
     String::from_utf8(behind(body, at)).map_err(|_| Violation::new(format!("{what} that is not UTF-8")))
 }
 
-/// JSON on one line, an object. It is passed on as it is, into streams in which lines count.
+/// Checks that the text is a JSON object on one line. The text is passed on unchanged, into streams that are
+/// split at line ends.
 fn object(text: String) -> Result<Box<RawValue>, Violation> {
-    // All of it is looked at: sixteen bytes at a time, where stopping at the first is one at a time and takes twenty times as long.
+    // The scan reads the whole text, sixteen bytes at a time; a scan that stops at the first match goes byte
+    // by byte and takes twenty times as long.
     if !text.starts_with('{') || text.bytes().fold(false, |found, b| found | (b < b' ')) {
         return Err(Violation::new("a value that is no object on one line"));
     }

@@ -1,30 +1,30 @@
-//! How many questions of each kind one call may ask. The host counts them before it asks; whoever answers counts again, because the
-//! host may have been taken over.
+//! Number of questions of each kind that one call may ask. The host counts them before it asks; the parent
+//! counts again, because the host may have been taken over.
 
 use crate::{Ask, Limits};
 
-/// HTTP requests.
+/// Maximum number of HTTP requests.
 pub(crate) const REQUESTS: u64 = 256;
-/// Lines of the log, with one that says that further ones are dropped.
+/// Maximum number of log lines, including one that says that further ones are dropped.
 pub(crate) const LINES: u32 = 256;
-/// Runs.
+/// Maximum number of sandboxed runs.
 pub(crate) const RUNS: u64 = 16;
-/// Scans.
+/// Maximum number of scans.
 pub(crate) const SCANS: u64 = 1_000;
-/// All other questions together. A guest could ask nothing else for all of its time.
+/// Maximum number of all other questions together. Otherwise a guest could spend all its time asking.
 pub(crate) const QUESTIONS: u64 = 10_000;
-/// Milliseconds between two reports of progress.
+/// Minimum time between two progress reports, in milliseconds.
 pub(crate) const PAUSE_MS: u64 = 100;
 
-/// A call may go on for so long after its own limit: it is given time to end when it is cancelled.
+/// Time that a call may go on after its own limit, in milliseconds: a cancelled call gets time to end.
 const AFTER_MS: u128 = 5_000;
 
-/// What one call has asked so far.
+/// Number of questions of one call so far, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Questions([u64; 6]);
 
 impl Questions {
-    /// Counts a question, if there may be one more.
+    /// Counts a question; `false` when the call has used up its kind.
     pub(crate) fn take(&mut self, what: &Ask, limits: &Limits) -> bool {
         let reports = || (limits.wall.as_millis() + AFTER_MS) / u128::from(PAUSE_MS) + 1;
         let (kind, most) = match what {
@@ -34,10 +34,12 @@ impl Questions {
             Ask::Scan { .. } => (3, SCANS),
             Ask::Progress { .. } => (4, u64::try_from(reports()).unwrap_or(u64::MAX)),
             Ask::Config { .. }
+            | Ask::ConfigKeys
             | Ask::Secret { .. }
             | Ask::KvGet { .. }
             | Ask::KvSet { .. }
             | Ask::KvDelete { .. }
+            | Ask::KvSwap { .. }
             | Ask::KvKeys { .. } => (5, QUESTIONS),
         };
         self.0[kind] += 1;

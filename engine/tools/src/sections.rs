@@ -1,20 +1,20 @@
-//! The outermost layer of a WebAssembly file: what it is, and its custom sections. The inside is wasmtime's to judge.
+//! The outermost layer of a WebAssembly file: its kind, and its custom sections. wasmtime checks the rest.
 
 use crate::LoadError;
 
-/// What a component is made from when there is none yet.
+/// Advice on how to make a component.
 const MAKE: &str = "build it with `cargo build --target wasm32-wasip2`, or make a component of it with `wasm-tools component new`";
 
-/// A section: its number, and what is in it.
+/// A section: its number, and its contents.
 struct Section<'a> {
     id: u8,
     content: &'a [u8],
 }
 
-/// Whether bytes look like a whole component, so that an error can say what they are instead.
+/// Checks that bytes look like a complete component, so that an error can say what they are instead.
 ///
 /// # Errors
-/// [`LoadError::NotAComponent`].
+/// [`LoadError::NotAComponent`] when they are something else, or cut off.
 pub fn check(wasm: &[u8]) -> Result<(), LoadError> {
     let no = |message: String| Err(LoadError::NotAComponent { message });
     match wasm {
@@ -43,11 +43,11 @@ pub fn check(wasm: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-fn is_core(wasm: &[u8]) -> bool {
+pub(crate) fn is_core(wasm: &[u8]) -> bool {
     matches!(wasm, [0, b'a', b's', b'm', _, _, 0, 0, ..])
 }
 
-/// Whether this is a core module that says which component is to be made of it.
+/// Whether this is a core module that carries its component's types.
 pub(crate) fn is_unfinished(wasm: &[u8]) -> bool {
     let mut sections = Sections(wasm.get(8..).unwrap_or_default()).map_while(Result::ok);
     is_core(wasm)
@@ -63,7 +63,7 @@ pub(crate) fn custom<'a>(wasm: &'a [u8], name: &'a str) -> impl Iterator<Item = 
     })
 }
 
-/// The same file with this custom section in place of all of its name; without content there is none.
+/// Returns the file with this custom section in place of all of its name; `None` removes them.
 ///
 /// # Errors
 /// As [`check`].
@@ -98,7 +98,8 @@ fn named<'a>(section: &Section<'a>) -> Option<(&'a [u8], &'a [u8])> {
     rest.split_at_checked(length)
 }
 
-/// The sections after the header. An error is how many bytes were left at the one that does not fit.
+/// Iterates over the sections after the header. An error is the number of bytes left at a section that does
+/// not fit.
 struct Sections<'a>(&'a [u8]);
 
 impl<'a> Iterator for Sections<'a> {
@@ -117,7 +118,7 @@ impl<'a> Iterator for Sections<'a> {
     }
 }
 
-/// A number of at most 32 bits (LEB128), and what follows it.
+/// A number of at most 32 bits (LEB128), and the bytes after it.
 fn read(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().take(5).enumerate() {

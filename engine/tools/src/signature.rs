@@ -1,73 +1,125 @@
-//! Signatures of components by minisign: who vouches for the bytes, where a key was named. Without a key nothing is claimed.
+//! Signatures: who vouches for a component, where a key was named. Without a key nothing is claimed. Of a component's bytes by minisign,
+//! of an artifact of a registry in cosign's form ([`crate::cosign`]).
 
 use std::path::Path;
 
 use minisign_verify::{PublicKey, Signature};
 
+use crate::cosign;
 use crate::sources::SourceError;
 use crate::sources::file::text;
 
-/// Why a signature does not vouch.
+/// Reasons a signature is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum SignatureError {
-    /// The key is none.
-    #[error("{0:?} is no minisign key: name the .pub file, or its second line, which begins with RW")]
+    /// The text is not a valid key.
+    #[error(
+        "{0:?} is no key: name minisign's .pub file, or its second line, which begins with RW, or a public key of cosign's in PEM"
+    )]
     Key(String),
+    /// The file has a key of another kind.
+    #[error("{file}: {why}")]
+    Kind {
+        /// The file.
+        file: String,
+        /// Description of the fault.
+        why: String,
+    },
+    /// The registry has no signature that vouches.
+    #[error("no signature in the registry vouches for it by this key ({tag}): {why}")]
+    Registry {
+        /// The tag that signatures have.
+        tag: String,
+        /// Description of the fault.
+        why: String,
+    },
+    /// Such a key does not sign files.
+    #[error(
+        "a key in cosign's form signs artifacts of a registry, and its signatures lie there: add oci://… without --signature; files and URLs are signed with minisign"
+    )]
+    NotHere,
     /// There is no signature.
     #[error(
         "a key is named, and there is no signature: it lies beside NAME.wasm as NAME.wasm.minisig, or name it with --signature FILE"
     )]
     Missing,
-    /// The signature is none.
+    /// The signature is not valid.
     #[error("the signature cannot be read: {0}")]
     Unreadable(String),
-    /// It is another's, or another file's.
+    /// The signature is by another key, or of another file.
     #[error("the signature is not by the key {key}, or not of these bytes: {why}")]
     Wrong {
-        /// The key.
+        /// Expected key.
         key: String,
-        /// What is wrong.
+        /// Description of the fault.
         why: String,
     },
-    /// A file.
+    /// A file cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
 }
 
-/// A key that may vouch.
+/// A public key whose signatures are accepted.
 #[derive(Clone, Debug)]
 pub struct Key {
-    key: PublicKey,
+    kind: Kind,
     base64: String,
 }
 
+#[derive(Clone, Debug)]
+enum Kind {
+    Minisign(PublicKey),
+    Cosign(cosign::PublicKey),
+}
+
 impl Key {
-    /// Reads what a person named: a `.pub` file, counted from `cwd`, or the key itself in base64.
+    /// Reads what a person named: a `.pub` or PEM file, counted from `cwd`, or the key itself, as [`Key::base64`] gives it.
     ///
     /// # Errors
-    /// [`SignatureError`].
+    /// [`SignatureError::Key`] when the key is not valid, [`SignatureError::Source`] when the file cannot be
+    /// read.
     pub fn parse(named: &str, cwd: &Path) -> Result<Self, SignatureError> {
         let no_key = |_| SignatureError::Key(named.to_owned());
         if let Ok(key) = PublicKey::from_base64(named) {
-            return Ok(Self { key, base64: named.to_owned() });
+            return Ok(Self { kind: Kind::Minisign(key), base64: named.to_owned() });
+        }
+        let of_cosign = |text: &str| {
+            let key = cosign::PublicKey::parse(text);
+            let bad = |why| SignatureError::Kind { file: named.to_owned(), why };
+            key.map(|key| Self { base64: key.text(), kind: Kind::Cosign(key) }).map_err(bad)
+        };
+        if cosign::PublicKey::is_meant(named) {
+            return of_cosign(named);
         }
         let path = cwd.join(named);
         if !path.is_file() {
             return Err(SignatureError::Key(named.to_owned()));
         }
         let text = text(&path, 4096)?;
+        if cosign::PublicKey::is_meant(&text) {
+            return of_cosign(&text);
+        }
         let line = text.lines().map(str::trim).find(|line| line.starts_with("RW")).unwrap_or_default();
         let key = PublicKey::from_base64(line).map_err(no_key)?;
-        Ok(Self { key, base64: line.to_owned() })
+        Ok(Self { kind: Kind::Minisign(key), base64: line.to_owned() })
     }
 
-    /// Whether this is a key in base64, and not a file's name.
+    /// Whether a text is a key in base64, and not the name of a file.
     #[must_use]
     pub fn is_key(named: &str) -> bool {
-        PublicKey::from_base64(named).is_ok()
+        PublicKey::from_base64(named).is_ok() || cosign::PublicKey::parse(named).is_ok()
     }
 
-    /// In base64: how a record names it.
+    /// The key, when it is in cosign's form.
+    #[must_use]
+    pub fn cosign(&self) -> Option<&cosign::PublicKey> {
+        match &self.kind {
+            Kind::Cosign(key) => Some(key),
+            Kind::Minisign(_) => None,
+        }
+    }
+
+    /// On one line: how a record names it.
     #[must_use]
     pub fn base64(&self) -> &str {
         &self.base64
@@ -76,16 +128,17 @@ impl Key {
     /// Checks that this key signed these bytes.
     ///
     /// # Errors
-    /// [`SignatureError`].
+    /// [`SignatureError`]; [`SignatureError::NotHere`] of a key in cosign's form.
     pub fn check(&self, bytes: &[u8], signature: Option<&str>) -> Result<(), SignatureError> {
+        let Kind::Minisign(key) = &self.kind else { return Err(SignatureError::NotHere) };
         let text = signature.ok_or(SignatureError::Missing)?;
         let signature = Signature::decode(text).map_err(|e| SignatureError::Unreadable(e.to_string()))?;
-        // Signatures of the old form are over the bytes themselves; the new ones over their digest.
+        // Signatures in the old format are over the bytes themselves; new ones are over their digest.
         let wrong = |e: minisign_verify::Error| SignatureError::Wrong {
             key: self.base64.clone(),
             why: e.to_string(),
         };
-        self.key.verify(bytes, &signature, false).map_err(wrong)
+        key.verify(bytes, &signature, false).map_err(wrong)
     }
 }
 
@@ -93,7 +146,7 @@ impl Key {
 mod tests {
     use super::*;
 
-    /// What minisign's own documentation signs: the bytes `test`.
+    /// Example from minisign's own documentation: the signed bytes are `test`.
     const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
     const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\n\
         RUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocrCo8KLzZwo=\n\

@@ -1,4 +1,4 @@
-//! What one call's store holds.
+//! Contents of a call's store.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use crate::imports::Counts;
 use crate::limiter::Limiter;
 use crate::{Folder, Limits};
 
-/// Random bytes at once. WASI has no limit of its own, and the host allocates them.
+/// Maximum number of random bytes per request. WASI has no limit of its own, and the host allocates them.
 const RANDOM: u64 = 1 << 20;
 
-/// Bytes of one set of header fields, with their overhead. A call may have as many sets as resources.
+/// Maximum size of one set of header fields, in bytes with overhead. A call may have as many sets as
+/// resources.
 const FIELDS: usize = 64 << 10;
 
-/// Everything that the host keeps for one call.
+/// State that the host keeps for one call.
 pub(crate) struct State {
     wasi: WasiCtx,
     http: WasiHttpCtx,
@@ -32,11 +33,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// A state in which the guest holds these folders and variables, and nothing else.
+    /// Creates a state in which the guest has only these folders and variables.
     ///
     /// # Errors
     ///
-    /// Which folder cannot be had, and why.
+    /// A sentence that names the folder that cannot be opened, and the reason.
     pub(crate) fn new(
         folders: &[Folder],
         env: &[(String, String)],
@@ -46,7 +47,9 @@ impl State {
         let capture = Capture::new(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
         let asker = Arc::new(asker);
         let mut table = ResourceTable::new();
-        table.set_max_capacity(limits.resources as usize);
+        // An object to wait for (a pollable) has two entries, and counts once: handles are counted
+        // separately.
+        table.set_max_capacity((limits.resources as usize).saturating_mul(2));
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(FIELDS);
         Ok(Self {
@@ -62,7 +65,8 @@ impl State {
     }
 }
 
-/// Standard input stays closed, sockets and names stay denied, there are no arguments: the builder's own defaults.
+/// Standard input stays closed, sockets and host names stay denied, there are no arguments: the builder's own
+/// defaults.
 fn context(folders: &[Folder], env: &[(String, String)], capture: &Capture) -> Result<WasiCtx, String> {
     let mut wasi = WasiCtxBuilder::new();
     wasi.stdout(capture.stdout()).stderr(capture.stderr()).envs(env).max_random_size(RANDOM);

@@ -1,5 +1,5 @@
-//! The clock that interrupts guests: a thread that counts up every 10 ms while there are calls, and sleeps when there have been
-//! none for a second.
+//! Clock that interrupts guests: a thread that counts up every 10 ms while calls run, and sleeps after a
+//! second without calls.
 
 use std::io;
 use std::sync::Arc;
@@ -9,29 +9,30 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How often a guest that computes comes back to the host. Ten times a percent of the shortest sensible wall limit; a hundred
-/// wake-ups a second cost nothing that can be measured.
+/// Interval at which a guest that computes returns to the host: 10 % of the shortest sensible wall limit. A
+/// hundred wake-ups a second have no measurable cost.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Ticks without a call after which the thread sleeps: waking it costs some microseconds, so not after every call.
+/// Number of ticks without a call before the thread sleeps: waking it costs some microseconds, so it does not
+/// sleep after every call.
 const IDLE: u32 = 100;
 
 #[derive(Default)]
 struct Shared {
-    /// Calls that run.
+    /// Number of running calls.
     running: AtomicU64,
-    /// Calls that have begun, ever: more of them between two ticks means that there was one.
+    /// Number of calls so far: a change between two ticks means that there was a call.
     begun: AtomicU64,
     asleep: AtomicBool,
 }
 
-/// The thread. It ends after the last of its engines.
+/// The clock's thread. It ends after the last of its engines.
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Thread,
 }
 
-/// Keeps the clock going.
+/// Keeps the clock running until it is dropped.
 pub(crate) struct Running(Arc<Shared>);
 
 impl Ticker {
@@ -52,7 +53,8 @@ impl Ticker {
                     thread::sleep(TICK);
                     continue;
                 }
-                // Announced before the last look, as a call counts itself before it looks here: one of both sees the other.
+                // Announced before the last check, as a call counts itself before it checks `asleep`: one of
+                // the two sees the other.
                 of_thread.asleep.store(true, Ordering::SeqCst);
                 if of_thread.begun.load(Ordering::SeqCst) == seen {
                     thread::park();
@@ -65,7 +67,7 @@ impl Ticker {
         Ok(Self { shared, thread: handle.thread().clone() })
     }
 
-    /// Says that a call runs, for as long as the answer lives.
+    /// Keeps the clock running for a call, for as long as the returned value lives.
     pub(crate) fn run(&self) -> Running {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         self.shared.begun.fetch_add(1, Ordering::SeqCst);
@@ -82,7 +84,8 @@ impl Drop for Running {
     }
 }
 
-// The thread would sleep for ever otherwise. The engine itself may live on in a `Prepared`, which nobody can call any more.
+// Without this the thread would sleep forever. The engine itself may live on in a `Prepared`, which can no
+// longer be called.
 impl Drop for Ticker {
     fn drop(&mut self) {
         self.thread.unpark();

@@ -1,4 +1,4 @@
-//! What a new version of a plugin changes, and whether a person has to look at it first. Pure.
+//! Differences between two versions of a plugin, and whether a person has to review them first. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,65 +10,69 @@ use crate::description::{Description, Export};
 use crate::manifest::Request;
 use crate::mapping::names::tool_names;
 
-/// What of a version a person agreed to.
+/// Parts of a version that a person agreed to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version<'a> {
-    /// The plugin's name.
+    /// Name of the plugin.
     pub plugin: &'a str,
     /// sha256 of the component, in hexadecimal.
     pub digest: &'a str,
-    /// What it says of itself.
+    /// Description of the component.
     pub description: &'a Description,
-    /// What it asks for.
+    /// Requested capabilities.
     pub request: &'a Request,
-    /// The key that signed it, where that was checked.
+    /// Key that signed it, if the signature was checked.
     pub signer: Option<&'a str>,
-    /// Its version, as its author counts; empty where the manifest says none.
+    /// Version in the author's own scheme; empty if the manifest has none.
     pub version: &'a str,
 }
 
-/// What is different, each list in order.
+/// Differences, each list in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Difference {
-    /// Imports that it did not have, without their versions.
+    /// New imports, without their versions.
     pub imports_added: Vec<String>,
-    /// Imports that it has no more.
+    /// Imports that are gone.
     pub imports_removed: Vec<String>,
-    /// What it asks for now, in the words of `hotcell tool grant`.
+    /// New requests, in the words of `hotcell tool grant`.
     pub requests_added: Vec<String>,
-    /// What it asks for no more.
+    /// Requests that are gone.
     pub requests_removed: Vec<String>,
-    /// Tools that it did not have, by their exports.
+    /// New tools, by their exports.
     pub tools_added: Vec<String>,
-    /// Tools that it has no more.
+    /// Tools that are gone.
     pub tools_removed: Vec<String>,
-    /// Tools that a model is told something else of.
+    /// Tools whose text for a model changed.
     pub tools_changed: Vec<Changed>,
-    /// Names that call another export than before: whoever always allowed one allowed the other.
+    /// Names that now call another export: a user who always allowed such a name had allowed the other
+    /// export.
     pub names_moved: Vec<String>,
-    /// Another key signed it, or none.
+    /// The new version has another signing key, or no signature.
     pub signer_changed: bool,
-    /// It is no newer version by its author's own count, or that cannot be told.
+    /// The version is not newer in the author's own scheme, or the two cannot be compared.
     pub version_back: Option<Back>,
-    /// Other bytes.
+    /// The component's bytes changed.
     pub code_changed: bool,
 }
 
-/// A version that is no newer one: somebody may be handing out what has known mistakes, which the author signed as well.
+/// A version that is not newer: it may be a downgrade to a release with known vulnerabilities, which the
+/// author signed as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Back {
-    /// What is in use.
+    /// Version in use.
     pub before: String,
-    /// What it would become; empty where the manifest says no version any more.
+    /// New version; empty if the manifest no longer has one.
     pub after: String,
-    /// Whether it is older. Else it cannot be told: one of the two is no version by semantic versioning.
+    /// Whether the new version is older. `false` when the two cannot be compared, because one is not a
+    /// semantic version.
     pub older: bool,
 }
 
 impl Back {
-    /// Of two versions of other code: an older one, one that cannot be compared, or none where there was one.
+    /// Compares the versions of two different components: `Some` when the new one is older, cannot be
+    /// compared, or is missing where there was one.
     fn of(before: &str, after: &str) -> Option<Self> {
         let back = |older| Some(Self { before: before.to_owned(), after: after.to_owned(), older });
         if before == after || before.is_empty() {
@@ -91,7 +95,7 @@ impl Back {
     }
 }
 
-/// A tool that a model is told something else of.
+/// A tool whose text for a model changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Changed {
@@ -102,7 +106,7 @@ pub struct Changed {
 }
 
 impl Difference {
-    /// Of two versions.
+    /// Compares two versions.
     #[must_use]
     pub fn of(before: &Version<'_>, after: &Version<'_>) -> Self {
         let imports =
@@ -134,8 +138,9 @@ impl Difference {
         }
     }
 
-    /// Whether a person has to accept it. `granted`: something was granted to the version before. A grant was made to those very
-    /// bytes; only who signed both versions vouches for the new ones, and not for older ones, whose signature holds for ever.
+    /// Whether a person has to accept the update. `granted`: the old version has grants. A grant was made to
+    /// those very bytes; only the signer of both versions vouches for the new bytes, and not for older ones,
+    /// whose signatures never expire.
     #[must_use]
     pub fn asks_a_person(&self, granted: bool, signed: bool) -> bool {
         let wider = !(self.imports_added.is_empty() && self.requests_added.is_empty());
@@ -145,7 +150,7 @@ impl Difference {
         wider || told || self.signer_changed || self.version_back.is_some() || unknown
     }
 
-    /// Line by line for a person: `+` came, `-` went, `~` changed.
+    /// Lines for a person to read: `+` added, `-` removed, `~` changed.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -167,7 +172,7 @@ impl Difference {
     }
 }
 
-/// Which export each of its tools' names is for.
+/// Export that each tool name refers to.
 fn names_of(version: &Version<'_>) -> BTreeMap<String, String> {
     let exports = &version.description.exports;
     tool_names(version.plugin, exports)
@@ -184,7 +189,7 @@ fn unversioned(import: &str) -> String {
     import.split('@').next().unwrap_or(import).to_owned()
 }
 
-/// What a model is told of each tool, as digests.
+/// Texts that a model gets about each tool, as digests.
 fn tools(description: &Description) -> BTreeMap<String, [String; 3]> {
     let told = |e: &Export| {
         [hash(&Value::String(e.description.clone())), hash(&e.input_schema), hash(&e.output_schema)]
@@ -192,7 +197,7 @@ fn tools(description: &Description) -> BTreeMap<String, [String; 3]> {
     description.exports.iter().map(|e| (e.path.clone(), told(e))).collect()
 }
 
-/// sha256 over the canonical form: keys in order, no blanks.
+/// SHA-256 over the canonical form: keys sorted, no whitespace.
 fn hash(value: &Value) -> String {
     let mut text = String::new();
     canonical(value, &mut text);
@@ -370,7 +375,7 @@ mod tests {
                 assert_eq!(difference.asks_a_person(granted, true), line.is_some(), "{before} to {after}");
             }
         }
-        // The same code under another name of its version is no other code.
+        // Equal code under another version is not a change.
         let same = Difference::of(&version("a", "0.2.0"), &version("a", "0.1.0"));
         assert_eq!((same.lines(), same.asks_a_person(true, true)), (Vec::<String>::new(), false));
     }

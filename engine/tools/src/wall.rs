@@ -1,21 +1,22 @@
-//! The wall: components run in processes of their own, confined by `hotcell-sandbox`, that hold nothing but the folders
-//! of their plugin. What gives authority is done on this side of it.
+//! Tool hosts: components run in processes of their own, confined by `hotcell-sandbox`, that can reach only
+//! the folders of their plugin. Everything that needs more authority is done on this side.
 //!
 //! | module | idea |
 //! | --- | --- |
 //! | [`pool`] | [`Hosts`]: which plugin runs in which process, and when one is replaced |
-//! | `options` | what is to be run, and how |
+//! | `options` | plugins to run, and options for their processes |
 //! | `process` | one process that runs calls: its calls, its questions, its end |
-//! | `start`, `waiting` | how a process begins and ends; a call that somebody waits for |
-//! | `table` | what is known of one process |
-//! | [`checked`] | what a process may answer |
+//! | `start`, `waiting` | how a process begins and ends; a call with a waiting caller |
+//! | `table` | state of one process |
+//! | [`checked`] | checks of a process's answers |
 //! | `compile` | a process that compiles one component and ends |
-//! | `confine` | what such a process may use |
+//! | `confine` | sandbox policy of such a process |
+//! | `turns` | calls of one plugin that run, and those that wait |
 //! | `link` | frames over a socket |
-//! | `restarts`, `apart` | how often a process that fails is replaced, and who no longer shares one |
+//! | `restarts`, `apart` | how often a failing process is replaced, and which plugins no longer share one |
 //! | [`mod@serve`] | the other side: the program in the sandbox |
 
-/// The word after the program's name that makes it a tool host.
+/// Argument after the program's name that makes it a tool host.
 pub const VERB: &str = "tool-host";
 
 mod apart;
@@ -30,6 +31,7 @@ mod restarts;
 pub mod serve;
 mod start;
 mod table;
+mod turns;
 mod waiting;
 
 pub use options::{HostsOptions, Plugin, Readiness};

@@ -1,5 +1,6 @@
-//! What an author does: a new plugin of each language builds, and passes its own cases. The compilers are looked for where authors have
-//! them: `RUSTC` or rustup's for `wasm32-wasip2`, `componentize-py` and `componentize-js` on the search path.
+//! The work of a plugin author: a new plugin of each language builds, and passes its own cases. The compilers
+//! are searched in their usual places: `RUSTC` or rustup's for `wasm32-wasip2`, `componentize-py` and
+//! `componentize-js` on the search path.
 
 use std::fs;
 use std::path::Path;
@@ -50,11 +51,16 @@ async fn python_from_nothing_to_passed() {
 }
 
 #[tokio::test]
+async fn c_from_nothing_to_passed() {
+    from_nothing_to_passed(Language::C).await;
+}
+
+#[tokio::test]
 async fn javascript_from_nothing_to_passed() {
     from_nothing_to_passed(Language::JavaScript).await;
 }
 
-/// What was made for WASI and for no host in particular: a program that prints, reads its input and ends.
+/// A program for any WASI host: it prints, reads its input and exits.
 #[tokio::test]
 async fn a_program_for_any_host_is_a_tool() {
     const PROGRAM: &str = r#"
@@ -91,7 +97,7 @@ async fn a_program_for_any_host_is_a_tool() {
     assert_eq!(description.exports.len(), 1, "{description:?}");
     let request = CallRequest::new(&description.exports[0].path, "{}", Arc::new(Nothing));
     let answer = runtime.call(&prepared, request).await.unwrap();
-    assert_eq!((answer.is_error, answer.value.get()), (false, "{}"));
+    assert_eq!((answer.is_error, answer.value.get()), (false, r#"{"result":"0 \"\"\n"}"#));
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("0 \"\"\n", "true\n"));
 }
 
@@ -126,9 +132,10 @@ fn a_folder_that_is_no_plugin_says_what_is_missing() {
     let out = place.path().join("out");
     let error = build(place.path(), &out).unwrap_err().to_string();
     assert!(error.contains("plugin.toml"), "{error}");
-    for (manifest, message) in
-        [("", "name in its plugin.toml"), ("[plugin]\nname = \"a\"", "Cargo.toml, app.py or package.json")]
-    {
+    for (manifest, message) in [
+        ("", "name in its plugin.toml"),
+        ("[plugin]\nname = \"a\"", "Cargo.toml, app.py, package.json or src/plugin.c"),
+    ] {
         fs::write(place.path().join("plugin.toml"), manifest).unwrap();
         let error = build(place.path(), &out).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");

@@ -1,5 +1,6 @@
-//! The plugins of `plugins/`, as components, with the cases that lie beside each of them (`plugins/NAME/tests/cases.toml`) and a broker
-//! that plays answers. `scripts/plugins` builds them; `HOTCELL_TEST_PLUGINS` says where they are.
+//! The plugins of `plugins/` as components, run with the cases beside each of them
+//! (`plugins/NAME/tests/cases.toml`) and a broker that plays back replies. `scripts/plugins` builds them;
+//! `HOTCELL_TEST_PLUGINS` names their folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl Broker for Nobody {
     }
 }
 
-/// Opening it waits for somebody to write, in a thread for files and not in one that runs guests.
+/// Opening the pipe waits for a writer, on a thread for files and not on one that runs guests.
 #[tokio::test]
 async fn a_pipe_that_nobody_writes_into_ends_with_the_calls_deadline() {
     let Some(plugins) = plugins() else { return };
@@ -90,6 +91,6 @@ async fn a_pipe_that_nobody_writes_into_ends_with_the_calls_deadline() {
     assert!(matches!(waits, Err(CallError::Limit { limit: Limit::Wall, .. })), "{waits:?}");
     assert!(begin.elapsed() < Duration::from_secs(20));
     assert!(reads.unwrap().value.get().contains("here"), "another call goes on");
-    // So that the thread ends, for which the test's runtime waits.
+    // Lets the thread end, since the test's runtime waits for it.
     std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
 }

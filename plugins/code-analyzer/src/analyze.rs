@@ -6,7 +6,7 @@ use tree_sitter::{Node, Parser};
 
 use crate::language::{Kinds, Language};
 
-/// At most so many functions, types and imports of one file are told.
+/// Maximum number of functions, of types and of imports in the report of one file.
 const MOST: usize = 1000;
 
 /// A function or a method.
@@ -20,7 +20,7 @@ pub(crate) struct Function {
     pub(crate) nesting: u32,
 }
 
-/// What is in a file. Types and imports with their line.
+/// Contents of a file. Types and imports have their lines.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) lines: u32,
@@ -46,9 +46,9 @@ pub(crate) fn analyze(source: &str, language: Language) -> Result<Report, String
         names: Vec::new(),
         open: Vec::new(),
     };
-    // Not by recursion: a tree is as deep as a hostile file wants it.
+    // Without recursion: a hostile file can make the tree as deep as it likes.
     let mut cursor = tree.walk();
-    // `Node::parent` looks from the root on each time.
+    // `Node::parent` searches from the root each time.
     let mut around: Vec<Node<'_>> = Vec::new();
     'all: loop {
         let node = cursor.node();
@@ -78,7 +78,7 @@ pub(crate) fn analyze(source: &str, language: Language) -> Result<Report, String
     Ok(report)
 }
 
-/// A function that is being walked through.
+/// A function whose body is being walked.
 struct Open {
     node: usize,
     function: Function,
@@ -91,7 +91,7 @@ struct Walk<'a> {
     report: Report,
     code: BTreeSet<usize>,
     comments: BTreeSet<usize>,
-    /// Names of the functions and types around, with their nodes.
+    /// Names of the enclosing functions and types, with their nodes.
     names: Vec<(usize, String)>,
     open: Vec<Open>,
 }
@@ -111,7 +111,7 @@ impl Walk<'_> {
             self.code.extend(lines);
         }
         if !node.is_named() {
-            // `a && b` and its like, in the languages that have no node of their own for it.
+            // `a && b` and similar, in the languages that have no node of their own for it.
             if matches!(kind, "&&" | "||" | "??") && parent.is_some_and(|p| p.kind() == "binary_expression") {
                 self.decide();
             }
@@ -120,7 +120,7 @@ impl Walk<'_> {
         if self.kinds.functions.contains(&kind) {
             self.function(node, parent);
         } else if self.kinds.types.contains(&kind) {
-            // `struct x y` uses a type and defines none.
+            // `struct x y` uses a type, but does not define it.
             if !kind.ends_with("_specifier") || node.child_by_field_name("body").is_some() {
                 if let Some(name) = node.child_by_field_name("name") {
                     let name = self.text(name);
@@ -137,7 +137,7 @@ impl Walk<'_> {
         } else if kind == "call_expression" {
             self.require(node);
         }
-        // Of the cases of a switch, the default one decides nothing.
+        // The default case of a switch is not a decision.
         if self.kinds.decisions.contains(&kind) && !self.text_is(node, "default") {
             self.decide();
         }
@@ -164,7 +164,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether code within this node is nested deeper: `else if` goes on, it does not nest.
+    /// Whether code in this node is nested deeper: `else if` continues a chain and does not nest.
     fn nests(&self, node: Node<'_>, parent: Option<Node<'_>>) -> bool {
         let kind = node.kind();
         let goes_on = || {
@@ -195,12 +195,12 @@ impl Walk<'_> {
         self.open.push(Open { node: node.id(), function, depth: 0 });
     }
 
-    /// A function's name: its own, or that of what it is given to.
+    /// A function's name: its own, or that of the variable or field it is assigned to.
     fn name(&self, node: Node<'_>, parent: Option<Node<'_>>) -> Option<String> {
         if let Some(name) = node.child_by_field_name("name") {
             return Some(self.text(name));
         }
-        // C: pointers and arrays stand around the name.
+        // In C, pointers and arrays surround the name.
         let mut declarator = node.child_by_field_name("declarator");
         while let Some(inner) = declarator {
             if inner.kind() == "identifier" {
@@ -239,7 +239,7 @@ impl Walk<'_> {
         self.report.imports.extend(found.into_iter().map(|module| (module, line(node))));
     }
 
-    /// `require("x")` of JavaScript.
+    /// `require("x")` in JavaScript.
     fn require(&mut self, node: Node<'_>) {
         let called = node.child_by_field_name("function").is_some_and(|f| self.text_is(f, "require"));
         let argument = node
@@ -265,7 +265,7 @@ fn line(node: Node<'_>) -> u32 {
     node.start_position().row as u32 + 1
 }
 
-/// How many parameters a function has.
+/// Number of parameters of a function.
 fn parameters(node: Node<'_>) -> u32 {
     if node.child_by_field_name("parameter").is_some() {
         return 1;

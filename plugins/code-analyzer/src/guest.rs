@@ -1,4 +1,4 @@
-//! The functions of `wit/code-analyzer.wit`.
+//! Functions of `wit/code-analyzer.wit`.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use exports::hotcell::code_analyzer::code_analyzer::{
     FileReport, Function, Guest, Import, Language, Report, TypeDefinition,
 };
 
-/// Longer files are not parsed, in bytes.
+/// Maximum size of a file to parse, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// At most so many files that were not read are told.
+/// Maximum number of unread files in a report.
 const MOST_UNREAD: usize = 100;
 
 struct Plugin;

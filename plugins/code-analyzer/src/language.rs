@@ -1,4 +1,4 @@
-//! Which nodes of a grammar mean what.
+//! Meaning of the nodes of each grammar.
 
 /// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,15 +13,15 @@ pub(crate) enum Language {
     Tsx,
 }
 
-/// The kinds of a grammar's nodes, by what they mean here.
+/// Kinds of a grammar's nodes, by their meaning here.
 pub(crate) struct Kinds {
     pub(crate) functions: &'static [&'static str],
     pub(crate) types: &'static [&'static str],
-    /// Each is one decision.
+    /// Nodes that are one decision each.
     pub(crate) decisions: &'static [&'static str],
-    /// Those within which code is nested deeper.
+    /// Nodes whose contents are nested deeper.
     pub(crate) nests: &'static [&'static str],
-    /// An import, and the field of it that says what is imported; without, its own text.
+    /// An import, and the field with the imported name; if empty, the import's own text.
     pub(crate) imports: &'static [(&'static str, &'static str)],
 }
 
@@ -64,7 +64,7 @@ const SCRIPT: Kinds = Kinds {
 };
 
 impl Language {
-    /// The language of a file, by its name's ending.
+    /// Language of a file, by its extension.
     pub(crate) fn of(path: &str) -> Option<Self> {
         Some(match path.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
             "c" | "h" => Self::C,

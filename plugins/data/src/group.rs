@@ -1,11 +1,11 @@
-//! What is calculated of columns and groups.
+//! Calculations on columns and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table::Table;
 use crate::values::{Numbers, compare, number, text};
 
-/// What is calculated of a group.
+/// A calculation on a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Calculation {
     Count,
@@ -41,7 +41,7 @@ pub(crate) struct Aggregate {
     pub(crate) name: Option<String>,
 }
 
-/// One row for each group of these rows, in the order of the groups' values.
+/// Returns one row for each group of these rows, ordered by the groups' values.
 pub(crate) fn aggregate(
     table: &Table,
     rows: &[usize],
@@ -103,7 +103,7 @@ fn one(table: &Table, rows: &[usize], calculation: Calculation, column: Option<u
     }
 }
 
-/// What kind of values a column has.
+/// Kind of the values in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Empty,
@@ -113,7 +113,7 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// What a column is like.
+/// Description of a column.
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) kind: Kind,

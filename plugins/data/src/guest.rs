@@ -1,4 +1,4 @@
-//! The functions of `wit/data.wit`.
+//! Functions of `wit/data.wit`.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -66,7 +66,7 @@ fn parse(source: &Source, begin: &str, mut from: impl std::io::BufRead) -> Resul
     }
 }
 
-/// Some of these rows, of these columns, as an answer.
+/// The answer with these rows and columns.
 fn answer(
     table: &Table,
     rows: &[usize],

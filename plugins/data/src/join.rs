@@ -1,10 +1,10 @@
-//! Two tables become one.
+//! Joins two tables.
 
 use std::collections::HashMap;
 
 use crate::table::Table;
 
-/// Which rows are kept.
+/// Rows to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Inner,
@@ -12,10 +12,10 @@ pub(crate) enum Kind {
     Full,
 }
 
-/// Two tables with many equal keys become a huge one: more cells are refused.
+/// Maximum number of cells in the result: two tables with many equal keys would become a huge one.
 const MOST_CELLS: usize = 1_000_000;
 
-/// Joins on columns whose cells are equal, as text. A missing cell equals nothing.
+/// Joins on columns whose cells are equal as text. A missing cell equals no other.
 pub(crate) fn join(
     left: &Table,
     right: &Table,
@@ -59,7 +59,7 @@ pub(crate) fn join(
         }
         out.row();
         for column in 0..left.columns.len() {
-            // Of a row that only the right table has, the keys are known.
+            // A row of the right table alone still has its keys.
             let key = || {
                 left_keys
                     .iter()

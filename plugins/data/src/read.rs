@@ -1,4 +1,4 @@
-//! CSV and JSON become tables.
+//! Reads tables from CSV and JSON.
 
 use std::fmt;
 use std::io::{BufRead, Read};
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::table::Table;
 
-/// Longer tables are not read, in bytes.
+/// Maximum size of a table, in bytes.
 pub(crate) const LONGEST: u64 = 8 << 20;
 
-/// How a table is written.
+/// Format of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Format {
     Csv,
@@ -20,7 +20,7 @@ pub(crate) enum Format {
     JsonLines,
 }
 
-/// The format, by the file's ending, else by how the text begins.
+/// Format of a file, by its extension, or else by the beginning of the text.
 pub(crate) fn format(path: Option<&str>, text: &str) -> Format {
     let ending = path.and_then(|path| path.rsplit_once('.')).map(|(_, ending)| ending.to_ascii_lowercase());
     match ending.as_deref() {
@@ -39,7 +39,7 @@ pub(crate) fn format(path: Option<&str>, text: &str) -> Format {
     }
 }
 
-/// The separator that the first line has most of.
+/// The separator that is most frequent in the first line.
 pub(crate) fn separator(text: &str) -> u8 {
     let first = text.lines().next().unwrap_or_default();
     let count = |c: char| first.matches(c).count();
@@ -56,7 +56,7 @@ pub(crate) fn csv(from: impl Read, separator: u8, header: bool) -> Result<Table,
     while reader.read_record(&mut record).map_err(|e| e.to_string())? {
         if !named {
             named = true;
-            // What spreadsheets put before the first name.
+            // Byte order mark that spreadsheets put before the first name.
             let names = record.iter().map(|name| name.trim_start_matches('\u{feff}').trim().to_owned());
             table.columns = unique(names.collect());
             continue;
@@ -72,7 +72,7 @@ pub(crate) fn csv(from: impl Read, separator: u8, header: bool) -> Result<Table,
     Ok(table)
 }
 
-/// Names of columns that are none, or come again, get their number.
+/// Numbers column names that are empty or repeated.
 fn unique(names: Vec<String>) -> Vec<String> {
     let mut out: Vec<String> = Vec::with_capacity(names.len());
     for (index, name) in names.into_iter().enumerate() {
@@ -91,7 +91,7 @@ pub(crate) fn json(text: &str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Reads one JSON object a line.
+/// Reads one JSON object per line.
 pub(crate) fn json_lines(from: impl BufRead) -> Result<Table, String> {
     let mut table = Table::default();
     for (number, line) in (1..).zip(from.lines()) {
@@ -105,7 +105,7 @@ pub(crate) fn json_lines(from: impl BufRead) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Reads the rows one by one: the whole as values would be ten times as large.
+/// Reads the rows one by one: all of them as JSON values would be ten times as large.
 struct Rows<'a>(&'a mut Table);
 
 impl<'de> DeserializeSeed<'de> for Rows<'_> {

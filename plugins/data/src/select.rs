@@ -1,11 +1,11 @@
-//! Rows that meet conditions, in an order.
+//! Filters and sorts rows.
 
 use std::cmp::Ordering;
 
 use crate::table::Table;
 use crate::values::{compare, number};
 
-/// How a cell is compared with a value.
+/// Comparison of a cell with a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operator {
     Equal,
@@ -51,7 +51,7 @@ pub(crate) fn filter(table: &Table, conditions: &[Condition]) -> Result<Vec<usiz
 fn holds(cell: Option<&str>, condition: &Condition) -> bool {
     let Some(cell) = cell else { return condition.operator == Operator::Missing };
     let value = condition.value.as_deref().unwrap_or_default();
-    // An order holds between numbers, or between texts.
+    // Only two numbers, or two texts, have an order.
     let order = (number(cell).is_some() == number(value).is_some()).then(|| compare(cell, value));
     match condition.operator {
         Operator::Equal => order == Some(Ordering::Equal),
@@ -69,7 +69,7 @@ fn holds(cell: Option<&str>, condition: &Condition) -> bool {
     }
 }
 
-/// Sorts rows by columns, the first one first; missing cells are last in either direction.
+/// Sorts rows by columns, the first column first; missing cells are last in either direction.
 pub(crate) fn sort(table: &Table, rows: &mut [usize], order: &[(String, bool)]) -> Result<(), String> {
     let order: Vec<_> =
         order.iter().map(|(name, down)| Ok((table.column(name)?, *down))).collect::<Result<_, String>>()?;

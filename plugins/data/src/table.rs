@@ -1,16 +1,16 @@
-//! A table in little memory: all text in one string.
+//! A compact table: all text in one string.
 
-/// Where a cell that is missing would begin.
+/// Start offset that marks a missing cell.
 const MISSING: u32 = u32::MAX;
 
-/// A table. Rows may be shorter than there are columns: the rest is missing.
+/// A table. A row may have fewer cells than there are columns: the rest is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<String>,
     text: String,
-    /// Begin and end of each cell in the text.
+    /// Start and end of each cell in the text.
     cells: Vec<(u32, u32)>,
-    /// Where each row begins among the cells.
+    /// Index of each row's first cell.
     rows: Vec<u32>,
 }
 
@@ -19,12 +19,12 @@ impl Table {
         Self { columns, ..Self::default() }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The column of this name.
+    /// Index of the column with this name.
     pub(crate) fn column(&self, name: &str) -> Result<usize, String> {
         self.columns.iter().position(|column| column == name).ok_or_else(|| {
             let columns: Vec<_> = self.columns.iter().take(50).map(String::as_str).collect();
@@ -49,7 +49,7 @@ impl Table {
         });
     }
 
-    /// A cell, if it is there.
+    /// A cell, unless it is missing.
     pub(crate) fn cell(&self, row: usize, column: usize) -> Option<&str> {
         let begin = self.rows[row] as usize;
         let end = self.rows.get(row + 1).map_or(self.cells.len(), |end| *end as usize);

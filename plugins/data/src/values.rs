@@ -1,15 +1,15 @@
-//! Cells as values: numbers where they read as such.
+//! Values of cells: a cell that parses as a number counts as one.
 
 use std::cmp::Ordering;
 
-/// The number that a cell reads as. Not `inf` and `nan`, which are words to most.
+/// Number in a cell. `inf` and `nan` are not accepted, since they are usually words.
 pub(crate) fn number(cell: &str) -> Option<f64> {
     let cell = cell.trim();
     let digits = cell.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
     digits.then(|| cell.parse().ok()).flatten().filter(|n: &f64| n.is_finite())
 }
 
-/// Numbers by value and before text; text by its characters.
+/// Orders numbers by value and before text; text by its characters.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     match (number(a), number(b)) {
         (Some(x), Some(y)) => x.total_cmp(&y),
@@ -21,7 +21,7 @@ pub(crate) fn compare(a: &str, b: &str) -> Ordering {
 
 /// A number as a cell.
 pub(crate) fn text(number: f64) -> String {
-    // Sums of decimal fractions: what is beyond the precision is no information.
+    // In sums of decimal fractions, digits beyond the precision carry no information.
     let rounded = format!("{number:.12}");
     let short = rounded.trim_end_matches('0').trim_end_matches('.');
     if number.abs() >= 1e15 || (number != 0.0 && number.abs() < 1e-6) {
@@ -31,7 +31,7 @@ pub(crate) fn text(number: f64) -> String {
     }
 }
 
-/// Count, mean and so on of some numbers.
+/// Statistics of some numbers, such as count and mean.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(pub(crate) Vec<f64>);
 

@@ -1,4 +1,4 @@
-//! Lines of files that match.
+//! Searches files for matching lines.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use regex_lite::Regex;
 
 use crate::names;
 
-/// Longer files are not searched.
+/// Maximum size of a file to search, in bytes.
 const LONGEST: u64 = 8 << 20;
 
 /// A line that matches.
@@ -19,7 +19,7 @@ pub(crate) struct Hit {
     pub(crate) text: String,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Hits {
     pub(crate) hits: Vec<Hit>,

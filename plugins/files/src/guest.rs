@@ -1,4 +1,4 @@
-//! The functions of `wit/files.wit`.
+//! Functions of `wit/files.wit`.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ wit_bindgen::generate!({ path: "wit", world: "plugin", generate_all });
 use exports::hotcell::files::files::{Entry, Guest, Hit, Hits, Kind, Listing, Mode, Text, Written};
 use hotcell::tool::blob::Blob;
 
-/// As base64 it still fits into an answer.
+/// Maximum number of bytes that fit into an answer as base64.
 const MOST_BYTES: u64 = 2_900 << 10;
 
 struct Plugin;
@@ -38,7 +38,7 @@ impl Guest for Plugin {
         let path = &folders::path(&path)?;
         let open = File::open(path).map_err(|e| failed(path, &e))?;
         let size = open.size().map_err(|e| failed(path, &e))?;
-        // Few lines are seldom much text.
+        // A few lines are seldom much text.
         let size = if lines.is_some() { size } else { size.min(1 << 17) };
         let part = text::part(open, size, first_line.unwrap_or(1), lines.unwrap_or(2000));
         let part = part.map_err(|e| format!("{path}: {e}"))?;

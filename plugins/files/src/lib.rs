@@ -1,6 +1,7 @@
-//! Reads, writes, lists and searches files. What folders there are, WASI tells; that nothing else can be reached, the host sees to.
+//! Reads, writes, lists and searches files. WASI lists the granted folders; the host enforces that no others
+//! can be reached.
 
-// The bindings export functions with names of the component model, which only a component's linker understands.
+// The bindings export functions with component-model names, which only a component linker understands.
 #[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
 mod find;
 #[cfg(target_family = "wasm")]

@@ -1,10 +1,10 @@
-//! Names of files, and patterns for them.
+//! File names, and patterns for them.
 
 /// Whether a name matches a pattern of `*` and `?`.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where the last star was, and how much of the name it has eaten.
+    // Position after the last star, and the part of the name that it has matched.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

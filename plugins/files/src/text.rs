@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-/// At most so much text in one answer.
+/// Maximum size of the text in one answer, in bytes.
 pub(crate) const MOST: usize = 1 << 20;
 
 /// Some lines of a file.
@@ -14,13 +14,13 @@ pub(crate) struct Part {
     pub(crate) more: bool,
 }
 
-/// Reads `lines` lines from `first_line` (from 1) on, and no more than [`MOST`] bytes of whole lines. `size` is about that of the whole
-/// file: memory that is grown instead is memory that is touched twice.
+/// Reads `lines` lines from `first_line` (from 1) on, and no more than [`MOST`] bytes of whole lines. `size`
+/// is the approximate size of the whole file: a buffer that has to grow touches memory twice.
 pub(crate) fn part(mut from: impl BufRead, size: u64, first_line: u32, lines: u32) -> Result<Part, String> {
     let first_line = first_line.max(1);
     let binary = || "this is no text; use read-bytes".to_owned();
     let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(MOST).min(MOST));
-    // Ends of lines that are still to be passed over, and to be taken.
+    // Number of line ends still to skip, and to take.
     let (mut before, mut left) = (first_line - 1, lines);
     let more = loop {
         let piece = from.fill_buf().map_err(|e| e.to_string())?;
@@ -60,12 +60,12 @@ pub(crate) fn part(mut from: impl BufRead, size: u64, first_line: u32, lines: u3
     Ok(Part { content, first_line, lines: lines - left + open, more })
 }
 
-/// Where the `most`-th end of a line is, or all ends, and how many ends that is.
+/// Position after the `most`-th line end, or after the last one, and the number of line ends up to there.
 fn ends(bytes: &[u8], most: u32) -> (usize, u32) {
     if most == 0 {
         return (0, 0);
     }
-    // Seldom are so many there: counting without looking where takes a tenth of the time.
+    // There are seldom that many: counting without positions takes a tenth of the time.
     let all = count(bytes);
     if all < most {
         return (bytes.len(), all);
@@ -80,7 +80,7 @@ fn ends(bytes: &[u8], most: u32) -> (usize, u32) {
     (bytes.len(), found)
 }
 
-/// How many ends of lines there are, eight bytes at a time.
+/// Counts line ends, eight bytes at a time.
 fn count(bytes: &[u8]) -> u32 {
     const ENDS: u64 = u64::from_ne_bytes([b'\n'; 8]);
     const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
@@ -89,7 +89,7 @@ fn count(bytes: &[u8]) -> u32 {
     let whole: u32 = eights
         .map(|eight| {
             let other = eight.try_into().map_or(0, u64::from_ne_bytes) ^ ENDS;
-            // The highest bit of each byte that is something else.
+            // The highest bit of each byte that is not a line end.
             let other = (((other & LOW) + LOW) | other) & !LOW;
             8 - other.count_ones()
         })

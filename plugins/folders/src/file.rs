@@ -1,5 +1,5 @@
-//! Files in pieces as large as the host takes. The standard library of components passes 4 KiB at a time when it writes, and each
-//! piece goes to a thread of the host and back.
+//! Reads and writes files in pieces as large as the host accepts. The standard library of components writes 4
+//! KiB at a time, and each piece goes to a thread of the host and back.
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
@@ -8,21 +8,21 @@ use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 use wasip2::io::streams::StreamError;
 
-/// What the host gives at once, at most.
+/// Maximum number of bytes that the host returns at once.
 const PIECE: u64 = 64 << 10;
-/// For so much room is made before it comes: a size is what somebody says.
+/// Maximum number of bytes to reserve ahead: an announced size may be wrong.
 const MOST_AHEAD: u64 = 4 << 20;
 
-/// A file that is read from its begin, or from where it was told to.
+/// A file that is read from its beginning, or from a given offset.
 pub struct File {
     open: Descriptor,
     at: u64,
     piece: Vec<u8>,
-    /// So much of the piece was consumed.
+    /// Number of consumed bytes of the piece.
     taken: usize,
 }
 
-/// What is done with a file that exists.
+/// Treatment of a file that exists already.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Write {
     Replace,
@@ -37,12 +37,12 @@ impl File {
         Ok(Self { open, at: 0, piece: Vec::new(), taken: 0 })
     }
 
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub fn size(&self) -> io::Result<u64> {
         Ok(self.open.stat().map_err(why)?.size)
     }
 
-    /// At most so many bytes from there on.
+    /// Reads at most `length` bytes from `offset`.
     pub fn part(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(usize::try_from(length.min(MOST_AHEAD)).unwrap_or_default());
         loop {
@@ -82,7 +82,7 @@ impl Read for File {
     }
 }
 
-/// Writes a file, and answers with its size.
+/// Writes a file, and returns its size.
 pub fn write(path: impl AsRef<Path>, content: &[u8], how: Write) -> io::Result<u64> {
     let flags = match how {
         Write::Replace => OpenFlags::CREATE | OpenFlags::TRUNCATE,
@@ -104,7 +104,7 @@ pub fn write(path: impl AsRef<Path>, content: &[u8], how: Write) -> io::Result<u
     Ok(open.stat().map_err(why)?.size)
 }
 
-/// Behind what is there, also where somebody else appends.
+/// Appends at the end of the file, even if another process appends too.
 fn append(open: &Descriptor, mut content: &[u8]) -> io::Result<()> {
     let failed = |error: StreamError| match error {
         StreamError::LastOperationFailed(error) => io::Error::other(error.to_debug_string()),
@@ -122,7 +122,7 @@ fn append(open: &Descriptor, mut content: &[u8]) -> io::Result<()> {
     stream.blocking_flush().map_err(failed)
 }
 
-/// Opens below the granted folder that is nearest.
+/// Opens a path below the nearest granted folder.
 fn open(path: &Path, how: OpenFlags, flags: DescriptorFlags) -> io::Result<Descriptor> {
     let within = |(folder, name): (Descriptor, String)| {
         let below = path.strip_prefix(name).ok()?.to_str()?.to_owned();
@@ -133,7 +133,7 @@ fn open(path: &Path, how: OpenFlags, flags: DescriptorFlags) -> io::Result<Descr
     folder.open_at(PathFlags::SYMLINK_FOLLOW, &below, how, flags).map_err(why)
 }
 
-/// In the words of the interface: "No such file or directory, similar to …".
+/// Error in the words of the interface: "No such file or directory, similar to …".
 fn why(code: ErrorCode) -> io::Error {
     let words = code.message();
     io::Error::other(words.split_once(", similar to").map_or(words, |(words, _)| words).trim_end_matches('.'))

@@ -1,4 +1,5 @@
-//! What the plugins share that read files. What folders there are, WASI tells; that nothing else can be reached, the host sees to.
+//! Shared code of the plugins that read files. WASI lists the granted folders; the host enforces that no
+//! others can be reached.
 
 #[cfg(target_family = "wasm")]
 mod file;
@@ -12,7 +13,7 @@ use std::path::Path;
 pub use file::{File, Write, write};
 pub use walk::{Entry, Kind, walk};
 
-/// The granted folders, as their absolute paths.
+/// Granted folders, as absolute paths.
 #[must_use]
 pub fn granted() -> Vec<String> {
     #[cfg(target_family = "wasm")]
@@ -21,12 +22,12 @@ pub fn granted() -> Vec<String> {
     Vec::new()
 }
 
-/// The absolute path that is meant by `given`, which may be relative where one folder is granted.
+/// Resolves a path, which may be relative if one folder is granted.
 pub fn path(given: &str) -> Result<String, String> {
     paths::absolute(given, &granted())
 }
 
-/// An error with its path; for a path outside, with the folders that there are.
+/// An error with its path; for a path outside, also with the granted folders.
 #[must_use]
 pub fn failed(path: &str, error: &io::Error) -> String {
     let granted = granted();
@@ -41,7 +42,7 @@ pub fn failed(path: &str, error: &io::Error) -> String {
     }
 }
 
-/// A whole file.
+/// Reads a whole file.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     #[cfg(target_family = "wasm")]
     return File::open(path).and_then(|file| file.part(0, u64::MAX));
@@ -49,7 +50,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// The text of a file of at most `most` bytes.
+/// Reads the text of a file of at most `most` bytes.
 pub fn read_text(given: &str, most: u64) -> Result<String, String> {
     let path = &path(given)?;
     let size = std::fs::metadata(path).map_err(|e| failed(path, &e))?.len();

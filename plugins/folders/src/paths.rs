@@ -1,6 +1,6 @@
-//! Which path is meant.
+//! Resolves paths.
 
-/// The absolute path that `given` means where these folders are granted.
+/// The absolute path for `given` when these folders are granted.
 pub(crate) fn absolute(given: &str, granted: &[String]) -> Result<String, String> {
     if given.contains('\0') {
         return Err("a path cannot hold a zero byte".into());
@@ -16,7 +16,7 @@ pub(crate) fn absolute(given: &str, granted: &[String]) -> Result<String, String
     })
 }
 
-/// The granted folder, if it is only one.
+/// The granted folder, if there is exactly one.
 pub(crate) fn only(granted: &[String]) -> Result<&str, String> {
     match granted {
         [folder] => Ok(folder),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     File,
@@ -12,7 +12,7 @@ pub enum Kind {
     Other,
 }
 
-/// An entry of a folder, its path below the folder that was asked for.
+/// An entry of a folder, with its path relative to the requested folder.
 #[derive(Debug, PartialEq)]
 pub struct Entry {
     pub path: String,
@@ -20,8 +20,8 @@ pub struct Entry {
     pub size: Option<u64>,
 }
 
-/// Walks a folder in the order of names, `depth` levels deep, until `visit` says false. Whether it came to the end. What cannot be
-/// read below the top is passed over.
+/// Walks a folder in the order of names, `depth` levels deep, until `visit` returns false. Returns whether it
+/// reached the end. Skips entries below the top that cannot be read.
 pub fn walk(
     top: &Path,
     below: &str,
@@ -32,7 +32,7 @@ pub fn walk(
     let mut names = Vec::new();
     for entry in fs::read_dir(top).map_err(|e| format!("{}: {e}", top.display()))? {
         let entry = entry.map_err(|e| format!("{}: {e}", top.display()))?;
-        // A name that is no text cannot be said in an answer either.
+        // A name that is not UTF-8 cannot be part of an answer either.
         if let Ok(name) = entry.file_name().into_string() {
             names.push(name);
         }

@@ -1,8 +1,8 @@
-//! What GitHub answers.
+//! Answers of GitHub.
 
 use serde::Deserialize;
 
-/// `GET /repos/OWNER/NAME/pulls/NUMBER`, as far as it is told.
+/// Answer to `GET /repos/OWNER/NAME/pulls/NUMBER`, as far as it is used.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Pull {
     pub(crate) number: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Pull {
     pub(crate) deletions: u32,
 }
 
-/// Whoever opened it; none when the account is gone.
+/// A user; missing if the account was deleted.
 #[derive(Debug, Deserialize)]
 pub(crate) struct User {
     pub(crate) login: String,
@@ -48,7 +48,7 @@ pub(crate) struct Label {
     pub(crate) name: String,
 }
 
-/// One of `GET …/files`.
+/// An entry of `GET …/files`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct File {
     pub(crate) filename: String,
@@ -59,12 +59,12 @@ pub(crate) struct File {
     pub(crate) patch: Option<String>,
 }
 
-/// Reads an answer.
+/// Parses an answer.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|e| format!("the server's answer is not like GitHub's: {e}"))
 }
 
-/// Why an answer with this status is none; and what to do.
+/// Explains an answer whose status is not a success, and what to do.
 pub(crate) fn refused(status: u16, remaining: Option<&str>, body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Message {
@@ -87,7 +87,7 @@ pub(crate) fn refused(status: u16, remaining: Option<&str>, body: &[u8]) -> Stri
     format!("GitHub answered {status}{said}{advice}")
 }
 
-/// At most `limit` bytes of a diff, up to the end of a line.
+/// Cuts a diff to at most `limit` bytes, at the end of a line.
 pub(crate) fn cut(body: Vec<u8>, limit: usize) -> (String, bool) {
     let text = String::from_utf8_lossy(&body);
     if text.len() <= limit {

@@ -1,4 +1,4 @@
-//! The functions of `wit/github.wit`.
+//! Functions of `wit/github.wit`.
 
 use crate::api::{self, File, Pull};
 use crate::http::{self, Answer};
@@ -11,15 +11,15 @@ use hotcell::tool::{config, log, secret};
 
 const JSON: &str = "application/vnd.github+json";
 const DIFF: &str = "application/vnd.github.diff";
-/// Renamed repositories lead on once.
+/// Maximum number of redirects: a renamed repository redirects once.
 const REDIRECTS: usize = 3;
-/// GitHub's largest page.
+/// Maximum page size of GitHub.
 const PAGE: usize = 100;
 
 struct Plugin;
 export!(Plugin);
 
-/// The server, and what stands for the secret.
+/// The server, and the placeholder for the secret.
 struct Session {
     base: Base,
     token: Option<String>,

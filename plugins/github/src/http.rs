@@ -6,7 +6,7 @@ use wasip2::io::streams::StreamError;
 
 use crate::url::Base;
 
-/// Longer answers are not read, in bytes.
+/// Maximum size of an answer, in bytes.
 const LONGEST: usize = 16 << 20;
 
 /// An answer.
@@ -23,7 +23,7 @@ impl Answer {
     }
 }
 
-/// Gets a path of a server.
+/// Requests a path of a server.
 pub(crate) fn get(base: &Base, path: &str, headers: &[(&str, &str)]) -> Result<Answer, String> {
     let what = format!("{}{}{path}", base.authority, base.path);
     let fields = Fields::new();

@@ -1,8 +1,8 @@
-//! Fetches pull requests of GitHub.
+//! Fetches pull requests from GitHub.
 
 #[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
 mod api;
-// The bindings export functions with names of the component model, which only a component's linker understands.
+// The bindings export functions with component-model names, which only a component linker understands.
 #[cfg(target_family = "wasm")]
 mod guest;
 #[cfg(target_family = "wasm")]

@@ -1,9 +1,9 @@
-//! Where requests go.
+//! URLs of requests.
 
 /// GitHub's own server.
 pub(crate) const GITHUB: &str = "https://api.github.com";
 
-/// A server: scheme, authority, and a path that stands before all others.
+/// A server: scheme, authority, and a path prefix for all requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Base {
     pub(crate) https: bool,
@@ -12,7 +12,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Reads the setting `base-url`.
+    /// Parses the setting `base-url`.
     pub(crate) fn parse(url: &str) -> Result<Self, String> {
         let wrong = || format!("the setting base-url is '{url}'; it has to be like {GITHUB}");
         let (https, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
@@ -30,7 +30,7 @@ impl Base {
         Ok(Self { https, authority: authority.to_owned(), path })
     }
 
-    /// The path of a redirect, when it leads to the same server; below this base's path.
+    /// Path of a redirect relative to this base, if it leads to the same server.
     pub(crate) fn same(&self, location: &str) -> Option<String> {
         let other = location.split_once("://").map_or(Some((None, location)), |(scheme, rest)| {
             Some((Some((scheme == "https", rest.split_once('/')?.0)), &rest[rest.find('/')?..]))
@@ -44,7 +44,7 @@ impl Base {
     }
 }
 
-/// `owner/name`, also out of the address of a page.
+/// Extracts `owner/name`, also from the URL of a page.
 pub(crate) fn repository(given: &str) -> Result<String, String> {
     let wrong = || format!("'{given}' is no repository; it has to be like owner/name");
     let short =

@@ -1,14 +1,14 @@
-//! A document against a schema.
+//! Validates a document against a schema.
 
 use boon::{Compiler, Draft, Schemas, UrlLoader, ValidationError};
 use serde_json::Value;
 
-/// At most so many problems are told.
+/// Maximum number of problems in a report.
 pub(crate) const MOST: usize = 100;
-/// What the schema itself is called while it is compiled.
+/// URL of the schema itself while it is compiled.
 const OWN: &str = "hotcell:schema";
 
-/// Something that is wrong.
+/// A problem in a document.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) instance: String,
@@ -16,7 +16,7 @@ pub(crate) struct Problem {
     pub(crate) message: String,
 }
 
-/// Nothing is fetched.
+/// A loader that never fetches a schema.
 struct Nowhere;
 
 impl UrlLoader for Nowhere {
@@ -25,7 +25,7 @@ impl UrlLoader for Nowhere {
     }
 }
 
-/// What is wrong with a document; empty when it is as the schema wants it. At most [`MOST`] and one.
+/// Problems of a document; empty when it matches the schema. At most [`MOST`] plus one.
 pub(crate) fn check(
     document: &str,
     schema: &str,
@@ -56,7 +56,7 @@ pub(crate) fn check(
     Ok(problems)
 }
 
-/// The errors that have no causes of their own: those say what is wrong, the others only what that led to.
+/// Collects the errors without causes of their own: the others only follow from them.
 fn leaves(error: &ValidationError<'_, '_>, into: &mut Vec<Problem>) {
     if into.len() > MOST {
         return;

@@ -1,4 +1,4 @@
-//! The functions of `wit/json-validator.wit`.
+//! Functions of `wit/json-validator.wit`.
 
 use crate::{check, twice};
 

@@ -1,4 +1,4 @@
-//! Keys that an object has twice: allowed by the grammar, and read differently by everyone.
+//! Duplicate keys in an object: the grammar allows them, but readers disagree on their meaning.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde_json::de::{Deserializer, StrRead};
 
 use crate::check::{MOST, Problem};
 
-/// Reads JSON; the keys that come again in the same object.
+/// Parses JSON; returns the keys that are repeated in one object.
 pub(crate) fn twice(text: &str) -> Result<Vec<Problem>, serde_json::Error> {
     let mut problems = Vec::new();
     let mut reader: Deserializer<StrRead<'_>> = Deserializer::from_str(text);

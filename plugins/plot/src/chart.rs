@@ -1,4 +1,4 @@
-//! What is drawn, as data: checked, and with its ranges.
+//! Data of a chart: checked, and with its ranges.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(crate) struct Series {
     pub(crate) y: Vec<f64>,
 }
 
-/// More numbers than a picture can show.
+/// Maximum number of points; a picture could not show more.
 const MOST_POINTS: usize = 100_000;
 
 fn finite(what: &str, numbers: &[f64]) -> Result<(), String> {
@@ -30,10 +30,10 @@ fn finite(what: &str, numbers: &[f64]) -> Result<(), String> {
     }
 }
 
-/// A name, where the points are, and how high.
+/// Name, optional x values, and y values.
 pub(crate) type Given = (Option<String>, Option<Vec<f64>>, Vec<f64>);
 
-/// Checks series, and numbers the points that say not where they are.
+/// Checks series, and numbers points without x values.
 pub(crate) fn series(given: Vec<Given>) -> Result<Vec<Series>, String> {
     if given.is_empty() || given.len() > 20 {
         return Err(format!("{} series; from 1 to 20 can be drawn", given.len()));
@@ -77,7 +77,7 @@ pub(crate) fn bars(labels: Vec<String>, bars: Vec<(Option<String>, Vec<f64>)>) -
     Ok(Chart::Bars { labels, bars: out })
 }
 
-/// Counts values in ranges of the same width.
+/// Counts values in bins of equal width.
 pub(crate) fn histogram(values: &[f64], bins: Option<u32>) -> Result<Chart, String> {
     if values.is_empty() || values.len() > MOST_POINTS {
         return Err(format!("{} values; from 1 to {MOST_POINTS} can be drawn", values.len()));
@@ -122,7 +122,8 @@ pub(crate) fn heat(rows: Vec<Vec<f64>>, columns: Vec<String>, names: Vec<String>
     Ok(Chart::Heat { rows, columns, names })
 }
 
-/// From the least to the greatest, with a part of that on either side; never empty.
+/// Range from the smallest to the largest value, with a margin (a fraction of it) on either side; never
+/// empty.
 pub(crate) fn span(values: impl Iterator<Item = f64>, margin: f64) -> Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));

@@ -1,4 +1,4 @@
-//! A chart onto any backend.
+//! Draws a chart onto any backend.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::chart::{Chart, Series, span};
 
-/// What stands at a chart.
+/// Texts of a chart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Words {
     pub(crate) title: Option<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Words {
     pub(crate) y: Option<String>,
 }
 
-/// Colors that also differ for most who see few of them.
+/// Colors that most people with color blindness can tell apart too.
 const COLORS: [RGBColor; 8] = [
     RGBColor(31, 119, 180),
     RGBColor(230, 120, 20),
@@ -28,7 +28,7 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(215, 110, 180),
     RGBColor(90, 90, 90),
 ];
-/// From the least to the greatest, of equal steps in lightness.
+/// Colors from the smallest to the largest value, in equal steps of lightness.
 const HEAT: [(f64, f64, f64); 5] =
     [(68.0, 1.0, 84.0), (59.0, 82.0, 139.0), (33.0, 145.0, 140.0), (94.0, 201.0, 98.0), (253.0, 231.0, 37.0)];
 
@@ -39,7 +39,7 @@ fn color(index: usize) -> RGBColor {
     COLORS[index % COLORS.len()]
 }
 
-/// The color of a part of the range, from 0 to 1.
+/// Color at a fraction of the range, from 0 to 1.
 fn heat(part: f64) -> RGBColor {
     let place = part.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
     let below = (place as usize).min(HEAT.len() - 2);
@@ -48,7 +48,7 @@ fn heat(part: f64) -> RGBColor {
     RGBColor(mix(r0, r1), mix(g0, g1), mix(b0, b1))
 }
 
-/// A number at an axis.
+/// Formats a number at an axis.
 fn tick(value: &f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e7).contains(&size) {
@@ -89,7 +89,7 @@ pub(crate) fn draw<DB: DrawingBackend>(area: &Area<DB>, chart: &Chart, words: &W
             legend(area, series)
         }
         Chart::Bars { labels, bars } => {
-            // Bars stand on zero.
+            // Bars begin at zero.
             let values = bars.iter().flat_map(|bars| bars.y.iter().copied()).chain([0.0]);
             let mut y = span(values, 0.05);
             if bars.iter().all(|bars| bars.y.iter().all(|v| *v >= 0.0)) {
@@ -142,7 +142,8 @@ fn failed<E: std::fmt::Display>(error: E) -> String {
     format!("it cannot be drawn: {error}")
 }
 
-/// Title, axes and grid. With labels, an axis has these in the middle of 0..1, 1..2 and so on, else numbers.
+/// Draws title, axes and grid. With labels, an axis has them at the middle of 0..1, 1..2 and so on, otherwise
+/// numbers.
 fn context<'a, DB: DrawingBackend>(
     area: &'a Area<DB>,
     words: &Words,
@@ -154,7 +155,7 @@ fn context<'a, DB: DrawingBackend>(
     let longest =
         |labels: &[String]| labels.iter().map(|label| cut(label).chars().count()).max().unwrap_or(0) as u32;
     let (width, _) = area.dim_in_pixel();
-    // Labels that do not fit side by side are turned.
+    // Labels that do not fit side by side are rotated.
     let turned = longest(x_labels) * 8 * x_labels.len() as u32 > width.saturating_sub(90);
     let below = if turned { longest(x_labels) * 8 + 30 } else { 48 };
     let before = if y_labels.is_empty() { 70 } else { longest(y_labels) * 8 + 34 };
@@ -179,7 +180,7 @@ fn context<'a, DB: DrawingBackend>(
     let style = TextStyle::from(("sans-serif", 13)).color(&BLACK);
     let (pixels_x, pixels_y) = context.plotting_area().get_pixel_range();
     let (left, top) = area.get_base_pixel();
-    // Of very many, every second, third… one.
+    // Of many labels, only every second, third… is drawn.
     let step = |count: usize, room: i32, each: i32| (count as i32 * each / room.max(1) + 1) as usize;
     let skip = step(x_labels.len(), pixels_x.end - pixels_x.start, if turned { 14 } else { 1 });
     for (place, label) in x_labels.iter().enumerate().step_by(skip) {
@@ -202,7 +203,7 @@ fn context<'a, DB: DrawingBackend>(
     Ok(context)
 }
 
-/// Names of series in the upper right corner, where there are any.
+/// Draws the names of series in the upper right corner, if there are any.
 fn legend<DB: DrawingBackend>(area: &Area<DB>, series: &[Series]) -> Result<(), String> {
     let named: Vec<_> =
         series.iter().enumerate().filter_map(|(i, s)| Some((i, cut(s.name.as_deref()?)))).collect();
@@ -225,7 +226,7 @@ fn legend<DB: DrawingBackend>(area: &Area<DB>, series: &[Series]) -> Result<(), 
     Ok(())
 }
 
-/// What the colors of a heat map mean.
+/// Draws the color scale of a heat map.
 fn colors<DB: DrawingBackend>(area: &Area<DB>, range: &Range<f64>) -> Result<(), String> {
     let (_, height) = area.dim_in_pixel();
     let (top, bottom) = (40, (height as i32 - 60).max(60));

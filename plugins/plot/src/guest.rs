@@ -1,4 +1,4 @@
-//! The functions of `wit/plot.wit`.
+//! Functions of `wit/plot.wit`.
 
 use crate::chart::{self, Chart};
 use crate::draw::Words;

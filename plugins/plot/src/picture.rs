@@ -1,4 +1,4 @@
-//! A chart as a file's content.
+//! Renders a chart as the contents of a file.
 
 use plotters::prelude::{IntoDrawingArea, SVGBackend};
 
@@ -6,7 +6,7 @@ use crate::chart::Chart;
 use crate::draw::{Words, draw};
 use crate::text::Bitmap;
 
-/// A chart as SVG.
+/// Renders a chart as SVG.
 pub(crate) fn svg(chart: &Chart, words: &Words, size: (u32, u32)) -> Result<String, String> {
     let mut out = String::new();
     {
@@ -17,7 +17,7 @@ pub(crate) fn svg(chart: &Chart, words: &Words, size: (u32, u32)) -> Result<Stri
     Ok(out)
 }
 
-/// A chart as PNG.
+/// Renders a chart as PNG.
 pub(crate) fn png(chart: &Chart, words: &Words, size: (u32, u32)) -> Result<Vec<u8>, String> {
     let mut pixels = vec![0; size.0 as usize * size.1 as usize * 3];
     {

@@ -1,4 +1,4 @@
-//! Text on bitmaps: plotters has none where there is no system font, as in a component.
+//! Text on bitmaps: plotters draws none without a system font, as in a component.
 
 use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont, point};
 use plotters::prelude::BitMapBackend;
@@ -10,21 +10,21 @@ use plotters_backend::{
 type Error = <BitMapBackend<'static> as DrawingBackend>::ErrorType;
 type Done = Result<(), DrawingErrorKind<Error>>;
 
-/// A bitmap that can write.
+/// A bitmap that can draw text.
 pub(crate) struct Bitmap<'a> {
     inner: BitMapBackend<'a>,
     font: FontRef<'static>,
 }
 
 impl<'a> Bitmap<'a> {
-    /// On a buffer of 3 bytes a pixel.
+    /// Wraps a buffer of 3 bytes per pixel.
     pub(crate) fn new(buffer: &'a mut [u8], size: (u32, u32)) -> Result<Self, String> {
         // Hack: MIT and Bitstream Vera licence.
         let font = FontRef::try_from_slice(epaint_default_fonts::HACK_REGULAR).map_err(|e| e.to_string())?;
         Ok(Self { inner: BitMapBackend::with_buffer(buffer, size), font })
     }
 
-    /// The glyphs of a line, and its width and height in pixels.
+    /// Glyphs of a line, and its width and height in pixels.
     fn layout(&self, text: &str, size: f64) -> (Vec<Glyph>, u32, u32) {
         let scale = PxScale::from(size as f32);
         let font = self.font.as_scaled(scale);

@@ -1,4 +1,4 @@
-//! The function of `wit/python-runner.wit`.
+//! Function of `wit/python-runner.wit`.
 
 use crate::plan;
 

@@ -1,11 +1,11 @@
-//! What is run, and with which files.
+//! Program and files of a run.
 
-/// The program's own file.
+/// File of the program itself.
 pub(crate) const MAIN: &str = "main.py";
 
 /// Program and arguments.
 pub(crate) fn argv(arguments: Vec<String>) -> Vec<String> {
-    // Not -I: a module among the files is to be found.
+    // Without -I, so that modules among the files are found.
     let mut argv = vec!["python3".into(), "-X".into(), "utf8".into(), MAIN.into()];
     argv.extend(arguments);
     argv

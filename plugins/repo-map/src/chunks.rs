@@ -1,4 +1,4 @@
-//! Pieces that fit into a model's context.
+//! Splits a repository into chunks that fit into a model's context.
 
 /// Files that are read together.
 #[derive(Debug, PartialEq)]
@@ -7,7 +7,7 @@ pub(crate) struct Chunk {
     pub(crate) tokens: u64,
 }
 
-/// Splits files, in their order, so that neighbours stay together: none where all of them fit.
+/// Splits files, in their order, so that neighbours stay together; `None` if all of them fit.
 pub(crate) fn chunks<'a>(files: impl Iterator<Item = (&'a str, u64)>, window: u64) -> Option<Vec<Chunk>> {
     let mut chunks: Vec<Chunk> = Vec::new();
     for (path, tokens) in files.filter(|(_, tokens)| *tokens > 0) {

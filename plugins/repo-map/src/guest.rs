@@ -1,4 +1,4 @@
-//! The function of `wit/repo-map.wit`.
+//! Function of `wit/repo-map.wit`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ wit_bindgen::generate!({ path: "wit", world: "plugin", generate_all });
 
 use exports::hotcell::repo_map::repo_map::{Chunk, FileNode, Guest, Kind, Repository};
 
-/// More nodes are not told: the answer would be too long to read.
+/// Maximum number of nodes in the answer: more would be too long to read.
 const MOST_NODES: usize = 5000;
 
 struct Plugin;

@@ -2,7 +2,7 @@
 
 #[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
 mod chunks;
-// The bindings export functions with names of the component model, which only a component's linker understands.
+// The bindings export functions with component-model names, which only a component linker understands.
 #[cfg(target_family = "wasm")]
 mod guest;
 #[cfg_attr(not(target_family = "wasm"), allow(dead_code))]

@@ -1,6 +1,6 @@
-//! What a file's name tells.
+//! Properties of a file that follow from its name, and its size in tokens.
 
-/// The language, by the name's ending.
+/// Language, by the extension.
 pub(crate) fn language(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = match name.rsplit_once('.') {
@@ -40,7 +40,7 @@ pub(crate) fn language(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a file is a test by the customs of its language: by its folder or its name.
+/// Whether a file is a test by the conventions of its language: by its folder or its name.
 pub(crate) fn is_test(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
     let name = parts.pop().unwrap_or_default();
@@ -60,7 +60,7 @@ pub(crate) fn is_test(path: &str) -> bool {
         || (name.ends_with("_spec.rb"))
 }
 
-/// About how many tokens a text is; none when it is no text.
+/// Approximate number of tokens in a text; `None` for a binary file.
 pub(crate) fn tokens(content: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0'))?;
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;

@@ -1,4 +1,4 @@
-//! The files of a repository, and its folders with their sums.
+//! Files of a repository, and its folders with their sums.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use ignore::WalkBuilder;
 
 use crate::names;
 
-/// More files are not looked at.
+/// Maximum number of files to look at.
 const MOST_FILES: u32 = 20_000;
-/// Longer files are not read: their tokens are their bytes by four.
+/// Maximum size of a file to read, in bytes: for a longer one, its bytes divided by four count as tokens.
 const LONGEST: u64 = 1 << 20;
 
-/// A file, or a folder's sums.
+/// Sums of a file or a folder.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sums {
     pub(crate) files: u32,
@@ -21,10 +21,10 @@ pub(crate) struct Sums {
     pub(crate) tokens: u64,
 }
 
-/// What there is.
+/// Contents of a repository.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Tree {
-    /// By path below the top.
+    /// Files by path relative to the top.
     pub(crate) files: BTreeMap<String, Sums>,
     pub(crate) tests_left_out: u32,
     pub(crate) cut: bool,
@@ -34,11 +34,11 @@ pub(crate) struct Tree {
 pub(crate) fn read(top: &Path, include_tests: bool) -> Result<Tree, String> {
     fs::read_dir(top).map_err(|e| format!("{}: {e}", top.display()))?;
     let mut tree = Tree::default();
-    // Settings of whoever runs the host are none of a repository's.
+    // The host user's own git settings do not apply to the repository.
     let walk =
         WalkBuilder::new(top).require_git(false).parents(false).git_global(false).follow_links(false).build();
     for entry in walk {
-        // What cannot be read below is left out.
+        // Entries below that cannot be read are left out.
         let Ok(entry) = entry else { continue };
         let Some(path) = entry.path().strip_prefix(top).ok().and_then(Path::to_str) else { continue };
         if !entry.file_type().is_some_and(|t| t.is_file()) {

@@ -1,11 +1,12 @@
-//! One report out of many.
+//! Combines many reports into one.
 
-/// At most so many findings are told.
+/// Maximum number of findings in a report.
 pub(crate) const MOST_FINDINGS: usize = 500;
-/// At most so many of what was not read.
+/// Maximum number of unread files in a report.
 pub(crate) const MOST_UNREAD: usize = 100;
 
-/// What came of a scan; a later one is worse. What could not be read is worse than what was read and needs a look.
+/// Result of a scan; a later variant is worse. A file that could not be read is worse than one that was read
+/// and needs a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Allow,
@@ -14,7 +15,7 @@ pub(crate) enum Verdict {
     Quarantine,
 }
 
-/// One thing found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
     pub(crate) file: String,
@@ -25,7 +26,7 @@ pub(crate) struct Finding {
     pub(crate) message: String,
 }
 
-/// The report so far.
+/// Report so far.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) verdict: Verdict,
@@ -40,7 +41,7 @@ impl Gathered {
         Self { verdict: Verdict::Allow, files: 0, findings: Vec::new(), more: false, unread: Vec::new() }
     }
 
-    /// Adds what a scan of one file said.
+    /// Adds the report on one file.
     pub(crate) fn add(
         &mut self,
         verdict: Verdict,

@@ -1,4 +1,4 @@
-//! The functions of `wit/security-scanner.wit`.
+//! Functions of `wit/security-scanner.wit`.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use exports::hotcell::security_scanner::security_scanner::{Finding, Guest, Repor
 use hotcell::guard::scan;
 use hotcell::tool::progress;
 
-/// The guard reads no more of one file.
+/// Maximum number of bytes that the guard reads of one file.
 const LONGEST: u64 = 1 << 20;
 
 struct Plugin;
 export!(Plugin);
 
-/// Scans one content and adds what it says. An error ends everything: the next one would fail as well.
+/// Scans one artifact and adds its report. An error ends everything: the next scan would fail as well.
 fn one(name: &str, content: &[u8], language: Option<&str>, into: &mut Gathered) -> Result<(), String> {
     let report = scan::scan(name, content, language).map_err(|error| match error {
         scan::Error::Denied => {

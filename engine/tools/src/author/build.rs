@@ -1,4 +1,4 @@
-//! A component out of a plugin's folder, with its documentation and its manifest in it.
+//! Builds a component from a plugin's folder, and embeds its documentation and its manifest.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,31 +10,33 @@ use serde::Deserialize;
 use super::{AuthorError, at};
 use crate::docs::embed;
 
-/// What was built.
+/// Files of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// The component.
+    /// Path of the component.
     pub component: PathBuf,
-    /// The copy of the manifest beside it.
+    /// Path of the copy of the manifest beside it.
     pub manifest: PathBuf,
-    /// How many bytes the component has.
+    /// Size of the component in bytes.
     pub size: u64,
 }
 
 /// Builds the plugin in this folder into `out/NAME.wasm` and `out/plugin.toml`. What it is written in is seen from its files:
-/// `Cargo.toml`, `app.py` or `package.json`. What the compiler says goes to standard error. `RUSTC` and
-/// `CARGO_TARGET_WASM32_WASIP2_LINKER` are honoured, as by cargo.
+/// `Cargo.toml`, `app.py`, `package.json` or `src/plugin.c`. What the compiler says goes to standard error. `RUSTC` and
+/// `CARGO_TARGET_WASM32_WASIP2_LINKER` are honoured, as by cargo, and `CC_wasm32_wasip2`, as by crates that compile C.
 ///
 /// # Errors
-/// See [`AuthorError`]; of a compiler that is missing it says how to get it.
+/// [`AuthorError`] when the folder is not a plugin's, a compiler is missing (with the way to install it) or
+/// fails, or a file cannot be written.
 pub fn build(folder: &Path, out: &Path) -> Result<Built, AuthorError> {
     finish(folder, None, out)
 }
 
-/// The same with a component that was compiled elsewhere: its documentation and its manifest are put in.
+/// Like [`build`], but for a component that was compiled elsewhere: embeds its documentation and its
+/// manifest.
 ///
 /// # Errors
-/// See [`AuthorError`].
+/// As [`build`].
 pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Built, AuthorError> {
     let manifest_path = folder.join("plugin.toml");
     let manifest = fs::read_to_string(&manifest_path).map_err(at(&manifest_path))?;
@@ -57,7 +59,7 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
     Ok(Built { component, manifest: copy, size: whole.len() as u64 })
 }
 
-/// Compiles what is in a folder; where the component is then.
+/// Compiles the plugin in a folder; returns the component's path.
 fn compile(folder: &Path, component: &Path) -> Result<PathBuf, AuthorError> {
     let has = |file: &str| folder.join(file).is_file();
     if has("Cargo.toml") {
@@ -66,13 +68,15 @@ fn compile(folder: &Path, component: &Path) -> Result<PathBuf, AuthorError> {
         python(folder, component).map(|()| component.to_owned())
     } else if has("package.json") {
         javascript(folder, component).map(|()| component.to_owned())
+    } else if has("src/plugin.c") {
+        c(folder, component).map(|()| component.to_owned())
     } else {
-        let missing = "Cargo.toml, app.py or package.json";
+        let missing = "Cargo.toml, app.py, package.json or src/plugin.c";
         Err(AuthorError::Folder { folder: folder.to_owned(), missing })
     }
 }
 
-/// The plugin's name, fit for a file's.
+/// Name of the plugin, if it is valid as a file name.
 fn name(manifest: &str) -> Option<String> {
     let table: toml::Table = manifest.parse().ok()?;
     let name = table.get("plugin")?.get("name")?.as_str()?;
@@ -105,7 +109,8 @@ fn rust(folder: &Path) -> Result<PathBuf, AuthorError> {
     })
 }
 
-/// The component that cargo tells of, line by line as JSON. Of several the last one: dependencies come first.
+/// Component that cargo reports, line by line as JSON. If there are several, the last one: dependencies come
+/// first.
 fn artifact(told: &str) -> Option<PathBuf> {
     #[derive(Deserialize)]
     struct Line {
@@ -135,6 +140,40 @@ fn javascript(folder: &Path, component: &Path) -> Result<(), AuthorError> {
     run(command.current_dir(folder)).map(drop)
 }
 
+/// A core module of all of `src/*.c`, which becomes a component of the types in `wit/`.
+fn c(folder: &Path, component: &Path) -> Result<(), AuthorError> {
+    let source = folder.join("src");
+    let entries = fs::read_dir(&source).map_err(at(&source))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut files: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "c")).collect();
+    files.sort();
+    let compiler = std::env::var_os("CC_wasm32_wasip2").unwrap_or_else(|| "clang".into());
+    let clang = |arguments: &[&OsStr]| {
+        let mut command = Command::new(&compiler);
+        // Without a C library: that of WASI wants the interfaces of WASI 0.1.
+        command.args(["--target=wasm32-unknown-unknown", "-nostdlib"]).args(arguments);
+        match run(&mut command) {
+            Err(AuthorError::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => {
+                let remedy = "sudo apt-get install clang lld".to_owned();
+                Err(AuthorError::Missing { what: "clang", remedy })
+            }
+            other => other.map(drop),
+        }
+    };
+    // One by one: a clang that runs by another loader than the machine's cannot start itself again.
+    let mut link: Vec<std::ffi::OsString> = ["-fuse-ld=lld", "-Wl,--no-entry", "-o"].map(Into::into).to_vec();
+    link.push(component.into());
+    for (number, file) in files.iter().enumerate() {
+        let object = component.with_extension(format!("{number}.o")).into_os_string();
+        let compile = ["-O2", "-Wall", "-c", "-o"].map(OsStr::new);
+        clang(&[&compile[..], &[object.as_os_str(), file.as_os_str()]].concat())?;
+        link.push(object);
+    }
+    let linked = clang(&link.iter().map(std::ffi::OsString::as_os_str).collect::<Vec<_>>());
+    link.iter().skip(4).for_each(|object| drop(fs::remove_file(object)));
+    linked
+}
+
 /// A program of the plugin's own folder, or else of the search path.
 fn installed(folder: &Path, own: &str, what: &'static str, remedy: &str) -> Result<PathBuf, AuthorError> {
     let own = folder.canonicalize().map_err(at(folder))?.join(own);
@@ -143,7 +182,7 @@ fn installed(folder: &Path, own: &str, what: &'static str, remedy: &str) -> Resu
     all.find(|file| file.is_file()).ok_or(AuthorError::Missing { what, remedy: remedy.to_owned() })
 }
 
-/// Runs a program to its end; what it prints, and its errors go to ours.
+/// Runs a program to its end and returns its output; its standard error goes to ours.
 fn run(command: &mut Command) -> Result<String, AuthorError> {
     let program = PathBuf::from(command.get_program());
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(at(&program))?;

@@ -1,4 +1,4 @@
-//! Cases: what a plugin is called with, and what has to come of it, in TOML.
+//! Test cases of a plugin in TOML: calls and their expected results.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::AuthorError;
 use crate::{Answer, CallError};
 
-/// What lies beside a plugin, as `tests/cases.toml`.
+/// Contents of a plugin's `tests/cases.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cases {
-    /// Files of the granted folder, by path. Without any, no folder is granted.
+    /// Files of the granted folder, by path. If empty, no folder is granted.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     /// Whether the folder may be written.
     #[serde(default)]
     pub writable: bool,
-    /// What the broker answers in all cases, after what it answers in one.
+    /// Replies of the broker in all cases, used after those of the case itself.
     #[serde(default)]
     pub replies: Vec<Play>,
-    /// The calls. Each has a folder of its own.
+    /// Calls. Each has a folder of its own.
     pub case: Vec<Case>,
 }
 
@@ -29,38 +29,38 @@ pub struct Cases {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The function, or its whole path where two are called alike.
+    /// Name of the function, or its whole path if two functions have the same name.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the call.
     #[serde(default = "nothing")]
     pub arguments: Value,
-    /// What the answer has, among others.
+    /// Expected part of the answer; it may have more fields.
     pub expect: Option<Value>,
-    /// What the answer is, all of it.
+    /// Expected answer, complete.
     pub exact: Option<Value>,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reports an error.
     #[serde(default)]
     pub is_error: bool,
-    /// What is in the answer's text.
+    /// Texts that the answer's text contains.
     #[serde(default)]
     pub contains: Vec<String>,
-    /// The call comes to nothing, and this is in the reason.
+    /// Text in the reason, if the call is expected to fail.
     pub refused: Option<String>,
-    /// What the broker answers.
+    /// Replies of the broker.
     #[serde(default)]
     pub replies: Vec<Play>,
-    /// What is in what the broker was asked, in order; other questions may be between.
+    /// Texts in the questions to the broker, in order; other questions may come between.
     #[serde(default)]
     pub asked: Vec<String>,
 }
 
-/// One answer of the broker.
+/// One reply of the broker.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Play {
-    /// What is in the question, as JSON.
+    /// Text in the question's JSON that selects this reply.
     pub when: String,
-    /// The answer, as a [`crate::Reply`]; `text:` before bytes stands for their base64.
+    /// The reply, as a [`crate::Reply`]; `text:` before bytes stands for their base64.
     pub reply: Value,
 }
 
@@ -69,11 +69,11 @@ fn nothing() -> Value {
 }
 
 impl Cases {
-    /// Reads cases.
+    /// Parses cases.
     ///
     /// # Errors
-    /// [`AuthorError::Cases`] with the line; a key that there is not, and a case that expects nothing or two things that exclude each
-    /// other, are errors.
+    /// [`AuthorError::Cases`] with the line, for an unknown key and for a case that expects nothing or two
+    /// things that exclude each other.
     pub fn parse(text: &str) -> Result<Self, AuthorError> {
         let wrong = |message| AuthorError::Cases { message };
         let cases: Self = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -91,7 +91,8 @@ impl Cases {
 }
 
 impl Case {
-    /// What is wrong with what came of this case; nothing if it is as it has to be. `asked` are the broker's questions as JSON.
+    /// Differences between this case and its outcome; empty if it passed. `asked` are the questions to the
+    /// broker as JSON.
     #[must_use]
     pub fn judge(&self, outcome: &Result<Answer, CallError>, asked: &[String], folder: &str) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -124,7 +125,7 @@ impl Case {
     }
 }
 
-/// The same value with the folder's path where `{folder}` stands.
+/// A copy of the value with the folder's path in place of `{folder}`.
 pub(super) fn placed(value: &Value, folder: &str) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace("{folder}", folder)),
@@ -136,7 +137,8 @@ pub(super) fn placed(value: &Value, folder: &str) -> Value {
     }
 }
 
-/// What of `want` is not in `got`. Objects may have more fields if `more`; numbers are compared as numbers.
+/// First difference of `got` from `want`. With `more`, objects may have more fields; numbers are compared as
+/// numbers.
 fn lacks(want: &Value, got: &Value, at: &str, more: bool) -> Option<String> {
     match (want, got) {
         (Value::Object(want), Value::Object(got)) => {
@@ -145,7 +147,7 @@ fn lacks(want: &Value, got: &Value, at: &str, more: bool) -> Option<String> {
                 let missing = || Some(format!("{at} is missing"));
                 got.get(name).map_or_else(missing, |got| lacks(want, got, &at, more))
             });
-            // What is none need not be written: TOML has no null.
+            // A null need not be written, because TOML has no null.
             let other = got.iter().find(|(name, got)| !more && !want.contains_key(*name) && !got.is_null());
             missing.or_else(|| other.map(|(name, got)| format!("{at}/{name}: wanted nothing, got {got}")))
         }

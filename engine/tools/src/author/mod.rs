@@ -1,4 +1,4 @@
-//! For those who write plugins: a folder to begin with, a component out of it, and cases that it is called with.
+//! Tools for plugin authors: create a folder, build a component from it, and run its test cases.
 
 pub mod build;
 pub mod cases;
@@ -11,67 +11,67 @@ use std::path::{Path, PathBuf};
 pub use build::{Built, build, finish};
 pub use cases::{Case, Cases};
 pub use new::{Language, create};
-pub use trial::{Tried, run};
+pub use trial::{Tried, run, run_prepared};
 
-/// Why something of an author's did not work.
+/// Errors for plugin authors.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorError {
-    /// A name that no plugin can have.
+    /// The name is not valid for a plugin.
     #[error(
         "'{name}' cannot be a plugin's name: a small letter, then at most 31 small letters, digits and '-'"
     )]
     Name {
-        /// The name.
+        /// Name as it was given.
         name: String,
     },
-    /// There is something already.
+    /// The file or folder exists already.
     #[error("{} is there already", path.display())]
     Exists {
-        /// What would be written.
+        /// Path that would be written.
         path: PathBuf,
     },
-    /// The folder is no plugin's.
+    /// The folder is not a plugin's.
     #[error("{} has no {missing}", folder.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// What a plugin's folder has.
+        /// File that it lacks.
         missing: &'static str,
     },
     /// A tool of the language is missing.
     #[error("{what} is missing: {remedy}")]
     Missing {
-        /// Which.
+        /// Name of the tool.
         what: &'static str,
-        /// What installs it.
+        /// Way to install it.
         remedy: String,
     },
-    /// A tool of the language failed; it has said why.
+    /// A tool of the language failed; its own messages say why.
     #[error("{command} failed: {status}")]
     Failed {
         /// The program and its arguments.
         command: String,
-        /// How it ended.
+        /// Exit status of the command.
         status: String,
     },
-    /// The component could not be finished.
+    /// The documentation or the manifest could not be embedded.
     #[error(transparent)]
     Embed(#[from] crate::docs::EmbedError),
     /// The cases cannot be read.
     #[error("the cases: {message}")]
     Cases {
-        /// What is wrong, and where.
+        /// Fault and its position.
         message: String,
     },
     /// The component cannot be loaded.
     #[error(transparent)]
     Load(#[from] crate::LoadError),
-    /// A file or a program.
+    /// A file operation or a program failed.
     #[error("{}: {cause}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file or program.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         cause: io::Error,
     },
 }

@@ -1,4 +1,5 @@
-//! A folder to begin with: one function, its interface, a manifest and cases, which build and pass as they are.
+//! Creates a plugin's folder: one function, its interface, a manifest and cases, which build and pass
+//! unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +7,17 @@ use std::str::FromStr;
 
 use super::{AuthorError, at};
 
-/// What a plugin is written in.
+/// Language of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// Rust, by `cargo` for `wasm32-wasip2`.
+    /// Rust, with `cargo` for `wasm32-wasip2`.
     Rust,
-    /// Python, by `componentize-py`.
+    /// Python, with `componentize-py`.
     Python,
-    /// JavaScript, by `componentize-js`.
+    /// JavaScript, with `componentize-js`.
     JavaScript,
+    /// C, by `clang`.
+    C,
 }
 
 impl FromStr for Language {
@@ -25,12 +28,13 @@ impl FromStr for Language {
             "rust" => Ok(Self::Rust),
             "python" => Ok(Self::Python),
             "js" | "javascript" => Ok(Self::JavaScript),
-            other => Err(format!("unknown language '{other}': there are rust, python and js")),
+            "c" => Ok(Self::C),
+            other => Err(format!("unknown language '{other}': there are rust, python, js and c")),
         }
     }
 }
 
-/// A template's file: where it goes, and what is in it.
+/// A template's file: its path and its contents.
 type Template = (&'static str, &'static str);
 
 macro_rules! template {
@@ -69,13 +73,20 @@ const JAVASCRIPT: &[Template] = &[
     template!(".gitignore", "js/gitignore"),
 ];
 
+const C: &[Template] = &[
+    template!("src/plugin.c", "c/plugin.c"),
+    template!("README.md", "c/README.md"),
+    template!(".gitignore", "c/gitignore"),
+];
+
 /// Makes the folder, which must not be there yet, and answers with its files.
 ///
 /// # Errors
-/// [`AuthorError::Name`], [`AuthorError::Exists`], [`AuthorError::Io`].
+/// [`AuthorError::Name`] when the name is not valid, [`AuthorError::Exists`] when the folder exists,
+/// [`AuthorError::Io`] when a file cannot be written.
 pub fn create(folder: &Path, name: &str, language: Language) -> Result<Vec<PathBuf>, AuthorError> {
     let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    // WIT wants a letter after each '-'.
+    // WIT requires a letter after each '-'.
     let parts = || name.split('-').all(|part| part.starts_with(|c: char| c.is_ascii_lowercase()));
     if name.len() > 32 || !name.chars().all(letters) || !parts() {
         return Err(AuthorError::Name { name: name.to_owned() });
@@ -87,6 +98,7 @@ pub fn create(folder: &Path, name: &str, language: Language) -> Result<Vec<PathB
         Language::Rust => RUST,
         Language::Python => PYTHON,
         Language::JavaScript => JAVASCRIPT,
+        Language::C => C,
     };
     let mut written = Vec::new();
     for (path, text) in own.iter().chain(COMMON) {

@@ -1,4 +1,4 @@
-//! Calls a component with its author's cases, before a broker that plays answers. Nothing outside is asked.
+//! Runs a component's test cases, with a broker that plays back replies. Makes no real requests.
 
 use std::fs;
 use std::path::{Component, Path};
@@ -12,33 +12,46 @@ use serde_json::Value;
 use super::cases::{Case, Cases, Play, placed};
 use super::{AuthorError, at};
 use crate::ask::Refused;
-use crate::{Ask, BoxFuture, Broker, CallRequest, Folder, Limits, Reply, Runtime};
+use crate::{Ask, BoxFuture, Broker, CallRequest, Description, Folder, Limits, Prepared, Reply, Runtime};
 
-/// What came of one case.
+/// Result of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// The function.
+    /// Name of the function.
     pub tool: String,
-    /// What is wrong; nothing if it passed.
+    /// Differences from the expected result; empty if it passed.
     pub wrong: Vec<String>,
-    /// How long it took.
+    /// Wall-clock time of the call.
     pub wall: Duration,
 }
 
-/// Calls a component with all cases, one after the other. Each has a folder below `scratch`, which has to be empty and is
-/// emptied again.
+/// Runs all cases against a component, one after the other. Each has a folder below `scratch`, which must be
+/// empty and is emptied again.
 ///
 /// # Errors
-/// [`AuthorError::Load`], [`AuthorError::Cases`] for a case of a function that there is not or a file outside the folder, and
-/// [`AuthorError::Io`].
+/// [`AuthorError::Load`] when the component cannot be loaded, [`AuthorError::Cases`] for a case with an
+/// unknown function or a file outside the folder, and [`AuthorError::Io`] when a file operation fails.
 pub async fn run(
     runtime: &Runtime,
     wasm: &[u8],
     cases: &Cases,
     scratch: &Path,
 ) -> Result<Vec<Tried>, AuthorError> {
-    let (description, _) = runtime.describe(wasm)?;
-    let prepared = runtime.load(wasm)?;
+    let (description, prepared) = runtime.describe_and_load(wasm)?;
+    run_prepared(runtime, &description, &prepared, cases, scratch).await
+}
+
+/// Like [`run`], but with a component that is loaded already.
+///
+/// # Errors
+/// As [`run`], except [`AuthorError::Load`].
+pub async fn run_prepared(
+    runtime: &Runtime,
+    description: &Description,
+    prepared: &Prepared,
+    cases: &Cases,
+    scratch: &Path,
+) -> Result<Vec<Tried>, AuthorError> {
     let mut all = Vec::with_capacity(cases.case.len());
     for (number, case) in (1..).zip(&cases.case) {
         let mut named = description
@@ -62,7 +75,7 @@ pub async fn run(
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let folder = folder.canonicalize().map_err(at(&folder))?;
         fill(&folder, cases)?;
-        let tried = call(runtime, &prepared, path, cases, case, &folder).await;
+        let tried = call(runtime, prepared, path, cases, case, &folder).await;
         fs::remove_dir_all(&folder).map_err(at(&folder))?;
         all.push(tried);
     }
@@ -96,7 +109,7 @@ async fn call(
     let broker = Arc::new(Played { replies, asked: Mutex::default() });
     let arguments = placed(&case.arguments, &place).to_string();
     let mut request = CallRequest::new(path, &arguments, broker.clone());
-    // What is tested is not how quick the machine is.
+    // The tests do not depend on the speed of the machine.
     request.limits = Limits { wall: Duration::from_secs(60), ..Limits::default() };
     if !cases.files.is_empty() {
         request.folders.push(Folder { path: folder.to_owned(), writable: cases.writable, identity: None });
@@ -107,7 +120,7 @@ async fn call(
     Tried { tool: case.tool.clone(), wrong: case.judge(&outcome, &asked, &place), wall }
 }
 
-/// A broker that holds nothing and plays.
+/// A broker without capabilities that plays back replies.
 struct Played {
     replies: Vec<Play>,
     asked: Mutex<Vec<String>>,
@@ -128,7 +141,7 @@ impl Broker for Played {
     }
 }
 
-/// Bytes may be written as text: `text:` and then the text.
+/// Converts bytes that are written as text: `text:` and then the text.
 fn encoded(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(

@@ -1,11 +1,12 @@
-//! `hotcell:tool/blob`: bytes that the host keeps for the guest, counted as the guest's memory. Asks nobody.
+//! `hotcell:tool/blob`: bytes that the host keeps for the guest, counted as the guest's memory. Does not
+//! involve the broker.
 
 use wasmtime::component::Resource;
 
 use super::generated::hotcell::tool::blob;
 use crate::state::State;
 
-/// Some bytes.
+/// Bytes of a blob.
 #[derive(Debug)]
 pub struct Blob(pub(crate) Vec<u8>);
 
@@ -16,7 +17,7 @@ impl State {
         Ok(self.table.push(Blob(bytes))?)
     }
 
-    /// Takes them out again.
+    /// Removes a blob and returns its bytes.
     pub(crate) fn release(&mut self, blob: Resource<Blob>) -> wasmtime::Result<Vec<u8>> {
         let Blob(bytes) = self.table.delete(blob)?;
         self.limiter.release(bytes.len());
@@ -48,7 +49,7 @@ impl blob::HostBlob for State {
     }
 }
 
-/// What there is of so many bytes from there on.
+/// The part of `bytes` in the given range, as far as it exists.
 fn part(bytes: &[u8], offset: u64, length: u64) -> &[u8] {
     let at = |end: u64| usize::try_from(end).map_or(bytes.len(), |end| end.min(bytes.len()));
     &bytes[at(offset)..at(offset.saturating_add(length))]

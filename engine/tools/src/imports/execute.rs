@@ -1,4 +1,4 @@
-//! `hotcell:sandbox/run` and `hotcell:guard/scan`: what the rest of the engine does for a guest.
+//! `hotcell:sandbox/run` and `hotcell:guard/scan`: services of the rest of the engine for a guest.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::ask::{Blob, Refused};
 use crate::state::State;
 use crate::{Ask, Reply};
 
-/// Bytes of an artifact to be scanned.
+/// Maximum size of an artifact to be scanned, in bytes.
 const ARTIFACT: usize = 1 << 20;
 
 impl run::Host for State {
-    // A guest is in here at most once at a time, so there is never a second run beside the first.
+    // A guest makes one such call at a time, so there is never a second run beside the first.
     async fn run(&mut self, request: run::Request) -> wasmtime::Result<Result<run::Outcome, run::Error>> {
         if request.argv.is_empty() {
             return Ok(Err(run::Error::Invalid("argv is empty: name a program".to_owned())));

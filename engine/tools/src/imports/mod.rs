@@ -1,7 +1,8 @@
-//! The imports of our own: what a guest asks becomes an [`Ask`], and the reply becomes what WIT says. Decides nothing about
-//! authority; that is the broker's.
+//! hotcell's own imports: each request of a guest becomes an [`Ask`], and the reply becomes the result in
+//! WIT. Makes no decisions about authority; the broker does.
 
 mod bytes;
+mod drafts;
 mod execute;
 mod report;
 mod store;
@@ -33,16 +34,16 @@ mod generated {
     });
 }
 
-/// What a call has used of what the WIT packages promise to limit.
+/// Use of the resources that the WIT packages promise to limit, by one call.
 #[derive(Debug)]
 pub(crate) struct Counts {
-    /// Lines of the log that may still come.
+    /// Number of log lines that may still come.
     lines: u32,
-    /// The last report of progress: when, and how much was done.
+    /// Last progress report: its time, and the amount done.
     progress: Option<(std::time::Instant, u64)>,
     runs: Allowance,
     scans: Allowance,
-    /// Every other question.
+    /// Allowance for all other questions.
     questions: Allowance,
 }
 
@@ -59,5 +60,6 @@ impl Default for Counts {
 }
 
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    generated::Tool::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+    generated::Tool::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
+    drafts::add_to_linker(linker)
 }

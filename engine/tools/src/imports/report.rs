@@ -1,4 +1,4 @@
-//! `log`, `progress` and `cancelled`: for the people around a call.
+//! `log`, `progress` and `cancelled`: communication with the people behind a call.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use crate::asker::line;
 use crate::questions::PAUSE_MS;
 use crate::state::State;
 
-/// Bytes of a line of the log.
+/// Maximum length of a log line, in bytes.
 const LINE: usize = 4_096;
 
-/// Bytes of what a report of progress says.
+/// Maximum length of a progress message, in bytes.
 const MESSAGE: usize = 256;
 
-/// Between two reports of progress.
+/// Minimum time between two progress reports.
 const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 
 impl log::Host for State {

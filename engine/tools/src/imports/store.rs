@@ -1,4 +1,4 @@
-//! `config`, `secret` and `kv`: what outlives a call.
+//! `config`, `secret` and `kv`: data that outlives a call.
 
 use wasmtime::component::Resource;
 
@@ -8,12 +8,12 @@ use crate::state::State;
 use crate::{Ask, Reply};
 
 /// Bytes of a name or a key.
-const KEY: usize = 256;
+pub(super) const KEY: usize = 256;
 
 /// Bytes of a value.
-const VALUE: usize = 64 << 10;
+pub(super) const VALUE: usize = 64 << 10;
 
-/// Stands for a secret; its value is not here.
+/// Handle of a secret; its value is not here.
 #[derive(Debug)]
 pub struct Secret {
     placeholder: String,
@@ -21,7 +21,7 @@ pub struct Secret {
 
 impl State {
     /// Asks, unless the call has asked too much.
-    async fn question(&mut self, ask: Ask) -> Reply {
+    pub(super) async fn question(&mut self, ask: Ask) -> Reply {
         if self.counts.questions.take(1) {
             self.asker.ask(ask).await
         } else {

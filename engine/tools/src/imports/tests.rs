@@ -1,4 +1,5 @@
-//! Every import asks what WIT says, and turns every reply into what WIT says.
+//! Each import asks the broker's question that WIT describes, and turns every reply into the result that WIT
+//! describes.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::asker::Asker;
 use crate::state::State;
 use crate::{Ask, BoxFuture, Broker, Limits, Reply};
 
-/// Answers always the same.
+/// A broker that always gives one reply.
 struct Same(Reply, Mutex<Vec<Ask>>);
 
 impl Broker for Same {
@@ -103,7 +104,7 @@ async fn stores_ask_what_fits_and_nothing_else() {
         broker.asked(),
         [Ask::KvSet { key, value: Blob(vec![1]) }, Ask::KvDelete { key: "k".to_owned() }]
     );
-    // What is no answer to the question.
+    // Replies that do not match the question.
     assert!(matches!(kv::Host::keys(&mut state, String::new()).await, Ok(Err(kv::Error::Unavailable))));
     assert!(matches!(
         config::Host::get(&mut state, String::new()).await,

@@ -1,4 +1,4 @@
-//! Answers: values to JSON text, led by the types, without a tree between.
+//! Answers: values to JSON text, driven by the types, without a tree in between.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use wasmtime::component::Val;
 
-use super::schema::{SAFE, STRANGE};
+use super::schema::STRANGE;
 use super::shape::{Case, Int, Kind, Name, Shape};
 use super::{Blobs, Signature};
 use crate::{CallError, Limit, Limits};
@@ -14,23 +14,28 @@ use crate::{CallError, Limit, Limits};
 /// An answer.
 #[derive(Clone, Debug)]
 pub struct Lifted {
-    /// Whether the tool says that it failed: the `err` of its `result`.
+    /// Whether the tool reports an error: the `err` of its `result`.
     pub is_error: bool,
-    /// The object. Unless it is an error, the output schema describes it.
+    /// JSON object. The output schema describes it, unless it is an error.
     pub json: String,
 }
 
-/// Turns what a function returned into an answer.
+/// Converts the results of a function to an answer.
 ///
 /// # Errors
-/// [`CallError::Limit`] for an answer that is too long or nests too deep; [`CallError::Host`] if the values are not of the types, or a
-/// blob is not to be had.
+/// [`CallError::Limit`] for an answer that is too long or nests too deep; [`CallError::Host`] if the values
+/// do not match the types, or a blob is not available.
 pub fn lift(
     signature: &Signature,
     results: &[Val],
     limits: &Limits,
     blobs: &mut dyn Blobs,
 ) -> Result<Lifted, CallError> {
+    if signature.prints() {
+        // The answer is the output, which the caller has.
+        let is_error = matches!(results, [Val::Result(Err(_))]);
+        return Ok(Lifted { is_error, json: "{}".to_owned() });
+    }
     let (is_error, shape, value) = match (&signature.err, results) {
         (None, []) => (false, signature.ok.as_ref(), None),
         (None, [value]) => (false, signature.ok.as_ref(), Some(value)),
@@ -75,7 +80,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Whether so much more fits.
+    /// Checks that `more` bytes still fit.
     fn room(&self, more: usize) -> Result<(), CallError> {
         if (self.out.len() + more) as u64 > self.limits.result.0 {
             return Err(CallError::Limit { limit: Limit::Result, value: self.limits.result.to_string() });
@@ -110,13 +115,13 @@ impl Writer<'_> {
 
     fn text(&mut self, value: &str) -> Result<(), CallError> {
         self.room(value.len() + 2)?;
-        // Room for lines of text at once: what grows by doubling is moved again and again.
+        // Reserves space for text with escapes at once: a buffer that doubles is moved again and again.
         self.out.reserve(value.len() + value.len() / 16 + 2);
         self.plain(&value)
     }
 
     fn wide(&mut self, value: i128) -> Result<(), CallError> {
-        if value.abs() <= SAFE { self.plain(&value) } else { self.text(&value.to_string()) }
+        self.text(&value.to_string())
     }
 
     fn float<T: serde::Serialize + Into<f64> + Copy>(&mut self, value: T) -> Result<(), CallError> {
@@ -166,7 +171,7 @@ impl Writer<'_> {
         self.leave(b"}")
     }
 
-    /// An object with one key, whose value may be none.
+    /// Writes an object with one key, whose value may be missing.
     fn single(&mut self, key: &str, shape: Option<&Shape>, value: Option<&Val>) -> Result<(), CallError> {
         self.enter(b"{")?;
         self.text(key)?;
@@ -268,7 +273,7 @@ impl Writer<'_> {
         self.leave(b"}")
     }
 
-    /// Of a key that a guest gives twice the last value counts, as the component model has it.
+    /// If a guest gives a key twice, the last value counts, as in the component model.
     fn map(&mut self, shape: &Shape, entries: &[(Val, Val)]) -> Result<(), CallError> {
         let name = |key: &'_ Val| if let Val::String(_) = key { Ok(()) } else { Err(mismatch()) };
         entries.iter().try_for_each(|(key, _)| name(key))?;

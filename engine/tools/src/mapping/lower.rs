@@ -1,15 +1,17 @@
-//! Arguments: JSON text to values, led by the types, without a tree between.
+//! Arguments: JSON text to values, driven by the types, without a tree in between.
 //!
-//! The reader walks types and text together. Where it stands is kept as a JSON pointer, so that an error says which field it is.
+//! The reader walks types and text together. It keeps its position as a JSON pointer, so that an error names
+//! the field.
 
 mod parts;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, Engine as _};
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -23,17 +25,17 @@ use super::words::{expected, found, unknown};
 use super::{Blobs, Signature};
 use crate::{CallError, Limit, Limits};
 
-/// Models leave the padding away at times.
+/// Base64 with optional padding, since models sometimes omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Turns a call's arguments, one JSON object, into the values of its parameters.
+/// Converts a call's arguments, one JSON object, to the values of its parameters.
 ///
 /// # Errors
-/// [`CallError::Arguments`] with the place of the first thing that is wrong; [`CallError::Limit`] for arguments that are too long or
-/// nest too deep.
+/// [`CallError::Arguments`] with the position of the first fault; [`CallError::Limit`] for arguments that are
+/// too long or nest too deep.
 pub fn lower(
     signature: &Signature,
     arguments: &str,
@@ -52,13 +54,13 @@ pub fn lower(
     }
 }
 
-/// One step down.
+/// One step of the position.
 enum Part {
     Index(usize),
     Key(String),
 }
 
-/// Where the reader is, and what went wrong first.
+/// Position of the reader, and the first error.
 struct Reader<'a> {
     at: Vec<Part>,
     depth: u32,
@@ -68,7 +70,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What the parser itself refuses: text that is no JSON, or no object where there must be one.
+    /// The error for text that the parser itself rejects: invalid JSON, or something other than an object
+    /// where one is required.
     fn error(&self, error: &serde_json::Error) -> CallError {
         let text = error.to_string();
         let message = match (error.classify(), text.split_once(" at line ")) {
@@ -84,7 +87,7 @@ impl Reader<'_> {
         E::custom("refused")
     }
 
-    /// An error at a field below the place where the reader is.
+    /// The error for a field below the reader's position.
     fn fail_at<E: serde::de::Error>(&mut self, field: &str, message: &str) -> E {
         self.at.push(Part::Key(field.to_owned()));
         self.fail(message)
@@ -105,12 +108,26 @@ impl Reader<'_> {
     }
 
     fn give<E: serde::de::Error>(&mut self, kind: &Kind, text: &str) -> Result<Val, E> {
-        let bytes = BASE64.decode(text).map_err(|error| self.fail(&format!("expected base64: {error}")))?;
+        let bytes = decode(text).map_err(|why| self.fail(&format!("expected base64, {why}")))?;
         match kind {
             Kind::Blob => self.blobs.give(bytes).map_err(|error| self.fail(&error)),
             _ => Ok(Val::List(bytes.into_iter().map(Val::U8).collect())),
         }
     }
+}
+
+/// Decodes base64 of either alphabet (RFC 4648, 4 and 5), with or without padding.
+fn decode(text: &str) -> Result<Vec<u8>, String> {
+    let url = text.contains(['-', '_']) && !text.contains(['+', '/']);
+    let standard = if url { text.replace('-', "+").replace('_', "/").into() } else { Cow::Borrowed(text) };
+    BASE64.decode(standard.as_ref()).map_err(|error| match error {
+        DecodeError::InvalidByte(at, _) => {
+            let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or_default();
+            format!("and {found:?} at byte {at} is none of it")
+        }
+        DecodeError::InvalidLength(_) => format!("and of {} characters there can be none", text.len()),
+        _ => "and its end is not whole".to_owned(),
+    })
 }
 
 /// A JSON pointer (RFC 6901).
@@ -133,7 +150,8 @@ impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Val, D::Error> {
         match &self.shape.kind {
-            // Of numbers with a fraction the text is taken: the parser's own way is not exact, and knows no `f32`.
+            // Numbers with a fraction are read from the text: the parser's own conversion is not exact, and
+            // does not support `f32`.
             Kind::F32 | Kind::F64 => {
                 let raw = <&RawValue>::deserialize(from)?;
                 float(&self.shape.kind, raw.get())
@@ -155,7 +173,7 @@ fn float(kind: &Kind, raw: &str) -> Option<Val> {
     match (kind, strange) {
         (Kind::F64, Some(value)) => Some(Val::Float64(value)),
         (Kind::F64, None) => raw.parse().ok().filter(|value: &f64| value.is_finite()).map(Val::Float64),
-        // Of these three nothing is lost.
+        // These three values lose nothing in the conversion.
         #[allow(clippy::cast_possible_truncation)]
         (_, Some(value)) => Some(Val::Float32(value as f32)),
         (_, None) => raw.parse().ok().filter(|value: &f32| value.is_finite()).map(Val::Float32),
@@ -178,7 +196,7 @@ fn integer(int: Int, value: i128) -> Option<Val> {
 impl Seed<'_, '_> {
     fn number<E: serde::de::Error>(self, value: i128) -> Result<Val, E> {
         let val = match self.shape.kind {
-            // As the schema says: a reader that holds numbers as doubles may have made another of what was meant.
+            // As the schema says: a sender that holds numbers as doubles may have changed the number.
             Kind::Int(int) if int.wide() && value.abs() > super::schema::SAFE => {
                 let told = format!("the number {value}, which has to be a string beyond 2^53 - 1");
                 return Err(self.reader.wrong(self.shape, &told));
@@ -212,7 +230,8 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         self.number(value.into())
     }
 
-    // `1.0` and `1e3` are integers to JSON Schema. Beyond 2^53 the double may not be what was written.
+    // `1.0` and `1e3` are integers in JSON Schema. Beyond 2^53 the double may differ from the number in the
+    // text.
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Val, E> {
         #[allow(clippy::cast_possible_truncation)]
         if value.fract() == 0.0 && value.abs() <= super::schema::SAFE as f64 {
@@ -235,6 +254,10 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
             kind @ (Kind::Bytes | Kind::Blob) => reader.give(kind, value),
             Kind::Enum(names) if names.iter().any(|name| name.name == value) => {
                 Ok(Val::Enum(value.to_owned()))
+            }
+            // Models write a case without a value like a case of an enum.
+            Kind::Variant(cases) if cases.iter().any(|case| case.name == value && case.shape.is_none()) => {
+                Ok(Val::Variant(value.to_owned(), None))
             }
             Kind::Enum(names) => {
                 Err(reader.fail(&unknown("value", value, names.iter().map(|name| name.name.as_str()))))

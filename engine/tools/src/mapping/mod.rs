@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `bool`, `string`, `char` | boolean; string; string of one code point |
 //! | `u8` … `s32` | integer within its range |
-//! | `u64`, `s64` | integer; beyond 2^53 a decimal string, which is accepted for smaller ones too, and no number |
+//! | `u64`, `s64` | string of decimal digits; as an argument an integer up to 2^53 - 1 too |
 //! | `f32`, `f64` | number, or one of the strings `NaN`, `Infinity`, `-Infinity` |
 //! | `list<u8>`, `own<hotcell:tool/blob.blob>` | base64 string |
 //! | `list<T>`, `list<T, N>`, `tuple<…>` | array |
@@ -12,12 +12,16 @@
 //! | `record` | object; a field of an `option` type may be missing |
 //! | `option<T>`; `option<option<T>>` | the value or null; null or `{"some": …}` |
 //! | `enum`, `flags` | string; array of different strings |
-//! | `variant` | `{"tag": "case", "value": …}`, without `value` when the case has none |
+//! | `variant` | `{"tag": "case", "value": …}`, without `value` for a case without one (see below) |
 //! | `result<T, E>` | `{"ok": …}` or `{"err": …}`, null where there is no payload |
 //!
-//! Arguments are one object with a property for each parameter. An answer is an object too: a record is that object, anything else
-//! is its property `result`, and no value is `{}`. Of a function that returns a `result`, `ok` is the answer and `err` is
-//! `{"error": …}`. Other resources, streams, futures and error contexts have no form in JSON, so such a function is no tool.
+//! As an argument, a variant's case without a value may also have the value null, or be the case name alone
+//! as a string.
+//!
+//! Arguments are one object with a property for each parameter. An answer is an object too: a record is that
+//! object, any other value is its property `result`, and a function without a result gives `{}`. If a
+//! function returns a `result`, `ok` is the answer and `err` is `{"error": …}`. Other resources, streams,
+//! futures and error contexts have no form in JSON, so a function with one cannot be a tool.
 
 pub mod lift;
 pub mod lower;
@@ -34,43 +38,46 @@ pub use lift::{Lifted, lift};
 pub use lower::lower;
 pub(crate) use shape::{Docs, Reader, Shape, TypeDoc};
 
-/// The parameters and the answer of one function, in a form that values are turned by.
+/// Parameters and result of one function, in a form that drives the conversions.
 #[derive(Clone, Debug)]
 pub struct Signature {
     params: Vec<shape::Field>,
-    /// What a successful answer holds, if anything.
+    /// Type of a successful answer, if it has a value.
     ok: Option<Shape>,
-    /// Of a function that returns a `result`: what an error holds, if anything.
+    /// For a function that returns a `result`: the type of an error, if it has a value.
     err: Option<Option<Shape>>,
+    /// Whether the output is the answer.
+    prints: bool,
 }
 
-/// Where the bytes of an `own<blob>` are kept, which is the instance's table of resources.
+/// Store for the bytes of `own<blob>`: the instance's table of resources.
 pub trait Blobs {
-    /// Puts bytes there, and answers with the handle for the guest.
+    /// Stores bytes, and returns the handle for the guest.
     ///
     /// # Errors
-    /// What went wrong: the table is full.
+    /// A sentence when the table is full.
     fn give(&mut self, bytes: Vec<u8>) -> Result<Val, String>;
-    /// Takes the bytes that a guest handed over.
+    /// Takes the bytes of a handle that a guest passed.
     ///
     /// # Errors
-    /// What went wrong: the handle is no blob of this instance.
+    /// A sentence when the handle is not a blob of this instance.
     fn take(&mut self, val: Val) -> Result<Vec<u8>, String>;
 }
 
 impl Signature {
-    /// Reads the types of a function that has no blob in them.
+    /// Reads the types of a function without blobs.
     ///
     /// # Errors
-    /// A sentence that names the parameter and the type that no tool can have.
+    /// A sentence that names the parameter and the type that a tool cannot have.
     pub fn of(func: &ComponentFunc) -> Result<Self, String> {
         Self::with_blob(func, None)
     }
 
-    /// As [`Signature::of`], where `own` of this resource is a base64 string. [`crate::describe::blob_of`] finds it.
+    /// Like [`Signature::of`], but `own` of this resource is a base64 string. [`crate::describe::blob_of`]
+    /// finds the resource.
     ///
     /// # Errors
-    /// The same.
+    /// As [`Signature::of`].
     pub fn with_blob(func: &ComponentFunc, blob: Option<&ResourceType>) -> Result<Self, String> {
         Self::documented(func, blob, Docs::default())
     }
@@ -98,11 +105,11 @@ impl Signature {
             }
             other => (other, None),
         };
-        Ok(Self { params, ok, err })
+        Ok(Self { params, ok, err, prints: false })
     }
 
-    /// Takes the lines that speak of one parameter (`` `name`: what it is ``, as WIT has no place for them) out of a function's
-    /// documentation, and puts them to the parameters. Answers with what is left.
+    /// Moves the lines about single parameters (`` `name`: description ``, as WIT has no place for them) from
+    /// a function's documentation to the parameters. Returns the remaining text.
     pub(crate) fn document(&mut self, text: &str) -> String {
         let mut left: Vec<&str> = Vec::new();
         for line in text.lines() {
@@ -121,13 +128,26 @@ impl Signature {
         left.join("\n").trim().to_owned()
     }
 
+    /// Turns this into the signature of a command (`wasi:cli/run`), whose answer is its output, a text.
+    #[must_use]
+    pub(crate) fn of_a_command(mut self) -> Self {
+        self.ok = Some(Shape::new(shape::Kind::String));
+        self.prints = true;
+        self
+    }
+
+    /// Whether the output is the answer.
+    pub(crate) fn prints(&self) -> bool {
+        self.prints
+    }
+
     /// JSON Schema (draft 2020-12, without references) of the arguments.
     #[must_use]
     pub fn input_schema(&self) -> serde_json::Value {
         schema::object(&self.params)
     }
 
-    /// JSON Schema of the answer, when it is no error.
+    /// JSON Schema of an answer that is not an error.
     #[must_use]
     pub fn output_schema(&self) -> serde_json::Value {
         schema::answer(self.ok.as_ref())

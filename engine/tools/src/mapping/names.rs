@@ -1,6 +1,8 @@
-//! The names that a model calls tools by: `PLUGIN_FUNCTION`, of at most 64 of the characters that every client accepts.
+//! Names by which a model calls tools: `PLUGIN_FUNCTION`, at most 45 characters, all of which every client
+//! accepts.
 //!
-//! A plugin's name has no `_`, so the first one ends it, and no plugin can take the name of another one's tool.
+//! A plugin's name has no `_`, so the first one ends it, and a plugin cannot take the name of another one's
+//! tool.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,11 +10,12 @@ use sha2::{Digest, Sha256};
 
 use crate::Export;
 
-/// How long a name may be.
-const LENGTH: usize = 64;
+/// Maximum length of a name: clients put the server's name before it (`mcp__hotcell__`), and some models
+/// accept fewer than 60 characters in all. A plugin's own name, at most 32 characters, always fits.
+const LENGTH: usize = 45;
 
-/// A name for each export of one plugin, in their order. The interface stands in a name only where two functions are called alike.
-/// The same exports always have the same names, and all names differ, also when capitals do not count.
+/// Names for the exports of one plugin, in order. A name contains the interface only if two functions have
+/// the same name. Equal exports always get equal names, and all names differ, even if case is ignored.
 #[must_use]
 pub fn tool_names(plugin: &str, exports: &[Export]) -> Vec<String> {
     let short = |export: &Export| safe(&format!("{plugin}_{}", export.function));
@@ -62,7 +65,7 @@ fn safe(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect()
 }
 
-/// The beginning of a name, and ten digits that stand for the path.
+/// Beginning of a name, and ten digits derived from the path.
 fn hashed(name: &str, path: &str, again: u32) -> String {
     let digest = Sha256::digest(format!("{again}:{path}").as_bytes());
     let digits: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
@@ -111,7 +114,7 @@ mod tests {
     fn long_names_end_in_a_digest() {
         let long = "f".repeat(100);
         let [name] = &names(&[&long])[..] else { panic!("one name") };
-        assert_eq!(name.len(), 64);
+        assert_eq!(name.len(), LENGTH);
         assert!(name.starts_with("data_ffff"), "{name}");
         assert_eq!(names(&[&long]), names(&[&long]));
         assert_ne!(names(&[&long]), names(&[&format!("{long}g")]));
@@ -125,7 +128,7 @@ mod tests {
             let different: HashSet<_> = names.iter().map(|name| name.to_lowercase()).collect();
             prop_assert_eq!(different.len(), exports.len());
             for name in names {
-                prop_assert!(name.len() <= 64 && name.starts_with("data_"), "{}", name);
+                prop_assert!(name.len() <= LENGTH && name.starts_with("data_"), "{}", name);
                 prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'), "{}", name);
             }
         }

@@ -1,18 +1,18 @@
-//! Types as JSON Schema: draft 2020-12, every use written out, nothing allowed that is not named.
+//! Types as JSON Schema: draft 2020-12, without references, and without additional properties.
 
 use serde_json::{Map, Value, json};
 
 use super::shape::{Field, Int, Kind, Name, Shape};
 
-/// The largest integer that every reader of JSON holds exactly: 2^53 - 1. What lies beyond is a string.
+/// The largest integer that every JSON reader holds exactly: 2^53 - 1.
 pub(crate) const SAFE: i128 = (1 << 53) - 1;
-/// The largest `f32` in its shortest form, which as a double is a little more than the number itself.
+/// The largest `f32` in its shortest form, which is slightly larger when read as a double.
 const F32_MAX: f64 = 3.402_823_5e38;
 
-/// The floats that JSON has no number for.
+/// Floats that JSON has no number for.
 pub(crate) const STRANGE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// An object with these properties, and no others.
+/// Schema of an object with these properties, and no others.
 pub(crate) fn object(fields: &[Field]) -> Value {
     let properties: Map<_, _> =
         fields.iter().map(|field| (field.name.clone(), documented(&field.shape, &field.doc))).collect();
@@ -21,7 +21,7 @@ pub(crate) fn object(fields: &[Field]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// The answer that holds this.
+/// Schema of an answer with this value.
 pub(crate) fn answer(ok: Option<&Shape>) -> Value {
     match ok {
         None => object(&[]),
@@ -34,7 +34,7 @@ fn schema(shape: &Shape) -> Value {
     documented(shape, "")
 }
 
-/// A schema with a description: the one of its place, else the one of its type.
+/// A schema with a description: that of the field or parameter, or else that of the type.
 fn documented(shape: &Shape, doc: &str) -> Value {
     let (names, mut value): (&[Name], _) = match &shape.kind {
         Kind::Enum(names) | Kind::Flags(names) => (names, bare(shape)),
@@ -76,13 +76,14 @@ fn bare(shape: &Shape) -> Value {
         Kind::Tuple(items) => tuple(&items.iter().map(schema).collect::<Vec<_>>()),
         Kind::Variant(cases) => {
             let cases = cases.iter().map(|case| {
-                let mut fields = vec![("tag", json!({ "const": case.name }))];
+                let mut fields = vec![("tag", json!({ "type": "string", "enum": [case.name] }))];
                 fields.extend(case.shape.as_ref().map(|shape| ("value", schema(shape))));
                 let mut case_schema = closed(&fields);
                 describe(&mut case_schema, &case.doc);
                 case_schema
             });
-            json!({ "oneOf": cases.collect::<Vec<_>>() })
+            // No two of them fit one value: each has a tag of its own. Some frameworks do not know `oneOf`.
+            json!({ "anyOf": cases.collect::<Vec<_>>() })
         }
         Kind::Enum(names) => json!({ "type": "string", "enum": plain(names) }),
         Kind::Flags(names) => {
@@ -104,34 +105,35 @@ fn bare(shape: &Shape) -> Value {
         Kind::Result(ok, err) => {
             let payload =
                 |shape: &Option<Box<Shape>>| shape.as_deref().map_or(json!({ "type": "null" }), schema);
-            json!({ "oneOf": [closed(&[("ok", payload(ok))]), closed(&[("err", payload(err))])] })
+            json!({ "anyOf": [closed(&[("ok", payload(ok))]), closed(&[("err", payload(err))])] })
         }
     }
 }
 
 fn integer(int: Int) -> Value {
     let (min, max) = int.range();
-    // Both ends lie within 2^53, so they are exact in a double, and in an i64 too.
+    // Both ends are within 2^53, so they are exact in a double, and in an i64 too.
     #[allow(clippy::cast_possible_truncation)]
     let bounded =
         |min: i128, max: i128| json!({ "type": "integer", "minimum": min as i64, "maximum": max as i64 });
     if !int.wide() {
         return bounded(min, max);
     }
+    // One form for all values: a reader that holds numbers as doubles changes those beyond 2^53 - 1. As an
+    // argument, a small number is accepted too.
     let sign = if min < 0 { "-?" } else { "" };
-    let text = json!({ "type": "string", "pattern": format!("^{sign}[0-9]{{1,20}}$") });
-    json!({ "anyOf": [bounded(min.max(-SAFE), SAFE), text] })
+    json!({ "type": "string", "pattern": format!("^{sign}[0-9]{{1,20}}$") })
 }
 
 fn float(number: &Value) -> Value {
-    json!({ "anyOf": [number, { "enum": STRANGE }] })
+    json!({ "anyOf": [number, { "type": "string", "enum": STRANGE }] })
 }
 
 fn tuple(items: &[Value]) -> Value {
     json!({ "type": "array", "prefixItems": items, "items": false, "minItems": items.len(), "maxItems": items.len() })
 }
 
-/// An object with exactly these properties.
+/// Schema of an object with exactly these properties.
 fn closed(fields: &[(&str, Value)]) -> Value {
     let properties: Map<_, _> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();

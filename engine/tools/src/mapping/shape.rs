@@ -1,17 +1,17 @@
-//! The type of a value, as a tree that is read once and then drives schema, arguments and answers.
+//! The type of a value, as a tree that is built once and then drives schema, arguments and answers.
 
 use std::collections::BTreeMap;
 
 use wasmtime::component::types::{ResourceType, Type};
 
-/// How deep a type may nest. Well below what the reader of JSON can follow, and what stacks hold.
+/// Maximum nesting depth of a type. Far below the limits of the JSON reader and of stacks.
 const DEPTH: usize = 64;
-/// How many types one signature may have when every use is written out, as it is in a schema.
+/// Maximum number of types in one signature when every use is written out, as in a schema.
 const NODES: usize = 2_048;
-/// How long a name may be, in bytes: clients of models accept no longer ones.
+/// Maximum length of a name in bytes: clients of models accept no longer ones.
 const NAME: usize = 64;
 
-/// A type, with the documentation of its name, if it has a name that is documented. Equality does not look at documentation.
+/// A type, with the documentation of its name, if there is any. Equality ignores documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub kind: Kind,
@@ -98,7 +98,7 @@ impl PartialEq for Name {
 }
 
 impl Int {
-    /// The smallest and the largest.
+    /// Smallest and largest value.
     pub fn range(self) -> (i128, i128) {
         match self {
             Self::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -112,7 +112,7 @@ impl Int {
         }
     }
 
-    /// Whether its values may lie beyond what a double holds exactly.
+    /// Whether values may exceed those that a double holds exactly.
     pub fn wide(self) -> bool {
         matches!(self, Self::S64 | Self::U64)
     }
@@ -128,8 +128,9 @@ impl Shape {
     }
 }
 
-/// The documentation of the types that are named in a component. A type in a signature has lost its name, so it is found by what it
-/// looks like, at first among those of its own interface; of two that look alike and are documented differently, neither is used.
+/// Documentation of a component's named types. A type in a signature has lost its name, so it is found by its
+/// shape, first among those of its own interface; if two types of that shape are documented differently,
+/// neither is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Docs<'a> {
     pub near: &'a [(Shape, TypeDoc)],
@@ -140,7 +141,7 @@ pub(crate) struct Docs<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TypeDoc {
     pub doc: String,
-    /// Of its fields, cases or flags.
+    /// Documentation of its fields, cases or flags.
     pub items: BTreeMap<String, String>,
 }
 
@@ -267,7 +268,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Names count like types: a schema lists them all.
+    /// Names count like types, since a schema lists them all.
     fn name(&mut self, name: &str) -> Result<Name, String> {
         self.nodes += 1;
         if self.nodes > NODES {

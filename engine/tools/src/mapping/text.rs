@@ -1,42 +1,30 @@
-//! Texts of strangers, made harmless: what a model or a person reads must be what is there.
+//! Sanitizes untrusted text: a model or a person must read exactly what is there.
 
+use hotcell_sandbox::text::is_shown;
 use unicode_normalization::UnicodeNormalization;
 
-/// A text without control characters (line breaks and tabs stay), without characters that are not seen or that turn the direction
-/// around, in normal form C, of at most `max` characters; what is longer ends in `…`.
+/// A text without the characters that [`is_shown`] rejects (line breaks and tabs stay, other whitespace
+/// becomes U+0020), in normal form C, of at most `max` characters; `…` marks a cut.
 #[must_use]
 pub fn clean(text: &str, max: usize) -> String {
-    // Nothing grows on its way but by normalization, so a multiple of what is kept is enough to read.
+    // Only normalization can make the text grow, so reading a multiple of `max` is enough.
     let seen = text.chars().take(max.saturating_mul(4)).map(|c| match c {
         '\u{2028}' | '\u{2029}' => '\n',
+        blank if blank.is_whitespace() && !blank.is_control() => ' ',
         other => other,
     });
-    let kept: String = seen.filter(|c| matches!(c, '\n' | '\t') || !unseen(*c)).nfc().collect();
+    let kept: String = seen.filter(|c| matches!(c, '\n' | '\t') || is_shown(*c)).nfc().collect();
     let kept = kept.trim();
     cut(kept, max)
 }
 
-/// The first `max` characters; `…` stands for the rest.
+/// The first `max` characters; `…` replaces the rest.
 #[must_use]
 pub fn cut(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
         Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
     }
-}
-
-/// Characters that show nothing, or that change how others are shown.
-fn unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-                | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
-                | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
-                // For private use: nobody knows what they show.
-                | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}'
-        )
 }
 
 #[cfg(test)]

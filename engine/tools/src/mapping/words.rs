@@ -1,15 +1,16 @@
-//! What was expected and what was found, in words.
+//! Texts for errors: the expected type and the value that was found.
 
 use super::shape::{Kind, Shape};
 use super::text::cut;
 
-/// What a type accepts, in words.
+/// Describes the values that a type accepts.
 pub(super) fn expected(shape: &Shape) -> String {
     match &shape.kind {
         Kind::Bool => "true or false".into(),
         Kind::Int(int) => {
             let (min, max) = int.range();
-            format!("an integer from {min} to {max}")
+            let digits = if int.wide() { ", as a string of digits," } else { "" };
+            format!("an integer{digits} from {min} to {max}")
         }
         Kind::F32 | Kind::F64 => "a number, \"NaN\", \"Infinity\" or \"-Infinity\"".into(),
         Kind::Char => "a string of one character".into(),
@@ -34,7 +35,7 @@ pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     cut(&names.collect::<Vec<_>>().join(", "), 150)
 }
 
-/// `unknown`, and what was meant or is known.
+/// `unknown`, with the nearest name or the known ones.
 pub(super) fn unknown<'a>(what: &str, given: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let given = cut(given, 100);
     let near = names
@@ -48,7 +49,7 @@ pub(super) fn unknown<'a>(what: &str, given: &str, names: impl Iterator<Item = &
     }
 }
 
-/// What a piece of JSON is, in words, for an error.
+/// Describes a piece of JSON, for an error.
 pub(super) fn found(raw: &str) -> String {
     match raw.as_bytes().first() {
         Some(b'{') => "an object".into(),

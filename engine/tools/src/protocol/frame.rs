@@ -1,11 +1,12 @@
-//! Frames over a stream: a length, a kind, a number, a body. Pure: bytes in, frames out, and never more memory than the
-//! longest frame takes.
+//! Frames over a stream: a length, a kind, a number, a body. Pure: bytes in, frames out, and never more
+//! memory than the longest frame takes.
 //!
 //! ```text
-//! u32 length of what follows | u8 kind | u64 number | body        little-endian
+//! u32 length of the rest | u8 kind | u64 number | body        little-endian
 //! ```
 
-/// The other side said what it may not say. It cannot be trusted with the next byte either, so it is ended.
+/// The other side broke the protocol. Nothing that it sends can be trusted from then on, so its process is
+/// ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it broke the protocol: {0}")]
 pub struct Violation(pub String);
@@ -18,21 +19,21 @@ impl Violation {
 
 /// Bytes before the body: length, kind, number.
 pub const HEADER: usize = 4 + REST;
-/// Kind and number, which the length counts.
+/// Bytes of kind and number, which the length includes.
 const REST: usize = 1 + 8;
-/// What is read at once while nothing is known of a frame. Most frames are shorter.
+/// Bytes to read at a time while no length has arrived. Most frames are shorter.
 const CHUNK: usize = 16 << 10;
-/// How much room is made at once for a frame that is still coming.
+/// Maximum number of bytes to allocate ahead for a frame that is still arriving.
 const MOST_AHEAD: usize = 1 << 20;
 
 /// One frame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// Kind of message.
     pub kind: u8,
-    /// What it is about.
+    /// Number of the call, plugin or question that the frame is about.
     pub number: u64,
-    /// The rest.
+    /// Bytes after the header.
     pub body: Vec<u8>,
 }
 
@@ -46,10 +47,10 @@ pub fn begin(kind: u8, number: u64, room: usize) -> Vec<u8> {
     frame
 }
 
-/// Puts the length in.
+/// Writes the length into a frame from [`begin`].
 ///
 /// # Errors
-/// When the body is longer than a frame can say.
+/// [`Violation`] when the body is longer than the length field can hold.
 pub fn finish(mut frame: Vec<u8>) -> Result<Vec<u8>, Violation> {
     let length = u32::try_from(frame.len() - 4)
         .map_err(|_| Violation::new(format!("{} bytes do not fit into one frame", frame.len())))?;
@@ -57,36 +58,37 @@ pub fn finish(mut frame: Vec<u8>) -> Result<Vec<u8>, Violation> {
     Ok(frame)
 }
 
-/// Puts frames together from what is read.
+/// Assembles frames from the bytes that are read.
 #[derive(Debug)]
 pub struct Incoming {
     bytes: Vec<u8>,
-    /// So many of them were taken out already, as short frames.
+    /// Number of leading bytes of `bytes` that were already returned as short frames.
     taken: usize,
     longest: usize,
 }
 
 impl Incoming {
-    /// Takes bodies of at most `longest` bytes.
+    /// Creates an assembler for bodies of at most `longest` bytes.
     #[must_use]
     pub fn new(longest: usize) -> Self {
         Self { bytes: Vec::new(), taken: 0, longest }
     }
 
-    /// Changes the longest body, for frames that have not begun to come.
+    /// Changes the maximum body length, for frames that have not begun to arrive.
     pub fn set_longest(&mut self, longest: usize) {
         self.longest = longest;
     }
 
-    /// Where the next bytes are to be appended, with room for some: never for more than the frame that is coming.
+    /// Buffer to append the next bytes to, with spare capacity: never for more than the frame that is
+    /// arriving.
     pub fn room(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..std::mem::take(&mut self.taken));
-        // A length that is too great makes no room; `frame` tells of it.
+        // A length that is too great reserves nothing; `frame` reports it.
         let missing = match self.coming() {
             Some(end) if end <= HEADER + self.longest => end.saturating_sub(self.bytes.len()),
             _ => 0,
         };
-        // Doubling, so that a long frame is moved seldom, and a length that is announced alone costs little.
+        // Capacity doubles, so that a long frame is seldom moved, and an announced length alone costs little.
         let wanted = missing.min(self.bytes.len().max(MOST_AHEAD)).max(CHUNK);
         if self.bytes.capacity() - self.bytes.len() < wanted.min(CHUNK) {
             self.bytes.reserve_exact(wanted);
@@ -94,10 +96,10 @@ impl Incoming {
         &mut self.bytes
     }
 
-    /// The next frame, if it is there whole.
+    /// Takes the next frame, once it is complete.
     ///
     /// # Errors
-    /// [`Violation`] when it is too short for a frame, or longer than agreed.
+    /// [`Violation`] when the length is too short for a frame, or longer than the maximum.
     pub fn frame(&mut self) -> Result<Option<Frame>, Violation> {
         let Some(end) = self.coming() else { return Ok(None) };
         if end < HEADER || end > HEADER + self.longest {
@@ -114,7 +116,8 @@ impl Incoming {
         let mut number = [0; 8];
         number.copy_from_slice(&frame[5..HEADER]);
         let kind = frame[4];
-        // What is shorter is copied, so that neither many short frames cost more than their bytes, nor a long one its memory twice.
+        // The shorter part is copied, so that many short frames cost no more than their bytes, and a long
+        // frame is not held in memory twice.
         let body = if frame.len() < rest.len() {
             self.taken += end;
             frame[HEADER..].to_vec()
@@ -129,7 +132,7 @@ impl Incoming {
         Ok(Some(Frame { kind, number: u64::from_le_bytes(number), body }))
     }
 
-    /// Where the frame that is coming ends, once its length is there.
+    /// Offset at which the arriving frame ends, once its length is there.
     fn coming(&self) -> Option<usize> {
         let (length, _) = self.bytes.get(self.taken..)?.split_first_chunk::<4>()?;
         usize::try_from(u32::from_le_bytes(*length)).ok()?.checked_add(4)
@@ -147,7 +150,7 @@ mod tests {
         finish(bytes).unwrap()
     }
 
-    /// Feeds bytes in pieces, and gives what came of them, and the most memory that was held.
+    /// Feeds bytes in pieces; returns the resulting frames and the largest capacity that was held.
     fn feed(pieces: &[Vec<u8>], longest: usize) -> (Result<Vec<Frame>, Violation>, usize) {
         let mut incoming = Incoming::new(longest);
         let (mut frames, mut most) = (Vec::new(), 0);

@@ -68,7 +68,7 @@ fn all_messages_arrive_as_they_were_sent() {
     from_host(&FromHost::Withdrawn { ask: 1 });
 }
 
-/// What a process that was taken over could send as an answer.
+/// An answer that a process could send after it was taken over.
 #[test]
 fn a_value_that_would_break_what_it_is_put_into_is_a_violation() {
     let good = FromHost::Done { call: 1, result: Box::new(Ok(answer("{}", ""))) }.encode().unwrap();
@@ -107,7 +107,7 @@ fn heads_that_lie_about_their_length_are_violations() {
     }
 }
 
-/// A frame with a head of `"",` so many times, in place of a good one.
+/// A frame whose head repeats `"",` `times` times, in place of a valid one.
 fn many(kind: u8, before: &str, times: usize, after: &str) -> Frame {
     let head = format!("{before}\"\"{}{after}", ",\"\"".repeat(times - 1));
     let mut body = u32::try_from(head.len()).unwrap().to_le_bytes().to_vec();
@@ -115,7 +115,7 @@ fn many(kind: u8, before: &str, times: usize, after: &str) -> Frame {
     Frame { kind, number: 1, body }
 }
 
-/// Each of these texts takes eight times its bytes once it is taken apart.
+/// Each of these texts takes eight times its bytes once it is parsed.
 #[test]
 fn a_head_of_many_values_is_not_taken_apart() {
     let (before, after) =
@@ -142,7 +142,7 @@ fn a_head_of_many_values_is_not_taken_apart() {
         FromHost::Asked { ask: 1, call: 1, what }
     };
     from_host(&asked(MOST_VALUES - 100));
-    // Neither side's: the host refuses it before it asks.
+    // Too many on both sides: the host refuses the question before it asks.
     assert!(asked(MOST_VALUES).encode().is_err());
     let (before, after) = (
         r#"{"call":1,"what":{"ask":"sandbox","files":[],"stdin":null,"env":[],"timeout_ms":1,"memory":null,"argv":["#,
@@ -214,7 +214,7 @@ proptest! {
     }
 }
 
-/// What the other side may say at most, before memory is taken for it.
+/// Maximum lengths of the other side's messages, checked before memory is allocated.
 #[test]
 fn messages_have_a_longest() {
     let headed = |kind: u8, head: usize| {

@@ -1,4 +1,4 @@
-//! Answers of servers that are not believed: so long, so late, and from so many other places.
+//! Answers of untrusted servers: limits on size, time and redirects.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use reqwest::{Client, Response, Url};
 use super::SourceError;
 use crate::error::with_causes;
 
-/// Other places that one answer may come from instead.
+/// Maximum number of redirects per request.
 pub(super) const REDIRECTS: usize = 5;
 
-/// Whether something may be fetched from there; also for each step of a redirect.
+/// Whether a URL may be fetched; also checked for each step of a redirect.
 pub(super) fn allowed(url: &Url) -> bool {
     match url.scheme() {
         "https" => true,
@@ -22,21 +22,21 @@ pub(super) fn allowed(url: &Url) -> bool {
     }
 }
 
-/// Whether a host is this machine, by its address or by the one name that always is.
+/// Whether a host is this machine: a loopback address, or the one name that always is.
 pub(super) fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// A client that goes only where something may be fetched from, and waits so long until somebody answers.
+/// A client that fetches only allowed URLs, with a time limit for connecting.
 ///
 /// # Errors
-/// [`SourceError::Unreadable`] of `place`.
+/// [`SourceError::Unreadable`] of `place` when the client cannot be created.
 pub(super) fn client(place: &str, connect: Duration) -> Result<Client, SourceError> {
-    // The second of two calls finds it set.
+    // A second call finds the provider set already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let policy = Policy::custom(|attempt| {
-        // From elsewhere nobody is led to a service of this host.
+        // A redirect from HTTPS to HTTP, which is for loopback only, would lead to a service of this host.
         let sinks =
             attempt.url().scheme() == "http" && attempt.previous().iter().any(|url| url.scheme() != "http");
         if attempt.previous().len() > REDIRECTS || !allowed(attempt.url()) || sinks {
@@ -48,12 +48,12 @@ pub(super) fn client(place: &str, connect: Duration) -> Result<Client, SourceErr
     client.map_err(|e| failed(place, &e))
 }
 
-/// Why there is no answer.
+/// The error for a request without an answer.
 pub(super) fn failed(place: &str, error: &reqwest::Error) -> SourceError {
     SourceError::unreadable(place, with_causes(error.to_string(), error))
 }
 
-/// What an answer says that is no success.
+/// The error for an answer whose status is not a success.
 pub(super) fn refused(place: &str, response: &Response) -> SourceError {
     let status = response.status();
     let to = response.headers().get(LOCATION).filter(|_| status.is_redirection());
@@ -66,10 +66,11 @@ pub(super) fn refused(place: &str, response: &Response) -> SourceError {
     SourceError::unreadable(place, why)
 }
 
-/// The whole of an answer. One that says that it is longer, or becomes longer, is let go of at once.
+/// The whole body of an answer. One that announces more than `most` bytes, or sends more, is dropped at once.
 ///
 /// # Errors
-/// [`SourceError::Long`]; [`SourceError::Unreadable`] for what is no success or breaks off.
+/// [`SourceError::Long`] for too many bytes; [`SourceError::Unreadable`] for a status that is not a success,
+/// or a body that breaks off.
 pub(super) async fn body(mut response: Response, place: &str, most: u64) -> Result<Vec<u8>, SourceError> {
     if !response.status().is_success() {
         return Err(refused(place, &response));

@@ -1,4 +1,4 @@
-//! A component in a file. Its manifest is within it, if it has one.
+//! A component in a file. Its manifest is inside, if it has one.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,10 +7,11 @@ use std::path::Path;
 
 use super::{Fetched, LONGEST, LONGEST_SIGNATURE, SourceError, name_of};
 
-/// Reads it.
+/// Reads the component.
 ///
 /// # Errors
-/// [`SourceError`].
+/// [`SourceError::Unreadable`] or [`SourceError::Long`] when the component or its signature cannot be read or
+/// is too long.
 pub fn fetch(path: &Path) -> Result<Fetched, SourceError> {
     Ok(Fetched {
         wasm: read(path, LONGEST)?,
@@ -21,7 +22,7 @@ pub fn fetch(path: &Path) -> Result<Fetched, SourceError> {
     })
 }
 
-/// `NAME.wasm.minisig`, where it lies beside `NAME.wasm`.
+/// Contents of `NAME.wasm.minisig`, if it is beside `NAME.wasm`.
 pub(super) fn signature(component: &Path) -> Result<Option<String>, SourceError> {
     let mut name = component.as_os_str().to_owned();
     name.push(".minisig");
@@ -29,15 +30,16 @@ pub(super) fn signature(component: &Path) -> Result<Option<String>, SourceError>
     if path.symlink_metadata().is_err() { Ok(None) } else { text(path, LONGEST_SIGNATURE).map(Some) }
 }
 
-/// A text of at most so many bytes.
+/// Reads a text of at most `most` bytes.
 ///
 /// # Errors
-/// [`SourceError`].
+/// [`SourceError::Unreadable`] when it cannot be read or is not UTF-8, [`SourceError::Long`] when it is too
+/// long.
 pub fn text(path: &Path, most: u64) -> Result<String, SourceError> {
     String::from_utf8(read(path, most)?).map_err(|_| SourceError::unreadable(path.display(), "is not UTF-8"))
 }
 
-/// A file of at most so many bytes. A pipe is not waited for.
+/// Reads a file of at most `most` bytes. Does not wait for a pipe.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, SourceError> {
     let bad = |e: std::io::Error| SourceError::unreadable(path.display(), format!("cannot be read: {e}"));
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);

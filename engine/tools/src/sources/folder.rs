@@ -1,4 +1,4 @@
-//! A plugin's folder: one component, `plugin.toml`, and perhaps the component's signature.
+//! A plugin's folder: one component, `plugin.toml`, and optionally the component's signature.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,14 @@ use super::file::{read, signature, text};
 use super::{Fetched, LONGEST, SourceError, name_of};
 use crate::manifest;
 
-/// Entries that a folder may have: one component, and little beside it.
+/// Maximum number of entries in a folder: one component needs little beside it.
 const MOST: usize = 4096;
 
-/// Reads it.
+/// Reads the component, its manifest and its signature.
 ///
 /// # Errors
-/// [`SourceError`], also where there is no component, or more than one.
+/// [`SourceError::Unreadable`] when there is no component or more than one, or a file cannot be read;
+/// [`SourceError::Long`] when a file is too long.
 pub fn fetch(folder: &Path) -> Result<Fetched, SourceError> {
     let component = component(folder)?;
     let manifest = folder.join(manifest::FILE);
@@ -29,11 +30,11 @@ pub fn fetch(folder: &Path) -> Result<Fetched, SourceError> {
     })
 }
 
-/// The one component of a folder.
+/// Path of the one component in a folder.
 pub(crate) fn component(folder: &Path) -> Result<PathBuf, SourceError> {
     let bad = |why: String| SourceError::unreadable(folder.display(), why);
     let entries = folder.read_dir().map_err(|e| bad(format!("cannot be read: {e}")))?;
-    // Not of the first ones only: of two components the second may be the last.
+    // All entries are read, not just the first ones: of two components the second may be the last entry.
     let entries: Vec<_> = entries.take(MOST + 1).collect();
     if entries.len() > MOST {
         return Err(bad(format!("has more than {MOST} entries; name the component in it")));

@@ -1,4 +1,4 @@
-//! Servers that mean harm: answers without end, byte by byte, with other digests, from elsewhere.
+//! Hostile servers: answers without end, byte by byte, with other digests, redirected elsewhere.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use super::oci::{Artifact, Patience};
 use super::{Fetched, SourceError, https, oci, sha256};
 
-/// Much more than any answer may have, with what systems hold on the way.
+/// Much more than any answer may have, even with buffers of the operating system on the way.
 const MUCH: usize = 32 << 20;
 
-/// What became of a server.
+/// Traffic of a server.
 #[derive(Clone, Default)]
 struct Seen {
-    /// The requests, heads only.
+    /// Heads of the requests.
     requests: Arc<Mutex<Vec<String>>>,
-    /// Bytes that somebody took.
+    /// Number of bytes that clients took.
     sent: Arc<AtomicUsize>,
 }
 
@@ -27,7 +27,7 @@ impl Seen {
     }
 }
 
-/// Lets `answer` answer each connection, by the line that it begins with; the address.
+/// Starts a server; `answer` handles each connection, given its first line. Returns the address.
 fn server(answer: impl Fn(&str, &mut Answer) + Send + Sync + 'static) -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -52,7 +52,7 @@ fn server(answer: impl Fn(&str, &mut Answer) + Send + Sync + 'static) -> (String
 struct Answer(TcpStream, Arc<AtomicUsize>);
 
 impl Answer {
-    /// Whether somebody still takes it.
+    /// Writes bytes; `false` when the client is gone.
     fn put(&mut self, bytes: &[u8]) -> bool {
         let sent = self.0.write_all(bytes).is_ok();
         self.1.fetch_add(if sent { bytes.len() } else { 0 }, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Answer {
         self.whole("200 OK", "", body);
     }
 
-    /// Until nobody takes it, or it is more than anybody should.
+    /// Sends until the client is gone, or has taken more than any client should.
     fn endless(&mut self) {
         self.put(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
         let piece = [b"10000\r\n".as_slice(), &[b' '; 1 << 16], b"\r\n"].concat();
@@ -83,7 +83,7 @@ impl Answer {
         }
     }
 
-    /// One byte now and then.
+    /// Sends one byte now and then.
     fn drip(&mut self, head: bool) {
         if head {
             self.put(b"HTTP/1.1 200 OK\r\nx-slow: ");
@@ -123,7 +123,7 @@ fn manifest(digest: &str, size: u64) -> Vec<u8> {
     serde_json::json!({ "schemaVersion": 2, "layers": [layer] }).to_string().into_bytes()
 }
 
-/// A registry whose manifest says this, and that answers for blobs like this.
+/// A registry with this manifest, whose blobs `blob` answers.
 fn registry(manifest: Vec<u8>, blob: impl Fn(&str, &mut Answer) + Send + Sync + 'static) -> (String, Seen) {
     server(
         move |asked, answer| {
@@ -148,7 +148,7 @@ fn answers_without_end_are_let_go_of() {
     let error = pull(&token, "a:1", LONG).unwrap_err();
     assert!(matches!(&error, SourceError::Long { most: 65_536, .. }), "{error}");
     for seen in [seen, seen_blob, seen_token] {
-        // Nobody takes more, and what was sent is what was taken and what lies between.
+        // The client stopped taking; the bytes sent are those it took and those in buffers.
         let sent = seen.sent.load(Ordering::Relaxed);
         assert!(sent < MUCH, "{sent}");
     }
@@ -163,14 +163,14 @@ fn what_says_that_it_is_too_long_is_not_even_begun() {
     let claims = "HTTP/1.1 200 OK\r\ncontent-length: 1099511627776\r\n\r\n";
     let (address, _) = server(move |_, answer| {
         answer.put(claims.as_bytes());
-        // As if the rest were coming.
+        // Pretends that the rest is coming.
         std::thread::sleep(LONG);
     });
     let begun = Instant::now();
     for error in [pull(&address, "a:1", LONG).unwrap_err(), get(&address, LONG).unwrap_err()] {
         assert!(matches!(&error, SourceError::Long { .. }), "{error}");
     }
-    // A layer that says so is not asked for.
+    // A layer that announces too much is not requested.
     let (address, seen) =
         registry(manifest(&sha256(b"component"), 1 << 40), |_, answer| answer.good(b"component"));
     let error = pull(&address, "a:1", LONG).unwrap_err();
@@ -204,14 +204,14 @@ fn other_digests_are_other_components() {
     let digest = sha256(&right);
     let (good, _) = registry(right.clone(), |_, answer| answer.good(b"component"));
     assert_eq!(pull(&good, &format!("a@sha256:{digest}"), LONG).unwrap().wasm, b"component");
-    // Another component of the same length, and another manifest.
+    // Another component of equal length, and another manifest.
     let (blob, _) = registry(right, |_, answer| answer.good(b"COMPONENT"));
     let error = pull(&blob, "a:1", LONG).unwrap_err();
     assert!(matches!(&error, SourceError::Digest { place, .. } if place.contains("layer")), "{error}");
     let (other, _) = registry(manifest(&sha256(b"evil"), 4), |_, answer| answer.good(b"evil"));
     let error = pull(&other, &format!("a@sha256:{digest}"), LONG).unwrap_err();
     assert!(matches!(&error, SourceError::Digest { promised, .. } if *promised == digest), "{error}");
-    // Cut off, or more than it said.
+    // Shorter or longer than announced.
     let (short, _) = registry(manifest(&sha256(b"component"), 9), |_, answer| answer.good(b"comp"));
     assert!(matches!(pull(&short, "a:1", LONG).unwrap_err(), SourceError::Digest { .. }));
     let (long, _) =
@@ -219,7 +219,8 @@ fn other_digests_are_other_components() {
     assert!(matches!(pull(&long, "a:1", LONG).unwrap_err(), SourceError::Long { most: 9, .. }));
 }
 
-/// A registry that wants a token, which `answer` answers for at its own address; it gives a component to whoever has `right`.
+/// A registry that requires a token, which `answer` handles at an address of its own; gives the component to
+/// clients with the token `right`.
 fn challenging(answer: impl Fn(&str, &mut Answer) + Send + Sync + 'static) -> (String, Seen) {
     let (tokens, seen) = server(answer);
     let right = manifest(&sha256(b"component"), 9);
@@ -274,7 +275,7 @@ fn elsewhere_is_gone_to_with_care() {
         }
         assert_eq!(seen.requests().len(), 2, "{to}");
     }
-    // In circles.
+    // A redirect in circles.
     let (address, seen) =
         server(|_, answer| answer.whole("307 Temporary Redirect", "location: /v2/again\r\n", b""));
     let error = pull(&address, "a:1", LONG).unwrap_err().to_string();
@@ -283,7 +284,7 @@ fn elsewhere_is_gone_to_with_care() {
         "{error}: {}",
         seen.requests().len()
     );
-    // Where blobs really lie; the token stays with the registry.
+    // Blobs may be stored elsewhere; the token is sent to the registry only.
     let (store, stored) = server(|_, answer| answer.good(b"component"));
     let right = manifest(&sha256(b"component"), 9);
     let (tokens, _) = server(|_, answer| answer.good(br#"{"access_token":"right"}"#));

@@ -1,13 +1,13 @@
-//! A component behind a URL. It is read once, to its promised digest or not at all.
+//! A component behind a URL. It is downloaded once, and accepted only if it has the promised digest.
 
 use std::time::Duration;
 
 use super::bounded::{allowed, body, client, failed};
 use super::{Fetched, LONGEST, SourceError, is_sha256, name_of, sha256};
 
-/// The whole of it.
+/// Time limit for the whole download.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Until somebody answers.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(15);
 /// `https://HOST/PATH#sha256=DIGEST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +17,10 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads it.
+    /// Parses the URL.
     ///
     /// # Errors
-    /// [`SourceError::Unreadable`] with what to write.
+    /// [`SourceError::Unreadable`] that says what to write.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
         let bad = |why: &str| SourceError::unreadable(text, why);
         let (place, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -39,17 +39,18 @@ impl Url {
         Ok(Self { place: place.to_owned(), sha256 })
     }
 
-    /// Without the digest.
+    /// URL without the digest.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 }
 
-/// Fetches it.
+/// Downloads the component.
 ///
 /// # Errors
-/// [`SourceError`].
+/// [`SourceError::Digest`] when it has another digest, [`SourceError::Long`] when it is too long,
+/// [`SourceError::Unreadable`] when it cannot be downloaded.
 pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
     within(url, CONNECT, PATIENCE).await
 }
@@ -78,7 +79,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// Answers each connection with one of these; the address.
+    /// Starts a server that gives each connection the next of these answers. Returns its address.
     fn server(answers: Vec<Vec<u8>>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

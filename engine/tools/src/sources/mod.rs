@@ -1,12 +1,13 @@
-//! Where components come from. What was fetched is bytes: nothing of it is believed yet.
+//! Sources of components. Everything that is fetched is untrusted bytes.
 //!
 //! | module | from |
 //! | --- | --- |
 //! | [`mod@file`] | a component |
 //! | [`folder`] | a component with its `plugin.toml` and its signature |
-//! | [`https`] | a URL, with the digest that it has to have |
+//! | [`https`] | a URL, with the digest that it must have |
 //! | [`oci`] | a registry of OCI artifacts |
-//! | `registry` | what a registry is asked |
+//! | [`mod@publish`] | and to such a registry |
+//! | `registry` | what a registry is asked, and sent |
 //! | `bounded` | how much of a server's answers is taken, and how late |
 
 mod bounded;
@@ -14,6 +15,7 @@ pub mod file;
 pub mod folder;
 pub mod https;
 pub mod oci;
+pub mod publish;
 mod registry;
 
 use std::ffi::OsStr;
@@ -22,69 +24,70 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::BoxFuture;
+use crate::signature::{Key, SignatureError};
 
-/// The longest component, in bytes.
+/// Maximum size of a component, in bytes.
 pub const LONGEST: u64 = 64 << 20;
-/// The longest signature, in bytes.
+/// Maximum size of a signature, in bytes.
 const LONGEST_SIGNATURE: u64 = 4096;
 
-/// A place that components come from.
+/// Source of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A component; an absolute path.
+    /// A component in a file, by an absolute path.
     File(PathBuf),
     /// A folder with one component.
     Folder(PathBuf),
-    /// A URL, with the digest of what is there.
+    /// A URL, with the digest of its contents.
     Https(https::Url),
-    /// An artifact of a registry.
+    /// An artifact in a registry.
     Oci(oci::Artifact),
 }
 
-/// What was fetched.
+/// Fetched component and the files beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// The component.
     pub wasm: Vec<u8>,
-    /// The manifest that lay beside it, and what an error calls that.
+    /// Manifest from beside the component, and its name in errors.
     pub manifest: Option<(String, PathBuf)>,
-    /// The signature that lay beside it.
+    /// Signature from beside the component.
     pub signature: Option<String>,
     /// A name for a component without a manifest.
     pub name: String,
-    /// Where exactly it came from: with a digest, where one can be named.
+    /// Exact source: with a digest, if it has one.
     pub pinned: String,
 }
 
-/// Why nothing was fetched.
+/// Reasons nothing was fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// There is nothing of this name, or it cannot be read.
+    /// The source does not exist, or cannot be read.
     #[error("{place}: {why}")]
     Unreadable {
-        /// What was named.
+        /// Source as it was named.
         place: String,
-        /// Why not, and what to do.
+        /// Reason, and what to do.
         why: String,
     },
-    /// It is not what it has to be.
+    /// The component does not have the promised digest.
     #[error(
         "{place} has the digest sha256:{found}, and not sha256:{promised}: somebody changed it, or the digest is another file's"
     )]
     Digest {
-        /// What was named.
+        /// Source as it was named.
         place: String,
-        /// What it has to have.
+        /// Digest that it must have.
         promised: String,
-        /// What it has.
+        /// Digest that it has.
         found: String,
     },
-    /// Too long.
+    /// The component or a document is too long.
     #[error("{place} is longer than {most} bytes")]
     Long {
-        /// What was named.
+        /// Source as it was named.
         place: String,
-        /// How long it may be.
+        /// Maximum size in bytes.
         most: u64,
     },
 }
@@ -96,10 +99,10 @@ impl SourceError {
 }
 
 impl Source {
-    /// Reads what a person named: a path, counted from `cwd`, `https://…#sha256=…` or `oci://…`.
+    /// Parses a source as a person names it: a path relative to `cwd`, `https://…#sha256=…` or `oci://…`.
     ///
     /// # Errors
-    /// [`SourceError::Unreadable`] where it is neither.
+    /// [`SourceError::Unreadable`] for anything else.
     pub fn parse(text: &OsStr, cwd: &Path) -> Result<Self, SourceError> {
         let shown = text.to_string_lossy();
         if shown.starts_with(oci::SCHEME) {
@@ -115,14 +118,15 @@ impl Source {
                 format!("cannot be opened: {e}; name a component, its folder, a URL or oci://…"),
             )
         })?;
-        // It is stored as text, and shown.
+        // The path is stored as text, and shown.
         if path.to_str().is_none() {
             return Err(SourceError::unreadable(path.display(), "its path is not UTF-8"));
         }
         Ok(if path.is_dir() { Self::Folder(path) } else { Self::File(path) })
     }
 
-    /// What stays the same when it has something newer: a path, a URL without its digest, a repository without its tag.
+    /// The part of a source that does not change between versions: a path, a URL without its digest, a
+    /// repository without its tag.
     #[must_use]
     pub fn place(&self) -> String {
         match self {
@@ -132,10 +136,28 @@ impl Source {
         }
     }
 
-    /// Whether somebody may change it while hotcell runs: it lies on this host.
+    /// Whether the source is on this host, so that it may be changed while hotcell runs.
     #[must_use]
     pub fn is_local(&self) -> bool {
         matches!(self, Self::File(_) | Self::Folder(_))
+    }
+
+    /// Checks that this key signed what was fetched.
+    ///
+    /// # Errors
+    /// [`SignatureError`].
+    pub async fn check(
+        &self,
+        fetched: &Fetched,
+        key: &Key,
+        signature: Option<&str>,
+    ) -> Result<(), SignatureError> {
+        let Some(cosign) = key.cosign() else { return key.check(&fetched.wasm, signature) };
+        let digest = fetched.pinned.rsplit_once("@sha256:").map(|(_, digest)| digest);
+        let (Self::Oci(artifact), Some(digest)) = (self, digest) else { return Err(SignatureError::NotHere) };
+        let bad = |why| SignatureError::Registry { tag: crate::cosign::tag(digest), why };
+        let all = oci::signatures(artifact, digest).await.map_err(|e| bad(e.to_string()))?;
+        cosign.check(digest, &all).map_err(bad)
     }
 
     /// Fetches what is there now.
@@ -152,24 +174,27 @@ impl Source {
     }
 }
 
-/// sha256 in hexadecimal.
+/// SHA-256 in hexadecimal.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether this is a sha256 digest in small hexadecimal digits.
+/// Whether a text is a SHA-256 digest in lower-case hexadecimal digits.
 pub(crate) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// A plugin's name out of the last part of a path; what cannot stand in one becomes a hyphen.
+/// A plugin's name from the last part of a path: a hyphen replaces characters that a name cannot have, and a
+/// word is put before a beginning that it cannot have. The name may be too long, which the caller has to
+/// report.
 pub(crate) fn name_of(last: &str) -> String {
     let stem = last.split('@').next().unwrap_or(last);
     let stem = stem.strip_suffix(".wasm").unwrap_or(stem);
     let name =
         stem.to_ascii_lowercase().replace(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit()), "-");
-    name.trim_matches(|c: char| c == '-' || c.is_ascii_digit()).chars().take(32).collect()
+    let name = name.trim_matches('-');
+    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("plugin-{name}") } else { name.to_owned() }
 }
 
 #[cfg(test)]
@@ -185,8 +210,14 @@ mod tests {
             ("files.wasm", "files"),
             ("My_Tool.wasm", "my-tool"),
             ("tool@sha256", "tool"),
-            ("2fa.wasm", "fa"),
+            ("conv1.wasm", "conv1"),
+            ("conv2.wasm", "conv2"),
+            ("my_tool_v2", "my-tool-v2"),
+            ("v1.2.3.wasm", "v1-2-3"),
+            ("2048.wasm", "plugin-2048"),
+            ("2fa.wasm", "plugin-2fa"),
             ("-.wasm", ""),
+            (&"a".repeat(33), &"a".repeat(33)),
         ] {
             assert_eq!(name_of(last), name);
         }

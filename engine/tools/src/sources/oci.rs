@@ -1,7 +1,10 @@
-//! An artifact of a registry: one layer that is a component, perhaps one with the manifest and one with the signature.
+//! An artifact of a registry: one layer with the component, optionally one with the manifest and one with the
+//! signature.
 //!
-//! What a tag stands for is resolved once and pinned by its digest. Anonymous; TLS, and plain HTTP to loopback only.
+//! A tag is resolved once and pinned by its digest. Access is anonymous; over TLS, and over plain HTTP to
+//! loopback only.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,18 +13,21 @@ use serde::Deserialize;
 
 use super::registry::Repository;
 use super::{Fetched, LONGEST, LONGEST_SIGNATURE, SourceError, is_sha256, name_of, sha256};
+use crate::cosign::{self, Signed};
 use crate::manifest;
 
-/// How the name of an artifact in a registry begins.
+/// Scheme of the name of an artifact in a registry.
 pub const SCHEME: &str = "oci://";
 /// Layers that are components.
-const COMPONENT: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
+pub(super) const COMPONENT: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
 /// The layer with `plugin.toml`.
 pub const MANIFEST_LAYER: &str = "application/vnd.hotcell.plugin.v1+toml";
-/// The layer with the component's minisign signature.
+/// Media type of the layer with the component's minisign signature.
 pub const SIGNATURE_LAYER: &str = "application/vnd.hotcell.minisig.v1";
+/// Signatures of one artifact that are looked at.
+const SIGNATURES: usize = 16;
 /// The longest document, in bytes.
-const DOCUMENT: u64 = 1 << 20;
+pub(super) const DOCUMENT: u64 = 1 << 20;
 
 /// `oci://HOST[:PORT]/NAME[:TAG|@sha256:…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +47,15 @@ struct Layer {
     media_type: String,
     digest: String,
     size: u64,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 impl Artifact {
-    /// Reads it.
+    /// Parses the name of an artifact.
     ///
     /// # Errors
-    /// [`SourceError::Unreadable`].
+    /// [`SourceError::Unreadable`] when the name is not valid.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
         let rest = text.strip_prefix(SCHEME).unwrap_or(text);
         let host = rest.split_once('/').map_or("", |(host, _)| host);
@@ -60,6 +68,30 @@ impl Artifact {
         Ok(Self { reference })
     }
 
+    /// The registry's host, as it is asked.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.reference.resolve_registry()
+    }
+
+    /// The registry, as it was named.
+    #[must_use]
+    pub fn registry(&self) -> &str {
+        self.reference.registry()
+    }
+
+    pub(super) fn repository(&self) -> &str {
+        self.reference.repository()
+    }
+
+    pub(super) fn tag(&self) -> &str {
+        self.reference.tag().unwrap_or("latest")
+    }
+
+    pub(super) fn digest(&self) -> Option<&str> {
+        self.reference.digest()
+    }
+
     /// Without tag and digest.
     #[must_use]
     pub fn place(&self) -> String {
@@ -67,20 +99,59 @@ impl Artifact {
     }
 }
 
-/// Fetches it.
+impl std::fmt::Display for Artifact {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.reference.fmt(f)
+    }
+}
+
+/// The signatures in cosign's form that a registry has of an artifact, by the digest of its manifest.
 ///
 /// # Errors
-/// [`SourceError`].
+/// [`SourceError`] when the registry cannot be read, or has no manifest of signatures for the artifact.
+pub async fn signatures(artifact: &Artifact, digest: &str) -> Result<Vec<Signed>, SourceError> {
+    let (place, patience) = (artifact.place(), Patience::default());
+    let late = || SourceError::unreadable(&place, format!("it does not answer within {:?}", patience.whole));
+    let all = tokio::time::timeout(patience.whole, signed(artifact, digest, &place, patience)).await;
+    all.unwrap_or_else(|_| Err(late()))
+}
+
+async fn signed(
+    artifact: &Artifact,
+    digest: &str,
+    place: &str,
+    patience: Patience,
+) -> Result<Vec<Signed>, SourceError> {
+    let mut from = Repository::new(artifact.host(), artifact.repository(), place, patience)?;
+    let document = from.manifest(&cosign::tag(digest), DOCUMENT).await?;
+    let document: Document = serde_json::from_slice(&document)
+        .map_err(|e| SourceError::unreadable(place, format!("the manifest of its signatures: {e}")))?;
+    let puller = Puller { from: &from, place };
+    let mut all = Vec::new();
+    let layers = document.layers.iter().filter(|layer| layer.media_type == cosign::PAYLOAD_LAYER);
+    for layer in layers.take(SIGNATURES) {
+        let Some(signature) = layer.annotations.get(cosign::ANNOTATION) else { continue };
+        let payload = puller.blob(layer, cosign::LONGEST_PAYLOAD).await?;
+        all.push(Signed { payload, signature: signature.clone() });
+    }
+    Ok(all)
+}
+
+/// Fetches an artifact.
+///
+/// # Errors
+/// [`SourceError::Digest`] when a part has another digest, [`SourceError::Long`] when a part is too long,
+/// [`SourceError::Unreadable`] when it cannot be fetched.
 pub async fn fetch(artifact: &Artifact) -> Result<Fetched, SourceError> {
     within(artifact, Patience::default()).await
 }
 
-/// How long a registry may take.
+/// Time limits for a registry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Until somebody answers.
+    /// Time limit for connecting.
     pub connect: Duration,
-    /// The whole of it, however many answers that are.
+    /// Time limit for the whole fetch, whatever the number of answers.
     pub whole: Duration,
 }
 
@@ -157,14 +228,14 @@ impl Puller<'_> {
             .map_err(|_| SourceError::unreadable(self.place, format!("{} is not UTF-8", layer.digest)))
     }
 
-    /// A blob that has its digest.
+    /// Fetches a blob and checks its digest.
     async fn blob(&self, layer: &Layer, most: u64) -> Result<Vec<u8>, SourceError> {
         let place = format!("a layer of {}", self.place);
         let promised = layer.digest.strip_prefix("sha256:").filter(|d| is_sha256(d));
         let Some(promised) = promised else {
             return Err(SourceError::unreadable(self.place, format!("{} is no sha256 digest", layer.digest)));
         };
-        // What it says, before it is believed.
+        // The announced size is checked first.
         if layer.size > most {
             return Err(SourceError::Long { place, most });
         }

@@ -1,7 +1,9 @@
-//! A registry, asked without an account: manifests and blobs, and the token that some registries give to everybody.
+//! A registry, asked without an account unless something is published: manifests and blobs, and the token that some registries give to everybody.
 //!
-//! Every answer is bounded while it comes, that of the token's server too; a client that reads answers whole would take as much memory
-//! as a registry likes to send.
+//! Every answer is limited while it arrives, the token server's too; a client that buffers whole answers
+//! would take as much memory as a registry likes to send.
+
+mod push;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Client, Response, StatusCode, Url};
@@ -11,9 +13,9 @@ use super::SourceError;
 use super::bounded::{allowed, body, client, failed, is_loopback};
 use super::oci::Patience;
 
-/// What is asked for.
+/// Media type of the manifests that are requested and sent.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The longest answer with a token, in bytes.
+/// Maximum size of an answer with a token, in bytes.
 const TOKEN: u64 = 64 << 10;
 
 /// One repository of a registry.
@@ -22,12 +24,14 @@ pub(super) struct Repository<'a> {
     /// `https://HOST/v2/NAME`.
     base: String,
     name: &'a str,
-    /// For messages.
+    /// Name of the source in messages.
     place: &'a str,
     authorization: Option<HeaderValue>,
+    /// Credentials of a user who publishes. Sent to the registry, and to the server that it names for tokens.
+    credentials: Option<HeaderValue>,
 }
 
-/// What a registry asks for before it gives anything.
+/// Authentication challenge of a registry.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Challenge {
     realm: String,
@@ -42,10 +46,10 @@ struct Token {
 }
 
 impl<'a> Repository<'a> {
-    /// Asks for nothing yet.
+    /// Creates a client. Sends nothing yet.
     ///
     /// # Errors
-    /// [`SourceError::Unreadable`].
+    /// [`SourceError::Unreadable`] when the client cannot be created.
     pub fn new(
         registry: &str,
         name: &'a str,
@@ -54,13 +58,21 @@ impl<'a> Repository<'a> {
     ) -> Result<Self, SourceError> {
         let scheme = if is_own(registry) { "http" } else { "https" };
         let base = format!("{scheme}://{registry}/v2/{name}");
-        Ok(Self { client: client(place, patience.connect)?, base, name, place, authorization: None })
+        Ok(Self {
+            client: client(place, patience.connect)?,
+            base,
+            name,
+            place,
+            authorization: None,
+            credentials: None,
+        })
     }
 
-    /// The manifest of a tag or digest.
+    /// Fetches the manifest of a tag or digest.
     ///
     /// # Errors
-    /// [`SourceError`].
+    /// [`SourceError::Unreadable`] when it cannot be fetched, [`SourceError::Long`] when it is longer than
+    /// `most` bytes.
     pub async fn manifest(&mut self, which: &str, most: u64) -> Result<Vec<u8>, SourceError> {
         let path = format!("manifests/{which}");
         let mut response = self.get(&path).await?;
@@ -74,10 +86,11 @@ impl<'a> Repository<'a> {
         body(response, &format!("the manifest of {}", self.place), most).await
     }
 
-    /// A blob. Whether it has its digest is the caller's to see.
+    /// Fetches a blob. The caller has to check its digest.
     ///
     /// # Errors
-    /// [`SourceError`].
+    /// [`SourceError::Unreadable`] when it cannot be fetched, [`SourceError::Long`] when it is longer than
+    /// `most` bytes.
     pub async fn blob(&self, digest: &str, most: u64) -> Result<Vec<u8>, SourceError> {
         body(self.get(&format!("blobs/{digest}")).await?, self.place, most).await
     }
@@ -85,7 +98,8 @@ impl<'a> Repository<'a> {
     async fn get(&self, path: &str) -> Result<Response, SourceError> {
         let mut request = self.client.get(format!("{}/{path}", self.base)).header(ACCEPT, MANIFEST);
         if let Some(authorization) = &self.authorization {
-            // To the registry only: where it sends elsewhere, the client leaves it out.
+            // Only the registry gets the token: the client drops the header when it follows a redirect to
+            // another host.
             request = request.header(AUTHORIZATION, authorization);
         }
         request.send().await.map_err(|e| failed(self.place, &e))
@@ -106,7 +120,11 @@ impl<'a> Repository<'a> {
             url.query_pairs_mut().append_pair("service", &service);
         }
         let place = format!("{} ({})", self.place, url.host_str().unwrap_or_default());
-        let answered = self.client.get(url).send().await.map_err(|e| failed(&place, &e))?;
+        let mut request = self.client.get(url);
+        if let Some(credentials) = &self.credentials {
+            request = request.header(AUTHORIZATION, credentials);
+        }
+        let answered = request.send().await.map_err(|e| failed(&place, &e))?;
         let text = body(answered, &place, TOKEN).await?;
         let given: Token = serde_json::from_slice(&text).map_err(|e| bad(format!("its token: {e}")))?;
         let token = given.token.or(given.access_token).unwrap_or_default();
@@ -117,7 +135,7 @@ impl<'a> Repository<'a> {
     }
 }
 
-/// Whether a registry is this machine, which is spoken to without TLS.
+/// Whether a registry is on this machine; such a registry is reached without TLS.
 pub(super) fn is_own(registry: &str) -> bool {
     match registry.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => is_loopback(host),
@@ -125,7 +143,7 @@ pub(super) fn is_own(registry: &str) -> bool {
     }
 }
 
-/// Reads `Bearer realm="…",service="…",scope="…"`.
+/// Parses `Bearer realm="…",service="…",scope="…"`.
 fn challenge(text: &str) -> Option<Challenge> {
     let (scheme, mut rest) = text.trim().split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("bearer") {

@@ -1,22 +1,22 @@
-//! Plugins that were there when the process that they share failed. Pure.
+//! Plugins that were running when the process that they share failed. Pure.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long such a plugin has a process of its own.
+/// Time for which such a plugin gets a process of its own.
 pub const APART: Duration = Duration::from_secs(600);
 
-/// Who is kept apart, and since when.
+/// Plugins that are kept apart, each with the time of its last failure.
 #[derive(Debug, Default)]
 pub struct Apart(HashMap<String, Instant>);
 
 impl Apart {
-    /// The shared process failed during a call of this plugin.
+    /// Records that the shared process failed during a call of this plugin.
     pub fn failed(&mut self, plugin: &str, now: Instant) {
         self.0.insert(plugin.to_owned(), now);
     }
 
-    /// Whether it has a process of its own. Who has served the time is forgotten.
+    /// Whether the plugin still needs a process of its own. Removes expired entries.
     pub fn keeps(&mut self, plugin: &str, now: Instant) -> bool {
         self.0.retain(|_, since| now.saturating_duration_since(*since) < APART);
         self.0.contains_key(plugin)
@@ -37,7 +37,7 @@ mod tests {
             (&[("a", 0)], 599, true),
             (&[("a", 0)], 600, false),
             (&[("b", 0)], 1, false),
-            // The last time counts.
+            // The last failure counts.
             (&[("a", 0), ("a", 300)], 899, true),
             (&[("a", 0), ("a", 300)], 900, false),
         ] {

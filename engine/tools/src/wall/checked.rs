@@ -1,5 +1,5 @@
-//! What a process may answer: whatever the host in it is to keep to, held against it once more, because it may be somebody else's by
-//! now. Pure.
+//! Checks a process's answers: everything that the host in it has to enforce is checked once more, because
+//! the component may have taken the process over. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,29 @@ use crate::mapping::text::clean;
 use crate::protocol::{Violation, measure};
 use crate::{Answer, CallError, Capability, Description, Limits};
 
-/// Characters of the text of an error.
+/// Maximum length of an error's text, in characters.
 const MESSAGE: usize = 4096;
-/// What is printed may be no UTF-8; then a byte becomes the three of U+FFFD.
+/// Maximum number of functions in a backtrace.
+const MOST_FRAMES: usize = 16;
+/// Maximum length of one of their names with its repeat count, in bytes.
+const LONGEST_FRAME: usize = 160;
+/// Output that is not valid UTF-8 grows: a byte becomes the three bytes of U+FFFD.
 const REPLACED: u64 = 3;
-/// Functions, and imports.
+/// Maximum number of functions, and of imports.
 const MOST_NAMES: usize = 1_000;
-/// Bytes of one of their names.
+/// Maximum length of one of their names, in bytes.
 const LONGEST_NAME: usize = 1_024;
-/// Bytes of a function's documentation.
+/// Maximum length of a function's documentation, in bytes.
 const LONGEST_TEXT: usize = 64 << 10;
-/// Bytes of a manifest.
+/// Maximum length of a manifest, in bytes.
 const LONGEST_MANIFEST: usize = 256 << 10;
-/// What a component can do at most, in all the words that there are.
+/// All words for capabilities that a component can have.
 const WORDS: [&str; 8] = ["config", "env", "guard", "net", "read", "sandbox", "secret", "write"];
 
-/// The result of a call with these limits, with texts that can be shown.
+/// Checks the result of a call under these limits, and makes its texts safe to show.
 ///
 /// # Errors
-/// [`Violation`] when the host in the process would have said no.
+/// [`Violation`] when the host in the process should have refused the result.
 pub fn check(
     result: Result<Answer, CallError>,
     limits: &Limits,
@@ -43,7 +47,7 @@ fn check_answer(mut answer: Answer, limits: &Limits) -> Result<Answer, Violation
         return Err(Violation::new(format!("a value of {} bytes", value.len())));
     }
     let (_, depth) = measure(value.as_bytes());
-    // Nothing is an object too.
+    // An empty answer is an object too.
     if depth > limits.depth.max(1) as usize {
         return Err(Violation::new(format!("a value {depth} levels deep")));
     }
@@ -54,9 +58,14 @@ fn check_answer(mut answer: Answer, limits: &Limits) -> Result<Answer, Violation
     if answer.denied.len() > DENIED {
         return Err(Violation::new("more denials than there can be"));
     }
-    // It stands before people, who may grant it. The name in one that was cut off may be none.
-    answer.denied.retain(|denied| line(denied, DENIAL) == *denied && denied.parse::<Capability>().is_ok());
+    // People see the denials, and may grant them. A name that was cut off may no longer be valid.
+    answer.denied.retain(is_denial);
     Ok(answer)
+}
+
+/// Whether this names a capability that can be granted, as the host in the process writes it.
+fn is_denial(denied: &String) -> bool {
+    line(denied, DENIAL) == *denied && denied.parse::<Capability>().is_ok()
 }
 
 fn shown(mut error: CallError) -> CallError {
@@ -68,17 +77,26 @@ fn shown(mut error: CallError) -> CallError {
             text(message);
         }
         CallError::Limit { value, .. } => text(value),
-        CallError::Trap { message } | CallError::Host { message } => text(message),
+        CallError::Trap { message, denied, frames } => {
+            text(message);
+            denied.truncate(DENIED);
+            denied.retain(is_denial);
+            frames.truncate(MOST_FRAMES);
+            frames.iter_mut().for_each(|frame| *frame = line(frame, LONGEST_FRAME));
+        }
+        CallError::Host { message } | CallError::Refused { message } | CallError::Busy { message } => {
+            text(message);
+        }
         CallError::Cancelled => {}
     }
     error
 }
 
-/// The process that wrote this may have been taken over by the component: lengths, numbers and words are as agreed, or
-/// nothing is taken.
+/// Checks the lengths, numbers and words of a description. The component may have taken over the process that
+/// wrote it, so a single fault rejects all of it.
 ///
 /// # Errors
-/// [`Violation`] with what is wrong.
+/// [`Violation`] that says what is wrong.
 pub fn check_description(description: &Description) -> Result<(), Violation> {
     let Description { exports, left_out, imports, at_most, manifest } = description;
     let no = |what: &str| Err(Violation::new(format!("a description with {what}")));
@@ -175,14 +193,25 @@ mod tests {
             CallError::Unknown { name: long.clone() },
             CallError::Arguments { at: long.clone(), message: String::new() },
             CallError::Arguments { at: String::new(), message: long.clone() },
-            CallError::Trap { message: long.clone() },
+            CallError::Trap { message: long.clone(), denied: Vec::new(), frames: Vec::new() },
+            CallError::Trap {
+                message: String::new(),
+                denied: vec![long.clone(); 99],
+                frames: vec!["\u{1b}f".to_owned(); 99],
+            },
+            CallError::Refused { message: long.clone() },
+            CallError::Busy { message: long.clone() },
             CallError::Host { message: long.clone() },
             CallError::Limit { limit: crate::Limit::Wall, value: long.clone() },
         ] {
             let text = check(Err(error), &limits()).unwrap().unwrap_err().to_string();
             assert!(text.chars().count() < MESSAGE + 100 && !text.contains('\u{1b}'), "{}", text.len());
         }
-        let trap = CallError::Trap { message: "unreachable".to_owned() };
+        let trap = CallError::Trap {
+            message: "unreachable".to_owned(),
+            denied: vec!["config=a".to_owned()],
+            frames: vec!["f".to_owned()],
+        };
         assert_eq!(check(Err(trap.clone()), &limits()).unwrap().unwrap_err(), trap);
     }
 

@@ -1,5 +1,5 @@
-//! Compiles and describes one component in a process of its own, which can be ended: compilers take long over what is made
-//! for it, and read hostile bytes.
+//! Compiles and describes one component in a process of its own, which can be ended: an input made for it can
+//! keep a compiler busy for long, and compilers read hostile bytes.
 
 use hotcell_sandbox::{Cause, Engine, Policy};
 
@@ -13,7 +13,9 @@ use crate::{Description, LoadError};
 /// The description of a component, and its compiled form.
 ///
 /// # Errors
-/// What the compiler says of it; [`LoadError::Compile`] when it took too long or too much, or told nonsense.
+/// The compiler's own error; [`LoadError::NotAComponent`] when the component is too large;
+/// [`LoadError::Compile`] when the compiler took too much time or memory, or sent an invalid answer;
+/// [`LoadError::Host`] when its process cannot be started.
 pub async fn compile(
     engine: &Engine,
     policy: &Policy,
@@ -31,7 +33,7 @@ pub async fn compile(
     incoming.set_longest(LONGEST_COMPILED + LONGEST_DESCRIPTION);
     let asked = ToHost::Compile { wasm }.encode().map_err(|e| failed(e.to_string()))?;
     let answered = tokio::time::timeout(patience, async {
-        // Where it cannot be sent, the process has ended, which is read next.
+        // If sending fails, the process has ended, which the read below reports.
         let _ = link.send(asked).await;
         link.receive(&mut incoming).await
     });

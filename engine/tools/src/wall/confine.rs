@@ -1,4 +1,4 @@
-//! What a tool host may use: the policy of its sandbox. Pure.
+//! Sandbox policy of a tool host. Pure.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,27 +8,28 @@ use hotcell_sandbox::{Bind, Bytes, Confinement, Network, Policy, ProcView, Stdin
 
 use crate::{Folder, Limits};
 
-/// Besides the memories of its guests: the program, machine code, and what travels through it.
+/// Memory besides that of the guests: the program, machine code, and messages in transit.
 const BASE: Bytes = Bytes::mib(512);
-/// Threads: of the event loop, of file access, of the compiler, and the clock.
+/// Maximum number of threads: event loop, file access, compiler and clock.
 const THREADS: u32 = 128;
-/// It writes no files of its own.
+/// Disk space: the host writes no files of its own.
 const DISK: Bytes = Bytes::mib(1);
-/// It prints nothing, unless it panics.
+/// Captured output: the host prints nothing, unless it panics.
 const CAPTURE: Bytes = Bytes::kib(16);
-/// As long as the sandbox can be told; a host is replaced long before.
+/// Time limit of the sandbox, as long as it accepts; a host is replaced long before.
 const WALL: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The memory of a process that runs so many calls at once.
+/// Memory of a process that runs `calls` calls at once.
 pub fn memory_for(calls: u32, limits: &Limits) -> Bytes {
     Bytes(limits.memory.0.saturating_mul(calls.into()).saturating_add(BASE.0))
 }
 
-/// The policy of a process that sees its own program, the system's libraries and these folders at their own paths; no network, and no
-/// variable but the four that every sandbox has.
+/// Policy of a process that sees its own program, the system's libraries and these folders at their own
+/// paths; it has no network, and no variables except the four that every sandbox has.
 ///
 /// # Errors
-/// Without mounts, rules only add to each other: a program in a folder that may be written could be exchanged.
+/// A sentence when the sandbox has no mounts and the program is in a writable folder: rules without mounts
+/// can only add rights, so the program could be replaced.
 pub fn policy(
     program: &Path,
     arguments: &[OsString],
@@ -38,7 +39,7 @@ pub fn policy(
 ) -> Result<Policy, String> {
     let mut policy = Policy::new(program).args(arguments).memory(memory);
     let mut folders: Vec<&Folder> = folders.iter().collect();
-    // A folder before what is in it.
+    // A folder comes before the folders in it.
     folders.sort_by(|a, b| a.path.cmp(&b.path));
     for Folder { path, writable, identity } in folders {
         if *writable && confinement == Confinement::LandlockOnly && program.starts_with(path) {
@@ -56,7 +57,7 @@ pub fn policy(
             identity: *identity,
         });
     }
-    // Last, so that it is read-only in a folder that is not.
+    // The program comes last, so that it is read-only even in a writable folder.
     policy = policy.read_only(program, program);
     policy.job.stdin = Stdin::Socket;
     policy.shape.confinement = confinement;
@@ -64,7 +65,7 @@ pub fn policy(
     policy.shape.proc = ProcView::OwnProcesses;
     let limits = &mut policy.job.limits;
     (limits.processes, limits.disk, limits.capture) = (THREADS, DISK, CAPTURE);
-    // Its calls have their own time.
+    // Calls have their own time limits.
     (limits.wall, limits.cpu_time) = (WALL, None);
     Ok(policy)
 }

@@ -1,4 +1,5 @@
-//! Frames over a socket, either way. A frame that has begun is written whole, whoever stops waiting for it.
+//! Frames over a socket, in both directions. A frame that has begun is written to its end, even if the sender
+//! stops waiting.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -13,7 +14,7 @@ use tokio::sync::Mutex;
 
 use crate::protocol::{Frame, Incoming, Violation};
 
-/// One end.
+/// One end of the connection.
 #[derive(Debug)]
 pub struct Link {
     socket: UnixStream,
@@ -21,20 +22,20 @@ pub struct Link {
     turn: Arc<Mutex<()>>,
 }
 
-/// Why nothing more can be read.
+/// Reasons nothing more can be read.
 #[derive(Debug)]
 pub enum Cut {
-    /// The other side has closed its end, or the system failed.
+    /// The other side closed its end, or the read failed.
     Closed,
     /// The other side broke the protocol.
     Broken(Violation),
 }
 
 impl Link {
-    /// From a connected socket. Needs a runtime of tokio's.
+    /// Wraps a connected socket. Needs a tokio runtime.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the socket cannot be made non-blocking or registered with the runtime.
     pub fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Arc<Self>> {
         socket.set_nonblocking(true)?;
         Ok(Arc::new(Self { socket: UnixStream::from_std(socket)?, turn: Arc::default() }))
@@ -45,15 +46,16 @@ impl Link {
         &self.socket
     }
 
-    /// Sends a frame. Dropping the future after its first byte does not cut it off.
+    /// Sends a frame. Dropping the future after the first byte does not cut the frame off.
     ///
     /// # Errors
-    /// What the system says: the other side is gone.
+    /// When the write fails: the other side is gone.
     pub async fn send(self: &Arc<Self>, frame: Vec<u8>) -> io::Result<()> {
         self.send_if(frame, || true).await
     }
 
-    /// Sends a frame, unless this says no when its turn has come. Whoever waits for a turn is known by what has not been asked.
+    /// Sends a frame, unless `wanted` returns `false` when its turn has come. While `wanted` has not been
+    /// called, the frame is still waiting for its turn.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -81,7 +83,7 @@ impl Link {
     /// Sends a frame, and a descriptor with its first byte.
     ///
     /// # Errors
-    /// What the system says: the other side is gone.
+    /// When the write fails: the other side is gone.
     pub async fn send_with(self: &Arc<Self>, frame: Vec<u8>, file: File) -> io::Result<()> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let link = Arc::clone(self);
@@ -114,10 +116,12 @@ impl Link {
         Ok(())
     }
 
-    /// The next frame. Dropping the future loses nothing; descriptors that come along are closed by the system.
+    /// Receives the next frame. Dropping the future loses nothing; the kernel closes descriptors that come
+    /// along.
     ///
     /// # Errors
-    /// [`Cut`].
+    /// [`Cut::Closed`] when the other side closed its end or the read failed, [`Cut::Broken`] when it broke
+    /// the protocol.
     pub async fn receive(&self, incoming: &mut Incoming) -> Result<Frame, Cut> {
         loop {
             if let Some(frame) = incoming.frame().map_err(Cut::Broken)? {

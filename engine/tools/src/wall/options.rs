@@ -1,4 +1,4 @@
-//! What is to be run, and how.
+//! Plugins to run, and options for their processes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,54 +9,55 @@ use hotcell_sandbox::{Bytes, Confinement, FileId};
 
 use crate::{Held, Limits, cache};
 
-/// A plugin as it is to be run.
+/// A plugin with everything that is needed to run it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
-    /// Its name: whose process it is.
+    /// Name of the plugin: the owner of the process.
     pub name: String,
     /// SHA-256 of its component, in hexadecimal.
     pub digest: String,
-    /// Its component. Read only when there is no compiled form of it, and then it has to have this digest.
+    /// Path of its component. Read only when there is no compiled form, and then it must have this digest.
     pub wasm: PathBuf,
-    /// What is in force for it. Folders have their canonical paths.
+    /// Capabilities in force for it. Folders have their canonical paths.
     pub held: Held,
-    /// Which folder each of these paths stood for when it was granted; one without is whichever has the name.
+    /// Identity of each folder when it was granted; a path without an entry means whichever folder is there.
     pub identities: BTreeMap<PathBuf, FileId>,
-    /// The variables that it sees, with their values.
+    /// Environment variables of the plugin, with their values.
     pub env: Vec<(String, String)>,
-    /// The limits of each of its calls.
+    /// Limits of each of its calls.
     pub limits: Limits,
-    /// Whether it has a process of its own also where it holds nothing: it has something that is its own all the same, such as
-    /// values that it keeps.
+    /// Whether the plugin needs a process of its own even if it holds no capability: it has other data of its
+    /// own, such as stored values.
     pub alone: bool,
 }
 
-/// How processes are started.
+/// Options for starting processes.
 #[derive(Clone, Debug)]
 pub struct HostsOptions {
     /// A program that calls [`crate::serve()`] when it is started with `arguments`.
     pub program: PathBuf,
-    /// [`super::VERB`].
+    /// Arguments of the program: [`super::VERB`].
     pub arguments: Vec<OsString>,
-    /// The folder of compiled components.
+    /// Folder of the cache of compiled components.
     pub cache: PathBuf,
-    /// The most that is kept there. 2 GiB.
+    /// Maximum size of the cache. Default: 2 GiB.
     pub cache_bytes: Bytes,
-    /// How a process is confined. By namespaces too; by Landlock alone it sees names, sizes and processes of the host, so that is
-    /// for whoever chose it.
+    /// Confinement of a process. Default: namespaces. With Landlock alone a process sees names, sizes and
+    /// processes of the host, so that must be chosen explicitly.
     pub confinement: Confinement,
-    /// How long a component may take to be compiled. 60 s.
+    /// Time limit for compiling a component. Default: 60 s.
     pub compile_time: Duration,
-    /// The memory that the compiler may use. 2 GiB.
+    /// Memory limit of the compiler. Default: 2 GiB.
     pub compile_memory: Bytes,
-    /// How long a process may take to begin, and to load what is compiled; a slow machine has time. 30 s.
+    /// Time limit for starting a process, and for loading a compiled component; long enough for slow
+    /// machines. Default: 30 s.
     pub patience: Duration,
-    /// A process of which nothing was asked for so long ends. 60 s.
+    /// Idle time after which a process ends. Default: 60 s.
     pub idle: Duration,
 }
 
 impl HostsOptions {
-    /// With the defaults.
+    /// Creates options with the defaults.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>, cache: impl Into<PathBuf>) -> Self {
         Self {
@@ -73,11 +74,12 @@ impl HostsOptions {
     }
 }
 
-/// What it took to make a plugin ready.
+/// Times that it took to make a plugin ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// From asking for a process until it was ready; none when it ran already.
+    /// Time from requesting a process until it was ready; `None` when it was running already.
     pub process: Option<Duration>,
-    /// From asking for the component until the process had it, compiling included; none when it had it already.
+    /// Time from requesting the component until the process had it, compiling included; `None` when the
+    /// process had it already.
     pub component: Option<Duration>,
 }

@@ -1,8 +1,8 @@
-//! Which plugin runs in which process.
+//! Assignment of plugins to processes.
 //!
-//! Plugins that hold nothing share one process, and each of the others has its own, because a process that was taken over
-//! has what its plugin holds. What a process may reach cannot be widened while it runs, so another grant, another
-//! component or other limits mean another process.
+//! Plugins without capabilities share one process, and each of the others has its own, because a component
+//! that takes its process over has everything that the process holds. A running process cannot gain rights,
+//! so a change of grant, component or limits means another process.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,51 +16,58 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::apart::Apart;
+use super::checked::check_description;
 use super::process::{Gone, Process};
 use super::restarts::{PAUSE, Restarts};
+use super::turns::Turns;
 use super::waiting::Call;
 use super::{HostsOptions, Plugin, Readiness, compile, confine};
 use crate::cache::{self, Cache};
 use crate::protocol::Setting;
 use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Limit, Limits, LoadError};
 
-/// After so many calls a process is replaced: what one of them did to it does not last.
+/// Number of calls after which a process is replaced, so that damage done by one of them does not last.
 pub const MOST_CALLS: u64 = 1_000;
-/// After so many plugins the shared one is: those of them that nobody calls any more take memory.
+/// Number of plugins after which the shared process is replaced: plugins that are no longer called take
+/// memory.
 const MOST_PLUGINS: usize = 64;
-/// The same after so many bytes of machine code.
+/// Bytes of machine code after which the shared process is replaced.
 const MOST_CODE: u64 = 256 << 20;
-/// So often a component is loaded, when its compiled form is of another build or its process ends at that moment.
+/// Maximum number of attempts to load a component, when its compiled form belongs to another build or its
+/// process ends at that moment.
 const MOST_ATTEMPTS: u32 = 3;
-/// Calls of the shared process at the same time; further ones wait.
+/// Maximum number of calls in the shared process at the same time; further ones wait.
 const MOST_SHARED: u32 = 16;
 
-/// All processes. They end when it is dropped, or a little later; see [`Hosts::close`].
+/// All tool host processes. They end when this is dropped, or a little later; see [`Hosts::close`].
 pub struct Hosts {
     options: HostsOptions,
     engine: Engine,
     cache: Cache,
+    /// Identity of the build that describes components.
+    build: String,
     classes: Mutex<HashMap<Class, Arc<Slot>>>,
-    /// Components that could not be compiled a moment ago, and why: nobody waits for the same again.
+    /// Components that failed to compile recently, each with the error: callers do not wait for the same
+    /// failure again.
     failed: Mutex<HashMap<String, (Instant, LoadError)>>,
     apart: Mutex<Apart>,
-    /// Compilers at the same time: one, since each may take as much memory as it may.
+    /// Permits for compilers: one, since each may use its full memory limit.
     compiling: Semaphore,
 }
 
-/// Plugins that trust each other.
+/// Plugins that may share a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Class {
-    /// They hold nothing.
+    /// Plugins without capabilities.
     Bare,
-    /// One, by its name.
+    /// One plugin, by its name.
     Own(String),
 }
 
 impl Class {
     fn of(plugin: &Plugin) -> Self {
         let Plugin { held, env, limits, alone, .. } = plugin;
-        // What reaches further than others would take their memory.
+        // Limits above the usual ones would take memory from the other plugins.
         let usual = limits.memory <= Limits::default().memory && limits.concurrent <= MOST_SHARED;
         let bare = held.is_nothing() && env.is_empty() && usual && !alone;
         if bare { Self::Bare } else { Self::Own(plugin.name.clone()) }
@@ -69,19 +76,19 @@ impl Class {
 
 #[derive(Default)]
 struct Slot {
-    /// Held while a process is started or a component loaded.
+    /// Locked while a process is started or a component loaded.
     current: AsyncMutex<Option<Current>>,
     restarts: Mutex<Restarts>,
-    /// Of each plugin, and of all together: whichever process a call is in.
-    turns: Mutex<HashMap<(String, u32), Arc<Semaphore>>>,
+    /// Turns of each plugin, and of all together, across processes.
+    turns: Mutex<HashMap<(String, u32), Arc<Turns>>>,
 }
 
 struct Current {
     process: Arc<Process>,
-    /// The plugin that it was started for, whose folders it has.
+    /// Plugin that the process was started for, and whose folders it has.
     made_for: Plugin,
     plugins: Vec<Loaded>,
-    /// Bytes of their machine code.
+    /// Bytes of machine code of the loaded plugins.
     code: u64,
 }
 
@@ -90,7 +97,7 @@ struct Loaded {
     number: u64,
 }
 
-/// A plugin in a process.
+/// A plugin loaded in a process.
 struct Place {
     process: Arc<Process>,
     plugin: u64,
@@ -100,12 +107,13 @@ impl Hosts {
     /// Opens the cache. Starts no process yet.
     ///
     /// # Errors
-    /// [`LoadError::Host`] when the cache cannot be had.
+    /// [`LoadError::Host`] when the cache cannot be opened.
     pub fn new(options: HostsOptions) -> Result<Self, LoadError> {
         let cache = Cache::open(&options.cache, options.cache_bytes.0)?;
         Ok(Self {
-            options,
             engine: Engine::new(),
+            build: build_of(&options.program),
+            options,
             cache,
             classes: Mutex::default(),
             failed: Mutex::default(),
@@ -114,27 +122,48 @@ impl Hosts {
         })
     }
 
-    /// How many of its processes failed: crashed, broke the protocol, or did not start. The next call starts another.
+    /// Number of processes that failed: crashed, broke the protocol, or did not start. The next call starts
+    /// another.
     #[must_use]
     pub fn failures(&self) -> u64 {
         let classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
         classes.values().map(|slot| slot.restarts().all()).sum()
     }
 
-    /// Compiles a component and says what it is. Its compiled form is kept.
+    /// Compiles and describes a component. Both results are cached: a component that is known already is not
+    /// compiled again.
     ///
     /// # Errors
-    /// Why it cannot be loaded.
+    /// The [`LoadError`] that keeps the component from being loaded.
     pub fn describe<'a>(&'a self, wasm: &'a [u8]) -> BoxFuture<'a, Result<Description, LoadError>> {
-        Box::pin(
-            async move { self.compile(&digest_of(wasm), wasm.to_vec()).await.map(|compiled| compiled.0) },
-        )
+        Box::pin(async move {
+            let digest = digest_of(wasm);
+            if let Some(known) = self.known(&digest) {
+                return Ok(known);
+            }
+            self.compile(&digest, wasm.to_vec()).await.map(|compiled| compiled.0)
+        })
     }
 
-    /// Makes a plugin ready for calls, which happens with its first call otherwise.
+    /// Compiled form of a component from the cache, sealed and written by this installation.
+    #[must_use]
+    pub fn compiled_form(&self, wasm: &[u8]) -> Option<File> {
+        self.cache.get(&digest_of(wasm))
+    }
+
+    /// Description of a component by this very program, if its compiled form is cached too.
+    fn known(&self, digest: &str) -> Option<Description> {
+        let text = self.cache.said(digest, &self.build)?;
+        let description = serde_json::from_slice(&text).ok()?;
+        check_description(&description).ok()?;
+        self.cache.has(digest).then_some(description)
+    }
+
+    /// Loads a plugin ahead of its first call, which would do so otherwise.
     ///
     /// # Errors
-    /// Why it cannot be: [`CallError::Host`].
+    /// [`CallError::Refused`] when the component cannot be loaded, [`CallError::Host`] when its process
+    /// cannot be started or ends.
     pub fn prepare<'a>(&'a self, plugin: &'a Plugin) -> BoxFuture<'a, Result<Readiness, CallError>> {
         Box::pin(async move {
             let class = self.class(plugin);
@@ -142,11 +171,12 @@ impl Hosts {
         })
     }
 
-    /// Calls a tool of a plugin, by its [`crate::Export::path`], with a JSON object. The broker answers what this call asks.
-    /// Dropping the future cancels the call, like the token.
+    /// Calls a tool of a plugin, by its [`crate::Export::path`], with a JSON object. The broker answers the
+    /// questions of this call. Dropping the future cancels the call, and so does the token.
     ///
     /// # Errors
-    /// Why it came to nothing.
+    /// [`CallError`] when the call has no answer: as for [`Self::prepare`], and when it is cancelled, reaches
+    /// a limit, waits too long or traps.
     pub fn call<'a>(
         &'a self,
         plugin: &'a Plugin,
@@ -168,7 +198,7 @@ impl Hosts {
             let (own, all) = (slot.turns(&plugin.name, limits.concurrent), slot.turns("", MOST_SHARED));
             let _own = tokio::select! {
                 biased;
-                turn = own.acquire() => turn,
+                turn = own.wait(&plugin.name, limits) => turn?,
                 () = cancel.cancelled() => return Err(CallError::Cancelled),
             };
             loop {
@@ -177,19 +207,21 @@ impl Hosts {
                     place = self.place(plugin, &class, &slot) => place?.0,
                     () = cancel.cancelled() => return Err(CallError::Cancelled),
                 };
-                // Not before: whoever waits for a compiler keeps nobody else waiting.
+                // Taken only now: a caller that waits for a compiler does not hold up others.
                 let _turn = tokio::select! {
                     biased;
-                    turn = all.acquire() => turn,
+                    turn = all.places.acquire() => turn,
                     () = cancel.cancelled() => return Err(CallError::Cancelled),
                 };
                 let call =
                     Call { plugin: place.plugin, path, arguments, limits, broker: &broker, cancel: &cancel };
                 match place.process.call(call).await {
-                    // It ended meanwhile, before the call: there is another, or it says why not.
+                    // The process ended before the call: the next round starts another, or reports why it
+                    // cannot.
                     Err(Gone) => {}
                     Ok(answer) => {
-                        // Whoever was there when it failed is kept apart, so that the others are not in for it again.
+                        // Plugins that were running when it failed get processes of their own, so that the
+                        // others are not hit again.
                         if class == Class::Bare && matches!(answer, Err(CallError::Host { .. })) {
                             self.apart().failed(&plugin.name, Instant::now());
                         }
@@ -203,7 +235,7 @@ impl Hosts {
         })
     }
 
-    /// Ends all processes and waits until nothing is left of them.
+    /// Ends all processes and waits until they are gone.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             for slot in self.slots() {
@@ -212,7 +244,7 @@ impl Hosts {
                     current.process.gone().await;
                 }
             }
-            // Its rest goes on its own when it takes longer.
+            // Cleanup that takes longer goes on in the background.
             let _ = self.engine.settle(Duration::from_secs(5)).await;
         })
     }
@@ -238,7 +270,7 @@ impl Hosts {
         Arc::clone(classes.entry(class.clone()).or_default())
     }
 
-    /// Where a plugin is ready.
+    /// Makes a plugin ready in a process.
     async fn place(
         &self,
         plugin: &Plugin,
@@ -249,10 +281,14 @@ impl Hosts {
             return Ok((place, Readiness::default()));
         }
         let asked = Instant::now();
-        let host = |error: LoadError| CallError::Host {
-            message: format!("the component cannot be loaded: {error}"),
+        let host = |error: LoadError| {
+            let message = format!("the component cannot be loaded: {error}");
+            match error {
+                LoadError::Host { .. } | LoadError::Stale => CallError::Host { message },
+                _ => CallError::Refused { message },
+            }
         };
-        // Before the slot is held: a component that takes long to compile delays its own callers only.
+        // Before the slot is locked: a component that takes long to compile delays only its own callers.
         let mut compiled = self.compiled(plugin, true).await.map_err(host)?;
         let mut readiness = Readiness::default();
         let setting = self.setting(plugin);
@@ -262,7 +298,8 @@ impl Hosts {
                 return Ok((place, readiness));
             }
             slot.tidy(&mut current, class, plugin).await;
-            // In the slot before anything else is waited for: whoever stops waiting leaves it to the next.
+            // Stored in the slot before the next wait: a caller that stops waiting leaves the process to the
+            // next one.
             let found = match &mut *current {
                 Some(found) => found,
                 none => {
@@ -277,7 +314,7 @@ impl Hosts {
                     found.code += compiled.metadata().map_or(0, |about| about.len());
                     return Ok((found.add(plugin, number), readiness));
                 }
-                // By another wasmtime, or for another processor.
+                // Compiled by another wasmtime, or for another processor.
                 Ok(Err(LoadError::Stale)) if attempt < MOST_ATTEMPTS => {
                     found.distrust(class);
                     drop(current);
@@ -288,7 +325,7 @@ impl Hosts {
                     found.distrust(class);
                     return Err(host(error));
                 }
-                // It has just ended, of having nothing to do for example.
+                // The process has just ended, for example because it was idle.
                 Err(Gone) if attempt < MOST_ATTEMPTS => {}
                 Err(Gone) => break,
             }
@@ -329,8 +366,8 @@ impl Hosts {
         confine::policy(program, arguments, folders, memory, *confinement)
     }
 
-    /// What a plugin gets in a process. Which folder a name stands for is checked by whoever mounts it; without mounts the
-    /// process does so itself, for each call.
+    /// Settings of a plugin in its process. Whether a path is still the granted folder is checked when it is
+    /// mounted; without mounts the process checks that itself, for each call.
     fn setting(&self, plugin: &Plugin) -> Setting {
         let mut folders = folders_of(plugin);
         if self.options.confinement != Confinement::LandlockOnly {
@@ -339,7 +376,7 @@ impl Hosts {
         Setting { folders, env: plugin.env.clone(), limits: plugin.limits.clone() }
     }
 
-    /// A plugin's compiled form, from the cache if it is there.
+    /// Compiled form of a plugin, from the cache if it is there.
     async fn compiled(&self, plugin: &Plugin, cached: bool) -> Result<File, LoadError> {
         if let Some(compiled) = cached.then(|| self.cache.get(&plugin.digest)).flatten() {
             return Ok(compiled);
@@ -354,7 +391,7 @@ impl Hosts {
                 plugin.wasm.display(),
                 plugin.digest
             );
-            return Err(LoadError::Host { message });
+            return Err(LoadError::Changed { message });
         }
         if let Some(error) = self.failed_before(&digest) {
             return Err(error);
@@ -366,7 +403,7 @@ impl Hosts {
     }
 
     async fn compile(&self, digest: &str, wasm: Vec<u8>) -> Result<(Description, Vec<u8>), LoadError> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _turn = self.compiling.acquire().await;
         let options = &self.options;
         let policy =
@@ -380,7 +417,9 @@ impl Hosts {
         }
         drop(failed);
         let compiled = compiled?;
-        if let Err(e) = self.cache.put(digest, &compiled.1) {
+        let said = serde_json::to_vec(&compiled.0).unwrap_or_default();
+        let kept = self.cache.put(digest, &compiled.1);
+        if let Err(e) = kept.and_then(|()| self.cache.say(digest, &self.build, &said)) {
             tracing::warn!("the compiled form of {digest} is not kept: {e}");
         }
         Ok(compiled)
@@ -411,7 +450,7 @@ impl std::fmt::Debug for Hosts {
 }
 
 impl Slot {
-    /// Parts with a process that a plugin of this class, which is not in it yet, cannot have.
+    /// Gives up a process that cannot take a plugin of this class which it has not loaded yet.
     async fn tidy(&self, current: &mut Option<Current>, class: &Class, plugin: &Plugin) {
         let Some(found) = current else { return };
         if found.process.is_ending() {
@@ -424,21 +463,21 @@ impl Slot {
         } else if *class == Class::Bare && found.has_room() && found.process.is_open() {
             return;
         } else if found.made_for == *plugin && found.process.is_open() {
-            // Started by somebody who did not wait for it.
+            // Started for a caller that stopped waiting.
             return;
         }
-        // Its last calls may end.
+        // Running calls may finish.
         found.process.retire();
         *current = None;
     }
 
-    /// Turns of a plugin, or by an empty name of all.
-    fn turns(&self, name: &str, calls: u32) -> Arc<Semaphore> {
+    /// Turns of a plugin; the empty name stands for all plugins together.
+    fn turns(&self, name: &str, calls: u32) -> Arc<Turns> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if turns.len() > MOST_PLUGINS {
             turns.retain(|_, known| Arc::strong_count(known) > 1);
         }
-        let new = || Arc::new(Semaphore::new(permits(calls)));
+        let new = || Arc::new(Turns::new(permits(calls)));
         Arc::clone(turns.entry((name.to_owned(), calls)).or_insert_with(new))
     }
 
@@ -449,7 +488,7 @@ impl Slot {
 
 impl Current {
     fn place(&self, plugin: &Plugin) -> Option<Place> {
-        // Who has the same shares it; a name gives nothing.
+        // Plugins with equal settings share a copy; the name alone grants nothing.
         let same =
             |loaded: &&Loaded| Plugin { name: plugin.name.clone(), ..loaded.plugin.clone() } == *plugin;
         self.plugins.iter().find(same).filter(|_| self.process.is_open()).map(|loaded| self.at(loaded))
@@ -470,7 +509,8 @@ impl Current {
         has_room(self.plugins.len(), self.code)
     }
 
-    /// What does not load was compiled here, for this very program: a shared process that says so may be lying about others.
+    /// Reacts to a component that does not load although it was compiled here, for this very program: a
+    /// shared process that reports that may be lying about other components.
     fn distrust(&self, class: &Class) {
         if *class == Class::Bare {
             self.process.retire();
@@ -478,7 +518,7 @@ impl Current {
     }
 }
 
-/// Whether one more fits into a process with so many plugins and so many bytes of machine code.
+/// Whether a process with this number of plugins and bytes of machine code can take another plugin.
 fn has_room(plugins: usize, code: u64) -> bool {
     plugins < MOST_PLUGINS && code < MOST_CODE
 }
@@ -487,13 +527,22 @@ fn permits(calls: u32) -> usize {
     usize::try_from(calls.max(1)).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
 }
 
-/// The SHA-256 of a component, in hexadecimal: [`Plugin::digest`].
+/// Identity of the program's build: builds may describe a component differently.
+fn build_of(program: &std::path::Path) -> String {
+    let about = std::fs::metadata(program);
+    let written = about.as_ref().ok().and_then(|about| about.modified().ok());
+    let since = written.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
+    let length = about.map_or(0, |about| about.len());
+    format!("{} {length} {}", env!("CARGO_PKG_VERSION"), since.as_nanos())
+}
+
+/// SHA-256 of a component, in hexadecimal: [`Plugin::digest`].
 #[must_use]
 pub fn digest_of(wasm: &[u8]) -> String {
     Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A folder that may be written may be read as well.
+/// Folders of a plugin. One that may be written may be read as well.
 fn folders_of(plugin: &Plugin) -> Vec<Folder> {
     let Plugin { held, identities, .. } = plugin;
     let folder = |path: &PathBuf, writable| Folder {
@@ -505,7 +554,8 @@ fn folders_of(plugin: &Plugin) -> Vec<Folder> {
     read.chain(held.write.iter().map(|path| folder(path, true))).collect()
 }
 
-/// Whether a process is as good as before such a call. One that ran out of time may leave work behind in the host.
+/// Whether a process is still clean after such a call. A call that ran out of time may leave work behind in
+/// the host.
 fn is_clean(answer: &Result<Answer, CallError>) -> bool {
     !matches!(answer, Err(CallError::Host { .. } | CallError::Limit { limit: Limit::Wall, .. }))
 }

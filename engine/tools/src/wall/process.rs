@@ -1,4 +1,5 @@
-//! One confined process that runs calls, from outside: told what to do, and listened to with mistrust.
+//! One confined process that runs calls, seen from its parent, which sends it messages and distrusts its
+//! answers.
 
 use std::fs::File;
 use std::io::Seek;
@@ -23,7 +24,7 @@ use crate::protocol::{
 use crate::questions::Questions;
 use crate::{Answer, Ask, CallError, Limit, LoadError, Reply};
 
-/// After a call's own limit, the process has so long to say so.
+/// Time after a call's own limit for the process to report that it was reached.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A process that runs calls.
@@ -31,23 +32,23 @@ pub struct Process {
     link: Arc<Link>,
     stop: Ender,
     table: Mutex<Table>,
-    /// Wakes the listener when the process is to end.
+    /// Wakes the listener when the process has to end.
     retired: Notify,
-    /// Wakes who waits for its end.
+    /// Wakes tasks that wait for the process to end.
     buried: Notify,
     longest: AtomicUsize,
-    /// For what it has to load.
+    /// Time limit for loading a plugin.
     patience: Duration,
-    /// How long it took until it was ready.
+    /// Time that it took until it was ready.
     pub took: Duration,
 }
 
-/// The process takes no more calls; another does.
+/// The process takes no more calls; another one has to.
 #[derive(Debug)]
 pub struct Gone;
 
 impl Process {
-    /// Starts one, with the options' patience, that ends when it has been idle.
+    /// Starts a process within the options' time limit. It ends when it has been idle.
     ///
     /// # Errors
     /// As [`Started::start`].
@@ -83,7 +84,7 @@ impl Process {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why it is there no more, if it is not.
+    /// How the process ended, if it has.
     pub fn ended(&self) -> Option<End> {
         match &self.table().state {
             State::Ended(end) => Some(end.clone()),
@@ -91,22 +92,22 @@ impl Process {
         }
     }
 
-    /// Whether it takes calls.
+    /// Whether the process takes calls.
     pub fn is_open(&self) -> bool {
         matches!(self.table().state, State::Open)
     }
 
-    /// Whether it is about to end, and [`Process::gone`] soon.
+    /// Whether the process is about to end, so that [`Process::gone`] soon returns.
     pub fn is_ending(&self) -> bool {
         matches!(self.table().state, State::Ending(_))
     }
 
-    /// Calls so far.
+    /// Number of calls so far.
     pub fn served(&self) -> u64 {
         self.table().served
     }
 
-    /// Takes no more calls; it ends with the last that is under way.
+    /// Takes no more calls; the process ends after the last running one.
     pub fn retire(&self) {
         let mut table = self.table();
         if matches!(table.state, State::Open) {
@@ -116,12 +117,12 @@ impl Process {
         self.retired.notify_one();
     }
 
-    /// Ends it now, because something is wrong with it. The first reason counts.
+    /// Ends the process now, because something is wrong with it. The first reason counts.
     pub fn kill(&self, why: impl Into<String>) {
         self.end(Why::Failed(why.into()));
     }
 
-    /// Ends it now, because nobody needs it any more.
+    /// Ends the process now, because it is no longer needed.
     pub fn dismiss(&self) {
         self.end(Why::NotNeeded);
     }
@@ -135,7 +136,7 @@ impl Process {
         self.stop.end();
     }
 
-    /// Nothing more is heard of it.
+    /// Records that nothing more can be read from the process.
     fn close(&self, cut: &Cut) {
         let mut table = self.table();
         let done = table.calls.is_empty() && table.loads.is_empty();
@@ -153,7 +154,7 @@ impl Process {
         }
     }
 
-    /// Waits until it is gone.
+    /// Waits until the process is gone.
     pub async fn gone(&self) {
         loop {
             let buried = self.buried.notified();
@@ -164,10 +165,11 @@ impl Process {
         }
     }
 
-    /// Loads a plugin, and gives the number by which it is called.
+    /// Loads a plugin, and returns its number for calls.
     ///
     /// # Errors
-    /// [`Gone`] when it was not even begun; else what the process says of it, or [`LoadError::Host`] when it ended.
+    /// [`Gone`] when the process takes nothing more. The inner error is the process's own [`LoadError`], or
+    /// [`LoadError::Host`] when the file cannot be passed on, or the process ended or took too long.
     pub async fn load(
         self: &Arc<Self>,
         setting: &Setting,
@@ -175,7 +177,7 @@ impl Process {
     ) -> Result<Result<u64, LoadError>, Gone> {
         let host = |message: &str| LoadError::Host { message: message.to_owned() };
         let copy = || {
-            // The process reads from where it stands, which is the same for all copies.
+            // The process reads from the file offset, which all copies of the descriptor share.
             (&mut &*compiled).rewind()?;
             compiled.try_clone()
         };
@@ -197,7 +199,7 @@ impl Process {
         self.longest.fetch_max(longest_answer(&setting.limits), Ordering::AcqRel);
         let message = ToHost::Load { plugin, setting: setting.clone() };
         if let Ok(frame) = message.encode() {
-            // Where it cannot be sent, the process has ended, and says so.
+            // If sending fails, the process has ended, which answers the load.
             let _ = self.link.send_with(frame, compiled).await;
         }
         Ok(match tokio::time::timeout(self.patience, told).await {
@@ -210,10 +212,10 @@ impl Process {
         })
     }
 
-    /// Calls a tool of a plugin that was loaded. Dropping the future cancels the call.
+    /// Calls a tool of a loaded plugin. Dropping the future cancels the call.
     ///
     /// # Errors
-    /// [`Gone`] when it was not even begun.
+    /// [`Gone`] when the call was not sent.
     pub async fn call(self: &Arc<Self>, call: Call<'_>) -> Result<Result<Answer, CallError>, Gone> {
         let mut waiting = self.enter(&call)?;
         let frame = match ToHost::call(waiting.number, call.plugin, call.path, call.arguments) {
@@ -226,7 +228,7 @@ impl Process {
         };
         let limit = call.limits.wall.saturating_add(GRACE);
         let answered = async {
-            // Where it cannot be sent, the process has ended, and answers so.
+            // If sending fails, the process has ended, which answers the call.
             let _ = self.link.send(frame).await;
             waiting.answer().await
         };
@@ -242,19 +244,19 @@ impl Process {
         Ok(waiting.cancel().await)
     }
 
-    /// The way to it.
+    /// Connection to the process.
     pub fn link(&self) -> &Arc<Link> {
         &self.link
     }
 
-    /// Nobody waits for a call any more: its questions are refused.
+    /// Marks a call that no caller waits for: its questions are refused from now on.
     pub fn abandon(&self, call: u64) {
         if let Some(underway) = self.table().calls.get_mut(&call) {
             underway.abandoned = true;
         }
     }
 
-    /// A call was never sent.
+    /// Removes a call that was never sent.
     pub fn forget(&self, call: u64) {
         self.table().calls.remove(&call);
     }
@@ -279,7 +281,7 @@ impl Process {
         Ok(Waiting { process: Arc::clone(self), number, told: Some(told) })
     }
 
-    /// Listens until the process ends, is to end, or breaks the protocol.
+    /// Listens until the process ends, has to end, or breaks the protocol.
     async fn listen(self: &Arc<Self>, incoming: &mut Incoming, idle: Duration) -> Cut {
         let mut tick = tokio::time::interval((idle / 4).max(Duration::from_millis(5)));
         loop {
@@ -318,7 +320,7 @@ impl Process {
         table.calls.is_empty() && table.loads.is_empty() && table.last.elapsed() > idle
     }
 
-    /// Takes one message in, whose sender may be lying.
+    /// Handles one message, whose sender may be lying.
     fn take(self: &Arc<Self>, message: FromHost, bytes: usize) -> Result<(), Violation> {
         match message {
             FromHost::Done { call, result } => {
@@ -330,7 +332,7 @@ impl Process {
                 table.last = Instant::now();
                 table.drop_asks(|asking| asking.call == call);
                 drop(table);
-                // Who waited may have gone.
+                // The caller may be gone.
                 let _ = underway.answer.send(result);
                 Ok(())
             }
@@ -345,7 +347,7 @@ impl Process {
     fn loaded(&self, plugin: u64, how: Result<(), LoadError>) -> Result<(), Violation> {
         let load = self.table().loads.remove(&plugin);
         let load = load.ok_or_else(|| Violation::new(format!("word of no plugin ({plugin})")))?;
-        // Who waited may have gone.
+        // The caller may be gone.
         let _ = load.send(how);
         Ok(())
     }
@@ -369,7 +371,7 @@ impl Process {
             None
         };
         let process = Arc::clone(self);
-        // It looks for itself in the table, which is locked until it is there.
+        // The task looks itself up in the table, which is locked until its entry is there.
         let task = tokio::spawn(async move {
             let reply = match refusal {
                 Some(why) => Reply::Refused { why },
@@ -395,13 +397,14 @@ impl Process {
             Ok,
         );
         if let Ok(frame) = frame {
-            // It stays in the table while it waits for its turn, so that replies that nobody reads count; and not longer, since with its
-            // last byte the next question may come. Where it cannot be sent, the process has ended.
+            // The question stays in the table while its reply waits for its turn, so that unread replies
+            // count. It leaves before the first byte, since the next question may follow the last one. If
+            // sending fails, the process has ended.
             let _ = self.link.send_if(frame, || self.table().forget_ask(ask).is_some()).await;
         }
     }
 
-    /// Tells everybody who waits.
+    /// Informs all waiting tasks of the end.
     fn bury(&self, outcome: Option<&Outcome>) {
         let mut table = self.table();
         let (clean, why) = match &table.state {

@@ -1,16 +1,16 @@
-//! How often a process that fails is replaced. Pure.
+//! Limits how often a failing process is replaced. Pure.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// So many failures …
+/// Number of failures that causes a pause.
 pub const MOST: usize = 5;
-/// … in this time …
+/// Period in which these failures are counted.
 pub const WITHIN: Duration = Duration::from_secs(60);
-/// … and for so long nothing is started.
+/// Duration of the pause, in which no process is started.
 pub const PAUSE: Duration = Duration::from_secs(60);
 
-/// The failures of one class of plugins.
+/// Failures of one class of plugins.
 #[derive(Debug, Default)]
 pub struct Restarts {
     failures: VecDeque<Instant>,
@@ -19,7 +19,7 @@ pub struct Restarts {
 }
 
 impl Restarts {
-    /// A process failed: it crashed, broke the protocol, or did not start.
+    /// Records a failure: the process crashed, broke the protocol, or did not start.
     pub fn failed(&mut self, now: Instant) {
         self.failures.retain(|at| now.saturating_duration_since(*at) < WITHIN);
         self.failures.push_back(now);
@@ -30,12 +30,12 @@ impl Restarts {
         }
     }
 
-    /// How many failed since the beginning.
+    /// Number of failures since the beginning.
     pub fn all(&self) -> u64 {
         self.all
     }
 
-    /// How long nothing is started yet; none when something may be.
+    /// Rest of the pause; `None` when a process may be started.
     pub fn pause(&self, now: Instant) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
@@ -57,7 +57,7 @@ mod tests {
             (&[0, 1, 2, 3, 4], 64, None),
             (&[0, 10, 20, 30, 60], 60, None),
             (&[0, 10, 20, 30, 59], 59, Some(60)),
-            // After a pause it counts from the beginning.
+            // After a pause counting starts over.
             (&[0, 1, 2, 3, 4, 65, 66, 67, 68], 68, None),
             (&[0, 1, 2, 3, 4, 65, 66, 67, 68, 69], 69, Some(60)),
         ] {

@@ -1,7 +1,7 @@
 //! The program in the sandbox: it runs components and asks its parent for everything else.
 //!
-//! It holds nothing but its socket and what the sandbox shows. A panic here ends the process: nobody knows what state it
-//! left, and the parent starts another.
+//! The program has only its socket and the files that the sandbox shows. A panic here ends the process: its
+//! state is unknown then, and the parent starts another.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -25,18 +25,18 @@ use crate::{
     RuntimeOptions,
 };
 
-/// Threads that run guests. More than one, so that a guest that computes does not stop those that wait; few, since a plugin
-/// has few calls at a time, and every thread that looks for work costs a short call time.
+/// Threads that run guests. More than one, so that a guest that computes does not stop those that wait; few,
+/// since a plugin has few calls at a time, and every thread that looks for work delays a short call.
 const THREADS: usize = 2;
-/// Threads that wait for files.
+/// Threads for blocking file access.
 const FILE_THREADS: usize = 16;
-/// What is read at once.
+/// Bytes to read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Serves whoever started this process, over its standard input, until that ends. What `hotcell tool-host` does.
+/// Serves the parent process over standard input, until it is closed. Implements `hotcell tool-host`.
 ///
 /// # Errors
-/// When standard input is no socket, or the system failed.
+/// When standard input is not a socket, or the runtime or a read fails.
 pub fn serve() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.peer_addr().map_err(|e| {
@@ -56,7 +56,7 @@ pub fn serve() -> io::Result<()> {
         .build()?;
     // On a worker, like the calls: the thread that reads a call begins it.
     let served = threads.block_on(async { tokio::spawn(run(socket)).await });
-    // Guests may be in the middle of something, and nobody waits for them.
+    // Guests may still be running, and no caller waits for them.
     threads.shutdown_background();
     served.unwrap_or_else(|e| Err(io::Error::other(e.to_string())))
 }
@@ -77,7 +77,7 @@ async fn run(socket: UnixStream) -> io::Result<()> {
         asked: AtomicU64::new(0),
         open: Semaphore::new(MOST_ASKS),
     });
-    // The parent is trusted: it may send what fits into a frame.
+    // The parent is trusted: it may send anything that fits into a frame.
     let mut input =
         Input { incoming: Incoming::new(u32::MAX as usize), files: VecDeque::new(), chunk: vec![0; CHUNK] };
     while let Some(frame) = input.receive(&server.link).await? {
@@ -91,7 +91,7 @@ async fn run(socket: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// From a pool, or where so much address space cannot be had, without one.
+/// A runtime with a pool, or without one where that much address space is not available.
 fn runtime() -> Result<Runtime, LoadError> {
     let options = RuntimeOptions::default();
     Runtime::new(&options)
@@ -102,7 +102,7 @@ fn frame(message: &FromHost) -> io::Result<Vec<u8>> {
     message.encode().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// What comes from the parent: frames, and the descriptors that came with them, in order.
+/// Input from the parent: frames, and the descriptors that came with them, in order.
 struct Input {
     incoming: Incoming,
     files: VecDeque<OwnedFd>,
@@ -150,7 +150,7 @@ struct Server {
     calls: Mutex<HashMap<u64, CancellationToken>>,
     asks: Mutex<HashMap<u64, oneshot::Sender<Reply>>>,
     asked: AtomicU64,
-    /// Questions that may be asked at once.
+    /// Permits for open questions.
     open: Semaphore,
 }
 
@@ -187,13 +187,13 @@ impl Server {
                 });
             }
             ToHost::Cancel { call } => {
-                // It may have ended.
+                // The call may have ended.
                 if let Some(cancel) = lock(&self.calls).get(&call) {
                     cancel.cancel();
                 }
             }
             ToHost::Replied { ask, reply } => {
-                // It may have been withdrawn.
+                // The question may have been withdrawn.
                 if let Some(asked) = lock(&self.asks).remove(&ask) {
                     let _ = asked.send(reply);
                 }
@@ -201,7 +201,7 @@ impl Server {
         }
     }
 
-    /// For what takes a processor for long.
+    /// Runs work that keeps a processor busy on another thread, and sends its result.
     fn answer_later(self: &Arc<Self>, work: impl FnOnce() -> FromHost + Send + 'static) {
         let server = Arc::clone(self);
         tokio::spawn(async move {
@@ -219,7 +219,7 @@ impl Server {
         Ok(())
     }
 
-    /// Calls, and sends the answer.
+    /// Runs a call, and sends the answer.
     async fn call(
         self: &Arc<Self>,
         call: u64,
@@ -248,21 +248,21 @@ impl Server {
 
     async fn say(self: &Arc<Self>, message: Result<Vec<u8>, Violation>) {
         match message {
-            // Where it cannot be sent, the parent is gone, which ends this process.
+            // If sending fails, the parent is gone, which ends this process.
             Ok(frame) => drop(self.link.send(frame).await),
             Err(e) => panic!("a message that cannot be sent: {e}"),
         }
     }
 }
 
-/// The broker is on the other side of the socket.
+/// The broker, which is on the other side of the socket.
 struct Parent(Arc<Server>);
 
 impl Broker for Parent {
     fn ask(&self, call: u64, ask: Ask) -> BoxFuture<'_, Reply> {
         let refused = |why: Refused| Reply::Refused { why };
         Box::pin(async move {
-            // Nobody closes it.
+            // The semaphore is never closed.
             let _turn = self.0.open.acquire().await;
             let number = self.0.asked.fetch_add(1, Ordering::Relaxed) + 1;
             let message = FromHost::Asked { ask: number, call, what: ask }.encode();
@@ -274,7 +274,7 @@ impl Broker for Parent {
             };
             let (tell, told) = oneshot::channel();
             let mut open = None;
-            // What is dropped before its first byte was not asked, and so is not withdrawn.
+            // A question that is dropped before its first byte was never asked, so it is not withdrawn.
             let begin = || {
                 lock(&self.0.asks).insert(number, tell);
                 open = Some(Open { server: &self.0, number });
@@ -290,7 +290,7 @@ impl Broker for Parent {
     }
 }
 
-/// A question that was asked. Dropped before its reply, it is withdrawn.
+/// A question that was asked. It is withdrawn if this is dropped before the reply.
 struct Open<'a> {
     server: &'a Arc<Server>,
     number: u64,

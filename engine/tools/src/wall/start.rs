@@ -1,4 +1,4 @@
-//! A confined process from outside: how it begins, and how it ends.
+//! Start and end of a confined process, seen from its parent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,20 +10,20 @@ use super::link::{Cut, Link};
 use crate::LoadError;
 use crate::protocol::{FromHost, Incoming, LONGEST_HEAD};
 
-/// How long a process may take to end by itself, so that it can be said why it did.
+/// Time for a process to end by itself, so that its cause can be reported.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// A started process that is ready, before anybody listens to it.
+/// A started process that is ready, before its listener runs.
 pub struct Started {
-    /// To it.
+    /// Connection to the process.
     pub link: Arc<Link>,
-    /// What came of it so far.
+    /// Bytes received so far.
     pub incoming: Incoming,
-    /// Ends it; also when it is dropped.
+    /// Ends the process; also when dropped.
     pub stop: Ender,
-    /// Its end.
+    /// Outcome of the process.
     pub ended: JoinHandle<Outcome>,
-    /// How long it took until it was ready.
+    /// Time that it took until it was ready.
     pub took: Duration,
 }
 
@@ -32,7 +32,7 @@ pub struct Started {
 pub struct Ender(Canceller);
 
 impl Ender {
-    /// Ends it.
+    /// Ends the process.
     pub fn end(&self) {
         self.0.cancel();
     }
@@ -45,10 +45,11 @@ impl Drop for Ender {
 }
 
 impl Started {
-    /// Starts one, which has so long to say that it is ready.
+    /// Starts a process and waits until it is ready, for at most `patience`.
     ///
     /// # Errors
-    /// Why there is none: no sandbox, or the program failed.
+    /// [`LoadError::Host`] when the sandbox cannot be set up or the process does not become ready in time;
+    /// otherwise the error that the process sent.
     pub async fn start(engine: &Engine, policy: &Policy, patience: Duration) -> Result<Self, LoadError> {
         let host = |message: String| LoadError::Host { message };
         let asked = Instant::now();
@@ -73,7 +74,7 @@ impl Started {
     }
 }
 
-/// The outcome of a process that has closed its socket, which it does by ending.
+/// Outcome of a process that has closed its socket, which means that it is ending.
 pub async fn last(stop: &Ender, mut ended: JoinHandle<Outcome>) -> Option<Outcome> {
     match tokio::time::timeout(ENDING, &mut ended).await {
         Ok(outcome) => outcome.ok(),
@@ -84,7 +85,7 @@ pub async fn last(stop: &Ender, mut ended: JoinHandle<Outcome>) -> Option<Outcom
     }
 }
 
-/// What to say of a process that ended by itself.
+/// Text about a process that ended by itself.
 pub fn epitaph(outcome: Option<&Outcome>) -> String {
     let Some(outcome) = outcome else { return "its process was lost".to_owned() };
     let how = match (outcome.cause, &outcome.signal, outcome.exit_code) {

@@ -1,4 +1,5 @@
-//! What is known of one process: its calls, the plugins that it loads, its questions. Only counts; asks and answers nobody.
+//! State of one process: its calls, the plugins that it is loading, its questions. Only keeps count; sends
+//! nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,76 +12,77 @@ use crate::protocol::Violation;
 use crate::questions::Questions;
 use crate::{Answer, Broker, CallError, Limits, LoadError};
 
-/// Bytes of all questions of a process that are open, and of the replies that it has not begun to read.
+/// Maximum size of all open questions of a process, and of the replies that it has not begun to read, in
+/// bytes.
 pub const MOST_ASKED: usize = 64 << 20;
 
-/// Why a process is there no more.
+/// End of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Whether it was ended on purpose, between calls.
+    /// Whether the process was ended on purpose, between calls.
     pub clean: bool,
-    /// For people.
+    /// Reason, for people to read.
     pub why: String,
-    /// When.
+    /// Time of the end.
     pub at: Instant,
 }
 
-/// Why a process is to end.
+/// Reasons to end a process.
 #[derive(Debug)]
 pub enum Why {
     NotNeeded,
     Failed(String),
 }
 
-/// What a process takes in still.
+/// Whether a process takes calls.
 #[derive(Debug)]
 pub enum State {
-    /// Calls.
+    /// The process takes calls.
     Open,
-    /// Nothing; it ends with its last call.
+    /// The process takes no more calls, and ends after the last running one.
     Retiring,
-    /// It ends on purpose, or because of this; or for a reason of its own, which is not known yet.
+    /// The process is ending for this reason; `None` when the cause is its own and not known yet.
     Ending(Option<Why>),
-    /// It has ended.
+    /// The process has ended.
     Ended(End),
 }
 
-/// A call that is under way.
+/// A call that is running.
 pub struct Underway {
     pub answer: oneshot::Sender<Result<Answer, CallError>>,
     pub broker: Arc<dyn Broker>,
     pub limits: Limits,
     pub questions: Questions,
-    /// Nobody waits for it any more.
+    /// No caller waits for it any more.
     pub abandoned: bool,
 }
 
-/// A question that is open.
+/// An open question.
 pub struct Asking {
     pub call: u64,
-    /// The question's, or the reply's once there is one.
+    /// Size of the question, or of the reply once there is one.
     pub bytes: usize,
     pub task: AbortHandle,
 }
 
-/// All of one process.
+/// State of one process.
 pub struct Table {
     pub state: State,
     pub calls: HashMap<u64, Underway>,
     pub loads: HashMap<u64, oneshot::Sender<Result<(), LoadError>>>,
     pub asks: HashMap<u64, Asking>,
     pub asked: usize,
-    /// Questions so far that were not withdrawn: each can be once, also after its reply.
+    /// Number of questions so far that were not withdrawn: each can be withdrawn once, also after its reply.
     pub withdrawable: u64,
-    /// Numbers given so far, of calls and plugins.
+    /// Last number given to a call or plugin.
     pub numbers: u64,
-    /// Calls so far.
+    /// Number of calls so far.
     pub served: u64,
     pub last: Instant,
 }
 
 impl Table {
-    /// Of a process that has begun.
+    /// State of a process that has just started.
     pub fn new() -> Self {
         Self {
             state: State::Open,
@@ -95,14 +97,14 @@ impl Table {
         }
     }
 
-    /// Notes a question.
+    /// Adds a question.
     pub fn ask(&mut self, ask: u64, asking: Asking) {
         self.asked += asking.bytes;
         self.withdrawable += 1;
         self.asks.insert(ask, asking);
     }
 
-    /// Takes a question back.
+    /// Removes a question that was withdrawn.
     ///
     /// # Errors
     /// [`Violation`] when there are more withdrawals than questions.
@@ -120,7 +122,7 @@ impl Table {
         Some(asking)
     }
 
-    /// Counts a reply instead of its question, unless it is too much.
+    /// Counts a reply in place of its question; `false` when that exceeds the maximum.
     pub fn replied(&mut self, ask: u64, bytes: usize) -> bool {
         let Some(asking) = self.asks.get_mut(&ask) else { return true };
         let asked = self.asked - asking.bytes + bytes;

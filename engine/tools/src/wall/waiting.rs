@@ -1,4 +1,4 @@
-//! A call that somebody waits for, or does no more.
+//! A call and the caller that waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use super::process::Process;
 use crate::protocol::ToHost;
 use crate::{Answer, Broker, CallError, Limits};
 
-/// After a call was cancelled: the guest has a second to notice, and the process one more.
+/// Time for a cancelled call to end: a second for the guest to notice, and one more for the process.
 const CANCELLING: Duration = Duration::from_secs(2);
 
 /// A call to be made.
 pub struct Call<'a> {
-    /// The number that [`Process::load`] gave.
+    /// Number that [`Process::load`] returned.
     pub plugin: u64,
-    /// The export.
+    /// Export to call.
     pub path: &'a str,
-    /// JSON.
+    /// Arguments, as JSON.
     pub arguments: &'a str,
-    /// Its limits.
+    /// Limits of the call.
     pub limits: &'a Limits,
-    /// Who answers its questions.
+    /// Broker that answers its questions.
     pub broker: &'a Arc<dyn Broker>,
-    /// Set when nobody waits any more.
+    /// Cancelled when the caller no longer waits.
     pub cancel: &'a CancellationToken,
 }
 
-/// A call that is under way. Dropping it cancels it.
+/// A running call. Dropping it cancels the call.
 pub struct Waiting {
-    /// Whose.
+    /// Process that runs the call.
     pub process: Arc<Process>,
-    /// The call's.
+    /// Number of the call.
     pub number: u64,
-    /// Its end; taken when it was heard.
+    /// Receiver of the result; taken once the result has arrived.
     pub told: Option<oneshot::Receiver<Result<Answer, CallError>>>,
 }
 
 impl Waiting {
-    /// What came of it.
+    /// Waits for the result.
     pub async fn answer(&mut self) -> Result<Answer, CallError> {
         let lost = || Err(CallError::Host { message: "its process was lost".to_owned() });
         let answer = match &mut self.told {
@@ -51,13 +51,13 @@ impl Waiting {
         answer
     }
 
-    /// It was never sent.
+    /// Drops a call that was never sent, without cancelling it.
     pub fn forget(&mut self) {
         self.told = None;
         self.process.forget(self.number);
     }
 
-    /// Takes the call back: its questions at once, itself soon, or else its process.
+    /// Cancels the call: its questions at once, then the guest; ends the process if that takes too long.
     pub async fn cancel(&mut self) -> Result<Answer, CallError> {
         let Some(told) = self.told.take() else { return Err(CallError::Cancelled) };
         abandon(Arc::clone(&self.process), self.number, told).await

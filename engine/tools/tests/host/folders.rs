@@ -1,4 +1,5 @@
-//! A guest sees the folders that it was granted, and nothing beside them; through a read-only one it changes nothing.
+//! A guest can access the folders that it was granted, and nothing else; through a read-only one it
+//! changes nothing.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,10 +9,10 @@ use hotcell_tools::Folder;
 
 use crate::support::{component, run};
 
-/// What `run` answers when all went well; otherwise it is the number of WASI's error code.
+/// Result of `run` on success; otherwise it is the number of WASI's error code.
 const DONE: u32 = 1000;
 
-/// A guest that does one thing in the folders that it finds: `$a` is the first of them, `$b` the last, and the paths are
+/// A guest that does one thing in its folders: `$a` is the first of them, `$b` the last, and the paths are
 /// `(p)` and `(q)`.
 async fn guest(act: &str, p: &str, q: &str, folders: &[(&Path, bool)]) -> u32 {
     let act = act.replace("(p)", &format!("(i32.const 1024) (i32.const {})", p.len()));
@@ -107,7 +108,7 @@ async fn guest(act: &str, p: &str, q: &str, folders: &[(&Path, bool)]) -> u32 {
     value["result"].as_u64().and_then(|code| u32::try_from(code).ok()).expect("a code")
 }
 
-/// Opens `(p)`, following links, with these flags: how to open, and what for.
+/// Opens `(p)`, following links, with these open flags and rights.
 fn open(how: u32, what_for: u32) -> String {
     format!(
         "(call $open (local.get $a) (i32.const 1) (p) (i32.const {how}) (i32.const {what_for}) (i32.const 64)) (call $outcome (i32.const 4))"
@@ -195,7 +196,7 @@ async fn links_that_a_guest_makes_lead_nowhere_else() {
         }
         fs::remove_file(granted.join("made")).ok();
     }
-    // A hard link and a name moved to another folder stay within what was granted.
+    // A hard link, and a file moved to another folder, stay within the granted folders.
     for (act, p, q) in [
         (
             "(call $link (local.get $a) (i32.const 0) (p) (local.get $a) (q) (i32.const 64))",
@@ -305,7 +306,7 @@ async fn through_a_read_only_folder_nothing_is_changed() {
         assert_eq!(fs::read_dir(&granted).expect("it is there").count(), 8, "{what}");
         assert_eq!(fs::read_dir(&other).expect("it is there").count(), 1, "{what}");
     }
-    // The same guest may do all that where it was granted.
+    // The guest may do all that in a folder granted for writing.
     let write = opened(9, 3, write, 8);
     assert_eq!(guest(&write, "new", "", &[(&other, true)]).await, DONE);
     assert_eq!(fs::read_to_string(other.join("new")).expect("it is there"), "new");

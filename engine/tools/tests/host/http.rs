@@ -1,4 +1,5 @@
-//! What the host keeps of requests and their header fields is bounded, however much of it a guest hands over.
+//! The memory that the host uses for requests and their header fields is limited, however much a guest
+//! passes.
 
 use hotcell_sandbox::Bytes;
 use hotcell_tools::{CallError, Limit, Limits, Prepared};
@@ -7,8 +8,8 @@ use wit_parser::Resolve;
 
 use crate::support::{run, runtime};
 
-/// A module whose imports are of `wasi:http/types` of this version, with the functions of both that are used here. It exports `run`,
-/// of one number, and has a memory of 2 MiB, of which the first is a path.
+/// A module that imports `wasi:http/types` of this version, with the functions of both that are used here. It
+/// exports `run`, which takes one number, and has a memory of 2 MiB, whose first part is a path.
 fn guest(version: &str, module: &str) -> Prepared {
     let (request, functions) = match version {
         "0.2.0" => ("outgoing-request", "constructor(headers: fields);"),
@@ -67,7 +68,7 @@ fn guest(version: &str, module: &str) -> Prepared {
         }} }}"
     );
     let types = format!("wasi:http/types@{version}");
-    // How a request of these fields is made: the two versions differ in nothing else.
+    // How a request with these fields is made: this is the only difference between the two versions.
     let (import, make) = match version {
         "0.2.0" => (
             format!(r#"(import "{types}" "[constructor]outgoing-request" (func $new (param i32) (result i32)))"#),
@@ -125,7 +126,8 @@ fn is_memory(result: &Result<String, CallError>) -> bool {
 
 #[tokio::test]
 async fn lines_of_requests_have_a_longest_length() {
-    // Of twenty requests: 1 for each method, 100 for each authority, 10,000 for each path, a million for each scheme that is refused.
+    // For twenty requests: 1 for each refused method, 100 for each refused authority, 10,000 for each refused
+    // path, a million for each refused scheme.
     let set = r#"(func (export "run") (param $length i32) (result i32) (local $n i32) (local $r i32) (local $refused i32)
         (call $begin)
         (loop
@@ -192,7 +194,7 @@ async fn header_fields_count_as_memory() {
 
 #[tokio::test]
 async fn one_set_of_header_fields_has_a_size() {
-    // Fields of 600 bytes, all of one set, until one is refused; how many were taken.
+    // Adds fields of 600 bytes to one set until one is refused; returns the number of accepted ones.
     let fill = r#"(func (export "run") (param $times i32) (result i32) (local $n i32) (local $fields i32)
         (call $begin)
         (local.set $fields (call $fields))
@@ -201,11 +203,11 @@ async fn one_set_of_header_fields_has_a_size() {
             (if (i32.load8_u (i32.const 2000020)) (then (return (local.get $n))))
             (br_if 0 (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (local.get $times))))
         (local.get $n))"#;
-    // 0.2 has no word for it, and ends the guest.
+    // WASI 0.2 has no error code for it, and ends the guest.
     let first = guest("0.2.0", fill);
     let result = call(&first, 200, Bytes::mib(64)).await;
     assert!(
-        matches!(&result, Err(CallError::Trap { message }) if message.contains("total size of fields exceeds")),
+        matches!(&result, Err(CallError::Trap { message, .. }) if message.contains("total size of fields exceeds")),
         "{result:?}"
     );
     let second = call(&guest("0.3.0", fill), 200, Bytes::mib(64)).await.expect("an answer");
@@ -216,7 +218,7 @@ async fn one_set_of_header_fields_has_a_size() {
 
 #[tokio::test]
 async fn errors_that_nobody_reads_count_as_memory() {
-    // So many requests with trailers that have failed: an internal error that is a mebibyte long.
+    // Makes `times` requests whose trailers failed with an internal error that is a mebibyte long.
     let fail = r#"(func (export "run") (param $times i32) (result i32) (local $n i32) (local $future i64)
         (call $begin)
         (i32.store8 (i32.const 2000000) (i32.const 1))

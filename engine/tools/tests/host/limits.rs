@@ -1,4 +1,4 @@
-//! Each limit is reached by something that wants to, and is named.
+//! Each limit is reached by a guest that tries to, and is named in the error.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use hotcell_tools::{CallError, Limit, Limits, Prepared};
 
 use crate::support::{component, module, run};
 
-/// Calls it with these limits, and expects this one to be reached.
+/// Calls the component with these limits, and expects this one to be reached.
 async fn reaches(limit: Limit, limits: Limits, prepared: &Prepared) {
     let started = Instant::now();
     let error = run(prepared, |request| request.limits = limits).await.expect_err("it goes too far");
@@ -15,7 +15,7 @@ async fn reaches(limit: Limit, limits: Limits, prepared: &Prepared) {
         matches!(&error, CallError::Limit { limit: reached, .. } if *reached == limit),
         "{limit}: {error:?}"
     );
-    // Ten seconds are the wall limit: nothing but the limit of the clock waits for it.
+    // The wall limit is ten seconds: only the test of that limit may wait for it.
     assert!(started.elapsed() < Duration::from_secs(9), "{limit} took {:?}", started.elapsed());
 }
 
@@ -75,7 +75,7 @@ async fn endless_loops_do_not_keep_others_from_running() {
         }
         started.elapsed()
     };
-    // Both on the one thread of this test.
+    // Both on the single thread of this test.
     let (slow, others) = tokio::join!(slow, others);
     assert!(slow.is_err() && others < Duration::from_secs(3), "{others:?}");
 }
@@ -214,13 +214,14 @@ async fn random_bytes_come_in_bounded_pieces() {
     for bytes in [(1 << 20) + 1, u64::MAX] {
         let error = run(&random(bytes), |_| {}).await.expect_err("more than the host makes at once");
         assert!(
-            matches!(&error, CallError::Trap { message } if message.contains("exceeds limit 1048576")),
+            matches!(&error, CallError::Trap { message, .. } if message.contains("exceeds limit 1048576")),
             "{error:?}"
         );
     }
 }
 
-/// A function whose result of this type is read from the beginning of a memory of 1 MiB that `fill` has written to.
+/// A function whose result of this type is read from the beginning of a memory of 1 MiB that `fill` has
+/// written to.
 fn answering(ty: &str, fill: &str) -> Prepared {
     component(&format!(
         r#"(component
@@ -238,7 +239,7 @@ async fn a_text_of_four_gigabytes_and_the_same_text_many_times() {
     );
     let error = run(&claims, |_| {}).await.expect_err("there is no such text");
     assert!(matches!(&error, CallError::Trap { .. }), "{error:?}");
-    // 100 texts, all of them the same mebibyte.
+    // 100 texts that all refer to one mebibyte.
     let repeats = answering(
         "(list string)",
         r#"(local $at i32)
@@ -285,7 +286,7 @@ async fn a_list_that_nests_too_deep() {
     );
     reaches(Limit::Depth, Limits { depth: 16, ..Limits::default() }, &deep).await;
     run(&deep, |_| {}).await.expect("an answer, though the list is its own element");
-    // Three of itself in each: three and a half thousand million.
+    // Each list contains itself three times, twenty levels deep: three and a half thousand million elements.
     let wide = answering(
         &format!("{}u32{}", "(list ".repeat(20), ")".repeat(20)),
         "(i64.store (i32.const 0) (i64.const 0x300000000)) (i64.store (i32.const 8) (i64.const 0x300000000))
@@ -310,7 +311,7 @@ async fn a_recursion_without_end() {
     reaches(Limit::Stack, Limits::default(), &module(r#"(func $f (export "run") (call $f))"#)).await;
 }
 
-/// Writes what is at 0 in its memory to standard output, so many bytes so many times.
+/// Writes `bytes` bytes from address 0 of its memory to standard output, `times` times.
 fn printer(bytes: u32, times: u32) -> Prepared {
     component(&format!(
         r#"(component
@@ -409,7 +410,7 @@ async fn traps_say_what_happened() {
     ] {
         let error = run(&module(core), |_| {}).await.expect_err("a trap");
         assert!(
-            matches!(&error, CallError::Trap { message } if message.contains(wanted)),
+            matches!(&error, CallError::Trap { message, .. } if message.contains(wanted)),
             "{core}: {error:?}"
         );
     }
@@ -422,7 +423,10 @@ async fn traps_say_what_happened() {
                 (canon lift (core func $i "run") (memory (core memory $i "memory")) (post-return (core func $i "after")))))"#,
     );
     let error = run(&after, |_| {}).await.expect_err("a trap");
-    assert!(matches!(&error, CallError::Trap { message } if message.contains("unreachable")), "{error:?}");
+    assert!(
+        matches!(&error, CallError::Trap { message, .. } if message.contains("unreachable")),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
@@ -438,7 +442,7 @@ async fn an_exit_is_no_answer() {
         ));
         let error = run(&exits, |_| {}).await.expect_err("no answer");
         assert!(
-            matches!(&error, CallError::Trap { message } if message.contains(&format!("status {status}"))),
+            matches!(&error, CallError::Trap { message, .. } if message.contains(&format!("status {status}"))),
             "{error:?}"
         );
     }

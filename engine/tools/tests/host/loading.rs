@@ -1,4 +1,4 @@
-//! What is loaded, and what is not.
+//! Loading of valid and invalid components.
 
 use hotcell_tools::{CallError, CallRequest, LoadError};
 
@@ -38,7 +38,7 @@ fn what_is_no_component_is_called_by_its_name() {
 #[test]
 fn no_prefix_of_a_component_does_harm() {
     let whole = wat::parse_str(PLAIN).expect("a component");
-    // One that ends with a section is a component; the last sections are only names.
+    // A component cut off between two sections is valid; the last sections are only names.
     let loaded = (0..whole.len()).filter(|end| runtime().load(&whole[..*end]).is_ok());
     assert!(loaded.count() < 4);
 }
@@ -112,7 +112,7 @@ async fn what_is_not_there_is_not_called() {
     assert_eq!(error, CallError::Unknown { name: "jump".to_owned() });
 }
 
-// Between two components with a memory each, wasmtime puts code that has both.
+// Between two components with a memory each, wasmtime inserts code that uses both memories.
 #[tokio::test]
 async fn composed_components_hand_each_other_texts() {
     let composed = component(

@@ -1,4 +1,5 @@
-//! The host in one process: its limits, what it refuses to load, what it asks, and what a guest cannot reach.
+//! The host in one process: its limits, the components that it refuses to load, its questions to the broker,
+//! and its isolation of guests.
 
 mod folders;
 mod http;

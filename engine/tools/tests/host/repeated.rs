@@ -1,10 +1,10 @@
-//! Calls leave nothing behind.
+//! Calls leak nothing.
 
 use std::process::Command;
 
 use crate::support::{module, run};
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
     let pages: u64 =
@@ -28,7 +28,7 @@ fn two_thousand_calls_leave_memory_as_it_was() {
         return;
     }
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    // Touches a mebibyte, and every fourth call traps.
+    // Touches a mebibyte; every fourth call traps.
     let guest = module(
         r#"(memory 17) (global $g (mut i32) (i32.const 0))
         (func (export "run") (memory.fill (i32.const 0) (i32.const 1) (i32.const 1048576)))"#,

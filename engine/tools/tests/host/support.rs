@@ -1,4 +1,4 @@
-//! Components as text, and a broker that plays answers.
+//! Components from text, and a broker that plays back replies.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -6,7 +6,7 @@ use hotcell_tools::{
     Answer, Ask, BoxFuture, Broker, CallError, CallRequest, Prepared, Reply, Runtime, RuntimeOptions,
 };
 
-/// One runtime for all tests: the pool is large.
+/// One runtime for all tests, because the pool is large.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -14,7 +14,7 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-/// Answers by a function, and keeps what it was asked.
+/// A broker that replies by a function, and records its questions.
 pub struct Played {
     answer: Box<dyn Fn(&Ask) -> Reply + Send + Sync>,
     pub asked: Mutex<Vec<Ask>>,
@@ -38,7 +38,7 @@ impl Broker for Played {
     }
 }
 
-/// A broker that nobody should ask.
+/// A broker that panics on any question.
 pub fn nobody() -> Arc<Played> {
     Played::new(|ask| panic!("nobody should be asked: {ask:?}"))
 }
@@ -49,7 +49,8 @@ pub fn component(text: &str) -> Prepared {
     runtime().load(&wasm).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A component whose only function `run` is the function of that name of one core module; it has neither parameters nor a result.
+/// A component whose only function `run` is the function of that name in a core module; it has neither
+/// parameters nor a result.
 pub fn module(core: &str) -> Prepared {
     component(&format!(
         r#"(component

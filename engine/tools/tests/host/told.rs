@@ -1,10 +1,10 @@
-//! What the documentation says of hostile components is held against the tests that there are.
+//! Checks that the tests that the documentation names for hostile components exist.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where such tests are, from this crate's folder.
+/// Folders of such tests, relative to this crate.
 const PLACES: [&str; 3] = ["src", "tests", "../service/src/tools"];
 
 fn sources(folder: &Path, found: &mut BTreeSet<PathBuf>) {
@@ -18,7 +18,7 @@ fn sources(folder: &Path, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The names of functions that are tests: by an attribute, or in a table of `libtest-mimic`'s.
+/// Names of test functions: by an attribute, or in a table of `libtest-mimic`.
 fn tests() -> BTreeSet<String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = BTreeSet::new();

@@ -6,7 +6,7 @@ use hotcell_tools::{CallError, Limit, Prepared};
 
 use crate::support::{component, run};
 
-/// An asynchronous function that waits for so many nanoseconds, and returns 7.
+/// An asynchronous function that waits for this number of nanoseconds, and returns 7.
 fn waiting(nanoseconds: u64) -> Prepared {
     component(&format!(
         r#"(component

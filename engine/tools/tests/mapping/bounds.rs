@@ -1,10 +1,10 @@
-//! How much a component may say of itself.
+//! Limits on the size of a component's description.
 
 use hotcell_tools::LoadError;
 
 use crate::wit::{component, description};
 
-/// So many functions of this parameter.
+/// `many` functions with a parameter of this type.
 fn functions(many: usize, types: &str, ty: &str) -> Vec<u8> {
     let functions: String = (0..many).map(|n| format!("fn{n}: func(p: {ty});\n")).collect();
     component(&format!("package a:b; interface i {{ {types}\n{functions} }} world w {{ export i; }}"))

@@ -1,4 +1,4 @@
-//! What is read from a component: its functions, their documentation, its imports.
+//! Descriptions of components: functions, their documentation, imports.
 
 use std::fs;
 
@@ -52,7 +52,7 @@ package wasi:http@0.2.6 {
 }
 ";
 
-/// The same component with the documentation of its WIT.
+/// The component with the documentation of its WIT.
 fn documented(manifest: Option<&str>) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("world.wit"), WIT).unwrap();
@@ -93,7 +93,7 @@ fn a_component_is_described() {
             "type": "object",
             "description": "How warm something is.",
             "properties": {
-                "value": { "description": "In Celsius.", "anyOf": [{ "type": "number" }, { "enum": ["NaN", "Infinity", "-Infinity"] }] },
+                "value": { "description": "In Celsius.", "anyOf": [{ "type": "number" }, { "type": "string", "enum": ["NaN", "Infinity", "-Infinity"] }] },
                 "other": { "type": "integer", "minimum": 0, "maximum": 255 },
             },
             "required": ["value", "other"],
@@ -157,7 +157,7 @@ fn hostile_sections_are_no_documentation() {
         let found = description(&with("package-docs", content)).unwrap();
         assert_eq!(found, description(&plain).unwrap());
     }
-    // Eight sections are read, as of a component that was put together from others.
+    // Eight sections are read, as in a component that was composed of others.
     let says = b"\x01{\"worlds\":{\"w\":{\"func_exports\":{\"count\":{\"docs\":\"Counts.\"}}}}}";
     for (before, said) in [(7, "Counts."), (8, "")] {
         let many = (0..before).fold(plain.clone(), |wasm, _| behind(wasm, "package-docs", b"\x01{}"));
@@ -168,7 +168,7 @@ fn hostile_sections_are_no_documentation() {
     assert_eq!(found.manifest, None);
     let found = description(&with("hotcell-plugin", &vec![b'#'; 1 << 20])).unwrap();
     assert_eq!(found.manifest, None);
-    // What is in a section is shown to a model, so it is made harmless.
+    // A model sees the documentation, so it is sanitized.
     let poisoned = "\u{1}{\"worlds\":{\"w\":{\"func_exports\":{\"count\":{\"docs\":\"Co\u{200b}unts\u{202e}.\\u001b[2J\u{e0041}\"}}}}}";
     let found = description(&with("package-docs", poisoned.as_bytes())).unwrap();
     assert_eq!(found.exports[2].description, "Counts.[2J");

@@ -1,4 +1,4 @@
-//! Types and values between WIT and JSON, against components that are made for it.
+//! Types and values between WIT and JSON, tested with components that are made for it.
 
 mod bounds;
 mod describe;

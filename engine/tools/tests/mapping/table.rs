@@ -1,4 +1,4 @@
-//! Every type, in both directions, and what is refused where.
+//! Every type in both directions, and the position of each error.
 
 use hotcell_sandbox::Bytes;
 use hotcell_tools::mapping::{Signature, lift, lower};
@@ -32,7 +32,7 @@ const TYPES: &str = "
     variant shape { dot, circle(f64), line(tuple<s32, s32>), maybe(option<u8>) }
 ";
 
-/// Type, JSON, value. The JSON is what comes out too.
+/// Type, JSON, value. The JSON is also the output for the value.
 fn pairs() -> Vec<(&'static str, Value, Val)> {
     vec![
         ("bool", json!(true), Val::Bool(true)),
@@ -42,10 +42,12 @@ fn pairs() -> Vec<(&'static str, Value, Val)> {
         ("s16", json!(-32_768), Val::S16(-32_768)),
         ("u32", json!(4_294_967_295_u32), Val::U32(u32::MAX)),
         ("s32", json!(-5), Val::S32(-5)),
-        ("u64", json!(9_007_199_254_740_991_u64), Val::U64((1 << 53) - 1)),
+        ("u64", json!("0"), Val::U64(0)),
+        ("u64", json!("9007199254740991"), Val::U64((1 << 53) - 1)),
         ("u64", json!("9007199254740992"), Val::U64(1 << 53)),
         ("u64", json!("18446744073709551615"), Val::U64(u64::MAX)),
-        ("s64", json!(-9_007_199_254_740_991_i64), Val::S64(-(1 << 53) + 1)),
+        ("s64", json!("-7"), Val::S64(-7)),
+        ("s64", json!("-9007199254740991"), Val::S64(-(1 << 53) + 1)),
         ("s64", json!("-9223372036854775808"), Val::S64(i64::MIN)),
         ("f32", json!(0.5), Val::Float32(0.5)),
         ("f32", json!("Infinity"), Val::Float32(f32::INFINITY)),
@@ -110,14 +112,16 @@ fn values_are_the_same_in_both_directions() {
     }
 }
 
-/// What is accepted besides the form that comes out.
+/// Other accepted forms than the output's.
 #[test]
 fn other_forms_are_accepted() {
     for (ty, arguments, value) in [
         ("u8", r#"{"p":1.0}"#, Val::U8(1)),
         ("u16", r#"{"p":1e3}"#, Val::U16(1_000)),
         ("s8", r#"{"p":-0}"#, Val::S8(0)),
-        ("u64", r#"{"p":"7"}"#, Val::U64(7)),
+        ("u64", r#"{"p":7}"#, Val::U64(7)),
+        ("u64", r#"{"p":7.0}"#, Val::U64(7)),
+        ("s64", r#"{"p":-7}"#, Val::S64(-7)),
         ("u64", r#"{"p":9007199254740991}"#, Val::U64((1 << 53) - 1)),
         ("s64", r#"{"p":-9007199254740991}"#, Val::S64(1 - (1 << 53))),
         ("s64", r#"{"p":"-9223372036854775808"}"#, Val::S64(i64::MIN)),
@@ -125,6 +129,11 @@ fn other_forms_are_accepted() {
         ("f64", r#"{"p":9007199254740993}"#, Val::Float64(9_007_199_254_740_992.0)),
         ("list<u8>", r#"{"p":"AP8"}"#, Val::List(vec![Val::U8(0), Val::U8(255)])),
         ("list<u8>", r#"{"p":"\u0041P8="}"#, Val::List(vec![Val::U8(0), Val::U8(255)])),
+        ("list<u8>", r#"{"p":"-_8="}"#, Val::List(vec![Val::U8(251), Val::U8(255)])),
+        ("list<u8>", r#"{"p":"a-_-"}"#, Val::List(vec![Val::U8(107), Val::U8(239), Val::U8(254)])),
+        ("shape", r#"{"p":{"tag":"dot","value":null}}"#, Val::Variant("dot".into(), None)),
+        ("shape", r#"{"p":{"value":null,"tag":"dot"}}"#, Val::Variant("dot".into(), None)),
+        ("shape", r#"{"p":"dot"}"#, Val::Variant("dot".into(), None)),
         (
             "point",
             r#"{"p":{"x":1}}"#,
@@ -207,7 +216,9 @@ fn what_does_not_match_is_refused_with_its_place() {
         ("shape", r#"{"p":{"value":[1,"a"],"tag":"line"}}"#, "/p/value/1", "expected an integer"),
         ("shape", r#"{"p":{"tag":"dot","tag":"dot"}}"#, "/p/tag", "given twice"),
         ("shape", r#"{"p":{"tag":"dot","more":1}}"#, "/p/more", "unknown key"),
-        ("shape", r#"{"p":"dot"}"#, "/p", "expected an object with a tag"),
+        ("shape", r#"{"p":"circle"}"#, "/p", "expected an object with a tag"),
+        ("list<u8>", r#"{"p":"a-_+"}"#, "/p", "'-' at byte 1"),
+        ("list<u8>", r#"{"p":"AAAAA"}"#, "/p", "5 characters"),
         ("option<option<u8>>", r#"{"p":1}"#, "/p", "null or {\"some\": …}"),
         ("option<option<u8>>", r#"{"p":{"some":"a"}}"#, "/p/some", "expected an integer"),
         ("option<option<u8>>", r#"{"p":{}}"#, "/p", "one key: some"),
@@ -259,7 +270,7 @@ fn answers_are_objects() {
         json!({ "type": "object", "properties": {}, "required": [], "additionalProperties": false })
     );
     assert_eq!(c.output_schema(), d.output_schema());
-    // A value of another type is the host's mistake, and no answer.
+    // A value of another type is a bug of the host, so it is an error and not an answer.
     for wrong in [Val::U16(1), Val::Record(vec![])] {
         let error = lift(c, &[wrong], &Limits::default(), &mut Shelf::new()).unwrap_err();
         assert!(matches!(error, CallError::Host { .. }), "{error}");
@@ -284,11 +295,11 @@ fn blobs_are_base64() {
     let answer =
         lift(&signature, &[Val::Result(Ok(Some(Box::new(values[0].clone()))))], &limits, &mut shelf).unwrap();
     assert_eq!(answer.json, r#"{"name":"a","content":"AP8="}"#);
-    // A handle that is gone is an error, and so is one of another table.
+    // A handle that was used already is an error, and so is one of another table.
     let again = lift(&signature, &[Val::Result(Ok(Some(Box::new(values[0].clone()))))], &limits, &mut shelf);
     assert!(matches!(again, Err(CallError::Host { .. })), "{again:?}");
     let error = lower(&signature, r#"{"file":{"name":"a","content":"?"}}"#, &limits, &mut shelf).unwrap_err();
-    assert_eq!(error.to_string(), "arguments/file/content: expected base64: Invalid symbol 63, offset 0.");
+    assert_eq!(error.to_string(), "arguments/file/content: expected base64, and '?' at byte 0 is none of it");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Components from WIT text, and a place for blobs.
+//! Components from WIT text, and a store for blobs.
 
 use hotcell_tools::mapping::{Blobs, Signature};
 use hotcell_tools::{Description, LoadError, describe};
@@ -7,7 +7,7 @@ use wasmtime::{Engine, Store};
 use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_component_metadata};
 use wit_parser::{ManglingAndAbi, Resolve};
 
-/// A component whose functions have these types and end in a trap. The text is one package with one world named `w`.
+/// A component whose functions have these types and trap. The text is one package with one world named `w`.
 pub fn component(wit: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_str("test.wit", wit).unwrap_or_else(|error| panic!("{error:#}\n{wit}"));
@@ -27,14 +27,14 @@ pub fn description(wasm: &[u8]) -> Result<Description, LoadError> {
     describe::describe(&component, &engine, wasm)
 }
 
-/// The signatures of all functions, in the order of their paths.
+/// Signatures of all functions, ordered by path.
 pub fn signatures(wasm: &[u8]) -> Result<Vec<Signature>, LoadError> {
     let engine = engine();
     let component = Component::new(&engine, wasm).unwrap();
     Ok(describe::tools(&component, &engine)?.into_iter().map(|tool| tool.signature).collect())
 }
 
-/// The signature of `f: func(p: TYPE) -> RESULT`, with more definitions around it.
+/// Signature of `f: func(p: TYPE) -> RESULT`, with additional definitions.
 pub fn signature(definitions: &str, ty: &str, result: &str) -> Signature {
     let wit = format!(
         "package t:t; interface i {{ {definitions} f: func(p: {ty}) -> {result}; }} world w {{ export i; }}"

@@ -1,4 +1,4 @@
-//! Each bound of the processes is reached, and told by its own words.
+//! Each limit of the processes is reached, and has its own error message.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ async fn a_process_has_its_time_to_begin_and_to_load() {
     {
         let bench = Bench::with(&["fake", what], |o| o.patience = patience, Asked::default());
         let plugin = bench.plugin("a", b"wasm");
-        // As if it had been compiled.
+        // Pretends that it was compiled.
         let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
         cache.put(&plugin.digest, b"code").unwrap();
         let begun = Instant::now();
@@ -60,7 +60,7 @@ async fn who_was_there_when_it_failed_shares_no_process() {
     let bench = Bench::fake("dies");
     let (bad, good) = (bench.plugin("a", b"wasm of a"), bench.plugin("b", b"wasm of b"));
     assert!(bench.host_error(&bad, "die").await.contains("SIGABRT"));
-    // One for all others, and one of its own, which dies without costing them anything.
+    // One process for all others, and one for the bad plugin, whose end does not affect the others.
     assert!(bench.hosts.prepare(&good).await.unwrap().process.is_some());
     assert!(bench.hosts.prepare(&bad).await.unwrap().process.is_some(), "it has its own");
     assert!(bench.host_error(&bad, "die").await.contains("SIGABRT"));
@@ -83,7 +83,7 @@ async fn a_shared_process_has_so_many_plugins() {
 
 async fn a_shared_process_has_so_many_calls_at_once() {
     let bench = Bench::fake("together");
-    // Four at a time of each plugin: five would be twenty.
+    // Four at a time of each plugin: five plugins would have twenty.
     let plugins: Vec<_> =
         (0..5).map(|n| bench.plugin(&format!("p{n}"), format!("wasm of {n}").as_bytes())).collect();
     for plugin in &plugins {
@@ -109,7 +109,7 @@ async fn components_and_what_compilers_say_have_a_longest() {
     );
 }
 
-/// Answers with a text that is longer than any reply.
+/// Replies with a text that is longer than any reply may be.
 struct Endless;
 
 impl Broker for Endless {

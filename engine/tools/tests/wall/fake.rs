@@ -1,4 +1,5 @@
-//! Programs in place of the tool host, as if a component had taken it over. They run in the sandbox, like it.
+//! Programs in place of the tool host, as if a component had taken it over. They run in the sandbox, as it
+//! does.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -10,7 +11,7 @@ use hotcell_tools::protocol::{FromHost, Incoming, ToHost};
 use hotcell_tools::{Answer, Ask, Description, LoadError};
 use serde_json::value::RawValue;
 
-/// A tool host's side of the socket.
+/// The tool host's end of the socket.
 struct Fake {
     socket: UnixStream,
     incoming: Incoming,
@@ -27,7 +28,7 @@ impl Fake {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // The parent may have had enough.
+        // The parent may have closed its end.
         if self.socket.write_all(bytes).is_err() {
             std::process::exit(0);
         }
@@ -46,7 +47,7 @@ impl Fake {
         }
     }
 
-    /// What comes within so long.
+    /// Next message, if it arrives within this time.
     fn hear_within(&mut self, time: Duration) -> Option<ToHost> {
         self.socket.set_read_timeout(Some(time)).unwrap();
         let mut chunk = [0; 16 << 10];
@@ -85,7 +86,7 @@ fn log(ask: u64, call: u64, message: &str) -> FromHost {
     FromHost::Asked { ask, call, what }
 }
 
-/// Does as its name says, forever.
+/// Runs the behaviour of this name, forever.
 pub fn run(what: &str) -> ! {
     if what == "never-ready" {
         std::process::exit(3);
@@ -155,7 +156,7 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
         }
         "answers-lines" => {
             let mut bytes = done(call, "{}", String::new()).encode().unwrap();
-            // The same length, so that only the value is wrong.
+            // The length stays right, so that only the value is wrong.
             bytes.truncate(bytes.len() - 2);
             bytes.extend(b"{\n");
             fake.write(&bytes);
@@ -177,12 +178,12 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
             (1..=100).for_each(|ask| {
                 let key = "k".to_owned();
                 fake.say(&FromHost::Asked { ask, call, what: Ask::Config { key } });
-                // So that a reply is there before the next question.
+                // Lets a reply arrive before the next question.
                 std::thread::sleep(Duration::from_millis(5));
             });
             sleep();
         }
-        // The question has the number of the call, which is answered with what came.
+        // The question has the number of the call, which is answered with the reply.
         "asks-for-much" => {
             fake.say(&FromHost::Asked { ask: call, call, what: Ask::Config { key: "k".to_owned() } });
         }
@@ -197,7 +198,7 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
             fake.say(&FromHost::Withdrawn { ask: 1 });
             fake.answer(call, "{}");
         }
-        // The number of the call is kept in the question's.
+        // The number of the call is part of the question's.
         "asks-forever" => fake.say(&log(call << 32, call, "")),
         "floods" => loop {
             fake.write(&[0xff; 4096]);
@@ -210,7 +211,7 @@ fn called(fake: &mut Fake, what: &str, call: u64, arguments: &str) {
     }
 }
 
-/// Waits for as many calls as come at the same time, and answers each with how many they were.
+/// Waits for all calls that arrive at the same time, and answers each with their number.
 fn together(fake: &mut Fake, first: u64) {
     let mut calls = vec![first];
     while let Some(heard) = fake.hear_within(Duration::from_millis(700)) {
@@ -223,7 +224,7 @@ fn together(fake: &mut Fake, first: u64) {
     calls.iter().for_each(|call| fake.answer(*call, &value));
 }
 
-/// What a program sees there: its environment, these paths, sockets.
+/// Surroundings of a program in the sandbox: its environment, these paths, sockets.
 fn probe(arguments: &str) -> serde_json::Value {
     let paths: std::collections::BTreeMap<String, Vec<String>> = serde_json::from_str(arguments).unwrap();
     let look = |path: &String| {

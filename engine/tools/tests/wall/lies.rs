@@ -1,4 +1,4 @@
-//! A process that was taken over lies, floods, dies or says nothing: it costs its own calls, and nothing else.
+//! A process that was taken over lies, floods, dies or stays silent: only its own calls suffer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,7 +54,7 @@ async fn what_breaks_the_protocol_is_ended() {
         let plugin = bench.plugin("a", b"wasm");
         let message = bench.host_error(&plugin, "{}").await;
         assert!(message.contains("broke the protocol"), "{what}: {message}");
-        // There is another one, which is no better.
+        // A new process is started, which behaves the same way.
         assert!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some(), "{what}");
         bench.hosts.close().await;
     }
@@ -99,13 +99,13 @@ async fn a_process_that_dies_costs_its_own_calls() {
 async fn a_process_that_keeps_failing_is_left_alone() {
     let bench = Bench::fake("dies");
     let plugin = bench.plugin("a", b"wasm");
-    // Once in the process that it shares, and then in its own.
+    // Once in the shared process, and then in its own.
     for _ in 0..6 {
         assert!(bench.host_error(&plugin, "die").await.contains("SIGABRT"));
     }
     let message = bench.host_error(&plugin, "die").await;
     assert!(message.contains("failed 5 times within 60 s"), "{message}");
-    // Others are not concerned.
+    // Others are not affected.
     let mut other = bench.plugin("b", b"wasm of b");
     other.held.guard = true;
     bench.call(&other, "f", "{}").await.unwrap();
@@ -119,7 +119,7 @@ async fn a_program_that_never_starts_is_left_alone() {
         let message = bench.host_error(&plugin, "{}").await;
         assert!(message.contains("exited with 3"), "{message}");
     }
-    // As if it had been compiled.
+    // Pretends that it was compiled.
     let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
     cache.put(&plugin.digest, b"code").unwrap();
     for _ in 0..5 {
@@ -160,12 +160,12 @@ async fn questions_without_end_have_an_end() {
     plugin.limits.wall = Duration::from_secs(60);
     let message = bench.host_error(&plugin, "{}").await;
     assert!(message.contains("more questions than a call may ask"), "{message}");
-    // As many lines as a call may write into the log.
+    // The maximum number of log lines of a call.
     assert_eq!(bench.asked.texts.lock().unwrap().len(), 256);
     bench.hosts.close().await;
 }
 
-/// Answers every question with a mebibyte, and counts.
+/// Answers every question with a mebibyte, and counts them.
 #[derive(Default)]
 struct Long(AtomicU32);
 
@@ -185,7 +185,7 @@ async fn replies_that_nobody_reads_are_open_questions() {
     let result = bench.hosts.call(&plugin, "f", "{}", asked, CancellationToken::new()).await;
     let message = result.unwrap_err().to_string();
     assert!(message.contains("too many questions"), "{message}");
-    // One reply is on its way, and is no open question any more.
+    // One reply is on its way, and no longer counts as an open question.
     let answered = broker.0.load(Ordering::Relaxed);
     assert!(answered <= 65, "{answered}");
 }
@@ -195,7 +195,7 @@ async fn a_question_that_is_withdrawn_is_dropped() {
         Bench::with(&["fake", "asks-and-withdraws"], |_| (), Asked { mute: true, ..Asked::default() });
     bench.call(&bench.plugin("a", b"wasm"), "f", "{}").await.unwrap();
     let until = Instant::now() + Duration::from_secs(10);
-    // It may have been dropped before it began.
+    // A reply may have been dropped before it began.
     while *bench.asked.dropped.lock().unwrap()
         < u32::try_from(bench.asked.texts.lock().unwrap().len()).unwrap()
     {
@@ -216,7 +216,7 @@ async fn what_is_cancelled_ends() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             cancel.cancel();
         });
-        // Who answers in time is heard still.
+        // A process that answers in time is kept.
         assert_eq!(result.is_ok(), !replaced, "{what}: {result:?}");
         assert_eq!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some(), replaced, "{what}");
     }
@@ -255,7 +255,7 @@ async fn a_compiler_that_does_not_end_is_ended() {
         let error = bench.hosts.describe(b"wasm").await.unwrap_err();
         assert!(matches!(&error, LoadError::Compile { .. }), "{what}: {error:?}");
         let message = error.to_string();
-        // Without a cgroup the program is refused the memory, and aborts by itself.
+        // Without a cgroup the program's allocation fails, and it aborts by itself.
         let aborted = what == "compiles-everything" && message.contains("SIG");
         assert!(message.contains(why) || aborted, "{what}: {message}");
     }

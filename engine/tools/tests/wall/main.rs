@@ -1,4 +1,5 @@
-//! Components behind the wall. The test program is the tool host too, and programs in place of one that was taken over.
+//! Components in tool host processes. The test program also serves as the tool host, and as programs in place
+//! of one that was taken over.
 
 mod bounds;
 mod fake;

@@ -1,4 +1,4 @@
-//! Hosts for tests, and what their processes see.
+//! Tool hosts for tests, and the surroundings of their processes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,18 +22,18 @@ pub const TESTS: &[Test] = &[
     ("a_process_serves_a_thousand", || Box::pin(a_process_serves_a_thousand())),
 ];
 
-/// Hosts whose program does as a fake does, or is the real one.
+/// Tool hosts whose program behaves like one of the fakes, or is the real one.
 pub struct Bench {
     pub dir: tempfile::TempDir,
     pub hosts: Hosts,
     pub asked: Arc<Asked>,
 }
 
-/// A broker that remembers, and answers nothing or everything.
+/// A broker that records its questions, and answers none or all of them.
 #[derive(Default)]
 pub struct Asked {
     pub texts: Mutex<Vec<String>>,
-    /// It never answers.
+    /// Whether the broker never answers.
     pub mute: bool,
     pub dropped: Arc<Mutex<u32>>,
 }
@@ -78,7 +78,7 @@ impl Bench {
         Self::new(&["fake", what])
     }
 
-    /// A plugin of these bytes that holds nothing.
+    /// A plugin with these bytes and no capabilities.
     pub fn plugin(&self, name: &str, wasm: &[u8]) -> Plugin {
         let path: PathBuf = self.dir.path().join(name);
         std::fs::write(&path, wasm).unwrap();
@@ -101,7 +101,7 @@ impl Bench {
         self.hosts.call(plugin, path, arguments, broker, CancellationToken::new()).await
     }
 
-    /// The value of an answer.
+    /// Calls a tool, and returns the value of its answer.
     pub async fn value(&self, plugin: &Plugin, path: &str, arguments: &str) -> serde_json::Value {
         let answer = self.call(plugin, path, arguments).await.unwrap();
         serde_json::from_str(answer.value.get()).unwrap()
@@ -109,7 +109,7 @@ impl Bench {
 
     pub async fn host_error(&self, plugin: &Plugin, arguments: &str) -> String {
         match self.call(plugin, "f", arguments).await {
-            Err(CallError::Host { message }) => message,
+            Err(CallError::Host { message } | CallError::Refused { message }) => message,
             other => panic!("{other:?}"),
         }
     }
@@ -137,7 +137,7 @@ async fn a_process_sees_nothing_but_its_folders() {
     for no in ["tcp", "udp", "own_program_written", "etc_shadow", "root_home"] {
         assert_eq!(seen[no], false, "{no}: {seen}");
     }
-    // Not even refused by nobody who listens: there is no such socket.
+    // Not even a refused connection: there is no such socket.
     assert_ne!(seen["connected"], "connection refused", "{seen}");
 }
 
@@ -179,7 +179,7 @@ async fn an_idle_process_ends() {
     let plugin = bench.plugin("a", b"wasm");
     let mut started = 0;
     let until = std::time::Instant::now() + Duration::from_secs(20);
-    // It is started again each time it has ended, which is no failure.
+    // The process is started again each time it has ended, which is not a failure.
     while started < 7 && std::time::Instant::now() < until {
         started += u32::from(bench.hosts.prepare(&plugin).await.unwrap().process.is_some());
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -27,7 +27,7 @@ pub const TESTS: &[Test] = &[
     ("what_is_no_component_is_told_so", || Box::pin(what_is_no_component_is_told_so())),
 ];
 
-/// Adds, echoes, loops, traps.
+/// Functions that add, echo, loop and trap.
 fn tools() -> Vec<u8> {
     let text = r#"(component
         (core module $m
@@ -79,7 +79,7 @@ async fn works(bench: Bench) {
     assert!(matches!(unknown, Err(CallError::Unknown { .. })), "{unknown:?}");
     let wrong = bench.call(&plugin, "add", r#"{"a":-1,"b":2}"#).await;
     assert!(matches!(&wrong, Err(CallError::Arguments { at, .. }) if at == "/a"), "{wrong:?}");
-    // A fault is a signal of the processor's, and the sandbox lets it be handled.
+    // A fault is a signal of the processor, and the sandbox lets wasmtime handle it.
     let fault = bench.call(&plugin, "fault", "{}").await;
     assert!(matches!(fault, Err(CallError::Trap { .. })), "{fault:?}");
     assert!(bench.hosts.prepare(&plugin).await.unwrap().process.is_none(), "all of it in one process");
@@ -110,7 +110,7 @@ async fn questions_are_answered_through_the_wall() {
 }
 
 async fn a_guest_sees_its_folders_and_variables() {
-    // The count of folders, and whether there is a first variable.
+    // Returns the number of folders, and whether there is a first variable.
     let wasm = wat::parse_str(
         r#"(component
             (import "wasi:filesystem/types@0.2.0" (instance $types (export "descriptor" (type $d (sub resource)))))
@@ -154,7 +154,8 @@ async fn a_guest_sees_its_folders_and_variables() {
     let path = folder.canonicalize().unwrap();
     plugin.identities.insert(path.clone(), FileId::of(&path).unwrap());
     assert_eq!(bench.value(&plugin, "run", "{}").await["result"], 102);
-    // Its name was given to another folder when the process was started: the call fails, and the next has a new process.
+    // Another folder has its path when the process is started: the call fails, and the next one has a new
+    // process.
     plugin.env.clear();
     let away = path.with_file_name("away");
     std::fs::rename(&path, &away).unwrap();
@@ -188,7 +189,7 @@ async fn calls_run_side_by_side() {
     let mut plugin = bench.plugin("a", &tools());
     plugin.limits.wall = Duration::from_secs(2);
     bench.hosts.prepare(&plugin).await.unwrap();
-    // As many endless ones as there may be, less one: the others get through.
+    // All but one of the permits are taken by endless calls: the others get through.
     let spin = || bench.call(&plugin, "spin", "{}");
     let quick = async {
         let begun = Instant::now();
@@ -203,7 +204,7 @@ async fn calls_run_side_by_side() {
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
-/// A process that is replaced gives no turns away that calls in the old one have.
+/// Replacing a process does not release permits that calls in the old one hold.
 async fn turns_are_a_plugin_s_and_not_a_process_s() {
     let bench = Bench::new(&["tool-host"]);
     let mut plugin = bench.plugin("a", &tools());
@@ -215,7 +216,7 @@ async fn turns_are_a_plugin_s_and_not_a_process_s() {
         tokio::time::sleep(Duration::from_millis(after)).await;
         bench.call(&plugin, "spin", "{}").await.unwrap_err();
     };
-    // The first ends the process for new calls at 2 s, the second has its turn until 3 s.
+    // The first call ends the process for new calls at 2 s, the second holds its permit until 3 s.
     tokio::join!(spin(0), spin(1000), spin(2100), spin(2100));
     assert!(begun.elapsed() > Duration::from_millis(4700), "{:?}", begun.elapsed());
 }
@@ -232,7 +233,7 @@ async fn a_guest_that_computes_is_cancelled() {
     assert_eq!(sum.value.get(), r#"{"result":2}"#);
 }
 
-/// Hosts on the same cache whose compiler has no time.
+/// Tool hosts on the same cache whose compiler has no time.
 fn without_compiler(bench: &Bench) -> Hosts {
     let cache = bench.dir.path().join("cache");
     let mut options = HostsOptions::new(std::env::current_exe().unwrap(), cache);
@@ -242,7 +243,9 @@ fn without_compiler(bench: &Bench) -> Hosts {
 
 fn cached(bench: &Bench, plugin: &Plugin) -> std::path::PathBuf {
     let mut entries = std::fs::read_dir(bench.dir.path().join("cache")).unwrap();
-    let ours = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.starts_with(&plugin.digest));
+    let ours = |name: &std::ffi::OsStr| {
+        name.to_str().is_some_and(|name| name.starts_with(&plugin.digest) && !name.contains(".said-"))
+    };
     entries.find_map(|entry| entry.ok().filter(|entry| ours(&entry.file_name()))).unwrap().path()
 }
 
@@ -251,7 +254,7 @@ async fn what_was_compiled_once_is_loaded() {
     let wasm = tools();
     bench.hosts.describe(&wasm).await.unwrap();
     let plugin = bench.plugin("a", &wasm);
-    // Nobody reads it again.
+    // The component itself is not read again.
     std::fs::remove_file(&plugin.wasm).unwrap();
     let again = without_compiler(&bench);
     assert!(again.prepare(&plugin).await.unwrap().component.is_some());
@@ -268,7 +271,7 @@ async fn what_was_tampered_with_is_compiled_again() {
     bytes[middle] ^= 0x40;
     let entry = cached(&bench, &plugin);
     std::fs::write(&entry, &bytes).unwrap();
-    // By somebody who can start nothing it is not taken either.
+    // Tool hosts that cannot start any program do not take it either.
     let options = HostsOptions::new("/bin/false", bench.dir.path().join("cache"));
     let refused = Hosts::new(options).unwrap().prepare(&plugin).await.unwrap_err().to_string();
     assert!(refused.contains("the tool host did not start") && !entry.exists(), "{refused}");
@@ -280,7 +283,7 @@ async fn what_another_build_compiled_is_compiled_again() {
     let bench = Bench::new(&["tool-host"]);
     let plugin = bench.plugin("a", &tools());
     let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
-    // Written by this installation, and no machine code of this build.
+    // Written by this installation, but not machine code of this build.
     cache.put(&plugin.digest, b"\x7fELF of long ago").unwrap();
     assert_eq!(bench.value(&plugin, "add", r#"{"a":1,"b":1}"#).await["result"], 2);
     assert!(std::fs::metadata(cached(&bench, &plugin)).unwrap().len() > 1000);

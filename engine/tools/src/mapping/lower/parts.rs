@@ -1,4 +1,4 @@
-//! What has parts: records, tuples, variants, and objects of one key.
+//! Types with parts: records, tuples, variants, and objects of one key.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::super::shape::{Case, Field, Shape};
 use super::super::words::{expected, found, unknown};
 use super::{Part, Reader, Seed};
 
-/// The next value of an array.
+/// Reads the next value of an array.
 pub(super) fn element<'de, A: SeqAccess<'de>>(
     shape: &Shape,
     reader: &mut Reader<'_>,
@@ -23,7 +23,7 @@ pub(super) fn element<'de, A: SeqAccess<'de>>(
     Ok(value)
 }
 
-/// The value of a key.
+/// Reads the value of a key.
 pub(super) fn property<'de, A: MapAccess<'de>>(
     shape: &Shape,
     reader: &mut Reader<'_>,
@@ -36,7 +36,7 @@ pub(super) fn property<'de, A: MapAccess<'de>>(
     Ok(value)
 }
 
-/// The value of a key, which must be a string.
+/// Reads the value of a key, which must be a string.
 fn property_text<'de, A: MapAccess<'de>>(
     reader: &mut Reader<'_>,
     key: &str,
@@ -47,7 +47,7 @@ fn property_text<'de, A: MapAccess<'de>>(
         .map_err(|_| reader.fail_at(key, &format!("expected a string, found {}", found(raw.get()))))
 }
 
-/// The next value of an array, which must be a string.
+/// Reads the next value of an array, which must be a string.
 pub(super) fn element_text<'de, A: SeqAccess<'de>>(
     reader: &mut Reader<'_>,
     index: usize,
@@ -79,7 +79,8 @@ pub(super) fn tuple<'a, 'de, A: SeqAccess<'de>>(
     Ok(values)
 }
 
-/// The object of a record, or of all parameters. Values come in the order of the fields, whatever the order of the keys.
+/// Reads the object of a record, or of all parameters. Values are returned in the order of the fields,
+/// whatever the order of the keys.
 pub(super) fn record<'de, A: MapAccess<'de>>(
     fields: &[Field],
     what: &str,
@@ -115,7 +116,7 @@ pub(super) fn record<'de, A: MapAccess<'de>>(
     Ok(all)
 }
 
-/// An object of exactly one key, which is one of these.
+/// Reads an object with exactly one key, which must be one of these.
 pub(super) fn single<'de, A: MapAccess<'de>, T>(
     keys: &[&'static str],
     reader: &mut Reader<'_>,
@@ -134,7 +135,7 @@ pub(super) fn single<'de, A: MapAccess<'de>, T>(
     }
 }
 
-/// `{"tag": …, "value": …}`, in either order.
+/// Reads `{"tag": …, "value": …}`, in either order.
 pub(super) fn variant<'de, A: MapAccess<'de>>(
     cases: &[Case],
     reader: &mut Reader<'_>,
@@ -159,7 +160,10 @@ pub(super) fn variant<'de, A: MapAccess<'de>>(
                     value = Some(property(shape, reader, "value", &mut from)?);
                 }
                 Some(Case { name, .. }) => {
-                    return Err(reader.fail_at("value", &format!("the case '{name}' has no value")));
+                    // Models write null for a missing value.
+                    if from.next_value::<&RawValue>()?.get() != "null" {
+                        return Err(reader.fail_at("value", &format!("the case '{name}' has no value")));
+                    }
                 }
             },
             "tag" | "value" => return Err(reader.fail_at(&key, "this key is given twice")),
@@ -184,15 +188,15 @@ pub(super) fn variant<'de, A: MapAccess<'de>>(
         (Some(shape), None, None) => {
             return Err(reader.fail_at("value", &format!("missing; expected {}", expected(shape))));
         }
-        (None, Some(_), _) => {
+        (None, Some(raw), _) if raw.get() != "null" => {
             return Err(reader.fail_at("value", &format!("the case '{}' has no value", case.name)));
         }
-        (None, None, _) => None,
+        (None, ..) => None,
     };
     Ok(Val::Variant(case.name.clone(), value.map(Box::new)))
 }
 
-/// One `[key, value]`.
+/// Reads one `[key, value]`.
 pub(super) struct Pair<'a, 'b> {
     pub key: &'a Shape,
     pub value: &'a Shape,

@@ -57,7 +57,7 @@ fn what_leaves_nothing_behind_is_clean() {
     let limit = |limit| CallError::Limit { limit, value: String::new() };
     for (error, clean) in [
         (CallError::Cancelled, true),
-        (CallError::Trap { message: String::new() }, true),
+        (CallError::Trap { message: String::new(), denied: Vec::new(), frames: Vec::new() }, true),
         (CallError::Unknown { name: String::new() }, true),
         (limit(Limit::Memory), true),
         (limit(Limit::Result), true),

@@ -1,0 +1,115 @@
+//! Pushing to a registry: blobs, then the manifest that names them, each in one piece, by the distribution
+//! specification of OCI.
+
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+
+use super::{AUTHORIZATION, HeaderValue, MANIFEST, Repository, SourceError, WWW_AUTHENTICATE, challenge};
+use crate::sources::bounded::{failed, refused};
+use crate::sources::sha256;
+
+impl Repository<'_> {
+    /// Adds a user's credentials: `NAME:PASSWORD` in base64.
+    ///
+    /// # Errors
+    /// [`SourceError::Unreadable`] when the credentials cannot be put in a header.
+    pub fn with_credentials(mut self, credentials: Option<&str>) -> Result<Self, SourceError> {
+        let Some(credentials) = credentials else { return Ok(self) };
+        let value = HeaderValue::try_from(format!("Basic {credentials}"));
+        let mut value =
+            value.map_err(|_| SourceError::unreadable(self.place, "its credentials can be in no header"))?;
+        value.set_sensitive(true);
+        self.credentials = Some(value);
+        Ok(self)
+    }
+
+    /// Sends a blob, unless it is there; its digest in hexadecimal.
+    ///
+    /// # Errors
+    /// [`SourceError`].
+    pub async fn push_blob(&mut self, bytes: &[u8]) -> Result<String, SourceError> {
+        let digest = sha256(bytes);
+        let there = format!("{}/blobs/sha256:{digest}", self.base);
+        if self.send(Method::HEAD, &there, |request| request).await?.status().is_success() {
+            return Ok(digest);
+        }
+        let begin = format!("{}/blobs/uploads/", self.base);
+        let begun = self.send(Method::POST, &begin, |request| request.header(CONTENT_LENGTH, 0)).await?;
+        if begun.status() != StatusCode::ACCEPTED {
+            return Err(self.no(&begun));
+        }
+        let mut to = self.upload(&begun)?;
+        to.query_pairs_mut().append_pair("digest", &format!("sha256:{digest}"));
+        let body = bytes.to_vec();
+        let put = |request: RequestBuilder| {
+            request.header(CONTENT_TYPE, "application/octet-stream").body(body.clone())
+        };
+        let done = self.send(Method::PUT, to.as_str(), put).await?;
+        if done.status().is_success() { Ok(digest) } else { Err(self.no(&done)) }
+    }
+
+    /// Sends a manifest under a tag; its digest in hexadecimal.
+    ///
+    /// # Errors
+    /// [`SourceError`].
+    pub async fn push_manifest(&mut self, tag: &str, manifest: &str) -> Result<String, SourceError> {
+        let to = format!("{}/manifests/{tag}", self.base);
+        let put = |request: RequestBuilder| request.header(CONTENT_TYPE, MANIFEST).body(manifest.to_owned());
+        let done = self.send(Method::PUT, &to, put).await?;
+        if done.status().is_success() { Ok(sha256(manifest.as_bytes())) } else { Err(self.no(&done)) }
+    }
+
+    /// Where a blob is to be sent: to the registry itself, which alone is told who sends it.
+    fn upload(&self, begun: &Response) -> Result<Url, SourceError> {
+        let bad = |why: &str| SourceError::unreadable(self.place, why);
+        let base = Url::parse(&self.base).map_err(|_| bad("its name makes no URL"))?;
+        let to = begun.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+        let to = to.and_then(|to| base.join(to).ok()).ok_or_else(|| bad("it names no place for a blob"))?;
+        if to.origin() != base.origin() {
+            return Err(bad("it sends a blob to another host, which is not followed"));
+        }
+        Ok(to)
+    }
+
+    /// A request, with what the registry asks for first.
+    async fn send(
+        &mut self,
+        method: Method,
+        url: &str,
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Response, SourceError> {
+        for again in [true, false] {
+            let mut request = fill(self.client.request(method.clone(), url));
+            if let Some(authorization) = &self.authorization {
+                request = request.header(AUTHORIZATION, authorization);
+            }
+            let response = request.send().await.map_err(|e| failed(self.place, &e))?;
+            if response.status() != StatusCode::UNAUTHORIZED || !again {
+                return Ok(response);
+            }
+            let asked = response.headers().get(WWW_AUTHENTICATE).and_then(|text| text.to_str().ok());
+            self.authorization = match asked {
+                Some(text) if text.to_ascii_lowercase().starts_with("basic") => self.credentials.clone(),
+                Some(text) => match challenge(text) {
+                    Some(challenge) => Some(self.token(challenge).await?),
+                    None => return Ok(response),
+                },
+                None => return Ok(response),
+            };
+        }
+        Err(SourceError::unreadable(self.place, "it asks for a token again and again"))
+    }
+
+    fn no(&self, response: &Response) -> SourceError {
+        match response.status() {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => SourceError::unreadable(
+                self.place,
+                format!(
+                    "it answers {}: log in (docker login), so that auths in Docker's config.json names it; credential helpers are not asked",
+                    response.status()
+                ),
+            ),
+            _ => refused(self.place, response),
+        }
+    }
+}
