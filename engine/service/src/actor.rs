@@ -1,27 +1,27 @@
-//! Who takes a step, as the kernel tells it: never a name that somebody gives.
+//! The user who takes a step, as the kernel reports it: never a name that a caller supplies.
 
 use std::fmt;
 
 use hotcell_guard::quarantine::Channel;
 
-/// Where the kernel keeps who logged in: it stays the same through `su` and `sudo`, and only privilege can set it.
+/// The login user ID: it survives `su` and `sudo`, and only a privileged process can set it.
 const LOGIN: &str = "/proc/self/loginuid";
-/// What stands there where nobody logged in, as in a service or a container.
+/// Value of the login user ID where no user logged in, as in a service or a container.
 const NOBODY: u32 = u32::MAX;
 
-/// Somebody who does something, and which way it came.
+/// User who acts, and the channel used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// The user who logged in, else the process's real user.
     pub uid: u32,
-    /// The user's name; empty where there is none.
+    /// The user's name; empty when the uid has no name.
     pub name: String,
-    /// Which way it came.
+    /// Channel used.
     pub channel: Channel,
 }
 
 impl Actor {
-    /// Whoever started this process.
+    /// The user who started this process.
     #[must_use]
     pub fn here(channel: Channel) -> Self {
         let login = std::fs::read_to_string(LOGIN).unwrap_or_default();
@@ -30,7 +30,7 @@ impl Actor {
         Self { uid, name: user.map(|user| user.name).unwrap_or_default(), channel }
     }
 
-    /// The same person by another channel.
+    /// This user on another channel.
     #[must_use]
     pub fn by(&self, channel: Channel) -> Self {
         Self { channel, ..self.clone() }

@@ -1,9 +1,10 @@
-//! The audit log: a row of the database for each step, chained by digests, with its end kept in a file beside.
+//! The audit log: a database row for each step, chained by digests, with the head of the chain also kept in a
+//! file.
 //!
-//! Rows are added in the transaction that does the step. Triggers forbid other changes through SQL; the chain
-//! ([`hotcell_guard::quarantine::Chain`]) finds those that were made past them, the file finds a log that was cut off, and
-//! the last entry of each item is held against the item. Who can write the state folder can still make all of it anew: only
-//! a digest that was noted elsewhere tells then.
+//! Each row is added in the transaction that does the step. Triggers forbid other changes through SQL; the
+//! chain ([`hotcell_guard::quarantine::Chain`]) reveals rows that were changed past them, the file reveals a
+//! truncated log, and the last entry of each item is compared with the item. A user who can write the state
+//! folder can still forge all of it: only a head digest noted elsewhere reveals that.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -17,30 +18,30 @@ use serde::{Deserialize, Serialize};
 use crate::actor::Actor;
 use crate::state::StateFolder;
 
-/// The name of the log's form in its `schema` field.
+/// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.audit/1";
-/// The file with the log's end.
+/// File that holds the head of the log.
 const HEAD: &str = "audit.head";
-/// Guards of the table; without them somebody was here.
+/// Triggers that protect the table; when they are missing, the log was tampered with.
 const TRIGGERS: [&str; 2] = ["audit_no_delete", "audit_no_update"];
 
-/// `hotcell.audit/1`.
+/// Audit log in the form `hotcell.audit/1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditLog {
     /// Always `hotcell.audit/1`.
     pub schema: String,
-    /// Entries, newest last; none where only the check was asked for.
+    /// Entries, newest last; empty when only the check was requested.
     pub entries: Vec<Entry>,
-    /// How many there are.
+    /// Number of entries in the log.
     pub total: u64,
-    /// The log's end. Noted elsewhere, it tells later whether the log was made anew.
+    /// Head of the log. A copy noted elsewhere reveals later if the log was forged.
     pub head: Option<Head>,
-    /// What is wrong with it; null where nothing is, and where nobody looked.
+    /// Problem found; null when there is no problem, or no check was made.
     pub problem: Option<String>,
 }
 
 impl AuditLog {
-    /// A log of these.
+    /// A log of these entries.
     #[must_use]
     pub fn new(entries: Vec<Entry>, total: u64) -> Self {
         let head = entries.last().map(Entry::head);
@@ -48,11 +49,11 @@ impl AuditLog {
     }
 }
 
-/// What a step says of its item afterwards; the entry's `detail`.
+/// State of an item after a step; the entry's `detail`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct After {
     pub id: String,
-    /// What it is run as, as its row has it.
+    /// Language that the item runs as, as in its row.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub language: String,
     pub state: String,
@@ -64,46 +65,49 @@ pub(crate) struct After {
     pub expires_us: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<u32>,
-    /// The channel that a release is for.
+    /// Channel that a release is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
 }
 
 impl After {
-    /// What has to be the same in the item's row: all but the reason.
+    /// The fields that must equal those of the item's row: all but the reason.
     fn stands(&self) -> Self {
         Self { reason: None, ..self.clone() }
     }
 }
 
-/// What a step says of a plugin afterwards; the entry's `detail`.
+/// State of a plugin after a step; the entry's `detail`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AfterTool {
     pub plugin: String,
-    /// Of its component.
+    /// Digest of its component.
     pub digest: String,
-    /// Of everything that a person agreed to with it: also its manifest, its source, its signer.
+    /// Digest of everything that a person agreed to: also its manifest, its source, its signer.
     #[serde(default)]
     pub agreed: String,
-    /// The same of the version that waits for a person.
+    /// Digest of the version that waits for a person's agreement, computed like `agreed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<String>,
-    /// What is granted to it, in order.
+    /// Granted capabilities, in order.
     pub granted: Vec<String>,
+    /// Which of its tools are offered, where not all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<crate::tools::offer::Offer>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
 }
 
-/// What a step says of an approval afterwards; the entry's `detail`.
+/// State of an approval after a step; the entry's `detail`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AfterApproval {
-    /// Its id.
+    /// Id of the approval.
     pub approval: String,
     pub kind: String,
     pub asked_by: String,
-    /// The digest of all that is asked.
+    /// Digest of the whole request.
     pub ask: String,
     pub state: String,
     pub expires_us: i64,
@@ -111,7 +115,7 @@ pub(crate) struct AfterApproval {
     pub reason: Option<String>,
 }
 
-/// Adds an entry. Within the step's own transaction.
+/// Appends an entry; call this within the step's own transaction.
 pub(crate) fn append(
     database: &Connection,
     now_us: i64,
@@ -151,7 +155,7 @@ pub(crate) fn append(
     Ok(())
 }
 
-/// The log's end in the database.
+/// Head of the log in the database.
 pub(crate) fn head(database: &Connection) -> rusqlite::Result<Option<Head>> {
     let mut last = database.prepare("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
     let mut rows = last.query_map([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))?;
@@ -184,8 +188,8 @@ pub(crate) fn last(database: &Connection, most: u64) -> rusqlite::Result<AuditLo
     Ok(AuditLog::new(entries, total))
 }
 
-/// Checks the whole log: the chain, its end against the file's and against `noted`, the triggers, and every item against
-/// its last entry. What is wrong is the `problem` of the answer.
+/// Checks the whole log: the chain, its head against the file's and against `noted`, the triggers, and every
+/// item against its last entry. A problem that was found is in the `problem` field of the result.
 pub(crate) fn verify(
     database: &Connection,
     folder: &StateFolder,
@@ -264,7 +268,7 @@ fn problem(
     approvals_agree(database, approvals)
 }
 
-/// Every approval stands as its last entry says, and none that still counts is gone.
+/// Checks that every approval matches its last entry, and that no pending or approved one is missing.
 fn approvals_agree(
     database: &Connection,
     mut last_of: HashMap<String, (String, AfterApproval)>,
@@ -276,7 +280,7 @@ fn approvals_agree(
             return Err(Problem(format!("the approval {} {why}", row.id)));
         }
     }
-    // What is over is forgotten after a while.
+    // Closed approvals are deleted after a while.
     let counts = |(_, after): &(String, AfterApproval)| ["pending", "approved"].contains(&&*after.state);
     match last_of.values().find(|one| counts(one)) {
         Some((_, after)) => {
@@ -286,7 +290,7 @@ fn approvals_agree(
     }
 }
 
-/// Every plugin has what its last entry says, and no other has anything.
+/// Checks that every plugin matches its last entry, and that there are no others.
 fn plugins_agree(database: &Connection, mut last_of: HashMap<String, AfterTool>) -> Result<(), Problem> {
     last_of.retain(|_, after| !after.removed);
     for row in crate::tools::rows::all(database)? {
@@ -302,9 +306,9 @@ fn plugins_agree(database: &Connection, mut last_of: HashMap<String, AfterTool>)
     }
 }
 
-/// Every item is where its last entry left it.
+/// Checks that every item matches its last entry.
 fn agree(database: &Connection, last_of: &HashMap<String, (String, After)>) -> Result<(), Problem> {
-    // A database that an older hotcell wrote has no such column, and is read as it is.
+    // A database of an older hotcell lacks this column, and is read as it is.
     let only = if crate::approvals::rows::there(database)? { "release_for" } else { "NULL" };
     let mut items = database.prepare(&format!(
         "SELECT id, sha256, language, state, release_policy, release_expires, release_uses, {only}
@@ -332,7 +336,7 @@ fn agree(database: &Connection, last_of: &HashMap<String, (String, After)>) -> R
     Ok(())
 }
 
-/// The log's end as the file has it.
+/// Head of the log in the file.
 pub(crate) fn read_head(folder: &StateFolder) -> io::Result<Option<Head>> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW);
@@ -346,15 +350,15 @@ pub(crate) fn read_head(folder: &StateFolder) -> io::Result<Option<Head>> {
     let mut words = text.split_whitespace();
     let head = words.next().and_then(|seq| seq.parse().ok()).zip(words.next());
     let (seq, hash) = head.ok_or_else(|| io::Error::other("it is not SEQ DIGEST"))?;
-    // A log that nothing was written to yet has no end to hold it against.
+    // An empty log has no head to compare with.
     Ok((seq > 0).then(|| Head { seq, hash: hash.to_owned() }))
 }
 
-/// Writes the log's end to the file, as a whole or not at all. Under the quarantine's lock.
+/// Writes the head to the file atomically. Call this under the quarantine's lock.
 pub(crate) fn write_head(folder: &StateFolder, head: Option<&Head>) -> io::Result<()> {
     const NEW: &str = "audit.head.new";
     let dir = folder.dir();
-    // What a dead one left.
+    // A process that died may have left this file.
     let _ = dir.remove_file(NEW);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -363,11 +367,12 @@ pub(crate) fn write_head(folder: &StateFolder, head: Option<&Head>) -> io::Resul
     writeln!(file, "{seq} {hash}")?;
     file.sync_all()?;
     dir.rename(NEW, dir, HEAD)?;
-    // The name as well as the bytes: a handle on the folder is no open file of it.
+    // Syncs the name as well as the bytes; the handle of the state folder is not open as a file, so it is
+    // opened again.
     dir.open(".")?.sync_all()
 }
 
-/// Whether there is such a file.
+/// Tells if the file with the head exists.
 pub(crate) fn has_head(folder: &StateFolder) -> bool {
     folder.dir().symlink_metadata(HEAD).is_ok()
 }

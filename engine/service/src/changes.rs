@@ -1,38 +1,46 @@
-//! What a run changed in its workspace: told in the outcome, shown as a diff, taken over into the original.
+//! Changes that a run made in its workspace: reported in the outcome, shown as a diff, committed to the
+//! original.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_sandbox::Changed;
-use hotcell_sandbox::outcome::{Change, ChangeKind, Commit, LeftOut, Outcome};
+use hotcell_sandbox::outcome::{Change, ChangeKind, Commit, LeftOut, Mark, Marked, Outcome};
 use hotcell_sandbox::policy::{PROJECT, Policy};
+use hotcell_workspace::admit::{self, Left};
 use hotcell_workspace::store::{StoreError, Workspace};
-use hotcell_workspace::{CommitError, Folder, Layer, Stack, Terms, What, changes, commit, diff};
+use hotcell_workspace::{CommitError, Folder, Kind, Layer, Marks, Stack, Terms, What, changes, commit, diff};
 
+use crate::binaries;
 use crate::kept::Kept;
+use crate::quarantine::Keep as Noted;
 
-/// Rows in an outcome.
+/// Maximum number of rows in an outcome.
 const MOST_ROWS: usize = 10_000;
-/// Paths that are looked at.
+/// Maximum number of paths examined.
 const MOST_PATHS: usize = 2_000_000;
-/// The longest diff in an outcome, in bytes.
+/// How a user of the command line commits protected names.
+const BY_OPTION: &str = "--allow-protected takes it over";
+/// Reason why special files are not kept in a workspace.
+const NO_SPECIAL: &str = "devices, pipes and sockets are not kept in a workspace";
+/// Maximum size of the diff in an outcome, in bytes.
 const LONGEST_DIFF: usize = 4 << 20;
 
-/// What to do with the changes.
+/// How to treat the changes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Show them.
+    /// Show a diff.
     pub diff: bool,
-    /// Take them over when the program ends with 0.
+    /// Commit them when the program exits with 0.
     pub commit: bool,
-    /// Take over protected names as well.
+    /// Commit protected names as well.
     pub allow_protected: bool,
-    /// Leave them in the workspace that the run is in, however it ends; for one that stays.
+    /// Keep them in the workspace of the run, however it ends; for a pinned workspace.
     pub stay: bool,
 }
 
-/// A workspace as it is before a run.
+/// Baseline of a workspace, taken before a run.
 #[derive(Clone, Debug)]
 pub struct Before {
     original: PathBuf,
@@ -40,20 +48,23 @@ pub struct Before {
     since: (i64, i64),
     ignored: Vec<PathBuf>,
     keep: Keep,
-    /// The most that the program may write.
+    /// Maximum number of bytes that the program may write.
     most: u64,
-    /// The workspace, where it is one that stays.
+    /// The pinned workspace, if the run is in one.
     kept: Option<Arc<Kept>>,
+    /// Where it is noted which binaries a commit took over.
+    noted: Option<Noted>,
 }
 
 impl Before {
-    /// When the view of the workspace begins; before anything looks at it. Only a commit asks for it.
+    /// Start of the view of the workspace, to be taken before anything reads it; needed only for a commit.
     #[must_use]
     pub fn moment(keep: Keep) -> (i64, i64) {
         if keep.commit { hotcell_workspace::moment() } else { (0, 0) }
     }
 
-    /// The workspace of a policy, seen since a moment; `kept` when it is one that stays.
+    /// Baseline of a policy's workspace, with changes counted since a moment; `kept` is the pinned workspace,
+    /// if it is one.
     #[must_use]
     pub fn of(policy: &Policy, since: (i64, i64), keep: Keep, kept: Option<Arc<Kept>>) -> Option<Self> {
         let (original, layers) = match &kept {
@@ -63,14 +74,27 @@ impl Before {
         let binds = policy.job.binds.iter().map(|b| &b.inside).chain(&policy.job.toolchains);
         let ignored = binds.filter_map(|p| p.strip_prefix(PROJECT).ok()).map(Path::to_owned).collect();
         let most = policy.job.limits.disk.0;
-        Some(Self { original, layers, since, ignored, keep, most, kept })
+        Some(Self { original, layers, since, ignored, keep, most, kept, noted: None })
+    }
+
+    /// Leaves out changes below these paths: they are neither reported nor committed.
+    #[must_use]
+    pub(crate) fn without(mut self, paths: impl Iterator<Item = PathBuf>) -> Self {
+        self.ignored.extend(paths);
+        self
+    }
+
+    /// Notes the machine code that a commit takes over: it may run later, unread ([`crate::binaries`]).
+    #[must_use]
+    pub fn noting(self, keep: Option<Noted>) -> Self {
+        Self { noted: keep, ..self }
     }
 
     /// Tells in the outcome what was changed, and does with it what was asked for: a commit only after
     /// `success`. One that fails is told there too.
     ///
     /// # Errors
-    /// What was changed cannot be read, and somebody asked for it.
+    /// When the changes cannot be read although the request needs them.
     pub async fn collect(
         self,
         changed: Option<Changed>,
@@ -125,20 +149,24 @@ impl Before {
         }
         let commit = (self.keep.commit && success).then(|| {
             let owner = original.node(Path::new("")).ok().flatten().map(|node| node.owner);
-            let (since, allow_protected) = (self.since, self.keep.allow_protected);
-            let terms = Terms { since, allow_protected, owner, most: self.most };
-            told(commit(&after, &original, &all, &terms))
+            let allow = self.keep.allow_protected.into();
+            let terms = Terms { since: self.since, allow, owner, most: self.most };
+            let committed = commit(&after, &original, &all, &terms);
+            if let (Ok(committed), Some(noted)) = (&committed, &self.noted) {
+                noted.note_written(binaries::written(&self.original, committed.done.iter().cloned()));
+            }
+            told(committed)
         });
         Ok(Collected { rows, diff, commit, kept: None })
     }
 }
 
-/// Nothing ran, or only a compiler that made no program.
+/// True when no program ran, or only a compiler that produced none.
 fn nothing_ran(outcome: &Outcome) -> bool {
     outcome.usage.wall_us.is_none() || outcome.compile.as_ref().is_some_and(|compile| !compile.done)
 }
 
-/// The changes of a run that took place, when nothing of it is alive any more.
+/// The changes of a run, once no process of the run is alive.
 async fn settled(changed: Option<Changed>) -> io::Result<Changed> {
     let mut changed = changed.ok_or_else(|| io::Error::other("the workspace cannot be opened any more"))?;
     changed.settle().await?;
@@ -166,7 +194,8 @@ struct Collected {
     kept: Option<Commit>,
 }
 
-/// Adds a run's changes to its workspace, however it ended, and commits them after `success` where that was asked for.
+/// Adds a run's changes to its pinned workspace, however the run ended, and commits them after `success` if
+/// requested.
 fn stay(
     kept: &Kept,
     (upper, whole, ignored): (&Folder, bool, &[PathBuf]),
@@ -175,17 +204,31 @@ fn stay(
 ) -> (Commit, Option<Commit>) {
     let absorbed = kept.take().and_then(|mut workspace| {
         let found = workspace.absorb_since(kept.pinned(), upper, whole, ignored)?;
-        Ok((workspace, found.len() as u64))
+        Ok((workspace, found))
     });
-    let (mut workspace, done) = match absorbed {
+    let (mut workspace, found) = match absorbed {
         Ok(absorbed) => absorbed,
         Err(error) => return (not_kept(&error), None),
     };
+    let kept = all_but_special(&found);
     let commit = (keep.commit && success).then(|| {
         let owner = workspace.owner_of_source();
         commit_of(&mut workspace, keep.allow_protected, owner)
     });
-    (Commit { done, ..Commit::default() }, commit)
+    (kept, commit)
+}
+
+/// Result for changes that stay in a workspace, which holds no devices, pipes and sockets.
+fn all_but_special(found: &[hotcell_workspace::Change]) -> Commit {
+    let special = |change: &&hotcell_workspace::Change| {
+        change.after.is_some_and(|node| matches!(node.kind, Kind::Special | Kind::Whiteout))
+    };
+    let left: Vec<_> = found
+        .iter()
+        .filter(special)
+        .map(|change| LeftOut { path: text(&change.path), why: NO_SPECIAL.to_owned() })
+        .collect();
+    Commit { done: (found.len() - left.len()) as u64, left, ..Commit::default() }
 }
 
 fn not_kept(error: &StoreError) -> Commit {
@@ -196,7 +239,7 @@ fn not_kept(error: &StoreError) -> Commit {
     Commit { error: Some(error.to_string()), conflicts, ..Commit::default() }
 }
 
-/// Commits a workspace, and tells it as an outcome does.
+/// Commits a workspace and converts the result for an outcome.
 fn commit_of(workspace: &mut Workspace<'_>, allow_protected: bool, owner: Option<(u32, u32)>) -> Commit {
     match workspace.commit(allow_protected, owner) {
         Ok(committed) => told(Ok(committed)),
@@ -215,20 +258,44 @@ pub(crate) fn row(change: &hotcell_workspace::Change) -> Change {
             What::TypeChanged => ChangeKind::TypeChanged,
         },
         bytes: change.after.map_or(0, |node| node.bytes),
+        marks: marks(Marks::of(change)),
     }
 }
 
-/// A commit as an outcome tells it.
-pub(crate) fn told(result: Result<hotcell_workspace::Committed, CommitError>) -> Commit {
-    let text = |path: &Path| path.to_string_lossy().into_owned();
+fn marks(marks: Marks) -> Vec<Mark> {
+    let all = [
+        (marks.hidden, Mark::Hidden),
+        (marks.executable, Mark::Executable),
+        (marks.link, Mark::Link),
+        (marks.mode, Mark::Mode),
+    ];
+    all.into_iter().filter(|(is, _)| *is).map(|(_, mark)| mark).collect()
+}
+
+/// Committed paths that a person should look at.
+pub(crate) fn marked(committed: &hotcell_workspace::Committed) -> Vec<Marked> {
+    let row = |(path, of): &(PathBuf, Marks)| Marked { path: text(path), marks: marks(*of) };
+    committed.marked.iter().take(MOST_ROWS).map(row).collect()
+}
+
+/// Paths that a commit left out, with the reasons; `how` as in [`admit::told`].
+pub(crate) fn left_out(left: &[(PathBuf, Left)], how: &str) -> Vec<LeftOut> {
+    let row = |(path, why): (PathBuf, String)| LeftOut { path: text(&path), why };
+    admit::told(left, how).into_iter().map(row).collect()
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Converts the result of a commit for an outcome.
+#[must_use]
+pub fn told(result: Result<hotcell_workspace::Committed, CommitError>) -> Commit {
     match result {
         Ok(committed) => Commit {
             done: committed.done.len() as u64,
-            left: committed
-                .left
-                .iter()
-                .map(|(path, why)| LeftOut { path: text(path), why: why.to_string() })
-                .collect(),
+            left: left_out(&committed.left, BY_OPTION),
+            marked: marked(&committed),
             ..Commit::default()
         },
         Err(error) => {

@@ -1,5 +1,5 @@
-//! A source is compiled in a sandbox of its own, with the limits of compile steps; what comes of it is data of the
-//! program's, copied out and shown, read-only, to the sandbox that runs it.
+//! Compiles a source in a sandbox of its own, with the limits of compile steps. The result is the program's
+//! data: copied out and bound, read-only, into the sandbox that runs it.
 
 use std::fs;
 use std::io;
@@ -16,28 +16,28 @@ use crate::builds;
 use crate::language::{self, COMPILED, Compiler};
 use crate::state::StateChoice;
 
-/// The most files that a compiler may leave, and how deep.
+/// Maximum number of files in a compiler's output, and their maximum depth.
 const MOST_FILES: (usize, usize) = (10_000, 32);
 
-/// Something to compile before anything runs.
+/// A compile step before a run.
 #[derive(Debug)]
 pub struct Build {
     policy: Policy,
     compiler: Compiler,
-    /// What it leaves is a folder.
+    /// True when the compiler's output is a folder.
     folder: bool,
-    /// Where that is kept on the host, until the run has ended.
+    /// Host folder that holds the output until the run has ended.
     kept: TempDir,
-    /// Where what compilers need again is kept.
+    /// State folder for the data that compilers need again.
     state: Option<StateChoice>,
 }
 
-/// How that ended.
+/// Result of a compile step.
 #[derive(Debug)]
 pub enum Built {
-    /// There is a program. What the compiler printed, and what becomes part of the outcome.
+    /// The program was built: the compiler's output, and the part for the outcome.
     Ready(String, Compile),
-    /// There is none: the outcome of it all.
+    /// No program was built: the outcome of the whole run.
     Failed(Box<Outcome>),
 }
 
@@ -48,14 +48,14 @@ impl Build {
         state: Option<StateChoice>,
     ) -> io::Result<Self> {
         let kept = temporary::folder()?;
-        // Something to mount; what is there is written before it is.
+        // The mount needs an existing target; the output is written before it is mounted.
         if step.folder {
             fs::create_dir(kept.path().join(COMPILED))?;
         }
         Ok(Self { policy, compiler: step.compiler, folder: step.folder, kept, state })
     }
 
-    /// What the program's sandbox gets to see.
+    /// Bind of the compiled program for the sandbox that runs it.
     pub(crate) fn bind(&self, home: &Path) -> Bind {
         Bind {
             host: self.host(),
@@ -77,7 +77,7 @@ impl Build {
         program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    /// Compiles; `stop` cancels it. `say` is told what takes a while before that, once and not again.
+    /// Compiles; `stop` cancels. `say` is called before slow preparations that happen only once.
     pub async fn run(
         &self,
         engine: &dyn Spawn,
@@ -119,7 +119,7 @@ impl Build {
                         (None, why) => format!("what {name} made cannot be used: {why}"),
                     });
                 }
-                // A compiler that is content and leaves nothing is no success.
+                // A compiler that succeeds and leaves no program has failed.
                 if outcome.success() {
                     (outcome.cause, outcome.exit_code) = (Cause::Refused, None);
                 }
@@ -129,7 +129,7 @@ impl Build {
         }
     }
 
-    /// `tsc` makes a program of one with errors too; the errors about node's types are none.
+    /// `tsc` builds a program despite type errors; errors about node's types are not the program's.
     fn is_good_enough(&self, outcome: &Outcome, compile: &Compile) -> bool {
         self.compiler == Compiler::Tsc
             && outcome.cause == Cause::Exited
@@ -174,7 +174,8 @@ impl Build {
         }
     }
 
-    /// Copies what was made. It is the program's: only regular files, and no more than it may write.
+    /// Copies the compiler's output. It is untrusted: only regular files, and no more bytes than the program
+    /// may write.
     fn collect(&self, home: &Home) -> Result<(), String> {
         let most = self.policy.job.limits.disk;
         if !self.folder {
@@ -187,7 +188,7 @@ impl Build {
             to.parent().map_or(Ok(()), fs::create_dir_all).map_err(|e| e.to_string())?;
             room -= copy(home, &path, &to, 0o644, Bytes(room))?;
         }
-        // The sandbox may be somebody else to the host.
+        // The sandbox may run as another user of the host.
         open_folders(&self.host()).map_err(|e| e.to_string())
     }
 }
@@ -200,7 +201,7 @@ fn counted(compile: &Compile) -> String {
     }
 }
 
-/// Copies one file to a new one; its size.
+/// Copies one file to a new one and returns its size.
 fn copy(home: &Home, from: &Path, to: &Path, mode: u32, most: Bytes) -> Result<u64, String> {
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(to).map_err(|e| e.to_string())?;
     let bytes = home.copy(from, most, &mut file).map_err(|e| e.to_string())?;

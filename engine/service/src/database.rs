@@ -1,7 +1,7 @@
-//! The database in the state folder: how it is opened, and the forms that it has had.
+//! The database in the state folder: how it is opened, and the history of its schema.
 //!
-//! Many processes use it at once: WAL, patience, and no checkpoint on closing, so that nobody waits for one at the end.
-//! Within one, connections stay open (`lent`).
+//! Many processes use it at once: hence WAL, a busy timeout, and no checkpoint on closing, so that no process
+//! waits for one when it ends. Within a process, connections stay open (`lent`).
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,34 +15,35 @@ pub(crate) use lent::{Lent, Seen};
 
 use crate::state::{StateError, StateFolder};
 
-/// What makes each form (`PRAGMA user_version`) out of the one before.
-const FORMS: [&str; 5] = [
+/// SQL that makes each form (`PRAGMA user_version`) out of the one before.
+const FORMS: [&str; 6] = [
     include_str!("database/runs.sql"),
     include_str!("database/quarantine.sql"),
     include_str!("database/tools.sql"),
     include_str!("database/approvals.sql"),
     include_str!("database/tasks.sql"),
+    include_str!("database/offers.sql"),
 ];
-/// The form that this build knows.
+/// Schema version of this build.
 pub(crate) const VERSION: i64 = FORMS.len() as i64;
-/// How long another process may hold the database.
+/// Time limit for waiting while another process holds the database.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Why the database cannot be opened.
+/// Error of opening the database.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// The folder.
+    /// The state folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// What SQLite said.
+    /// SQLite failed.
     #[error("{} cannot be used: {error}", path.display())]
     Sqlite {
         /// The database file.
         path: PathBuf,
-        /// The error.
+        /// Error of SQLite.
         error: rusqlite::Error,
     },
-    /// A newer hotcell wrote it.
+    /// The database was written by a newer hotcell.
     #[error(
         "{} was written by a newer hotcell (form {found}, this one knows {VERSION}); use that one, \
          or name another folder with --state DIR", path.display()
@@ -50,12 +51,12 @@ pub enum DatabaseError {
     Newer {
         /// The database file.
         path: PathBuf,
-        /// Its form.
+        /// Schema version found.
         found: i64,
     },
 }
 
-/// Opens it to write, and makes it when it is missing.
+/// Opens the database for writing, and creates it when it is missing.
 pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Lent, DatabaseError> {
     folder.touch_database()?;
     let usual = "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;";
@@ -65,7 +66,7 @@ pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Lent, DatabaseError>
         return Ok(lent);
     }
     let (lent, _) = open(folder, true, |database| {
-        // SQLite opens what it cannot open to write to read.
+        // SQLite falls back to read-only when it cannot open a file for writing.
         if database.is_readonly("main")? {
             return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY), None));
         }
@@ -77,12 +78,12 @@ pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Lent, DatabaseError>
     Ok(lent)
 }
 
-/// Opens it to read, with its form; `None` when there is none yet. A process that was stopped before it made the tables
-/// leaves form 0.
+/// Opens the database for reading and returns its schema version; `None` when there is no database yet. A
+/// process that was stopped before it created the tables leaves version 0.
 ///
-/// SQLite may write its files (where it can) though nothing is written through the connection: one that is opened to read
-/// only fails (`SQLITE_READONLY_ROLLBACK`) while there is a journal to roll back, and takes that of a database that is just
-/// being made for one.
+/// The file is opened read-write although the connection writes nothing: opened read-only, SQLite fails
+/// (`SQLITE_READONLY_ROLLBACK`) while there is a journal to roll back, and it takes the journal of a database
+/// that is just being created for such a journal.
 pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Lent, i64)>, DatabaseError> {
     if folder.database_id().is_none() {
         return Ok(None);
@@ -93,25 +94,27 @@ pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Lent, i64)>, 
     }
 }
 
-/// What a connection sees that is open to read already, without waiting for anybody; `None` where that takes longer.
+/// Version of the data on an idle connection for reading, without waiting for other processes; `None` when
+/// that is not possible at once.
 pub(crate) fn seen_at_once(folder: &StateFolder) -> Option<Seen> {
     let lent = Lent::again(&of(folder, false)?)?;
     let seen = lent.busy_timeout(Duration::ZERO).ok().and_then(|()| lent.seen().ok());
     if lent.busy_timeout(PATIENCE).is_err() {
-        // Nobody else gets one that has no patience.
+        // The busy timeout is zero now, so it must not return to the pool.
         drop(lent.for_once());
     }
     seen
 }
 
-/// One that is open already, with the form of the database. One that fails meanwhile is no obstacle to another.
+/// A pooled connection and the schema version. A pooled connection that fails does not prevent opening a new
+/// one.
 fn again(folder: &StateFolder, writes: bool) -> Option<(Lent, i64)> {
     let lent = Lent::again(&of(folder, writes)?)?;
     let found = patiently(|| version(&lent)).ok()?;
     (found <= VERSION).then_some((lent, found))
 }
 
-/// What is there now.
+/// Identity of the database as it is now.
 fn of(folder: &StateFolder, writes: bool) -> Option<lent::Of> {
     Some(lent::Of { path: folder.database(), id: folder.database_id()?, log: folder.log_id(), writes })
 }
@@ -122,7 +125,8 @@ fn open(
     prepare: impl Fn(&Connection) -> rusqlite::Result<()>,
 ) -> Result<(Lent, i64), DatabaseError> {
     let path = folder.database();
-    // Before it is opened: one of another file of that name is never taken for this one.
+    // Taken before opening: if the name is given to another file meanwhile, the identity does not match, and
+    // the connection is not pooled as that file's.
     let before = of(folder, writes);
     let bad = |error| DatabaseError::Sqlite { path: path.clone(), error };
     let flags =
@@ -135,7 +139,7 @@ fn open(
         return Err(DatabaseError::Newer { path, found });
     }
     patiently(|| prepare(&database)).map_err(bad)?;
-    // The first to open it makes the log.
+    // The first process that opens the database creates the log.
     let log = folder.log_id();
     let of = before.filter(|of| of.log.is_none() || of.log == log).map(|of| lent::Of { log, ..of });
     Ok((Lent::new(database, of), found))
@@ -145,7 +149,7 @@ fn version(database: &Connection) -> rusqlite::Result<i64> {
     database.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Makes the newest form, unless another process just did.
+/// Migrates to the newest schema, unless another process just did.
 fn migrate(database: &Connection) -> rusqlite::Result<()> {
     database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     transaction(database, || {
@@ -157,7 +161,7 @@ fn migrate(database: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// All of it or nothing, with the right to write from the beginning.
+/// Runs `work` in a transaction that holds the write lock from its beginning.
 pub(crate) fn transaction<T, E: From<rusqlite::Error>>(
     database: &Connection,
     work: impl FnOnce() -> Result<T, E>,
@@ -173,8 +177,8 @@ pub(crate) fn transaction<T, E: From<rusqlite::Error>>(
     done
 }
 
-/// Tries again while another process is in the way: SQLite's own patience does not cover a change to WAL, nor the
-/// first look at a log that somebody is repairing.
+/// Retries while another process holds the database: SQLite's busy timeout covers neither a change to WAL nor
+/// the first read of a log that another process is recovering.
 pub(crate) fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -194,7 +198,7 @@ pub(crate) fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlit
 mod tests {
     use super::*;
 
-    /// What a process leaves that was killed in the middle of making the database.
+    /// A process that was killed while it created the database leaves a journal.
     #[test]
     fn a_journal_that_has_to_be_rolled_back_is_no_obstacle_to_reading() {
         let dir = tempfile::tempdir().unwrap();
@@ -240,7 +244,7 @@ mod tests {
         assert_eq!(count(&again), 1);
         drop(again);
 
-        // A log that was taken away, and then another file of the same name.
+        // First the log is removed, then the database is replaced by another file of that name.
         writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         let held = read();
         drop(writer);

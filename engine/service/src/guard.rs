@@ -1,13 +1,16 @@
-//! The gate: what is about to run is read before it runs.
+//! The gate: code is scanned before it runs.
 //!
-//! The guard is triage: the sandbox is what holds. It refuses what is dangerous on the face of it, and what could not
-//! be read, and leaves the report in the outcome.
+//! The guard is triage; the sandbox is the protection. The guard refuses code that is plainly dangerous or
+//! could not be read, and leaves its report in the outcome.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hotcell_guard::{Artifact, Held, Limits, PYTHON_CACHE, Report, Severity, Verdict, Walk, merge};
+use hotcell_guard::{
+    Artifact, Executions, Held, Limits, PYTHON_CACHE, PartState, Report, Severity, Verdict, Walk, merge,
+    unread,
+};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::outcome::{Cause, Outcome};
@@ -16,18 +19,19 @@ use sha2::{Digest, Sha256};
 
 use crate::quarantine::Keep;
 use crate::reader::Rules;
-use crate::reading::Reading;
+use crate::reading::{Reading, Scan};
 use crate::report::{Code, ErrorReport};
 use crate::view;
+use crate::whole::{Done, Whole};
 
-/// Places that a model is told.
+/// Maximum number of findings in an answer to a model.
 const MOST_PLACES: usize = 20;
 
-/// What the guard does before a run, from strict to lax.
+/// Action of the guard before a run, from strict to lax.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Refuses what is quarantined or could not be read; warns of what asks for a look.
+    /// Refuses code that is quarantined or could not be read; warns about code that needs review.
     #[default]
     Enforce,
     /// Scans and reports; refuses nothing.
@@ -37,7 +41,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As it is written.
+    /// Name in configuration and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,43 +63,48 @@ impl FromStr for Mode {
     }
 }
 
-/// How to guard.
+/// Settings of the guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// What it does.
+    /// Mode.
     pub mode: Mode,
-    /// A folder with rules of the user's own.
+    /// Folder with the user's own rules.
     pub rules: Option<PathBuf>,
-    /// The digest that these have to have.
+    /// Required digest of these rules.
     pub digest: Option<RulesDigest>,
-    /// Where what is refused is held. Without it, it is only refused.
+    /// Where refused code is held. Without it, code is only refused.
     pub keep: Option<Keep>,
-    /// What is kept between readings.
+    /// State kept between scans.
     pub reading: Reading,
 }
 
-/// What is about to run.
+/// Code to be run.
 #[derive(Debug)]
 pub enum Target {
-    /// A file or a folder.
-    Path(PathBuf),
-    /// A folder with layers over it, the topmost first.
-    View(PathBuf, Vec<PathBuf>),
-    /// A file that will be run as a language.
+    /// A file or a folder, and which of its files the command executes.
+    Path(PathBuf, Executions),
+    /// A folder with layers over it, topmost first, and which of its files the command executes.
+    View(PathBuf, Vec<PathBuf>, Executions),
+    /// A source that will be run as a certain language.
     Source(Artifact),
+    /// Code that is executed but cannot be read before it runs: its name, and the reason.
+    Unread(String, String),
 }
 
-/// What the gate says of a run that may begin.
+/// Result of the gate for a run that may begin.
 #[derive(Clone, Debug)]
 pub struct Passed {
-    /// What was found.
+    /// Scan report.
     pub report: Report,
-    /// One line for a person, where a look is asked for.
+    /// One line for people, when the code needs review.
     pub warning: Option<String>,
+    /// One line for people about files hidden from the run.
+    pub note: Option<String>,
 }
 
 impl Passed {
-    /// Whether byte code stands beside sources: the interpreter has to be told not to use it, since it was not read.
+    /// True when byte code lies beside sources: it was not read, so the interpreter has to be told to ignore
+    /// it.
     #[must_use]
     pub fn has_python_cache(&self) -> bool {
         self.report.coverage.parts.iter().any(|part| part.language == PYTHON_CACHE)
@@ -103,59 +112,66 @@ impl Passed {
 }
 
 impl Guard {
-    /// Reads what is about to run.
+    /// Scans the code to be run.
     ///
     /// # Errors
-    /// An outcome in which nothing ran: quarantined, or refused because the rules cannot be loaded.
-    pub fn check(
+    /// The outcome of the refused run: quarantined, or refused because the rules cannot be loaded or the code
+    /// cannot be read.
+    pub(crate) fn check(
         &self,
-        targets: &[Target],
+        mut whole: Whole<'_>,
         confinement: Confinement,
     ) -> Result<Option<Passed>, Box<Outcome>> {
-        if self.mode == Mode::Off || targets.is_empty() {
+        whole.own_rules = self.rules.is_some();
+        if self.mode == Mode::Off || whole.is_empty() {
             return Ok(None);
         }
         let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
         let rules = rules(self.rules.as_deref(), self.digest.as_ref())
             .map_err(|report| refused(report.to_string()))?;
         let mut scan = self.reading.begin(rules, &[confinement]);
-        let limits = Limits::default();
-        let mut reports = Vec::new();
-        for target in targets {
-            reports.push(match target {
-                Target::Source(artifact) => scan.read(artifact),
-                Target::View(base, layers) => view::read(&limits, base, layers, &mut |file| scan.read(file))
-                    .map_err(|e| refused(format!("the workspace cannot be read: {e}")))?,
-                // Ignore files are the project's own words.
-                Target::Path(path) => {
-                    let walk = Walk { gitignore: false, packages: false };
-                    hotcell_guard::scan_path(&limits, path, walk, &mut |file| scan.read(file), &mut |_| ())
-                        .map_err(|e| refused(format!("{} cannot be scanned: {e}", path.display())))?
-                }
-            });
-        }
+        let read = whole.read(&mut |target| read(&mut scan, target).map_err(refused));
         let ended = scan.end();
+        let Done { mut reports, targets } = read?;
         let report = match (reports.len(), reports.pop()) {
             (1, Some(only)) => only,
             (_, last) => merge("run", reports.into_iter().chain(last)),
         };
         if let Err(why) = ended {
-            // With the report of what was not read: nothing is wrong with the program or with what it needs.
+            // The report says what was not read; it accuses neither the program nor its dependencies.
             let mut outcome = refused(format!("what is to run cannot be read before it runs: {why}"));
             outcome.scan = serde_json::to_value(&report).ok();
             return Err(outcome);
         }
-        self.decide(report, targets).map(Some)
+        self.decide(report, &targets).map(Some)
     }
 }
 
-/// What a folder of rules is pinned by: sha256 over the names and texts of its rule files in the order of their names, each
-/// preceded by its length in bytes (64 bits, the lowest byte first); in hexadecimal.
+fn read(scan: &mut Scan, target: &Target) -> Result<Report, String> {
+    let limits = Limits::default();
+    match target {
+        Target::Source(artifact) => Ok(scan.read(artifact)),
+        Target::Unread(part, why) => Ok(unread(part, PartState::Skipped(why.clone()), Verdict::Incomplete)),
+        Target::View(base, layers, executed) => {
+            view::read(&limits, base, layers, executed, &mut |file| scan.read(file))
+                .map_err(|e| format!("the workspace cannot be read: {e}"))
+        }
+        // Ignore files belong to the project, and are not trusted.
+        Target::Path(path, executed) => {
+            let walk = Walk { gitignore: false, packages: false, executed: Some(executed) };
+            hotcell_guard::scan_path(&limits, path, walk, &mut |file| scan.read(file), &mut |_| ())
+                .map_err(|e| format!("{} cannot be scanned: {e}", path.display()))
+        }
+    }
+}
+
+/// Digest that pins a folder of rules: sha256, in hexadecimal, over the names and texts of its rule files in
+/// the order of their names, each preceded by its length in bytes (64 bits, little-endian).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesDigest(String);
 
 impl RulesDigest {
-    /// Of these rules. Where their folder lies does not count.
+    /// Digest of these rules. The path of their folder does not count.
     #[must_use]
     pub fn of(rules: &Rules) -> Self {
         let mut hash = Sha256::new();
@@ -191,10 +207,11 @@ impl<'de> Deserialize<'de> for RulesDigest {
     }
 }
 
-/// The rules of a folder, for a reader; none where none is named, which stands for those that come with hotcell.
+/// Reads the rules of a folder; without a folder the list is empty, which means the built-in rules.
 ///
 /// # Errors
-/// A folder that cannot be read, or without rules; rules that are not those of the digest, or a digest without a folder.
+/// When the folder cannot be read or holds no rules, when the rules do not match the digest, and when there
+/// is a digest but no folder.
 pub fn rules(folder: Option<&Path>, pinned: Option<&RulesDigest>) -> Result<Rules, ErrorReport> {
     let files = folder.map_or_else(|| Ok(Rules::new()), rules_in)?;
     let Some(pinned) = pinned else { return Ok(files) };
@@ -232,21 +249,25 @@ fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
     Ok(files)
 }
 
-/// A report in a line: what is worst, where, and how much more there is.
+/// True when the only reason for review is files in a known language or format that hotcell does not read and
+/// that nothing is known to execute.
+pub(crate) fn is_only_there(report: &Report) -> bool {
+    report.verdict == Verdict::Review
+        && report.findings.iter().all(|finding| finding.severity == Severity::Note)
+        && report.coverage.parts.iter().all(|part| {
+            part.state.least() == Verdict::Allow
+                || matches!(part.state, PartState::SetAside(_)) && !part.language.is_empty()
+        })
+}
+
+/// One-line summary of a report: the worst finding, its place, and the number of others.
 #[must_use]
 pub fn sentence(report: &Report) -> String {
-    use hotcell_guard::PartState;
     let counted = report.findings.iter().filter(|f| f.severity > Severity::Note).count();
-    let unread: Vec<_> = report
-        .coverage
-        .parts
-        .iter()
-        .filter_map(|part| match &part.state {
-            PartState::Skipped(why) => Some((part, why.clone())),
-            PartState::BytesOnly => Some((part, format!("{} is not read", part.language))),
-            _ => None,
-        })
-        .collect();
+    let mut unread: Vec<_> =
+        report.coverage.parts.iter().filter_map(|part| part.why_not_read().map(|why| (part, why))).collect();
+    // Parts that make the report incomplete come first.
+    unread.sort_by_key(|(part, _)| std::cmp::Reverse(part.state.least()));
     if report.verdict == Verdict::Incomplete
         && let Some((part, why)) = unread.first()
     {
@@ -259,11 +280,18 @@ pub fn sentence(report: &Report) -> String {
             let line = if first.line > 0 { format!(":{}", first.line) } else { String::new() };
             format!("{}{line}: {} ({}){more}", first.part, first.message.trim_end_matches('.'), first.rule)
         }
-        None => "nothing to say".to_owned(),
+        None => match unread.first() {
+            Some((part, why)) => {
+                let more =
+                    if unread.len() > 1 { format!(", and {} more", unread.len() - 1) } else { String::new() };
+                format!("not everything was read: {}: {why}{more}", part.path)
+            }
+            None => "nothing to say".to_owned(),
+        },
     }
 }
 
-/// What a model is told: rules and places. Messages and excerpts are for people, and a person decides.
+/// Reduces the outcome for a model to rules and places. Messages and excerpts are for people, who decide.
 pub fn for_a_model(outcome: &mut Outcome) {
     let Some(report) = outcome.scan.take().and_then(|scan| serde_json::from_value::<Report>(scan).ok())
     else {
@@ -292,7 +320,7 @@ pub fn for_a_model(outcome: &mut Outcome) {
     }));
 }
 
-/// The findings above a note as a model may know them: rule and place.
+/// Findings above a note, reduced for a model to rule and place.
 #[must_use]
 pub fn places_of(report: &Report) -> Vec<serde_json::Value> {
     let serious = report.findings.iter().filter(|f| f.severity > Severity::Note).take(MOST_PLACES);
@@ -306,12 +334,12 @@ mod tests {
 
     #[test]
     fn modes_decide_what_is_refused() {
-        let source = |text: &str| Target::Source(Artifact::new("x.py", text));
+        let source = |text: &str| Whole::of_source(Artifact::new("x.py", text));
         let hostile = "import shutil\nshutil.rmtree('/home')\n";
         let cause = |mode, text: &str| {
             let guard = Guard { mode, ..Guard::default() };
             guard
-                .check(&[source(text)], Confinement::Namespaces)
+                .check(source(text), Confinement::Namespaces)
                 .map(|passed| passed.map(|p| p.report.verdict))
                 .map_err(|o| o.cause)
         };
@@ -324,9 +352,9 @@ mod tests {
 
     #[test]
     fn a_model_is_told_rule_and_place() {
-        let hostile = Target::Source(Artifact::new("x.py", "import shutil\nshutil.rmtree('/home')\n"));
+        let hostile = Whole::of_source(Artifact::new("x.py", "import shutil\nshutil.rmtree('/home')\n"));
         let guard = Guard::default();
-        let mut outcome = *guard.check(&[hostile], Confinement::Namespaces).unwrap_err();
+        let mut outcome = *guard.check(hostile, Confinement::Namespaces).unwrap_err();
         let message = outcome.scan.as_ref().unwrap()["findings"][0]["message"].as_str().unwrap().to_owned();
         for_a_model(&mut outcome);
         let told = serde_json::to_string(&outcome).unwrap();
@@ -369,7 +397,7 @@ mod tests {
         assert!(rules(None, Some(&pinned)).unwrap_err().to_string().contains("no folder of rules is named"));
         let guard = Guard { rules: Some(folder.path().into()), digest: Some(pinned), ..Guard::default() };
         let outcome =
-            guard.check(&[Target::Source(Artifact::new("x.py", "1"))], Confinement::Namespaces).unwrap_err();
+            guard.check(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);
         assert!(outcome.reason.unwrap_or_default().contains("not the pinned ones"));
     }
@@ -378,7 +406,7 @@ mod tests {
     fn rules_that_are_not_there_are_refused() {
         let guard = Guard { rules: Some("/nowhere/at/all".into()), ..Guard::default() };
         let outcome =
-            guard.check(&[Target::Source(Artifact::new("x.py", "1"))], Confinement::Namespaces).unwrap_err();
+            guard.check(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);
         assert!(outcome.reason.unwrap_or_default().contains("/nowhere/at/all"));
     }

@@ -1,8 +1,9 @@
 //! The history of runs: one SQLite table in the state folder, bounded, safe for many processes at once.
 //!
-//! A row is written after its run's answer is given, so nothing here may hold anybody up: WAL, one commit without a
-//! sync, and no checkpoint on closing. A commit that finds the log long empties it. SQLite's own rule does not do:
-//! every process reads the log anew, forgets how much of it is in the database already, and never begins it again.
+//! A row is written after the run was answered, so writing must not delay other work: WAL, one commit without
+//! a sync, and no checkpoint on closing. A commit that finds a long log runs a checkpoint. SQLite's automatic
+//! checkpoint does not work here: every new process reads the log again, does not know which part is in the
+//! database already, and never restarts the log.
 
 use std::time::SystemTime;
 
@@ -15,86 +16,87 @@ use crate::database::{self, DatabaseError, Lent, patiently, transaction};
 use crate::state::{StateError, StateFolder};
 use crate::time::{micros_since_1970, rfc3339};
 
-/// The name of the list's form in its `schema` field.
+/// Value of the list's `schema` field.
 pub const SCHEMA: &str = "hotcell.runs/1";
-/// Runs that are kept; older ones go.
+/// Maximum number of runs kept; older ones are removed.
 const KEPT: i64 = 1000;
-/// Kept of each stream of a stored outcome, so that the history stays below about 64 MiB.
+/// Maximum size of each stream in a stored outcome, in bytes, so that the history stays below about 64 MiB.
 const STREAM: usize = 32 * 1024;
-/// The longest log. Whoever opens the database next reads it through, about 0.3 ms for this much.
+/// Size of the log, in bytes, that triggers a checkpoint. Opening the database reads the whole log, which
+/// takes about 0.3 ms for this size.
 const LONGEST_LOG: u64 = 512 * 1024;
 
-/// One run as listed.
+/// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRow {
     /// Twelve hexadecimal digits.
     pub id: String,
     /// RFC 3339, UTC.
     pub started: String,
-    /// As it was typed; what is not UTF-8 is replaced.
+    /// Command as typed; invalid UTF-8 is replaced.
     pub command: Vec<String>,
-    /// Why it ended.
+    /// Why the run ended.
     pub cause: Cause,
-    /// The program's own exit code.
+    /// Exit code of the program.
     pub exit_code: Option<i32>,
-    /// What it used.
+    /// Resources used.
     pub usage: Usage,
 }
 
-/// `hotcell.runs/1`, newest first.
+/// List of runs in the form `hotcell.runs/1`, newest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunList {
     /// Always `hotcell.runs/1`.
     pub schema: String,
-    /// The runs.
+    /// Runs.
     pub runs: Vec<RunRow>,
 }
 
 impl RunList {
-    /// A list of these.
+    /// A list of these runs.
     #[must_use]
     pub fn new(runs: Vec<RunRow>) -> Self {
         Self { schema: SCHEMA.to_owned(), runs }
     }
 }
 
-/// A run that is to be remembered.
+/// A run to be recorded.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Its name.
+    /// Id of the run.
     pub id: String,
-    /// When it was asked for.
+    /// Time of the request.
     pub started: SystemTime,
-    /// As it was typed.
+    /// Command as typed.
     pub command: Vec<String>,
 }
 
 impl Stored {
-    /// A record that begins now, under a fresh name.
+    /// A record that begins now, with a new id.
     #[must_use]
     pub fn begin(command: Vec<String>) -> Self {
         Self { id: fresh_id(), started: SystemTime::now(), command }
     }
 }
 
-/// Why the history cannot be read or written.
+/// Error of reading or writing the history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// The folder.
+    /// The state folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The database.
+    /// The database failed.
     #[error("the history in {0}")]
     Database(DatabaseError),
-    /// No run has such a name.
+    /// No run has this id.
     #[error("there is no run {0:?}; `hotcell runs list` shows them")]
     NoSuchRun(String),
-    /// Several have.
+    /// Several runs match this prefix.
     #[error("{id:?} could be {}; give more digits", among.join(", "))]
     Ambiguous {
-        /// As asked.
+        /// Requested id.
         id: String,
-        /// Some of those that it could be.
+        /// Some of the matching ids.
         among: Vec<String>,
     },
 }
@@ -116,27 +118,31 @@ pub struct History {
 }
 
 impl History {
-    /// Opens it for writing; makes it when it is missing.
+    /// Opens the history for writing, and creates it when it is missing.
     ///
     /// # Errors
-    /// [`HistoryError`].
+    /// [`HistoryError::State`] or [`HistoryError::Database`] when the state folder or the database cannot be
+    /// used.
     pub fn open(folder: &StateFolder) -> Result<Self, HistoryError> {
         Ok(Self { database: database::open_to_write(folder)?, path: folder.database() })
     }
 
-    /// Whether it can be opened for writing.
+    /// Checks that the history can be opened for writing.
     ///
     /// # Errors
-    /// [`HistoryError`].
+    /// [`HistoryError::State`] or [`HistoryError::Database`] when the state folder or the database cannot be
+    /// used.
     pub fn check(folder: &StateFolder) -> Result<(), HistoryError> {
-        // Not kept: whoever reads the folder's files by other means before the next opening drops what SQLite locked.
+        // Not pooled: SQLite's locks would be dropped if this process opened and closed the folder's files by
+        // other means.
         database::open_to_write(folder).map(|database| drop(database.for_once())).map_err(HistoryError::from)
     }
 
-    /// Opens it for reading; `None` when there is none yet.
+    /// Opens the history for reading; `None` when there is no history yet.
     ///
     /// # Errors
-    /// [`HistoryError`].
+    /// [`HistoryError::State`] or [`HistoryError::Database`] when the state folder or the database cannot be
+    /// used.
     pub fn open_to_read(folder: &StateFolder) -> Result<Option<Self>, HistoryError> {
         let opened = database::open_to_read(folder)?.filter(|(_, form)| *form > 0);
         Ok(opened.map(|(database, _)| Self { database, path: folder.database() }))
@@ -146,10 +152,10 @@ impl History {
         HistoryError::Database(DatabaseError::Sqlite { path: self.path.clone(), error })
     }
 
-    /// Writes a run, and forgets the oldest beyond those that are kept.
+    /// Records a run, and removes the oldest runs beyond the maximum.
     ///
     /// # Errors
-    /// [`HistoryError::Database`].
+    /// [`HistoryError::Database`] when SQLite fails.
     pub fn add(&self, run: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {
         let row = params![
             run.id,
@@ -176,7 +182,8 @@ impl History {
         Ok(())
     }
 
-    /// Moves a long log into the database. The row is safe already: when somebody is in the way, the next one does it.
+    /// Checkpoints a long log. The row is safe already: if another process is in the way, the next one does
+    /// it.
     fn empty_long_log(&self) {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
@@ -191,7 +198,7 @@ impl History {
     /// All runs, newest first.
     ///
     /// # Errors
-    /// [`HistoryError::Database`].
+    /// [`HistoryError::Database`] when SQLite fails.
     pub fn list(&self) -> Result<Vec<RunRow>, HistoryError> {
         let read = || {
             let mut statement = self.database.prepare(
@@ -213,10 +220,11 @@ impl History {
         patiently(read).map_err(|error| self.bad(error))
     }
 
-    /// The outcome of a run, by its name or the beginning of it.
+    /// Outcome of a run, by its id or a prefix of it.
     ///
     /// # Errors
-    /// [`HistoryError::NoSuchRun`], [`HistoryError::Ambiguous`], [`HistoryError::Database`].
+    /// [`HistoryError::NoSuchRun`] when no run matches, [`HistoryError::Ambiguous`] when several do,
+    /// [`HistoryError::Database`] when SQLite fails.
     pub fn show(&self, id: &str) -> Result<Outcome, HistoryError> {
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(HistoryError::NoSuchRun(id.to_owned()));
@@ -245,7 +253,7 @@ impl History {
     }
 }
 
-/// A value as a column of JSON text.
+/// A value as JSON text for a column.
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
@@ -257,7 +265,7 @@ fn cause_name(cause: Cause) -> String {
     }
 }
 
-/// The outcome with the first and the last half of what is kept of its streams.
+/// The outcome with its streams shortened to their beginning and end.
 pub(crate) fn bounded(outcome: &Outcome) -> Outcome {
     Outcome { stdout: shorter(&outcome.stdout), stderr: shorter(&outcome.stderr), ..outcome.clone() }
 }
@@ -268,7 +276,7 @@ fn shorter(output: &Output) -> Output {
         return output.clone();
     }
     let half = STREAM / 2;
-    // Whole characters, where it is text, so that it stays text.
+    // Cut text at character boundaries, so that it stays text.
     let (mut head, mut tail) = (half, kept.len() - half);
     if let Some(text) = &output.text {
         head = text.floor_char_boundary(head);
@@ -277,10 +285,10 @@ fn shorter(output: &Output) -> Output {
     Output::new([&kept[..head], &kept[tail..]].concat(), output.bytes)
 }
 
-/// Twelve hexadecimal digits that nobody has used.
+/// A new random id of twelve hexadecimal digits.
 fn fresh_id() -> String {
     use std::hash::{BuildHasher, Hasher};
-    // Keys from the kernel's random numbers, once a thread, and different each time.
+    // The keys come from the kernel's random numbers, once per thread, and differ for each hasher.
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
     format!("{:012x}", hasher.finish() & 0xffff_ffff_ffff)

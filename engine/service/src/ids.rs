@@ -1,22 +1,22 @@
-//! Short ids as people type them: the beginning is enough where it is the only such, and a mistake names the nearest.
+//! Short ids as people type them: an unambiguous prefix is enough, and a mistyped id yields the nearest one.
 
 use hotcell_sandbox::layer::nearest;
 
-/// Ids that an ambiguous beginning names.
+/// Maximum number of candidates listed for an ambiguous prefix.
 const AMONG: usize = 6;
 
-/// What somebody meant.
+/// Result of looking up an id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meant {
-    /// This one.
+    /// The only match.
     One(String),
-    /// It could be any of these.
+    /// Several candidates for an ambiguous prefix.
     Several(Vec<String>),
-    /// None, and this is the nearest where there are any.
+    /// No match, with the nearest id if there is any.
     None(Option<String>),
 }
 
-/// Looks for what somebody typed among ids in lower case, those that matter most first.
+/// Looks up a typed id among `ids`, which are lower case and most important first.
 pub(crate) fn meant(typed: &str, ids: &[String]) -> Meant {
     let asked = typed.trim().to_ascii_lowercase();
     let among: Vec<&String> = ids.iter().filter(|id| !asked.is_empty() && id.starts_with(&asked)).collect();

@@ -1,4 +1,4 @@
-//! `image build`: which definition is meant, and what is said when no image comes of it.
+//! `image build`: finds the definition, and reports errors.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +13,8 @@ use hotcell_images::{Definition, DefinitionError, Store};
 use crate::images;
 use crate::report::{Code, ErrorReport};
 
-/// The definition that a person names: one that comes with hotcell by its name, a file by a path with a slash or with
-/// `.toml` at its end.
+/// Finds the requested definition: a built-in one by its name, a file by a path with a slash or with `.toml`
+/// at its end.
 ///
 /// # Errors
 /// A report with the nearest name, or with the line of the file.
@@ -40,10 +40,10 @@ pub fn definition(named: &OsStr, cwd: &Path) -> Result<Definition, ErrorReport> 
     })
 }
 
-/// Builds the image of a definition; `progress` is told one line at a time.
+/// Builds the image of a definition; `progress` is called with one line at a time.
 ///
 /// # Errors
-/// A report: what is wrong with the definition, or with what it is built from.
+/// A report when the definition is invalid, or its sources cannot be used.
 pub fn build(
     store: &Store,
     named: &OsStr,

@@ -1,4 +1,4 @@
-//! Images in the state folder: what a run has as its root in place of the host's `/usr`.
+//! Images in the state folder: root file systems for runs, in place of the host's `/usr`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,62 +15,62 @@ use crate::report::{Code, ErrorReport};
 use crate::state::{StateChoice, StateError, StateFolder};
 use crate::time::rfc3339;
 
-/// The schema's name.
+/// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.images/1";
-/// The folder in the state folder.
+/// Folder name in the state folder.
 const FOLDER: &str = "images";
 
-/// `hotcell.images/1`: images on this host.
+/// List of images in the form `hotcell.images/1`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ImageList {
     /// Always `hotcell.images/1`.
     pub schema: String,
-    /// Each, by name.
+    /// Images, by name.
     pub images: Vec<ImageReport>,
 }
 
 /// An image.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ImageReport {
-    /// Its name here.
+    /// Local name.
     pub name: String,
-    /// Where it came from, as it was asked for.
+    /// Source as it was requested.
     pub source: String,
-    /// The digest of its manifest; of a folder, of the archive that it makes.
+    /// Digest of the manifest; for a folder, of the archive made from it.
     pub digest: String,
-    /// Bytes of files in its layers. Images that share a layer each count it.
+    /// Total size of files in its layers, in bytes. Shared layers count for each image.
     pub bytes: u64,
-    /// When it came here: RFC 3339.
+    /// Time of import: RFC 3339.
     pub created: String,
     /// Languages whose interpreter or compiler is on its `PATH`.
     pub languages: Vec<String>,
-    /// What it consists of; `null` in a list.
+    /// Details; `null` in a list.
     pub details: Option<ImageDetails>,
 }
 
-/// What an image consists of.
+/// Contents of an image.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ImageDetails {
-    /// Its layers, the topmost first: digests of their archives without compression.
+    /// Layers, topmost first: digests of their uncompressed archives.
     pub layers: Vec<String>,
-    /// Variables that its maker sets. `HOME` and `TMPDIR` are the sandbox's own.
+    /// Variables set by its maker. `HOME` and `TMPDIR` are the sandbox's own.
     pub env: BTreeMap<String, String>,
-    /// Its maker's start folder. Not used: a run starts in its workspace, else at home.
+    /// Working directory set by its maker. Not used: a run starts in its workspace, else in the home folder.
     pub workdir: Option<String>,
-    /// Whom its maker runs it as. Not used: a run is user 1000.
+    /// User set by its maker. Not used: a run is user 1000.
     pub user: Option<String>,
-    /// Its maker's program. Not used: a run names its own.
+    /// Program set by its maker. Not used: a run names its own.
     pub entrypoint: Vec<String>,
-    /// Its maker's arguments. Not used.
+    /// Arguments set by its maker. Not used.
     pub command: Vec<String>,
-    /// Modules that a Python of it imports while it waits for a job.
+    /// Modules that an idle Python of this image imports in advance.
     pub prime: Vec<String>,
-    /// What of it is not there, and why.
+    /// Omitted parts of the image, with the reasons.
     pub notes: Vec<String>,
 }
 
 impl ImageReport {
-    /// What is told of an image.
+    /// Report on an image; with details, if `details`.
     #[must_use]
     pub fn of(image: &Image, details: bool) -> Self {
         let Config { env, workdir, user, entrypoint, command, prime } = image.config.clone();
@@ -97,7 +97,7 @@ impl ImageReport {
 }
 
 impl ImageList {
-    /// Everything in a store.
+    /// All images in a store.
     ///
     /// # Errors
     /// A report when the store cannot be read.
@@ -116,7 +116,7 @@ impl ImageList {
     }
 }
 
-/// The store of a state folder.
+/// Opens the store of a state folder.
 ///
 /// # Errors
 /// A report when it cannot be used.
@@ -124,11 +124,12 @@ pub fn store(state: &StateFolder) -> Result<Store, ErrorReport> {
     Store::open(&state.path().join(FOLDER)).map_err(|e| report(&e))
 }
 
-/// Adds an image from a folder, an OCI layout, what `docker save` writes or a registry; without a name under its source's.
-/// Waits for the network where it comes from there: not for a thread of an event loop.
+/// Imports an image from a folder, an OCI layout, an archive of `docker save` or a registry; without a name
+/// it is named after its source. Blocks on the network for a registry, so do not call it on an event loop's
+/// thread.
 ///
 /// # Errors
-/// A report: what is wrong with the source, or that no name can be made of it.
+/// A report when the source is invalid, or no name can be derived from it.
 pub fn import(store: &Store, source: &OsStr, name: Option<&str>, cwd: &Path) -> Result<Image, ErrorReport> {
     let name = match name {
         Some(name) => name.to_owned(),
@@ -142,7 +143,7 @@ pub fn import(store: &Store, source: &OsStr, name: Option<&str>, cwd: &Path) -> 
     hotcell_images::import(store, &name, &source, &Limits::default()).map_err(|e| report(&e))
 }
 
-/// A name for an image by its source: the last part, without what follows it in names of archives.
+/// Name of an image derived from its source: the last part, without extensions of archives.
 fn name_of(source: &str) -> Option<String> {
     const ENDS: [&str; 9] = [".gz", ".xz", ".zst", ".tgz", ".tar", ".oci", ".docker", "-image", "/"];
     let whole = source.split('@').next()?.split('#').next()?;
@@ -153,20 +154,20 @@ fn name_of(source: &str) -> Option<String> {
     is_name(name).then(|| name.to_owned())
 }
 
-/// The image that a run is to have, by its name in a state folder.
+/// Image requested for a run, by its name in a state folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// Where.
+    /// State folder.
     pub state: StateChoice,
 }
 
 impl Wanted {
-    /// Holds it: its layers stay until the run has ended.
+    /// Holds the image: its layers are kept until the run has ended.
     ///
     /// # Errors
-    /// A report when there is none of this name.
+    /// A report when there is no image of this name.
     pub fn hold(&self) -> Result<Held, ErrorReport> {
         let bad = |e: &StateError| ErrorReport::new(Code::State, e.to_string());
         let path = self.state.path().map_err(|e| bad(&e))?;
@@ -180,7 +181,7 @@ impl Wanted {
     }
 }
 
-/// The root that a held image makes.
+/// Root file system of a held image.
 #[must_use]
 pub fn root(held: &Held) -> ImageRoot {
     use hotcell_images::image::TopKind;
@@ -195,17 +196,17 @@ pub fn root(held: &Held) -> ImageRoot {
     }
 }
 
-/// The variables of an image that a run has. Those of the sandbox itself stay its own; `PATH` is not among them.
+/// Variables of an image that a run gets. The sandbox's own variables and `PATH` are left out.
 #[must_use]
 pub fn variables(image: &Image) -> Vec<(OsString, OsString)> {
     const OWN: [&str; 4] = ["PATH", "HOME", "TMPDIR", "PWD"];
-    // A proxy of the image's is none that a sandbox could reach.
+    // The image's proxy is not reachable from a sandbox.
     let proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
     let theirs = image.config.env.iter().filter(|(name, _)| !OWN.contains(&name.as_str()) && !proxy(name));
     theirs.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// A store's error as a report.
+/// Converts an error of the store into a report.
 #[must_use]
 pub fn report(error: &StoreError) -> ErrorReport {
     let (code, hint) = match error {

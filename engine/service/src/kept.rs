@@ -1,5 +1,5 @@
-//! A workspace that stays, as a run sees it: its state when the run began, which others cannot take away, and the way its
-//! changes go back.
+//! A pinned workspace as a run uses it: its state at the start of the run, which others cannot remove, and
+//! the way to write its changes back.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_sandbox::policy::Limits;
+use hotcell_sandbox::policy::{FileId, Limits};
 use hotcell_sandbox::temporary;
 use hotcell_sandbox::toolchain::{Fs, Host, Kind as Seen};
 use hotcell_testing::{Entry, Project};
-use hotcell_workspace::store::{Pinned, Quota, Store, StoreError, Workspace};
+use hotcell_workspace::store::{Pinned, Quota, Source, Store, StoreError, Workspace};
 use hotcell_workspace::{Folder, Kind, Layer, Stack};
 
-/// How long a run that has ended waits for others to let go of its workspace.
+/// Time limit for a finished run to wait for exclusive access to its workspace.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest file that is read of a project, in bytes; of a longer one, the beginning.
+/// Maximum number of bytes read of a project's file; the rest of a longer file is ignored.
 const LONGEST: u64 = 1 << 20;
-/// The most names that are read of one folder.
+/// Maximum number of names read of one folder.
 const NAMES: usize = 20_000;
 
-/// A workspace as it was when it was pinned.
+/// A workspace in the state in which it was pinned.
 #[derive(Debug)]
 pub struct Kept {
     store: Arc<Store>,
@@ -29,44 +29,50 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Pins it.
+    /// Pins a workspace.
     ///
     /// # Errors
-    /// When there is none of that id.
+    /// [`StoreError`] when there is no workspace with this id.
     pub fn pin(store: &Arc<Store>, id: &str) -> Result<Arc<Self>, StoreError> {
         Ok(Arc::new(Self { store: Arc::clone(store), pinned: store.pin(id)? }))
     }
 
-    /// Its state.
+    /// The pinned state.
     #[must_use]
     pub fn pinned(&self) -> &Pinned {
         &self.pinned
     }
 
-    /// What to mount: the folder, and the layers over it, the topmost first.
+    /// Paths to mount: the folder, and the layers over it, topmost first.
     #[must_use]
     pub fn mount(&self) -> (PathBuf, Vec<PathBuf>) {
         self.pinned.mount()
     }
 
-    /// Whether something was changed in it: else it is its folder.
+    /// True when the workspace has changes over its folder.
     #[must_use]
     pub fn has_layers(&self) -> bool {
         !self.mount().1.is_empty()
     }
 
-    /// The workspace itself, as it is now.
+    /// True when the workspace is over a host folder, and not over a folder of the store.
+    #[must_use]
+    pub fn is_over_a_folder(&self) -> bool {
+        matches!(self.pinned.summary().source, Source::Folder(_))
+    }
+
+    /// Opens the workspace itself, in its current state.
     ///
     /// # Errors
-    /// It is gone, or others have it for long.
+    /// [`StoreError`] when the workspace is gone, or others hold it for longer than the time limit.
     pub fn take(&self) -> Result<Workspace<'_>, StoreError> {
         self.store.take_within(self.pinned.id(), PATIENCE)
     }
 
-    /// A plain folder with the same in it, for a sandbox that cannot lay layers over each other.
+    /// Copies the state to a plain folder, for a sandbox without overlay mounts.
     ///
     /// # Errors
-    /// More than the limits of disk and files; what the system says.
+    /// [`StoreError`] when the copy exceeds the limits of disk and files, or a file operation fails.
     pub fn copy(&self, limits: &Limits) -> Result<tempfile::TempDir, StoreError> {
         let folder = temporary::folder()?;
         let most = Quota { bytes: limits.disk.0, files: limits.files };
@@ -74,10 +80,10 @@ impl Kept {
         Ok(folder)
     }
 
-    /// What it shows, for whoever asks without a mount.
+    /// The state for readers without a mount.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the folder or a layer cannot be opened.
     pub fn view(&self) -> io::Result<View> {
         let (base, layers) = self.mount();
         View::open(&base, &layers)
@@ -103,7 +109,7 @@ impl View {
         })
     }
 
-    /// The same with its files listed, as a project of tests.
+    /// Lists the files, for use as a project of tests.
     #[must_use]
     pub fn as_project(mut self) -> Self {
         let entries = |folder: &str| {
@@ -127,7 +133,7 @@ impl View {
         Stack::new(self.layers.iter().map(Layer::over), &self.base)
     }
 
-    /// The beginning of a file below the view.
+    /// First `most` bytes of a file in the view.
     fn beginning(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         self.stack().file(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
@@ -149,7 +155,7 @@ impl Project for View {
     }
 }
 
-/// The host's file system, with the view in the place of its folder. No link is followed within it.
+/// The host's file system, with the view replacing its folder. Links in the view are not followed.
 impl Fs for View {
     fn look(&self, path: &Path) -> Option<Seen> {
         let Ok(own) = path.strip_prefix(&self.at) else { return Host.look(path) };
@@ -181,5 +187,10 @@ impl Fs for View {
         let Ok(own) = folder.strip_prefix(&self.at) else { return Host.names(folder) };
         let all = self.stack().list(own).unwrap_or_default();
         all.into_iter().take(NAMES).filter_map(|(path, _)| path.file_name().map(OsString::from)).collect()
+    }
+
+    fn id(&self, real: &Path) -> Option<FileId> {
+        // Files in the view do not exist on the host under that path.
+        real.strip_prefix(&self.at).is_err().then(|| Host.id(real))?
     }
 }

@@ -1,33 +1,35 @@
-//! Reports that are known: what was read before is not read again.
+//! Cache of scan reports: artifacts scanned before are not scanned again.
 //!
-//! A database of its own in the state folder, so that only its owner writes there, and whoever can write there could as
-//! well change the configuration. It is a cache: what is damaged, from another build or not a report of this very
-//! artifact is not found, and one that is damaged as a whole begins anew.
+//! The cache is a database of its own in the state folder, which only its owner can write; any process that
+//! can write there could as well change the configuration. An entry that is damaged, from another build or
+//! about another artifact is ignored, and a cache damaged as a whole is created anew.
 
-use hotcell_guard::{PartState, Report, SCHEMA, Severity, Verdict};
+use hotcell_guard::{Report, SCHEMA, Severity, Verdict};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 use crate::state::StateFolder;
 
-/// The database in the state folder.
+/// File name of the database in the state folder.
 pub const DATABASE: &str = "readings.db";
-/// Its form (`PRAGMA user_version`).
+/// Schema version (`PRAGMA user_version`).
 const VERSION: i64 = 1;
-/// Its size: 64 MiB in pages of 4 KiB, some 80,000 files without findings. When it is full the older half goes.
+/// Maximum size in pages: 64 MiB in pages of 4 KiB, some 80,000 files without findings. When it is full, the
+/// older half is removed.
 const PAGES: u32 = 16 * 1024;
-/// The longest report that is kept, in bytes.
+/// Maximum size of a stored report, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// The most that one scan leaves, in bytes.
+/// Maximum size of the reports stored by one scan, in bytes.
 const MOST_AT_ONCE: usize = 16 << 20;
-/// How long another process may hold it: nobody waits longer for what could as well be read.
+/// Time limit for waiting while another process holds the database: a longer wait is worse than scanning
+/// again.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What a report depends on, as a digest.
+/// Digest of everything that a report depends on.
 pub type Key = [u8; 32];
 
-/// Reports of earlier scans, and those of this one.
+/// Reports of earlier scans, and new ones of this scan.
 #[derive(Debug)]
 pub struct Known {
     database: Connection,
@@ -36,7 +38,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Opens it; `None`, and a word in the log, when it cannot be used.
+    /// Opens the cache; `None`, with a log message, when it cannot be used.
     #[must_use]
     pub fn open(state: &StateFolder) -> Option<Self> {
         Self::sized(state, PAGES)
@@ -65,7 +67,7 @@ impl Known {
         }
     }
 
-    /// The report of an artifact with this digest and size.
+    /// Report of an artifact with this digest and size.
     #[must_use]
     pub fn find(&self, key: &Key, sha256: &str, bytes: usize) -> Option<Report> {
         let row = || {
@@ -84,7 +86,7 @@ impl Known {
         (own && is_sound(&report)).then_some(report)
     }
 
-    /// Remembers a report until [`Known::write`].
+    /// Holds a report until [`Known::write`].
     pub fn add(&mut self, key: Key, report: &Report) {
         let Ok(text) = serde_json::to_vec(report) else { return };
         if is_sound(report) && text.len() <= LONGEST && self.bytes + text.len() <= MOST_AT_ONCE {
@@ -95,7 +97,7 @@ impl Known {
         }
     }
 
-    /// Writes what is new.
+    /// Writes the new reports.
     pub fn write(&mut self) {
         let new = std::mem::take(&mut self.new);
         if new.is_empty() {
@@ -143,28 +145,26 @@ fn connect(state: &StateFolder, pages: u32) -> rusqlite::Result<Connection> {
              COMMIT;"
         ))?;
     }
-    // What a loss of power destroys is found to be damaged, and read again. One transaction for all look-ups.
+    // An entry destroyed by a power loss is recognised as damaged, and its artifact is scanned again. One
+    // transaction serves all look-ups.
     database.execute_batch(&format!("PRAGMA synchronous = OFF; PRAGMA max_page_count = {pages}; BEGIN;"))?;
     Ok(database)
 }
 
-/// A digest of a report and what it is of: damage is noticed.
+/// Digest of a report and its key, to detect damage.
 fn sealed(key: &Key, text: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(key).chain_update(text).finalize().into()
 }
 
-/// Whether a report's verdict is not better than what else it says.
+/// True when a report's verdict is not better than its findings and parts allow.
 fn is_sound(report: &Report) -> bool {
-    let unread = || {
-        report.coverage.parts.iter().any(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly))
-    };
     let worst = report.findings.iter().map(|f| f.severity).max().unwrap_or(Severity::Note);
-    let least = match worst {
+    let found = match worst {
         Severity::Critical => Verdict::Quarantine,
-        _ if unread() => Verdict::Incomplete,
         Severity::Warning => Verdict::Review,
         Severity::Note => Verdict::Allow,
     };
+    let least = report.coverage.parts.iter().map(|part| part.state.least()).fold(found, Verdict::max);
     report.schema == SCHEMA && !report.coverage.parts.is_empty() && report.verdict >= least
 }
 

@@ -1,4 +1,4 @@
-//! Languages whose source files can be run: what compiles one, and what runs what came of it. Pure.
+//! Languages whose source files can be run: how to compile a source, and how to run the result. Pure.
 
 mod diagnostics;
 mod java;
@@ -11,10 +11,10 @@ use hotcell_sandbox::policy::{HOME, PROJECT_NAME};
 
 pub use diagnostics::{Said, read as read_diagnostics, read_psql};
 
-/// What a compiler leaves, below the home folder: a program, or a folder of them.
+/// Output of a compiler, below the home folder: a program, or a folder.
 pub const COMPILED: &str = ".compiled";
 
-/// Where Debian has each version of PostgreSQL.
+/// Folder in which Debian installs each version of PostgreSQL.
 const POSTGRES_FOLDER: &str = "/usr/lib/postgresql/";
 /// Starts a PostgreSQL and has psql read the source.
 const PSQL: &str = include_str!("language/postgresql.sh");
@@ -46,14 +46,14 @@ pub enum Language {
     PostgreSql,
 }
 
-/// Who compiles, as far as its words have to be read.
+/// Compiler family, by the format of its diagnostics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compiler {
-    /// `FILE:LINE:COLUMN: error: …`, as GCC, Clang and Go say it.
+    /// `FILE:LINE:COLUMN: error: …`, as in GCC, Clang and Go.
     Gnu,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Rustc,
-    /// `FILE:LINE: error: …`, the line and a caret.
+    /// `FILE:LINE: error: …`, the source line and a caret.
     Javac,
     /// `FILE(LINE,COLUMN): error TS1005: …`
     Tsc,
@@ -64,35 +64,36 @@ pub enum Compiler {
 pub struct Compile {
     /// The compiler and its arguments.
     pub argv: Vec<OsString>,
-    /// How it speaks.
+    /// Compiler family.
     pub compiler: Compiler,
-    /// It leaves a folder at [`COMPILED`], not one program.
+    /// True when the output at [`COMPILED`] is a folder, not one program.
     pub folder: bool,
-    /// Variables that it needs.
+    /// Required variables.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// What it takes to run a source.
+/// Steps to run a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// What compiles it; none for what is interpreted.
+    /// Compile step; `None` for interpreted languages.
     pub compile: Option<Compile>,
-    /// What runs it, without the caller's arguments; the first is looked up on the host unless it was compiled.
+    /// Command to run, without the caller's arguments; its program is looked up on the host unless it was
+    /// compiled.
     pub argv: Vec<OsString>,
-    /// Whether the first is what was compiled.
+    /// True when the program is the compiled one.
     pub native: bool,
-    /// Variables that the program needs.
+    /// Variables for the program.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Where things lie inside.
+/// Paths inside the sandbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The source.
+    /// Source file.
     pub source: &'a Path,
-    /// The home folder.
+    /// Home folder.
     pub home: &'a Path,
-    /// The `tsc` to use; none where only node can read TypeScript.
+    /// The `tsc` to use; `None` when only node can read TypeScript.
     pub tsc: Option<&'a [OsString]>,
 }
 
@@ -112,13 +113,13 @@ impl Language {
         ("postgresql", Self::PostgreSql),
     ];
 
-    /// Its name.
+    /// Name of the language.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, language)| *language == self).map_or("", |(name, _)| name)
     }
 
-    /// The language that the guard reads a source as.
+    /// Language that the guard scans a source as.
     #[must_use]
     pub const fn as_read(self) -> Read {
         match self {
@@ -135,7 +136,7 @@ impl Language {
         }
     }
 
-    /// The language that a file's ending promises.
+    /// Language for a file extension.
     #[must_use]
     pub fn of_ending(ending: &str) -> Option<Self> {
         Some(match ending {
@@ -154,7 +155,7 @@ impl Language {
         })
     }
 
-    /// The name that a source gets when it has none. Java wants that of its public class.
+    /// Default file name for a source. Java requires the name of its public class.
     #[must_use]
     pub fn file_name(self, text: &[u8]) -> String {
         match self {
@@ -175,7 +176,8 @@ impl Language {
         }
     }
 
-    /// What it is in an image with this `PATH`: one with a PostgreSQL on it is there for that.
+    /// Dialect of the language in an image with this `PATH`: an image with PostgreSQL on it is meant for
+    /// that.
     #[must_use]
     pub fn in_image(self, path: &str) -> Self {
         match self {
@@ -186,13 +188,13 @@ impl Language {
         }
     }
 
-    /// Whether a compiler makes something of it first; of TypeScript, where there is one.
+    /// True for compiled languages; TypeScript is compiled only if there is a compiler.
     #[must_use]
     pub const fn is_compiled(self) -> bool {
         matches!(self, Self::TypeScript | Self::Go | Self::Rust | Self::C | Self::Cpp | Self::Java)
     }
 
-    /// How a source is run, given where it lies.
+    /// Steps to run a source at these paths.
     #[must_use]
     pub fn steps(self, text: &[u8], at: Places<'_>) -> Steps {
         let source = at.source.as_os_str();
@@ -256,7 +258,7 @@ impl Language {
                 ],
                 &[],
             ),
-            // What it keeps goes below HOME, which is where it should be.
+            // Go keeps its data below HOME, which is fine.
             Self::Go => native(
                 Compiler::Gnu,
                 &["go", "build", "-o"],
@@ -282,7 +284,7 @@ impl Language {
     }
 }
 
-/// `tsc` puts what it makes of `HOME/a/b.ts` at `OUT/a/b.js`.
+/// `tsc` writes the output for `HOME/a/b.ts` to `OUT/a/b.js`.
 fn typescript(at: &Places<'_>, out: &Path) -> Steps {
     let Some(tsc) = at.tsc else {
         return Steps {
@@ -320,7 +322,7 @@ fn typescript(at: &Places<'_>, out: &Path) -> Steps {
         compile: Some(Compile { argv, compiler: Compiler::Tsc, folder: true, env: Vec::new() }),
         argv: ["node".into(), made.into()].into(),
         native: false,
-        // What it was compiled from lies beside its packages; what came of it does not.
+        // The source is beside its packages; the compiled output is not.
         env: vec![("NODE_PATH".into(), project_modules(at.home).into())],
     }
 }
@@ -342,7 +344,7 @@ impl Steps {
     }
 }
 
-/// A path of the sandbox as a person knows it: below the project, or the source's own name.
+/// A sandbox path as users know it: relative to the project, or the source's own name.
 #[must_use]
 pub fn outside_name(path: &str) -> &str {
     let below = path.strip_prefix(HOME).map_or(path, |rest| rest.trim_start_matches('/'));

@@ -1,19 +1,25 @@
-//! Where the verbs live: what a person, a script or a model asks for, done once and the same for all of them.
+//! The operations of hotcell: each request of a person, a script or a model is implemented once here, for
+//! every front end.
 //!
-//! The command line translates to this crate and from it, and so will other front ends. It joins the parts:
-//! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the sandbox
-//! runs it, and the history remembers ([`history`]) in the state folder ([`state`]). What the gate ([`guard`]) refuses is held
-//! ([`quarantine`]) until a person decides, what else a call needs waits as a request ([`approvals`]), and every step of that is in the log ([`audit`]). For front ends that stay, [`live`]
-//! keeps what runs, what was printed and what callers saved, and [`metrics`] counts.
+//! The command line is one such front end: it translates to and from this crate. The crate joins the parts:
+//! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the
+//! sandbox runs it, and the history records it ([`history`]) in the state folder ([`state`]). Code that the
+//! gate ([`guard`]) refuses is held ([`quarantine`]) until a person decides; any other permission that a call
+//! needs waits as a request ([`approvals`]). Each of these steps is recorded in the log ([`audit`]). For
+//! long-running front ends, [`live`] keeps runs, their output and callers' workspaces, and [`metrics`] counts.
 //!
-//! It knows no command-line options and prints nothing.
+//! The crate knows no command-line options and prints nothing.
 
 #![forbid(unsafe_code)]
 
 pub mod actor;
 pub mod approvals;
 pub mod audit;
+mod below;
+pub mod binaries;
+mod build_folders;
 mod builds;
+pub mod caches;
 pub mod changes;
 pub mod compile;
 pub mod config;
@@ -30,6 +36,7 @@ pub mod language;
 pub mod live;
 pub mod metrics;
 pub mod network;
+mod outer_git;
 pub mod policies;
 pub mod quarantine;
 pub mod reader;
@@ -41,7 +48,10 @@ pub mod suites;
 pub mod test;
 pub mod time;
 pub mod tools;
+pub mod typed;
+mod variables;
 pub mod view;
+pub mod whole;
 pub mod workspaces;
 
 pub use actor::Actor;

@@ -1,29 +1,29 @@
-//! What a run may reach: the setting, and the proxy of `hotcell-egress` behind a sandbox's sockets.
+//! Reachable hosts of a run: the setting, and the proxy of `hotcell-egress` behind a sandbox's sockets.
 
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
 use hotcell_egress::{AllowList, Egress, RuleError};
-use hotcell_sandbox::network::{Proxy, Serving, SharedProxy, Sockets};
+use hotcell_sandbox::network::{Proxy, Relay, Serving, SharedProxy, Sockets};
 use hotcell_sandbox::outcome::Denial;
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
-/// The network as people write it.
+/// Network setting as users write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkSetting {
     /// `none`: a private loopback.
     None,
     /// `off`: no internet sockets at all.
     Off,
-    /// A private loopback, and these hosts by way of a proxy. An empty list: a proxy that denies everything.
+    /// A private loopback, and these hosts through a proxy. With an empty list the proxy denies everything.
     Hosts(AllowList),
 }
 
 impl FromStr for NetworkSetting {
     type Err = RuleError;
 
-    /// Reads `none`, `off` or `HOST:PORT,…`.
+    /// Parses `none`, `off` or `HOST:PORT,…`.
     fn from_str(text: &str) -> Result<Self, RuleError> {
         match text {
             "none" => Ok(Self::None),
@@ -67,10 +67,17 @@ impl<'de> Deserialize<'de> for NetworkSetting {
     }
 }
 
-/// The proxy to these hosts.
+/// A proxy to these hosts.
 #[must_use]
 pub fn proxy(allow: AllowList) -> SharedProxy {
     SharedProxy::new(ToHosts(Egress::new(allow)))
+}
+
+/// Relays that a sandbox needs for the names of this list that have an address.
+#[must_use]
+pub fn relays(allow: &AllowList) -> Vec<Relay> {
+    let relay = |hotcell_egress::Relay { name, address, port }| Relay { name, address, port };
+    allow.relays().into_iter().map(relay).collect()
 }
 
 #[derive(Debug)]
@@ -78,8 +85,8 @@ struct ToHosts(Egress);
 
 impl Proxy for ToHosts {
     fn serve(&self, sockets: Sockets) -> io::Result<Box<dyn Serving>> {
-        let Sockets { proxy, names, names_by_stream } = sockets;
-        let serving = self.0.serve(hotcell_egress::Sockets { proxy, names, names_by_stream })?;
+        let Sockets { proxy, names, names_by_stream, relays } = sockets;
+        let serving = self.0.serve(hotcell_egress::Sockets { proxy, names, names_by_stream, relays })?;
         Ok(Box::new(Served(serving)))
     }
 }
@@ -92,7 +99,8 @@ impl Serving for Served {
             layer: "network".to_owned(),
             operation: denied.operation.name().to_owned(),
             target: denied.target,
-            // Of the protocol, not of a system call: 403, "not allowed by ruleset", "no such name".
+            // The reason is from the protocol, not from a system call: 403, "not allowed by ruleset", "no
+            // such name".
             errno: "denied by the proxy".to_owned(),
             count: denied.count,
         });

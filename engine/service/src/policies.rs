@@ -1,8 +1,8 @@
-//! What an organisation wants of code, for those who write it: rules from the operator's own files, or a baseline.
+//! An organisation's rules for code, for its authors: read from the operator's own files, or a baseline.
 //!
-//! `policies_path` names a folder with `style.md`, `security.md` and `custom.md`, of which each may be missing. In such a
-//! file every heading of the second level is a rule, and what stands below it says what is meant. Without
-//! `security.md` the rules are [`baseline`].
+//! `policies_path` names a folder with `style.md`, `security.md` and `custom.md`, each optional. In such a
+//! file every second-level heading is a rule, and the text below it is its description. Without `security.md`
+//! the rules are [`baseline`].
 
 use std::fs::File;
 use std::io::Read;
@@ -13,23 +13,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Code, ErrorReport};
 
-/// The longest file, in bytes. Longer ones nobody reads, and no model.
+/// Maximum size of a file, in bytes. A longer file would be read neither by people nor by models.
 const LONGEST: u64 = 256 << 10;
 
-/// Which rules.
+/// Type of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyType {
-    /// How code looks and is written.
+    /// Style of code.
     Style,
-    /// What makes it safe.
+    /// Security of code.
     Security,
-    /// Anything else that the organisation wants.
+    /// Other rules of the organisation.
     Custom,
 }
 
 impl PolicyType {
-    /// Its name, also of its file.
+    /// Name of the type, and of its file without the extension.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,40 +40,41 @@ impl PolicyType {
     }
 }
 
-/// Where rules are from.
+/// Origin of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The operator's file.
     File,
-    /// hotcell itself.
+    /// Built into hotcell.
     Default,
 }
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What is meant.
+    /// Description.
     pub text: String,
 }
 
-/// The rules of one type.
+/// Rules of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Policies {
-    /// Which rules.
+    /// Type of the rules.
     pub policy_type: PolicyType,
     /// The rules, in the order of the file.
     pub rules: Vec<Rule>,
-    /// Where they are from.
+    /// Origin of the rules.
     pub source: Source,
 }
 
-/// The rules of a type, from a folder of the operator's, where there is one. Blocks.
+/// Reads the rules of a type from the operator's folder, if there is one. Blocks.
 ///
 /// # Errors
-/// A folder or file that is named and cannot be read, or has no rules: nobody should work by a baseline because of a slip.
+/// A report when a named folder or file cannot be read or has no rules: a typing error should not make the
+/// baseline apply.
 pub fn read(folder: Option<&Path>, policy_type: PolicyType) -> Result<Policies, ErrorReport> {
     let default = || match policy_type {
         PolicyType::Security => baseline(),
@@ -96,7 +97,7 @@ pub fn read(folder: Option<&Path>, policy_type: PolicyType) -> Result<Policies, 
     Ok(Policies { policy_type, rules, source })
 }
 
-/// A file of the folder; `None` when it is not there, but the folder is.
+/// Reads a file of the folder; `None` when the folder exists and the file does not.
 fn of_file(folder: &Path, name: &str) -> Result<Option<String>, ErrorReport> {
     let bad = |why: String| {
         Err(ErrorReport::new(Code::Configuration, format!("policies_path: {why}")).field("policies_path"))
@@ -120,7 +121,7 @@ fn of_file(folder: &Path, name: &str) -> Result<Option<String>, ErrorReport> {
     }
 }
 
-/// The rules of a text: headings of the second level, and what stands below each. Code between fences has no headings.
+/// Parses rules: second-level headings, and the text below each. Code blocks contain no headings.
 #[must_use]
 pub fn rules(text: &str) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
@@ -138,7 +139,7 @@ pub fn rules(text: &str) -> Vec<Rule> {
                 title: title.trim().trim_end_matches('#').trim_end().to_owned(),
                 text: String::new(),
             }),
-            // What stands above the first is said to people.
+            // Text above the first rule is for people.
             None => {
                 if let Some(rule) = rules.last_mut() {
                     rule.text.push_str(line);
@@ -154,7 +155,8 @@ pub fn rules(text: &str) -> Vec<Rule> {
     rules
 }
 
-/// Rules after the ten risks of the OWASP Top 10:2025 (<https://owasp.org/Top10/2025/>), in hotcell's own words.
+/// Rules based on the ten risks of the OWASP Top 10:2025 (<https://owasp.org/Top10/2025/>), in hotcell's own
+/// words.
 #[must_use]
 pub fn baseline() -> Vec<Rule> {
     let rule = |(title, text): (&str, &str)| Rule { title: title.to_owned(), text: text.to_owned() };

@@ -1,48 +1,49 @@
-//! Reads artifacts in a sandbox: a parser of hostile bytes may crash, hang, grow or be taken over.
+//! Scans artifacts in a sandbox: a parser of hostile bytes may crash, hang, grow or be taken over.
 //!
-//! A reader is this program once more, with nothing but its own file and the system's libraries in sight, no network, and
-//! 512 MiB. It gets the rules, then one artifact after the other, over standard input, and answers each with a line. It is
-//! replaced after a crash, a time-out or a thousand artifacts; what it was reading when it was lost counts as unread. Of
-//! its answers only the form is believed: names and sizes are put in by whoever asked. A parser that was taken over could
-//! still say `allow`: detection is triage, and the sandbox that runs the artifact is what holds.
+//! A reader is another process of this program that sees only its own executable and the system's libraries,
+//! has no network, and gets 512 MiB. Over standard input it receives the rules, then one artifact after the
+//! other, and answers each with a line. It is replaced after a crash, a timeout or a thousand artifacts; an
+//! artifact whose reader was lost counts as unread. Only the form of its answers is trusted: names and sizes
+//! are filled in by the parent. A parser that was taken over could still answer `allow`: detection is triage,
+//! and the sandbox that runs the artifact is the protection.
 
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hotcell_guard::{Artifact, Language, Limits, Pack, PartState, Report, Verdict, scan, unread};
-use hotcell_sandbox::{Bytes, Canceller, Chunk, Confinement, Engine, Outcome, Policy, StdinWriter};
+use hotcell_guard::{Artifact, Executed, Language, Limits, Pack, PartState, Report, Verdict, scan, unread};
+use hotcell_sandbox::{Bytes, Canceller, Chunk, Confinement, Engine, Lack, Outcome, Policy, StdinWriter};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc as queue;
 
-/// The word after the program's name that makes it a reader.
+/// First argument that starts this program as a reader.
 pub const VERB: &str = "guard-reader";
-/// How long one artifact may take: more than the scan's own limit, and time for a slow machine.
+/// Time limit per artifact: more than the scan's own limit, with a margin for slow machines.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
-/// How long it may take until a reader has its rules: each of the user's own is tried on its examples.
+/// Time limit until a reader has loaded its rules: each of the user's own rules is tried on its examples.
 const BEGINNING: Duration = Duration::from_secs(60);
-/// The longest answer, in bytes.
+/// Maximum length of an answer, in bytes.
 const LONGEST_ANSWER: usize = 16 << 20;
-/// What a reader may use.
+/// Memory limit of a reader.
 const MEMORY: Bytes = Bytes::mib(512);
-/// After so many readers were lost, the rest of a scan is unread.
+/// Maximum number of lost readers; after that, the rest of a scan is unread.
 const MOST_LOST: u32 = 16;
-/// After so many artifacts a reader is replaced: what one of them did to it does not last.
+/// Maximum number of artifacts per process, to bound the damage that one of them can do to later ones.
 const MOST_JOBS: u32 = 1000;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Says which program reads: one that calls [`serve`] when its first word is [`VERB`]. Who embeds this library and does not
-/// say reads artifacts in its own process.
+/// Sets the program that scans: one that calls [`serve`] when its first argument is [`VERB`]. Without this
+/// call, artifacts are scanned in the calling process.
 pub fn read_with(program: PathBuf) {
     PROGRAM.get_or_init(|| program);
 }
 
-/// The program that reads, if one was named: hotcell's own, which is a tool host as well.
+/// The program set by [`read_with`]: hotcell's own, which is also the tool host.
 pub(crate) fn program() -> Option<&'static Path> {
     PROGRAM.get().map(PathBuf::as_path)
 }
@@ -50,20 +51,22 @@ pub(crate) fn program() -> Option<&'static Path> {
 /// How long a reader is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// For one scan of a program that ends soon: what is left of it is removed behind the program.
+    /// For one scan of a program that ends soon: the sandbox's leftovers are removed after the program's end.
     OneScan,
-    /// For many.
+    /// For many scans.
     Lasting,
 }
 
-/// Rules of the user's own: names and texts.
+/// The user's own rules: names and texts.
 pub type Rules = Vec<(String, String)>;
 
-/// What comes before an artifact's bytes.
+/// Header sent before an artifact's bytes.
 #[derive(Serialize, Deserialize)]
 struct Head {
     name: String,
     language: Option<Language>,
+    #[serde(default)]
+    executed: Vec<Executed>,
     bytes: usize,
 }
 
@@ -71,10 +74,10 @@ fn pack(rules: Rules) -> Result<Pack, String> {
     if rules.is_empty() { Pack::builtin() } else { Pack::with(rules) }.map_err(|e| e.to_string())
 }
 
-/// The reader's side: until the end of its input.
+/// Runs the reader's side until the end of its input.
 ///
 /// # Errors
-/// What the system says of the streams.
+/// When a read or write of the streams fails.
 pub fn serve(input: impl Read, mut output: impl Write) -> io::Result<()> {
     let mut input = io::BufReader::new(input);
     let mut line = Vec::new();
@@ -90,7 +93,7 @@ pub fn serve(input: impl Read, mut output: impl Write) -> io::Result<()> {
         let head: Head = serde_json::from_slice(&line)?;
         let mut bytes = vec![0; head.bytes];
         input.read_exact(&mut bytes)?;
-        let artifact = Artifact { name: head.name, bytes, language: head.language };
+        let artifact = Artifact { name: head.name, bytes, language: head.language, executed: head.executed };
         say(&mut output, &scan(&pack, &Limits::default(), &artifact))?;
     }
 }
@@ -102,7 +105,7 @@ fn say(output: &mut impl Write, answer: &impl Serialize) -> io::Result<()> {
     output.flush()
 }
 
-/// Asks a reader, or reads here.
+/// Client of a reader process, or a scanner in this process.
 #[derive(Debug)]
 pub struct Reader {
     how: How,
@@ -115,23 +118,23 @@ enum How {
     Elsewhere(Option<queue::UnboundedSender<Ask>>, Option<JoinHandle<()>>),
 }
 
-/// What became of a reader's processes so far.
+/// Statistics of a reader's processes.
 #[derive(Debug, Default)]
 struct Count {
     started: AtomicU32,
     lost: AtomicU32,
-    /// Ended while nothing was asked of them.
+    /// Processes that ended while idle.
     died: AtomicU32,
 }
 
-/// An artifact, and where its report goes.
+/// An artifact, and the channel for its report.
 type Ask = (Artifact, mpsc::Sender<Report>);
 
 impl Reader {
-    /// Starts one. With several confinements the first that this host allows is taken.
+    /// Starts a reader. Of several confinements, the first that this host allows is used.
     ///
     /// # Errors
-    /// Why it cannot be had: a rule that is wrong, or no sandbox.
+    /// A sentence that says why it cannot start: an invalid rule, or no sandbox.
     pub fn start(rules: Rules, confinements: &[Confinement], span: Span) -> Result<Self, String> {
         match PROGRAM.get() {
             Some(program) => Self::elsewhere(program, &rules, confinements, span),
@@ -160,19 +163,19 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Whether a process of it crashed, hung or talked nonsense while it read.
+    /// True when one of its processes crashed, hung or sent an invalid answer during a scan.
     #[must_use]
     pub fn has_lost(&self) -> bool {
         self.count.lost.load(Ordering::Acquire) > 0
     }
 
-    /// How many processes it has started.
+    /// Number of processes that it has started.
     #[must_use]
     pub fn processes(&self) -> u32 {
         self.count.started.load(Ordering::Acquire)
     }
 
-    /// Reads one artifact. What cannot be read is in the report.
+    /// Scans one artifact. Parts that cannot be read are in the report.
     pub fn read(&self, artifact: &Artifact) -> Report {
         let ask = |asks: &queue::UnboundedSender<Ask>| {
             let (answer, answered) = mpsc::channel();
@@ -193,7 +196,7 @@ impl Drop for Reader {
         if let How::Elsewhere(asks, thread) = &mut self.how {
             drop(asks.take());
             if let Some(thread) = thread.take() {
-                // Its panic was told already.
+                // A panic was reported already.
                 let _ = thread.join();
             }
         }
@@ -213,12 +216,12 @@ fn policy(program: &Path, confinement: Confinement) -> Policy {
     let limits = &mut policy.job.limits;
     limits.disk = Bytes::mib(1);
     limits.capture = Bytes::kib(4);
-    // Of all artifacts together; each has its own time and its own longest answer.
+    // These limits are for all artifacts together; each has its own time and answer limit.
     (limits.wall, limits.cpu_time, limits.output) = (Duration::from_secs(24 * 3600), None, Bytes::gib(64));
     policy
 }
 
-/// What a reader's processes are started with.
+/// Settings for starting a reader's processes.
 struct Start {
     policies: Vec<Policy>,
     rules: Vec<u8>,
@@ -226,7 +229,7 @@ struct Start {
     count: Arc<Count>,
 }
 
-/// The thread beside a reader: starts it, asks it, replaces it.
+/// The thread of a reader: starts its processes, passes requests on, replaces lost processes.
 fn attend(start: &Start, asks: queue::UnboundedReceiver<Ask>, ready: &mpsc::Sender<Result<(), String>>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -264,7 +267,7 @@ impl Start {
         Worker::start(engine, policy, &self.rules).await
     }
 
-    /// Answers until nobody asks any more.
+    /// Answers requests until all senders are dropped.
     async fn answer(
         &self,
         engine: &Engine,
@@ -312,7 +315,7 @@ impl Start {
     }
 }
 
-/// The end of a process of which nothing is asked.
+/// Waits for the end of an idle process.
 async fn death(worker: &mut Option<Worker>) {
     match worker {
         Some(worker) => drop((&mut worker.ended).await),
@@ -320,22 +323,39 @@ async fn death(worker: &mut Option<Worker>) {
     }
 }
 
-/// A process that reads.
+/// Time limit for waiting until this process has free descriptors.
+const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(20);
+/// Pause between two attempts.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
+
+/// A scanning process.
 struct Worker {
-    /// Follows it; ends with it, and closes the output then.
+    /// Task that follows the process, ends with it, and then closes the output.
     ended: tokio::task::JoinHandle<Outcome>,
     stop: Canceller,
     input: StdinWriter,
     output: queue::Receiver<Chunk>,
-    /// What came after the last line.
+    /// Bytes received after the last line.
     rest: Vec<u8>,
-    /// Artifacts so far.
+    /// Number of artifacts so far.
     jobs: u32,
 }
 
 impl Worker {
     async fn start(engine: &Engine, policy: &Policy, rules: &[u8]) -> Result<Self, String> {
-        let mut running = engine.spawn(policy).await.map_err(|refusal| refusal.message)?;
+        let since = Instant::now();
+        let mut running = loop {
+            match engine.spawn(policy).await {
+                Ok(running) => break running,
+                // Readers of other calls end soon, and runs wait for descriptors too.
+                Err(refusal)
+                    if refusal.lacks == Some(Lack::Descriptors) && since.elapsed() < DESCRIPTOR_TIMEOUT =>
+                {
+                    tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                }
+                Err(refusal) => return Err(refusal.message),
+            }
+        };
         let (input, output) = (running.stdin(), running.output());
         let (Some(input), Some(output)) = (input, output) else {
             return Err("the reader has no streams".to_owned());
@@ -344,7 +364,7 @@ impl Worker {
         let ended = tokio::spawn(running.wait());
         let mut worker = Self { ended, stop, input, output, rest: Vec::new(), jobs: 0 };
         let began = tokio::time::timeout(BEGINNING, async {
-            // A reader that could not start has no input; its end says why.
+            // If the process could not start, its input is closed; its outcome says why.
             let _ = worker.input.write_all(rules).await;
             let _ = worker.input.write_all(b"\n").await;
             worker.line().await
@@ -366,8 +386,12 @@ impl Worker {
 
     async fn ask(&mut self, artifact: &Artifact) -> Result<Report, String> {
         self.jobs += 1;
-        let head =
-            Head { name: artifact.name.clone(), language: artifact.language, bytes: artifact.bytes.len() };
+        let head = Head {
+            name: artifact.name.clone(),
+            language: artifact.language,
+            executed: artifact.executed.clone(),
+            bytes: artifact.bytes.len(),
+        };
         let mut head = serde_json::to_vec(&head).map_err(|e| e.to_string())?;
         head.push(b'\n');
         let answered = tokio::time::timeout(PATIENCE, async {
@@ -381,6 +405,7 @@ impl Worker {
         report.artifact.names = vec![artifact.name.clone()];
         report.artifact.bytes = artifact.bytes.len() as u64;
         report.coverage.bytes_total = artifact.bytes.len() as u64;
+        report.coverage.count();
         Ok(report)
     }
 
@@ -405,13 +430,13 @@ impl Worker {
         }
     }
 
-    /// Ends it.
+    /// Ends the process.
     async fn end(self) {
         let Self { ended, stop, input, output, .. } = self;
         stop.cancel();
-        // Nobody waits for somebody to read what it still says.
+        // The remaining output is not read, so it must not block on it.
         drop((input, output));
-        // What it came to is of no interest any more.
+        // The outcome no longer matters.
         let _ = ended.await;
     }
 }
@@ -425,7 +450,8 @@ mod tests {
     fn what_is_asked_is_what_is_answered() {
         let mut asked = b"[]\n".to_vec();
         for text in ["print(1)\n", "import shutil\nshutil.rmtree('/home')\n"] {
-            let head = Head { name: "x.py".to_owned(), language: None, bytes: text.len() };
+            let head =
+                Head { name: "x.py".to_owned(), language: None, executed: Vec::new(), bytes: text.len() };
             asked.extend(serde_json::to_vec(&head).unwrap());
             asked.push(b'\n');
             asked.extend(text.as_bytes());
@@ -441,7 +467,7 @@ mod tests {
         assert!(refused.starts_with(br#"{"Err":""#));
     }
 
-    /// Readers that were taken over, as shell scripts.
+    /// Compromised readers, as shell scripts.
     #[test]
     fn a_reader_that_dies_hangs_or_talks_nonsense_has_read_nothing() {
         let dir = tempfile::tempdir().unwrap();
@@ -500,7 +526,7 @@ mod tests {
         serde_json::to_string(&unread("a.py", PartState::Parsed, Verdict::Allow)).unwrap()
     }
 
-    /// A reader that has its rules and then does this.
+    /// A reader that accepts its rules and then runs this script.
     fn script(dir: &Path, does: &str) -> PathBuf {
         let program = dir.join("reader");
         std::fs::write(&program, format!("#!/bin/sh\nread rules; echo '{{\"Ok\":null}}'; {does}\n")).unwrap();

@@ -1,5 +1,5 @@
-//! Reading artifacts as a whole: what is known is looked up, what is not goes to a reader, and a service keeps its readers
-//! for the next time.
+//! Scan sessions: reports of earlier scans are looked up, other artifacts go to a reader, and a service keeps
+//! its readers for later scans.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,49 +12,65 @@ use crate::known::{Key, Known};
 use crate::reader::{Reader, Rules, Span, lost};
 use crate::state::StateFolder;
 
-/// Readers that wait for work.
+/// Maximum number of idle readers.
 const MOST_IDLE: usize = 2;
 
-/// What is kept between one scan and the next. Clones share it; by default it is nothing.
+/// State shared by scans. Clones share it; the default keeps nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Reading(Option<Arc<Kept>>);
+pub struct Reading {
+    kept: Option<Arc<Kept>>,
+    /// Caller whose reports are looked up and stored, when callers must learn nothing from each other.
+    caller: Option<Arc<str>>,
+}
 
 #[derive(Debug)]
 struct Kept {
-    /// Where known reports are.
+    /// State folder with the known reports.
     state: PathBuf,
-    /// Readers of a service, with what they were started for; `None` where one scan is all.
+    /// Idle readers of a service, with the settings they were started with; `None` for a single scan.
     idle: Option<Mutex<Vec<(Kind, Reader)>>>,
 }
 
-/// What a reader can be used for again: rules, and how it is confined.
+/// Settings that must match to reuse a reader: rules and confinements.
 type Kind = (Key, Vec<Confinement>);
 
 impl PartialEq for Reading {
     fn eq(&self, other: &Self) -> bool {
-        self.0.as_ref().map(Arc::as_ptr) == other.0.as_ref().map(Arc::as_ptr)
+        self.kept.as_ref().map(Arc::as_ptr) == other.kept.as_ref().map(Arc::as_ptr)
+            && self.caller == other.caller
     }
 }
 
 impl Eq for Reading {}
 
 impl Reading {
-    /// Known reports lie in this state folder.
+    /// State for one scan, with known reports in this state folder.
     #[must_use]
     pub fn once(state: &Path) -> Self {
-        Self(Some(Arc::new(Kept { state: state.to_owned(), idle: None })))
+        Self::of(Kept { state: state.to_owned(), idle: None })
     }
 
-    /// The same, and readers stay for the next scan, until [`Reading::close`].
+    /// Like [`Reading::once`], but readers are kept for later scans, until [`Reading::close`].
     #[must_use]
     pub fn lasting(state: &Path) -> Self {
-        Self(Some(Arc::new(Kept { state: state.to_owned(), idle: Some(Mutex::default()) })))
+        Self::of(Kept { state: state.to_owned(), idle: Some(Mutex::default()) })
     }
 
-    /// Begins a scan. Starts nothing yet.
+    fn of(kept: Kept) -> Self {
+        Self { kept: Some(Arc::new(kept)), caller: None }
+    }
+
+    /// The state for one of several callers: artifacts that another caller had scanned are scanned again, so
+    /// that the scan's duration tells nothing about others. Readers are shared.
+    #[must_use]
+    pub fn of_caller(&self, caller: &str) -> Self {
+        Self { kept: self.kept.clone(), caller: Some(caller.into()) }
+    }
+
+    /// Begins a scan. Starts no process yet.
     #[must_use]
     pub fn begin(&self, rules: Rules, confinements: &[Confinement]) -> Scan {
-        let known = self.0.as_ref().and_then(|kept| match StateFolder::open(&kept.state) {
+        let known = self.kept.as_ref().and_then(|kept| match StateFolder::open(&kept.state) {
             Ok(state) => Known::open(&state),
             Err(error) => {
                 tracing::debug!("known reports cannot be used: {error}");
@@ -69,6 +85,9 @@ impl Reading {
             field(&mut base, text.as_bytes());
         }
         let kind = (base.clone().finalize().into(), confinements.to_vec());
+        if let Some(caller) = &self.caller {
+            field(&mut base, caller.as_bytes());
+        }
         Scan { reading: self.clone(), rules, kind, base, known, found: false, reader: None }
     }
 
@@ -78,7 +97,7 @@ impl Reading {
         Some(idle.swap_remove(at).1)
     }
 
-    /// Keeps a reader that nothing happened to; the one that waits longest goes.
+    /// Puts a reader back if it lost no process; the one idle for longest is dropped.
     fn put(&self, kind: Kind, reader: Reader) {
         if reader.has_lost() {
             return;
@@ -91,11 +110,11 @@ impl Reading {
     }
 
     fn idle(&self) -> Option<std::sync::MutexGuard<'_, Vec<(Kind, Reader)>>> {
-        let idle = self.0.as_ref()?.idle.as_ref()?;
+        let idle = self.kept.as_ref()?.idle.as_ref()?;
         Some(idle.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends the readers that wait.
+    /// Ends the idle readers.
     pub fn close(&self) {
         let all = self.idle().map(|mut idle| std::mem::take(&mut *idle));
         drop(all);
@@ -106,23 +125,23 @@ impl Reading {
     }
 }
 
-/// One scan. It ends with [`Scan::end`].
+/// A scan in progress. It is completed by [`Scan::end`].
 #[derive(Debug)]
 pub struct Scan {
     reading: Reading,
     rules: Rules,
     kind: Kind,
-    /// What every key begins with: build, limits, rules.
+    /// Hash state with the common start of all keys: build, limits, rules.
     base: Sha256,
     known: Option<Known>,
-    /// Something was known under these rules, so they are sound.
+    /// True once a report was found under these rules, which proves that they are valid.
     found: bool,
-    /// The reader, or why there is none, once one was needed.
+    /// The reader, or the reason for its failure, once one was needed.
     reader: Option<Result<Reader, String>>,
 }
 
 impl Scan {
-    /// Reads one artifact. What cannot be read is in the report.
+    /// Scans one artifact. Parts that cannot be read are in the report.
     pub fn read(&mut self, artifact: &Artifact) -> Report {
         let digest = Sha256::digest(&artifact.bytes);
         let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -147,11 +166,15 @@ impl Scan {
         report
     }
 
-    /// What a report of an artifact depends on. Its whole name does: parts are called by it.
+    /// Key of an artifact's report: everything that the report depends on. The whole name counts, since parts
+    /// are named after it.
     fn key(&self, artifact: &Artifact, digest: &[u8]) -> Key {
         let mut hash = self.base.clone();
         hash.update(digest);
         field(&mut hash, artifact.language.map_or("", hotcell_guard::Language::name).as_bytes());
+        for executed in &artifact.executed {
+            field(&mut hash, format!("{executed:?}").as_bytes());
+        }
         field(&mut hash, artifact.name.as_bytes());
         hash.finalize().into()
     }
@@ -164,13 +187,12 @@ impl Scan {
         reader.as_ref().map_err(|why| &**why)
     }
 
-    /// Ends the scan: what was read is remembered, unless anything went wrong with a reader, and the reader is kept or
-    /// ended.
+    /// Ends the scan: new reports are stored unless a reader failed, and the reader is kept or ended.
     ///
     /// # Errors
-    /// Why nothing could be read: no sandbox, or a rule that is wrong.
+    /// A sentence that says why nothing could be read: no sandbox, or an invalid rule.
     pub fn end(mut self) -> Result<(), String> {
-        // Rules of the user's own are wrong also where there is nothing to read.
+        // The user's own rules must be checked even when there is nothing to scan.
         if !self.rules.is_empty() && !self.found {
             let _ = self.reader();
         }
@@ -196,11 +218,11 @@ fn field(hash: &mut Sha256, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_guard::{Language, Verdict};
+    use hotcell_guard::{Executed, Language, Verdict};
 
     const HOSTILE: &str = "import shutil\nshutil.rmtree('/home')\n";
 
-    /// Reads artifacts; whether a reader was needed.
+    /// Scans artifacts; returns also if a reader was needed.
     fn read(reading: &Reading, rules: &Rules, artifacts: &[Artifact]) -> (Vec<Report>, bool) {
         let mut scan = reading.begin(rules.clone(), &[Confinement::Namespaces]);
         let reports = artifacts.iter().map(|a| scan.read(a)).collect();
@@ -224,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_language_content_or_rule_is_read() {
+    fn another_name_language_content_caller_or_rule_is_read() {
         let state = tempfile::tempdir().unwrap();
         let reading = Reading::once(&state.path().join("state"));
         let plain = Artifact::new("a", "print(1)\n");
@@ -233,10 +255,17 @@ mod tests {
         for other in [
             Artifact::new("setup.py", "print(1)\n"),
             plain.clone().run_as(Language::Python),
+            plain.clone().executed_as(&[Executed::As(Language::Bash)]),
+            plain.clone().executed_as(&[Executed::Unread("perl".to_owned())]),
             Artifact::new("a", "print(2)\n"),
         ] {
             assert!(read(&reading, &none, std::slice::from_ref(&other)).1, "{other:?}");
             assert!(!read(&reading, &none, &[other]).1);
+        }
+        let (alice, bob) = (reading.of_caller("alice"), reading.of_caller("bob"));
+        for own in [&alice, &bob] {
+            assert!(read(own, &none, std::slice::from_ref(&plain)).1, "another caller had it read");
+            assert!(!read(own, &none, std::slice::from_ref(&plain)).1);
         }
         let rule = "id: own.x\nlanguage: Python\nseverity: warning\nmessage: m\nmetadata:\n  capability: c\n  \
                     positive: ['import zz\n\n  zz.run()', 'import zz as y\n\n  y.run()']\n  benign: ['zz = 1', 'zz = 2']\n\

@@ -1,51 +1,59 @@
-//! `hotcell.error/1`: what was wrong with a command line or a configuration, for programs to read.
+//! `hotcell.error/1`: an error in a command line or a configuration, for programs to read.
 
-pub use hotcell_sandbox::text::printable;
+pub use hotcell_sandbox::text::{barred, barred_within, printable, printable_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The name of this form in its `schema` field.
+/// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.error/1";
 
-/// Something that a person has to change before anything can run.
+/// An error that a person has to correct before anything can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}{}", hint.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]
 pub struct ErrorReport {
     /// Always `hotcell.error/1`.
     pub schema: String,
-    /// What kind of mistake it is.
+    /// Kind of error.
     pub code: Code,
-    /// One line for a person.
+    /// One line for people.
     pub message: String,
-    /// The option, key, variable or name that is wrong.
+    /// The invalid option, key, variable or name.
     pub field: Option<String>,
-    /// What to do, with the nearest valid name where there is one.
+    /// Advice, with the nearest valid name if there is one.
     pub hint: Option<String>,
 }
 
-/// Kinds of mistake.
+/// Kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The command line does not fit together.
+    /// Options that do not fit together.
     Usage,
-    /// No such command.
+    /// Unknown command.
     UnknownCommand,
-    /// No such option.
+    /// Unknown option.
     UnknownOption,
-    /// No such name: a profile, a schema, a run.
+    /// Unknown name: of a profile, a schema, a run.
     UnknownName,
-    /// A value that means nothing here.
+    /// Invalid value.
     InvalidValue,
-    /// A configuration file or variable.
+    /// Error in a configuration file or variable.
     Configuration,
     /// The state folder cannot be used.
     State,
-    /// There is no room now: a queue or a quota.
+    /// A queue or a quota is full.
     Busy,
-    /// A person has to approve it first, or said no.
+    /// A person has to approve this first, or has refused it.
     NeedsApproval,
-    /// hotcell itself failed.
+    /// A tool call reached a limit.
+    Limit,
+    /// A tool's component trapped: unreachable code, an invalid access, an exit with a status.
+    Trap,
+    /// A tool failed after it was denied something.
+    Denied,
+    /// Refused: for example a component that cannot be loaded, or differs from the one added.
+    Refused,
+    /// Internal error of hotcell.
     Internal,
 }
 
@@ -55,14 +63,14 @@ impl ErrorReport {
         Self { schema: SCHEMA.to_owned(), code, message: message.into(), field: None, hint: None }
     }
 
-    /// Names what is wrong.
+    /// Sets the field.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// Says what to do.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

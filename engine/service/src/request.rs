@@ -1,4 +1,4 @@
-//! One request to run something: what was asked for becomes a policy, or an outcome in which nothing ran.
+//! A request to run something: it becomes a policy, or an outcome in which nothing ran.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -11,40 +11,46 @@ use hotcell_sandbox::outcome::{Cause, Compile, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
-use hotcell_sandbox::toolchain::{self, LookupError, Surroundings, Toolchain};
+use hotcell_sandbox::toolchain::{self, Asks, LookupError, Surroundings, Toolchain};
 
+use crate::below;
+use crate::build_folders::{self, Hidden};
 use crate::changes::{Before, Keep};
 use crate::compile::Build;
 use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
-use crate::guard::{Passed, Target};
+use crate::guard::{Mode, Passed, Target};
 use crate::images;
 use crate::kept::Kept;
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
+use crate::outer_git;
 use crate::report::{Code, ErrorReport};
+use crate::typed;
+use crate::variables;
+use crate::whole::{Feed, Input, Whole};
 
-/// The `PATH` inside, behind the toolchain's own folders.
+/// `PATH` inside, after the toolchain's own folders.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Where Python keeps byte code inside when the project has some of its own, which nobody has read.
+/// Cache folder for Python inside, when the project has byte code of its own, which was not read.
 const PYTHON_CACHE_INSIDE: &str = "/tmp/.python-cache";
-/// What to do where nothing can read TypeScript.
+/// Advice when no program can run TypeScript.
 const NO_TYPESCRIPT: &str = "nothing here reads TypeScript: there is no tsc, and this node is older than 22.6; \
      install one (npm install typescript in the workspace, on Debian: apt install node-typescript)";
-/// The longest source that is run by its language.
+/// Maximum size of a source that is run by its language, in bytes.
 pub const LONGEST_SOURCE: u64 = 16 << 20;
 
-/// Where a source comes from.
+/// Origin of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A file; relative to the current folder.
+    /// A file, relative to the current folder.
     File(PathBuf),
     /// These bytes.
     Text(Vec<u8>),
-    /// A file of the workspace, by its path there, and its bytes.
+    /// A file of the workspace: its path there, and its contents.
     Inside(PathBuf, Vec<u8>),
 }
 
-/// What is to run.
+/// Program or source to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A program with its arguments.
@@ -56,23 +62,23 @@ pub enum What {
 /// A request to run something.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// What.
+    /// Program or source to run.
     pub what: What,
     /// A host folder, mounted copy-on-write.
     pub workspace: Option<PathBuf>,
-    /// The workspace that stays, whose folder that is.
+    /// The pinned workspace that `workspace` belongs to, if any.
     pub kept: Option<Arc<Kept>>,
-    /// Limits, profile and the like; they go before what is configured.
+    /// Limits, profile and the like; they take precedence over the configuration.
     pub settings: Settings,
-    /// Limits where nobody says more: those of the verb.
+    /// Default limits of the verb.
     pub limits: Limits,
     /// Standard input.
     pub stdin: Stdin,
-    /// What becomes of the changes in the workspace.
+    /// Treatment of the changes in the workspace.
     pub keep: Keep,
 }
 
-/// Limits of test suites and compilers where nobody says any, on this machine.
+/// Default limits of test suites and compilers on this machine.
 pub(crate) fn limits_for_tests() -> Limits {
     let limits = Limits::for_tests();
     hotcell_sandbox::host::memory().map_or(limits.clone(), |memory| limits.at_most(memory))
@@ -81,48 +87,49 @@ pub(crate) fn limits_for_tests() -> Limits {
 /// A request that is ready to run.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Its policy.
+    /// Policy.
     pub policy: Policy,
-    /// What has to be compiled first.
+    /// Compile step to run first.
     pub build: Option<Build>,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<OsString>,
-    /// What the guard says of it; `None` when it was not asked.
+    /// The guard's result; `None` when the guard is off.
     pub scan: Option<Passed>,
-    /// It needs a node that reads TypeScript.
+    /// True when it needs a node that reads TypeScript.
     strips: bool,
-    /// The source that psql reads.
+    /// Source that psql reads.
     psql: Option<Vec<u8>>,
-    /// The workspace as it is before the run.
+    /// Baseline of the workspace, taken before the run.
     pub before: Option<Before>,
-    /// What the run sees of ours, while it is needed.
+    /// Resources of the run, released after it.
     stay: Stay,
 }
 
-/// What stays while this does.
+/// Resources that are held until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Stay {
-    /// The image.
+    /// Image.
     _image: Option<Held>,
-    /// Files of ours.
+    /// Temporary folders of hotcell.
     _folders: Vec<tempfile::TempDir>,
 }
 
 impl Prepared {
-    /// The policy, the unset variables, the guard's word and what has to stay, of a request without a source of its own.
+    /// Splits into the policy, the unset variables, the guard's result and the resources, for a request
+    /// without a source of its own.
     pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, Stay) {
         (self.policy, self.unset, self.scan, self.stay)
     }
 
-    /// Whether [`Prepared::sign`] reads what was printed as errors, so that it has to be captured.
+    /// True when [`Prepared::sign`] parses the output for errors, so that it has to be captured.
     pub(crate) const fn reads_errors(&self) -> bool {
         self.psql.is_some()
     }
 
-    /// Leaves the guard's report in an outcome, and what PostgreSQL said of a source.
+    /// Adds the guard's report to an outcome, and PostgreSQL's diagnostics of a source.
     pub fn sign(&self, outcome: &mut Outcome) {
         sign(self.scan.as_ref(), outcome);
-        // Node's exit code for an option that it does not know.
+        // Node's exit code for an unknown option.
         if self.strips && outcome.cause == Cause::Exited && outcome.exit_code == Some(9) {
             outcome.reason = Some(NO_TYPESCRIPT.to_owned());
         }
@@ -133,9 +140,9 @@ impl Prepared {
             if !diagnostics.is_empty() {
                 let command = self.policy.job.argv.iter().map(|word| word.to_string_lossy().into_owned());
                 outcome.compile = Some(Compile {
-                    // Not the script's text.
+                    // Without the script's text.
                     command: command.filter(|word| !word.contains('\n')).collect(),
-                    // Nothing had to be made, and it ran.
+                    // There was no compile step, and the source ran.
                     done: true,
                     wall_us: None,
                     diagnostics,
@@ -150,12 +157,12 @@ pub(crate) fn sign(scan: Option<&Passed>, outcome: &mut Outcome) {
 }
 
 impl RunRequest {
-    /// The policy, before the program is looked up.
+    /// The merged policy, before the program is looked up.
     ///
     /// # Errors
-    /// A report for a mistake in profile or configuration.
+    /// A report when the profile or the configuration is invalid.
     pub fn merge(&self, configuration: &Configuration) -> Result<Merged, ErrorReport> {
-        let Configuration { user, environment, project, reading, .. } = configuration;
+        let Configuration { user, environment, project, .. } = configuration;
         let sources = [
             (&self.settings.profile, "--profile"),
             (&environment.profile, "HOTCELL_PROFILE"),
@@ -165,9 +172,9 @@ impl RunRequest {
         let (name, field) = chosen.unwrap_or((OsStr::new("standard"), "profile"));
         let base = config::find_profile(name).map_err(|e| config::of_profile(e, field))?;
         let theirs = match project {
-            // Who asks goes before the project.
+            // The caller's profile takes precedence over the project's.
             Some(file) if self.settings.profile.is_none() => match &file.settings.profile {
-                // By name only: a file of the project's is not a profile of ours.
+                // By name only: a file of the project's must not serve as a profile.
                 Some(name) => Some(Profile::named(&name.to_string_lossy()).map_err(|e| {
                     in_file(&file.path, &file.text, "profile", &config::of_profile(e, "profile"))
                 })?),
@@ -195,7 +202,7 @@ impl RunRequest {
         });
         let mut merged = joined?;
         if self.compiles() {
-            // The same choices over what compilers may take where nobody says anything.
+            // Merges the same sources for the compile step, whose default limits are those of compilers.
             let over = config::merge(
                 &base,
                 &limits_for_tests(),
@@ -207,7 +214,7 @@ impl RunRequest {
             merged.compile = over.map(|m| m.policy.job.limits).ok();
         }
         merged.guard.keep = configuration.keep();
-        merged.guard.reading = reading.clone();
+        merged.guard.reading = configuration.reading();
         if let (Some(image), Some((_, state))) = (&mut merged.image, &configuration.asker) {
             image.state = state.clone();
         }
@@ -215,11 +222,48 @@ impl RunRequest {
         Ok(merged)
     }
 
-    /// Finds the program and what it needs, and completes the policy.
+    /// Finds the program and its dependencies, and completes the policy.
     ///
     /// # Errors
     /// An outcome in which nothing ran: not found, not executable, or refused.
     pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<Outcome>> {
+        self.prepare_with(merged, around, None)
+    }
+
+    /// Like [`RunRequest::prepare`], for a program with other commands beside it, each from an option: the
+    /// guard scans them, too.
+    ///
+    /// # Errors
+    /// Like [`RunRequest::prepare`].
+    pub(crate) fn prepare_beside(
+        &self,
+        merged: Merged,
+        around: Surroundings,
+        beside: &[(&str, &str)],
+    ) -> Result<Prepared, Box<Outcome>> {
+        self.prepare_all(merged, around, None, beside)
+    }
+
+    /// Like [`RunRequest::prepare`], with standard input, which is read ahead when something executes it.
+    ///
+    /// # Errors
+    /// Like [`RunRequest::prepare`].
+    pub fn prepare_with<'i>(
+        &'i self,
+        merged: Merged,
+        around: Surroundings,
+        input: Option<&'i mut dyn Input>,
+    ) -> Result<Prepared, Box<Outcome>> {
+        self.prepare_all(merged, around, input, &[])
+    }
+
+    fn prepare_all<'i>(
+        &'i self,
+        merged: Merged,
+        around: Surroundings,
+        input: Option<&'i mut dyn Input>,
+        beside: &[(&str, &str)],
+    ) -> Result<Prepared, Box<Outcome>> {
         let Merged { mut policy, env, guard, compile: most, image, state } = merged;
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
@@ -229,21 +273,31 @@ impl RunRequest {
         let programs = image
             .as_ref()
             .map_or(Programs::Host(&around, self.kept.as_deref()), |held| Programs::Image(&held.image));
-        // Before the guard reads it: what somebody changes from here on, the program may or may not have seen.
+        // Taken before the guard's scan: the program may or may not see changes made on the host from here
+        // on.
         let since = Before::moment(self.keep);
         policy.job.workspace = self.workspace.as_ref().map(|w| cwd.join(w));
         policy.job.layers = self.layers();
+        policy.job.aliases = self.names(&around);
         policy.job.stdin = self.stdin.clone();
         for toolchain in &mut policy.job.toolchains {
             *toolchain = cwd.join(&*toolchain);
         }
         for bind in &mut policy.job.binds {
+            let option = if bind.writable { "--rw" } else { "--ro" };
+            typed::real_from(&cwd, &bind.host, around.project.as_slice())
+                .map_err(|e| refused(format!("{option} {}: {e}", bind.host.display())))?;
             bind.host = cwd.join(&bind.host);
             check_bind(bind).map_err(&refused)?;
         }
 
         let mut folders: Vec<tempfile::TempDir> = Vec::new();
+        folders.extend(self.show_around(&mut policy, &around).map_err(&refused)?);
+        let hidden = self.hide(&mut policy, guard.mode, &mut folders);
+        let noted = guard.keep.clone().filter(|_| guard.mode == Mode::Enforce);
         let before = Before::of(&policy, since, self.keep, self.kept.clone());
+        let before = before.map(|before| before.noting(noted));
+        let before = before.map(|before| before.without(hidden.iter().map(|hidden| hidden.path.clone())));
         if policy.shape.confinement == Confinement::LandlockOnly && !policy.job.layers.is_empty() {
             folders.extend(self.plain(&mut policy).map_err(&refused)?);
         }
@@ -251,7 +305,10 @@ impl RunRequest {
         let env = set(env, &mut unset);
         let (mut source, mut read, mut build, mut strips, mut psql) = (None, None, None, false, None);
         match &self.what {
-            What::Program(argv) => start(&mut policy, argv.clone(), programs, &env)?,
+            What::Program(argv) => {
+                start(&mut policy, argv.clone(), programs, &env)?;
+                show_environment(&mut policy, programs);
+            }
             What::Source(language, from, arguments) => {
                 let language = &match programs {
                     Programs::Host(..) => *language,
@@ -260,7 +317,7 @@ impl RunRequest {
                 let (inside, text) =
                     self.place_source(*language, from, &cwd, &mut policy, &mut source).map_err(&refused)?;
                 let home = self.home(policy.shape.confinement);
-                let tsc = (*language == Language::TypeScript).then(|| self.tsc(&cwd, programs)).flatten();
+                let tsc = (*language == Language::TypeScript).then(|| self.tsc(&around, programs)).flatten();
                 let at = Places { source: &inside, home: &home, tsc: tsc.as_deref() };
                 strips = *language == Language::TypeScript && tsc.is_none();
                 let Steps { compile, mut argv, native, env: own } = language.steps(&text, at);
@@ -273,7 +330,7 @@ impl RunRequest {
                 if let Some(step) = compile {
                     let mut compiling = policy.clone();
                     compiling.job.stdin = Stdin::Null;
-                    // A compiler has nobody to talk to.
+                    // A compiler needs no network.
                     if compiling.shape.network == Network::Proxy {
                         (compiling.shape.network, compiling.job.proxy) = (Network::Loopback, None);
                     }
@@ -293,7 +350,16 @@ impl RunRequest {
                 }
             }
         }
-        let scan = guard.check(&self.targets(&cwd, read), policy.shape.confinement)?;
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        variables::complete(&mut policy.job, policy.shape.network, processors);
+        let mut whole = self.whole(&cwd, read, env, input);
+        whole.beside =
+            beside.iter().map(|(option, text)| ((*option).to_owned(), (*text).to_owned())).collect();
+        whole.hidden = hidden.iter().map(|hidden| hidden.path.clone()).collect();
+        let mut scan = guard.check(whole, policy.shape.confinement)?;
+        if let Some(passed) = &mut scan {
+            passed.note = build_folders::sentence(&hidden);
+        }
         if scan.as_ref().is_some_and(Passed::has_python_cache) {
             policy.job.env.push(("PYTHONPYCACHEPREFIX".into(), PYTHON_CACHE_INSIDE.into()));
         }
@@ -310,12 +376,40 @@ impl RunRequest {
         })
     }
 
-    /// Whether something has to be compiled before anything runs.
+    /// Hides the build results of the project's own tools; nothing if that fails.
+    fn hide(&self, policy: &mut Policy, mode: Mode, folders: &mut Vec<tempfile::TempDir>) -> Vec<Hidden> {
+        let own = self.kept.is_none() && policy.job.layers.is_empty() && mode != Mode::Off;
+        let Some(project) = policy.job.workspace.clone().filter(|_| own) else { return Vec::new() };
+        if policy.shape.confinement == Confinement::LandlockOnly {
+            return Vec::new();
+        }
+        let words: &[OsString] = match &self.what {
+            What::Program(argv) => argv,
+            What::Source(_, _, arguments) => arguments,
+        };
+        let hidden = build_folders::hidden(&project, words);
+        if hidden.is_empty() {
+            return hidden;
+        }
+        match build_folders::layer(&project, &hidden) {
+            Ok(layer) => {
+                policy.job.layers.push(layer.path().to_owned());
+                folders.push(layer);
+                hidden
+            }
+            Err(error) => {
+                tracing::warn!("what was built before cannot be hidden from the run: {error}");
+                Vec::new()
+            }
+        }
+    }
+
+    /// True when there is a compile step.
     fn compiles(&self) -> bool {
         matches!(&self.what, What::Source(language, ..) if language.is_compiled())
     }
 
-    /// The home folder as the program has to name it: without a mount namespace it is somewhere else.
+    /// Home folder as the program has to name it: without a mount namespace it is elsewhere.
     fn home(&self, confinement: Confinement) -> PathBuf {
         match (confinement, &self.workspace) {
             (Confinement::Namespaces, _) => HOME.into(),
@@ -324,14 +418,68 @@ impl RunRequest {
         }
     }
 
-    /// The compiler of TypeScript: the workspace's own, or the one on the caller's `PATH`. An image is not asked.
-    fn tsc(&self, cwd: &Path, programs: Programs<'_>) -> Option<Vec<OsString>> {
+    /// TypeScript compiler: the workspace's own, or the one on the caller's `PATH`. Images are not searched.
+    fn tsc(&self, around: &Surroundings, programs: Programs<'_>) -> Option<Vec<OsString>> {
         const OWN: &str = "node_modules/typescript/bin/tsc";
-        let own = self.workspace.as_ref().filter(|w| cwd.join(w).join(OWN).is_file());
-        match (own, programs) {
-            (Some(_), _) => Some(vec!["node".into(), OWN.into()]),
-            (None, Programs::Host(..)) => find(OsStr::new("tsc"), programs).ok().map(|_| vec!["tsc".into()]),
-            (None, Programs::Image(_)) => None,
+        let view = self.kept.as_ref().filter(|kept| kept.has_layers()).map(|kept| kept.view());
+        let own = Path::new(OWN);
+        // Links are followed only within the workspace, so that it cannot tell which files the host has.
+        let has_own = match &view {
+            Some(Ok(view)) => toolchain::has(view, around, own),
+            Some(Err(_)) => false,
+            None => toolchain::has(&toolchain::Host, around, own),
+        };
+        match programs {
+            _ if has_own => Some(vec!["node".into(), OWN.into()]),
+            Programs::Host(..) => find(OsStr::new("tsc"), programs).ok().map(|_| vec!["tsc".into()]),
+            Programs::Image(_) => None,
+        }
+    }
+
+    /// Host paths of the workspace, which also lead to it inside: installed programs contain them. A caller
+    /// over MCP gets none of them, unless it named a folder that the operator configured.
+    fn names(&self, around: &Surroundings) -> Vec<PathBuf> {
+        let Some(workspace) = &self.workspace else { return Vec::new() };
+        let is_own = self.kept.as_ref().is_none_or(|kept| kept.is_over_a_folder());
+        if !is_own || around.asks == Asks::Caller && self.kept.is_none() {
+            return Vec::new();
+        }
+        let typed = around.cwd.join(workspace);
+        let real = around.project.clone().into_iter();
+        // The typed path, if it contains links, but without `.`; a path with `..` depends on the links.
+        let straight = !typed.components().any(|part| part == Component::ParentDir);
+        let typed = Some(typed.components().collect())
+            .filter(|typed| straight && Some(typed) != around.project.as_ref());
+        real.chain(typed).collect()
+    }
+
+    /// Shows what belongs to the workspace but lies outside its folder: mounts in it, and the repository of a
+    /// worktree or submodule.
+    fn show_around(
+        &self,
+        policy: &mut Policy,
+        around: &Surroundings,
+    ) -> Result<Option<tempfile::TempDir>, String> {
+        let Some(project) = around.project.as_deref() else { return Ok(None) };
+        // Without a mount namespace the workspace is a copy that includes its mounts, and other paths cannot
+        // be provided.
+        if policy.shape.confinement == Confinement::LandlockOnly {
+            return Ok(None);
+        }
+        policy.job.binds.splice(0..0, below::binds(project)?);
+        if around.asks == Asks::Caller {
+            return Ok(None);
+        }
+        match outer_git::of(project, policy.shape.image.as_ref()) {
+            Ok(Some(shown)) => {
+                policy.job.binds.extend(shown.binds);
+                Ok(Some(shown.copies))
+            }
+            Ok(None) => Ok(None),
+            Err(why) => {
+                tracing::warn!(target: "hotcell_contents", "git finds no repository inside: {why}");
+                Ok(None)
+            }
         }
     }
 
@@ -339,7 +487,7 @@ impl RunRequest {
         self.kept.as_ref().map(|kept| kept.mount().1).unwrap_or_default()
     }
 
-    /// Without mounts nothing is laid over anything: a plain copy of what the layers show.
+    /// Without mounts there are no layers: makes a plain copy of the layered view.
     fn plain(&self, policy: &mut Policy) -> Result<Option<tempfile::TempDir>, String> {
         let Some(kept) = &self.kept else { return Ok(None) };
         let copy = kept.copy(&policy.job.limits).map_err(|e| {
@@ -350,30 +498,82 @@ impl RunRequest {
         Ok(Some(copy))
     }
 
-    /// What the guard reads: the source, and the workspace.
-    fn targets(&self, cwd: &Path, text: Option<Vec<u8>>) -> Vec<Target> {
-        let layers = self.layers();
-        let workspace = |w: &PathBuf| match layers.as_slice() {
-            [] => Target::Path(cwd.join(w)),
-            layers => Target::View(cwd.join(w), layers.to_vec()),
+    /// Input of the guard: the workspace, the source, and the command as a whole.
+    fn whole<'i>(
+        &'i self,
+        cwd: &Path,
+        text: Option<Vec<u8>>,
+        env: Vec<(OsString, OsString)>,
+        input: Option<&'i mut dyn Input>,
+    ) -> Whole<'i> {
+        let mut whole = Whole {
+            workspace: self.workspace.as_ref().map(|w| (cwd.join(w), self.layers())),
+            argv: Vec::new(),
+            source: None,
+            inside: None,
+            env,
+            feed: match &self.stdin {
+                Stdin::Bytes(bytes) => Feed::Bytes(bytes),
+                Stdin::Piped => Feed::Stream(input),
+                _ => Feed::Nothing,
+            },
+            hidden: Vec::new(),
+            own_rules: false,
+            beside: Vec::new(),
         };
-        let mut targets: Vec<Target> = self.workspace.iter().map(workspace).collect();
-        if let (What::Source(language, source, _), Some(text)) = (&self.what, text) {
-            let name = match source {
-                // Read with the workspace, and by its name as what it is run as.
-                Source::Inside(..) => return targets,
-                Source::Text(_) => language.file_name(&text),
-                Source::File(file) => file.to_string_lossy().into_owned(),
-            };
-            targets.push(Target::Source(Artifact::new(name, text).run_as(language.as_read())));
+        match (&self.what, text) {
+            (What::Program(argv), _) => whole.argv.clone_from(argv),
+            (What::Source(language, source, arguments), text) => {
+                whole.argv.clone_from(arguments);
+                let language = language.as_read();
+                let named = |name: String, text: Vec<u8>| {
+                    Some(Target::Source(Artifact::new(name, text).run_as(language)))
+                };
+                match (source, text) {
+                    // Scanned with the workspace, as the language that it runs as.
+                    (Source::Inside(path, _), _) => whole.inside = Some((path.clone(), language)),
+                    (Source::Text(_), Some(text)) => {
+                        whole.source = named(self.file_name(&text), text);
+                    }
+                    (Source::File(file), Some(text)) => {
+                        let host = cwd.join(file).canonicalize().ok();
+                        whole.inside =
+                            host.and_then(|host| self.in_workspace(&host, cwd)).map(|path| (path, language));
+                        whole.source = named(file.to_string_lossy().into_owned(), text);
+                    }
+                    (_, None) => {}
+                }
+            }
         }
-        targets
+        whole
     }
 
-    /// The caller's side of the lookup, with the project and the toolchains that were named.
+    /// True when the gate has nothing to scan, so that no reader is needed.
+    pub(crate) fn is_plain(&self, merged: &Merged) -> bool {
+        let set = |setting: &EnvSetting| match setting {
+            EnvSetting::Set(name, value) => (name.clone(), value.clone()),
+            EnvSetting::Pass(name) => (name.clone(), std::env::var_os(name).unwrap_or_default()),
+        };
+        let env = merged.env.iter().map(set).collect();
+        let mut whole = self.whole(Path::new("/"), None, env, None);
+        whole.own_rules = merged.guard.rules.is_some();
+        merged.guard.mode == Mode::Off || whole.is_empty()
+    }
+
+    /// File name for a source from standard input.
+    fn file_name(&self, text: &[u8]) -> String {
+        match &self.what {
+            What::Source(language, ..) => language.file_name(text),
+            What::Program(_) => String::new(),
+        }
+    }
+
+    /// The caller's surroundings for the lookup, with the project and the named toolchains.
     fn surroundings(&self, mut around: Surroundings, toolchains: &[PathBuf]) -> Result<Surroundings, String> {
         if let Some(workspace) = &self.workspace {
             let path = around.cwd.join(workspace);
+            typed::real_from(&around.cwd, workspace, &[])
+                .map_err(|e| format!("the workspace {}: {e}", workspace.display()))?;
             let folder = path.canonicalize().map_err(|e| {
                 format!(
                     "the workspace {} cannot be opened: {e}; name a folder that exists",
@@ -388,7 +588,15 @@ impl RunRequest {
         if !toolchains.is_empty() {
             let mut path = OsString::new();
             for toolchain in toolchains {
+                let real = typed::real_from(&around.cwd, toolchain, around.project.as_slice())
+                    .map_err(|e| format!("the toolchain {}: {e}", toolchain.display()))?;
                 let toolchain = around.cwd.join(toolchain);
+                if [&real, &toolchain].into_iter().any(|path| around.foreign.holds(path)) {
+                    return Err(format!(
+                        "the toolchain {} lies in a folder of mcp.commit, where callers may put files; move one of the two",
+                        toolchain.display()
+                    ));
+                }
                 if !toolchain.exists() {
                     return Err(format!(
                         "the toolchain {} is not there; name a folder that exists",
@@ -406,7 +614,7 @@ impl RunRequest {
         Ok(around)
     }
 
-    /// Makes a source visible inside; its path there, and its text.
+    /// Makes a source visible inside; returns its path there, and its text.
     fn place_source(
         &self,
         language: Language,
@@ -433,12 +641,20 @@ impl RunRequest {
             }
             Source::File(file) => {
                 let bad = |why: &str| format!("the file {} {why}", file.display());
+                typed::real_from(cwd, file, &[]).map_err(|e| bad(&format!("is not read: {e}")))?;
                 let host = cwd.join(file).canonicalize().map_err(|e| bad(&format!("cannot be read: {e}")))?;
                 if !host.is_file() {
                     return Err(bad("is not a file; name a source file, or - for standard input"));
                 }
+                let below = self.in_workspace(&host, cwd);
+                if below.is_none() && self.is_written_in_workspace(file, cwd) {
+                    return Err(bad(&format!(
+                        "is a link of the workspace to {}, which is not in it; name that file if the program may read it",
+                        host.display()
+                    )));
+                }
                 let text = read_source(&host).map_err(|e| bad(&format!("cannot be read: {e}")))?;
-                if let Some(below) = self.in_workspace(&host, cwd) {
+                if let Some(below) = below {
                     return Ok((home.join(PROJECT_NAME).join(below), text));
                 }
                 let own = file.file_name().filter(|n| *n != PROJECT_NAME && *n != language::COMPILED);
@@ -456,14 +672,25 @@ impl RunRequest {
         Ok((home.join(name), text))
     }
 
-    /// A file's path below the workspace, where it lies in it.
+    /// True when a file's path leads through the workspace, whatever its target: links in it are untrusted.
+    fn is_written_in_workspace(&self, file: &Path, cwd: &Path) -> bool {
+        let Some(named) = self.workspace.as_ref().map(|workspace| cwd.join(workspace)) else { return false };
+        let real = named.canonicalize().ok();
+        // Checks each parent folder of the file from the top: from the workspace on, the path is untrusted.
+        cwd.join(file).ancestors().skip(1).any(|folder| {
+            folder == named
+                || real.as_ref().is_some_and(|real| folder.canonicalize().is_ok_and(|f| f == *real))
+        })
+    }
+
+    /// Path of a file relative to the workspace, if it is inside.
     fn in_workspace(&self, host: &Path, cwd: &Path) -> Option<PathBuf> {
         let workspace = cwd.join(self.workspace.as_ref()?).canonicalize().ok()?;
         Some(host.strip_prefix(workspace).ok()?.to_owned())
     }
 }
 
-/// A source that may have any length.
+/// Reads a source of any length, up to the limit.
 fn read_source(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(LONGEST_SOURCE + 1).read_to_end(&mut text)?;
@@ -473,7 +700,7 @@ fn read_source(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The variables that are set, and the names of those that were to be passed through and are not there.
+/// Variables that are set, and the names of those to be passed through that are missing.
 fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsString)> {
     let mut all = Vec::new();
     for setting in env {
@@ -488,17 +715,17 @@ fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsStri
     all
 }
 
-/// Where programs are looked for.
+/// Where to look up programs.
 #[derive(Clone, Copy)]
 enum Programs<'a> {
-    /// As the caller would find them; what they need is shown.
+    /// On the host, as the caller would find them; their dependencies are mounted.
     Host(&'a Surroundings, Option<&'a Kept>),
-    /// By the image's `PATH`, inside: nothing of the host is shown.
+    /// On the image's `PATH`, inside: nothing of the host is mounted.
     Image(&'a Image),
 }
 
 impl Programs<'_> {
-    /// The `PATH` inside, behind the toolchains' own folders.
+    /// `PATH` inside, after the toolchains' own folders.
     fn path(&self) -> &str {
         match self {
             Self::Host(..) => PATH,
@@ -507,7 +734,7 @@ impl Programs<'_> {
     }
 }
 
-/// Looks a program up, in what the workspace shows and on the host.
+/// Looks a program up, in the view of the workspace and on the host.
 fn find(program: &OsStr, programs: Programs<'_>) -> Result<Toolchain, Box<Outcome>> {
     let found = match programs {
         Programs::Host(around, Some(kept)) if kept.has_layers() => {
@@ -518,13 +745,13 @@ fn find(program: &OsStr, programs: Programs<'_>) -> Result<Toolchain, Box<Outcom
             toolchain::find_in(&view, program, around)
         }
         Programs::Host(around, _) => toolchain::find(program, around),
-        // Its loader finds it: a look from here could only guess.
+        // Found at start inside the image: a lookup from here could only guess.
         Programs::Image(_) => return Ok(Toolchain::default()),
     };
     found.map_err(|e| not_found(&e))
 }
 
-/// Looks a program up, and completes the policy with it and with what it needs.
+/// Looks a program up, and completes the policy with it and its dependencies.
 fn start(
     policy: &mut Policy,
     argv: Vec<OsString>,
@@ -535,12 +762,60 @@ fn start(
         let why = "there is no program to run; name one after --";
         Box::new(Outcome::without_a_run(Cause::Refused, why))
     })?;
-    let found = find(program, programs)?;
+    let found = match shown_by_a_bind(policy, program) {
+        Some(found) => found,
+        None => find(program, programs)?,
+    };
     begin(policy, found, argv, programs, env);
     Ok(())
 }
 
-/// Completes a policy with a program, where it was found, and the variables in their order.
+/// System programs that start others by their paths: shells, and programs that run the lines of a file with a
+/// shell.
+const STARTS_OTHERS: [&str; 14] = [
+    "sh", "bash", "dash", "zsh", "fish", "ksh", "env", "make", "gmake", "just", "timeout", "time", "nice",
+    "xargs",
+];
+/// Usual paths of virtual environments in projects.
+const ENVIRONMENTS: [&str; 2] = [".venv/bin/python", "venv/bin/python"];
+
+/// Mounts the dependencies of the project's virtual environment for a program that may start something of it,
+/// such as a shell with a script that begins with `. .venv/bin/activate`. The environment is untrusted and
+/// only chooses between the operator's programs: one that leads elsewhere is ignored.
+fn show_environment(policy: &mut Policy, programs: Programs<'_>) {
+    let Programs::Host(around, kept) = programs else { return };
+    let name = policy.job.argv.first().and_then(|program| Path::new(program).file_name());
+    let starts = name.and_then(OsStr::to_str).is_some_and(|name| STARTS_OTHERS.contains(&name));
+    // This does not reveal its path on the host.
+    let is_theirs = around.asks == Asks::Operator && around.project.is_some();
+    if !starts || !is_theirs || policy.shape.confinement != Confinement::Namespaces {
+        return;
+    }
+    let around = Surroundings { asks: Asks::Caller, ..around.clone() };
+    for environment in ENVIRONMENTS {
+        let Ok(found) = find(OsStr::new(environment), Programs::Host(&around, kept)) else { continue };
+        for prefix in found.prefixes {
+            if !policy.job.toolchains.iter().any(|known| prefix.starts_with(known)) {
+                policy.job.toolchains.push(prefix);
+            }
+        }
+        for (path, id) in found.identities {
+            policy.job.toolchain_ids.entry(path).or_insert(id);
+        }
+    }
+}
+
+/// A program at a path where a bind shows another file than the host's: that file is used, and its
+/// dependencies are looked up inside.
+fn shown_by_a_bind(policy: &Policy, program: &OsStr) -> Option<Toolchain> {
+    let path = Path::new(program);
+    let covers = |bind: &&Bind| path.starts_with(&bind.inside) && bind.host != bind.inside;
+    let straight = path.is_absolute() && path.components().all(|c| c != Component::ParentDir);
+    policy.job.binds.iter().find(covers).filter(|_| straight)?;
+    Some(Toolchain { program: path.to_owned(), ..Toolchain::default() })
+}
+
+/// Completes a policy with the found program, and with the variables in their order.
 fn begin(
     policy: &mut Policy,
     found: Toolchain,
@@ -555,6 +830,7 @@ fn begin(
         folders.push(if bin.is_dir() { bin } else { toolchain.clone() });
     }
     policy.job.toolchains = found.prefixes;
+    policy.job.toolchain_ids = found.identities;
     for toolchain in given {
         if !policy.job.toolchains.iter().any(|known| toolchain.starts_with(known)) {
             policy.job.toolchains.retain(|known| !known.starts_with(&toolchain));
@@ -564,6 +840,7 @@ fn begin(
     policy.job.argv = argv;
     if found.program != Path::new("") {
         policy.job.argv[0] = found.program.into_os_string();
+        policy.job.argv.splice(1..1, found.arguments);
     }
     let mut all = Vec::new();
     if let Programs::Image(image) = programs {
@@ -585,7 +862,7 @@ fn begin(
     policy.job.env = all;
 }
 
-/// What is wrong with a bind that the engine could not say as well.
+/// Checks a bind for errors that the engine could not explain as well.
 fn check_bind(bind: &Bind) -> Result<(), String> {
     let option = if bind.writable { "--rw" } else { "--ro" };
     if let Err(e) = bind.host.symlink_metadata() {
@@ -603,17 +880,19 @@ fn check_bind(bind: &Bind) -> Result<(), String> {
     Ok(())
 }
 
-/// A lookup that failed, as an outcome.
+/// Outcome of a failed lookup.
 fn not_found(error: &LookupError) -> Box<Outcome> {
     let cause = match error {
         LookupError::NotFound { .. } => Cause::NotFound,
         LookupError::NotExecutable { .. } | LookupError::MissingInterpreter { .. } => Cause::NotExecutable,
-        LookupError::TooBroad { .. } | LookupError::Untrusted { .. } => Cause::Refused,
+        LookupError::TooBroad { .. } | LookupError::Planted { .. } | LookupError::Untrusted { .. } => {
+            Cause::Refused
+        }
     };
     Box::new(Outcome::without_a_run(cause, error.to_string()))
 }
 
-/// A report with the place in a file in front.
+/// Prefixes a report with the place in a file.
 fn in_file(path: &Path, text: &str, key: &str, report: &ErrorReport) -> ErrorReport {
     let line = hotcell_sandbox::profile::line_of_key(text, key);
     let place = match line {

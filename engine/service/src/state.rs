@@ -1,4 +1,5 @@
-//! The state folder: ours alone, opened once as a directory handle, so that nothing in it leads elsewhere.
+//! The state folder: private to this user, and opened once as a directory handle, so that no name in it leads
+//! elsewhere.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,27 +12,27 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::unistd::{AccessFlags, faccessat};
 
-/// The database in the state folder.
+/// File name of the database in the state folder.
 pub const DATABASE: &str = "hotcell.db";
-/// Held while a file is made: closing it drops the locks that SQLite holds on it in this process (fcntl_locking(2)), so that nobody
-/// opens it before.
+/// Held while a file is created, so that no other thread opens the database before the new file is closed:
+/// closing it drops the locks that SQLite holds on it in this process (fcntl_locking(2)).
 static MAKING: Mutex<()> = Mutex::new(());
-/// Below this much free space nothing is begun.
+/// Minimum free space, in bytes, needed to start anything.
 const LEAST_FREE: u64 = 256 * 1024;
 
-/// Which state folder is meant.
+/// Choice of the state folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateChoice {
-    /// Somebody named it: that it cannot be used is a refusal.
+    /// Named by the user: failing to use it refuses the run.
     Named(PathBuf),
-    /// `$XDG_STATE_HOME/hotcell`: that it cannot be used is a warning.
+    /// The default, `$XDG_STATE_HOME/hotcell`: failing to use it is only a warning.
     Usual(PathBuf),
-    /// There is no home folder to have one in.
+    /// No folder: there is no home folder to put one in.
     Nowhere,
 }
 
 impl StateChoice {
-    /// The usual place, by `XDG_STATE_HOME` and `HOME`; relative values do not count.
+    /// The default folder by `XDG_STATE_HOME` and `HOME`; relative values are ignored.
     #[must_use]
     pub fn usual(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Self {
         let absolute = |p: &PathBuf| p.is_absolute();
@@ -42,7 +43,7 @@ impl StateChoice {
     /// The folder's path.
     ///
     /// # Errors
-    /// [`StateError::Nowhere`].
+    /// [`StateError::Nowhere`] when there is no home folder and no folder was named.
     pub fn path(&self) -> Result<&Path, StateError> {
         match self {
             Self::Named(path) | Self::Usual(path) => Ok(path),
@@ -57,30 +58,30 @@ pub enum StateError {
     /// Neither `XDG_STATE_HOME` nor `HOME` is set.
     #[error("there is no place for a state folder: HOME is not set; name one with --state DIR")]
     Nowhere,
-    /// The system refused.
+    /// A system call failed.
     #[error("the state folder {} {what}: {error}; make it writable, or name another with --state DIR", path.display())]
     Io {
         /// The folder.
         path: PathBuf,
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// Somebody else could change what we read there.
+    /// Another user could change the files that hotcell reads there.
     #[error("the state folder {} {why}; use a folder of your own with mode 0700", path.display())]
     NotOurs {
         /// The folder.
         path: PathBuf,
-        /// Who could.
+        /// Reason: a foreign owner, or a mode that lets others write.
         why: String,
     },
-    /// No room.
+    /// Too little free space.
     #[error("the state folder {} is full ({} free); make room, or name another with --state DIR", path.display(), Bytes(*free))]
     Full {
         /// The folder.
         path: PathBuf,
-        /// Bytes.
+        /// Free space in bytes.
         free: u64,
     },
 }
@@ -93,10 +94,11 @@ pub struct StateFolder {
 }
 
 impl StateFolder {
-    /// Opens it, and makes it (0700) when it is missing.
+    /// Opens the folder, and creates it (0700) when it is missing.
     ///
     /// # Errors
-    /// [`StateError`].
+    /// [`StateError::Io`] when it cannot be created or opened, [`StateError::NotOurs`] when others could
+    /// change it.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new()
@@ -111,10 +113,10 @@ impl StateFolder {
         })
     }
 
-    /// Opens it if it is there.
+    /// Opens the folder if it exists.
     ///
     /// # Errors
-    /// [`StateError`].
+    /// [`StateError::Io`] when it cannot be opened, [`StateError::NotOurs`] when others could change it.
     pub fn open_existing(path: &Path) -> Result<Option<Self>, StateError> {
         let io = |what, error| StateError::Io { path: path.into(), what, error };
         let path = match path.canonicalize() {
@@ -138,30 +140,30 @@ impl StateFolder {
         }
     }
 
-    /// Its canonical path.
+    /// The folder's canonical path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder itself.
+    /// The open directory handle.
     pub(crate) fn dir(&self) -> &Dir {
         &self.dir
     }
 
-    /// The path of the database, for SQLite, which opens by name.
+    /// The path of the database; SQLite opens by name.
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
 
-    /// Which file the database is; nothing where there is none.
+    /// Device and inode of the database; `None` when there is no database.
     pub(crate) fn database_id(&self) -> Option<FileId> {
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         self.id(DATABASE)
     }
 
-    /// Which file its log is (`hotcell.db-wal`).
+    /// Device and inode of the write-ahead log (`hotcell.db-wal`).
     pub(crate) fn log_id(&self) -> Option<FileId> {
         self.id(&format!("{DATABASE}-wal"))
     }
@@ -171,10 +173,8 @@ impl StateFolder {
         Some(FileId { dev: metadata.dev(), ino: metadata.ino() })
     }
 
-    /// Makes sure of a database file that only we can read. SQLite gives its other files the same mode.
-    ///
-    /// # Errors
-    /// [`StateError::Io`] when it cannot be made or written.
+    /// Ensures that a database file exists which only we can read. SQLite gives its other files the same
+    /// mode.
     pub fn touch_database(&self) -> Result<(), StateError> {
         self.touch(DATABASE)
     }
@@ -185,7 +185,8 @@ impl StateFolder {
             Ok(metadata) if metadata.is_file() => {
                 let flags = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;
                 match faccessat(&self.dir, name, AccessFlags::R_OK | AccessFlags::W_OK, flags) {
-                    // Some filters of containers answer so to faccessat2(2): SQLite will say.
+                    // Some seccomp filters of containers answer EPERM to faccessat2(2): SQLite will report a
+                    // real problem.
                     Err(Errno::EPERM) => Ok(()),
                     other => other.map_err(io::Error::from),
                 }
@@ -194,7 +195,7 @@ impl StateFolder {
                 let mut options = OpenOptions::new();
                 options.write(true).create_new(true).mode(0o600);
                 match self.dir.open_with(name, &options) {
-                    // Another process was faster; a link is no file.
+                    // Another process created it first. A link does not count as a file.
                     Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.id(name).is_some() => Ok(()),
                     made => made.map(drop),
                 }
@@ -203,10 +204,10 @@ impl StateFolder {
         done.map_err(|error| StateError::Io { path: self.path.clone(), what: "cannot be written", error })
     }
 
-    /// Whether something can be written now.
+    /// Checks that the state folder can be written now.
     ///
     /// # Errors
-    /// [`StateError`] with what is in the way.
+    /// [`StateError::Io`] when a system call fails, [`StateError::Full`] when too little space is free.
     pub fn check_writable(&self) -> Result<(), StateError> {
         self.touch_database()?;
         let stat = nix::sys::statvfs::fstatvfs(&self.dir).map_err(|e| StateError::Io {

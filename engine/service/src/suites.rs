@@ -1,14 +1,17 @@
-//! The verb `test` over a project with several suites: each in its own folder and sandbox, one after the other, and one report.
+//! The verb `test` for a project with several suites: each runs in its own folder and sandbox, one after the
+//! other, for one report.
 
 use hotcell_sandbox::Spawn;
 use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_testing::framework::{Ecosystem, framework};
+use hotcell_testing::report::mark_of;
 use hotcell_testing::suites::{self, Found, MOST};
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, TestReport, Verdict};
 
 use crate::changes::Keep;
 use crate::config::Configuration;
 use crate::report::{Code, ErrorReport};
-use crate::test::{PreparedTest, TestRequest, Unready, undecided};
+use crate::test::{Interpreter, PreparedTest, TestRequest, Unready, pythons, undecided};
 
 /// Suites that are ready to run.
 #[derive(Debug)]
@@ -16,21 +19,23 @@ pub struct PreparedSuites {
     parts: Vec<Part>,
 }
 
-/// One of them.
+/// One suite.
 #[derive(Debug)]
 pub struct Part {
-    /// Its folder below the project; empty for the project itself.
+    /// Folder below the project; empty for the project itself.
     pub folder: String,
-    /// What runs, or the answer that is known without a run.
+    /// The Python that it runs with, when `--python` was given.
+    pub python: Option<Interpreter>,
+    /// The prepared tests, or the report that is known without a run.
     pub tests: Result<Box<PreparedTest>, Box<TestReport>>,
 }
 
 impl TestRequest {
-    /// Finds the suites of the project and what they need. A framework that was named is one suite, of the project itself. `ready` is
-    /// called with the request of each before it is prepared.
+    /// Finds and prepares the suites of the project. A named framework is one suite, of the project itself.
+    /// `ready` is called with each suite's request before it is prepared.
     ///
     /// # Errors
-    /// [`Unready`]; nothing ran then.
+    /// [`Unready`] when the request cannot be prepared; nothing ran then.
     pub fn prepare_suites(
         &self,
         configuration: &Configuration,
@@ -38,20 +43,45 @@ impl TestRequest {
         ready: &mut dyn FnMut(&mut Self) -> Result<(), Unready>,
     ) -> Result<PreparedSuites, Unready> {
         let mut one = |folder: String, mut request: Self| -> Result<Part, Unready> {
+            let python = request.options.interpreter.clone();
             match ready(&mut request).and_then(|()| request.prepare(configuration, around.clone())) {
-                Ok(tests) => Ok(Part { folder, tests: Ok(Box::new(tests)) }),
-                Err(Unready::Answered(report)) => Ok(Part { folder, tests: Err(report) }),
+                Ok(tests) => Ok(Part { folder, python, tests: Ok(Box::new(tests)) }),
+                Err(Unready::Answered(report)) => Ok(Part { folder, python, tests: Err(report) }),
                 Err(wrong) => Err(wrong),
             }
         };
+        // Before anything there is looked at.
+        if let Err(Unready::Answered(report)) = self.check_place(around) {
+            let refused = Part { folder: String::new(), python: None, tests: Err(report) };
+            return Ok(PreparedSuites { parts: vec![refused] });
+        }
         let found = self.find(around);
         if found.is_empty() {
-            return Ok(PreparedSuites { parts: vec![one(String::new(), self.clone())?] });
+            let framework = self.framework.as_deref().and_then(framework);
+            let ecosystems: Vec<Ecosystem> =
+                framework.map(hotcell_testing::Framework::ecosystem).into_iter().collect();
+            let requests = self.with_pythons(self.clone(), &ecosystems, around)?;
+            self.one_only(requests.len())?;
+            let parts = requests.into_iter().map(|request| one(String::new(), request));
+            return Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()? });
         }
-        if found.len() > MOST {
+        let ecosystems: Vec<Ecosystem> = found.iter().map(|(suite, _)| suite.framework.ecosystem()).collect();
+        let mut asked = Vec::new();
+        for ((suite, filter), ecosystem) in found.iter().zip(&ecosystems) {
+            match self.of_suite(suite, filter.as_deref()) {
+                Ok(request)
+                    if *ecosystem == Ecosystem::Python || !ecosystems.contains(&Ecosystem::Python) =>
+                {
+                    let requests = self.with_pythons(request, &[*ecosystem], around)?;
+                    asked.extend(requests.into_iter().map(|request| (suite.folder.clone(), Ok(request))));
+                }
+                request => asked.push((suite.folder.clone(), request)),
+            }
+        }
+        if asked.len() > MOST {
             let why = format!(
                 "there are {} suites in {}, and at most {MOST} are run together: name the folder of one, or --filter its folder",
-                found.len(),
+                asked.len(),
                 self.project.display()
             );
             return Err(Unready::Wrong(ErrorReport::new(Code::Usage, why).field("DIR")));
@@ -59,12 +89,74 @@ impl TestRequest {
         if found.len() > 1 && self.keep != Keep::default() {
             return Err(Unready::Wrong(several(&found)));
         }
-        let parts = found.iter().map(|(suite, filter)| match self.of_suite(suite, filter.as_deref()) {
-            Ok(request) => one(suite.folder.clone(), request),
-            Err(Unready::Answered(report)) => Ok(Part { folder: suite.folder.clone(), tests: Err(report) }),
+        self.one_only(asked.len())?;
+        let parts = asked.into_iter().map(|(folder, request)| match request {
+            Ok(request) => one(folder, request),
+            Err(Unready::Answered(report)) => Ok(Part { folder, python: None, tests: Err(report) }),
             Err(wrong) => Err(wrong),
         });
         Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()? })
+    }
+
+    /// Refuses options that take the changes or the coverage of one run, when several Pythons were asked for.
+    fn one_only(&self, runs: usize) -> Result<(), Unready> {
+        if runs < 2 || self.options.pythons.len() < 2 {
+            return Ok(());
+        }
+        let option = match (self.keep != Keep::default(), self.coverage) {
+            (true, _) => "--diff, --commit and a workspace that stays are for one run",
+            (false, true) => "--coverage is of one Python",
+            (false, false) => return Ok(()),
+        };
+        let why = format!("{option}, and --python names {}", self.options.pythons.len());
+        Err(Unready::Wrong(ErrorReport::new(Code::Usage, why).field("--python").hint("name one")))
+    }
+
+    /// The request once for each Python that was asked for; unchanged without `--python`.
+    fn with_pythons(
+        &self,
+        request: Self,
+        ecosystems: &[Ecosystem],
+        around: &Surroundings,
+    ) -> Result<Vec<Self>, Unready> {
+        if self.options.pythons.is_empty() {
+            return Ok(vec![request]);
+        }
+        if ecosystems.iter().any(|ecosystem| *ecosystem != Ecosystem::Python) {
+            let why = format!("--python is for tests of Python, and {} has none", self.project.display());
+            return Err(Unready::Wrong(
+                ErrorReport::new(Code::Usage, why).field("--python").hint("leave it out"),
+            ));
+        }
+        let around = around.clone().project(around.cwd.join(&request.project));
+        let mut chosen =
+            pythons::choose(&self.options.pythons, &around, self.options.deps).map_err(Unready::Wrong)?;
+        let filter = request.selection.filter.as_deref();
+        let of_one = chosen
+            .iter()
+            .position(|python| filter.is_some_and(|filter| filter.ends_with(&mark_of(&python.name))));
+        let mut request = request;
+        if let Some(at) = of_one {
+            // An id as the report of several has it.
+            let mark = mark_of(&chosen[at].name);
+            chosen = vec![chosen.swap_remove(at)];
+            if let Some(filter) = &mut request.selection.filter {
+                filter.truncate(filter.len() - mark.len());
+            }
+        }
+        let of = |python: Interpreter| {
+            let mut own = request.clone();
+            if let Some(times) = own.options.shard.as_mut().and_then(|shard| shard.times.as_mut()) {
+                let mark = mark_of(&python.name);
+                let all = std::mem::take(times).into_iter();
+                *times = all
+                    .map(|(id, ms)| (id.strip_suffix(&mark).map_or(id.clone(), str::to_owned), ms))
+                    .collect();
+            }
+            own.options.interpreter = Some(python);
+            own
+        };
+        Ok(chosen.into_iter().map(of).collect())
     }
 
     /// The request for one suite of the project.
@@ -75,12 +167,21 @@ impl TestRequest {
             return Err(undecided(&request.project, (suite.framework, &suite.evidence), (*other, also)));
         }
         request.framework = Some(suite.framework.name().to_owned());
+        request.selection.detected = true;
         request.selection.filter = filter.map(str::to_owned);
+        if let Some(times) = request.options.shard.as_mut().and_then(|shard| shard.times.as_mut())
+            && !suite.folder.is_empty()
+        {
+            // Use ids as in the suite's own report.
+            let own = std::mem::take(times).into_iter();
+            let below = |id: &str| id.strip_prefix(&suite.folder)?.strip_prefix('/').map(str::to_owned);
+            *times = own.filter_map(|(id, ms)| Some((below(&id)?, ms))).collect();
+        }
         Ok(request)
     }
 
-    /// The suites of a project that cannot be run as one: there are several, or the only one lies in a folder below it. Each as
-    /// `pytest in api`.
+    /// Suites of a project that cannot be run as one, each as `pytest in api`: there are several, or the only
+    /// one is in a subfolder.
     #[must_use]
     pub fn apart(&self, project: &dyn Project) -> Option<Vec<String>> {
         let found = self.found(project);
@@ -88,9 +189,9 @@ impl TestRequest {
         (!one).then(|| found.iter().map(|(suite, _)| name_of(suite)).collect())
     }
 
-    /// The suites that are asked for, each with its filter; none where the project is to be taken as one.
+    /// Selected suites, each with its filter; empty when the project counts as one suite.
     fn find(&self, around: &Surroundings) -> Vec<(Found, Option<String>)> {
-        // A workspace that stays is one, so that its changes can be kept.
+        // A pinned workspace counts as one suite, so that its changes can be kept.
         if self.kept.is_some() {
             return Vec::new();
         }
@@ -100,7 +201,7 @@ impl TestRequest {
         }
     }
 
-    /// The suites that are asked for in a project, each with its filter; none where a framework is named.
+    /// Selected suites of a project, each with its filter; empty when a framework is named.
     pub(crate) fn found(&self, project: &dyn Project) -> Vec<(Found, Option<String>)> {
         if self.framework.is_some() {
             return Vec::new();
@@ -136,14 +237,44 @@ fn name_of(suite: &Found) -> String {
 }
 
 impl PreparedSuites {
-    /// The suites, by folder.
+    /// Suites, ordered by folder.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Runs them. `begin` is called with each one before it begins, `progress` as things happen, with the number of the run from 1;
-    /// neither must wait for anything.
+    /// Ids of the tests that would run, as in the combined report.
+    ///
+    /// # Errors
+    /// The report of a suite that has no list.
+    pub async fn list(
+        self,
+        engine: &dyn Spawn,
+        cancel: &Cancel,
+        mut progress: impl FnMut(Progress<'_>) + Send,
+    ) -> Result<Vec<String>, Box<TestReport>> {
+        let mut ids = Vec::new();
+        let mut known = std::collections::HashSet::new();
+        for part in self.parts {
+            let listed = match part.tests {
+                Ok(tests) => tests.list_only(engine, cancel, &mut progress).await,
+                Err(answered) => Err(answered),
+            };
+            let listed = listed.map_err(|mut report| {
+                if let Some(reason) = report.reason.as_mut().filter(|_| !part.folder.is_empty()) {
+                    *reason = format!("{}: {reason}", part.folder);
+                }
+                report
+            })?;
+            let own = listed.ids.iter().map(|id| suites::in_all(&part.folder, id));
+            // Of several Pythons each has the same, as a rule.
+            ids.extend(own.filter(|id| part.python.is_none() || known.insert(id.clone())));
+        }
+        Ok(ids)
+    }
+
+    /// Runs the suites. `begin` is called before each one, `progress` with each event and the number of the
+    /// repetition, from 1; neither may block.
     pub async fn run(
         self,
         engine: &dyn Spawn,
@@ -152,23 +283,38 @@ impl PreparedSuites {
         mut progress: impl FnMut(u32, Progress<'_>) + Send,
     ) -> Option<TestReport> {
         let alone = self.parts.len() == 1;
+        let one_python = self.parts.iter().filter(|part| part.python.is_some()).count() < 2;
         let mut reports = Vec::new();
         for part in self.parts {
             begin(&part);
-            let report = match &part.tests {
+            let mut report = match &part.tests {
                 Ok(tests) => tests.run(engine, cancel, &mut progress).await,
                 Err(answered) => (**answered).clone(),
             };
+            if let Some(python) = &part.python {
+                doubt(&mut report, python);
+                report = report.of_python(&python.name, one_python);
+            }
             let stop = report.verdict == Verdict::Interrupted;
             reports.push((part.folder, report));
             if stop {
                 break;
             }
         }
-        // The project's only suite is a report as of old.
+        // A single suite of the project itself yields its own report, unchanged.
         match alone && reports.iter().all(|(folder, _)| folder.is_empty()) {
             true => reports.pop().map(|(_, report)| report),
             false => suites::join(reports),
         }
+    }
+}
+
+/// A run with another Python than was asked for proves nothing.
+fn doubt(report: &mut TestReport, python: &Interpreter) {
+    let said = report.interpreter.as_ref().map(|interpreter| interpreter.version.clone());
+    if let Some(why) = said.and_then(|said| python.contradicts(&said)) {
+        report.verdict = report.verdict.max(Verdict::Unusable);
+        report.consistent = false;
+        report.reason = Some(report.reason.take().map_or(why.clone(), |reason| format!("{why}; {reason}")));
     }
 }

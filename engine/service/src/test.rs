@@ -1,18 +1,22 @@
-//! The verb `test`: a project becomes a command of its framework, the command a policy, and its runs one report.
+//! The verb `test`: finds the framework and the command of a project, makes a policy for it, and combines its
+//! runs into one report.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Confinement, HOME, Policy, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Spawn, layer};
+use hotcell_testing::build_args;
+use hotcell_testing::chosen::can_split;
 use hotcell_testing::coverage::Measured;
-use hotcell_testing::framework::{self, Command, Evidence, Framework};
+use hotcell_testing::framework::{self, Command, Evidence, Followed, Framework};
+use hotcell_testing::javascript::{Package, follow};
 use hotcell_testing::repeat::Repeats;
-use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, Session, TestReport, Verdict};
+use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, TestReport, Verdict};
 
-use crate::builds;
+use crate::builds::{self, Warm};
 use crate::changes::{Before, Keep};
 use crate::config::{Configuration, Settings};
 use crate::guard::Passed;
@@ -20,34 +24,47 @@ use crate::kept::{Kept, View};
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, Stay, What};
 use crate::state::StateChoice;
+use crate::typed;
+
+mod again;
+mod beside;
+mod options;
+pub mod pythons;
+mod split;
+pub use crate::builds::CacheName;
+pub use beside::{Beside, Service};
+pub use options::TestOptions;
+pub use pythons::Interpreter;
 
 /// A request to run a project's tests.
 #[derive(Clone, Debug)]
 pub struct TestRequest {
     /// The project: a host folder, mounted copy-on-write.
     pub project: PathBuf,
-    /// The workspace that stays, whose folder that is.
+    /// The pinned workspace that `project` belongs to, if any.
     pub kept: Option<Arc<Kept>>,
-    /// A framework's name; else what the project looks like.
+    /// Framework by name; otherwise it is detected.
     pub framework: Option<String>,
-    /// Which tests, and how.
+    /// Selected tests, and how to run them.
     pub selection: Selection,
-    /// Measure which lines run.
+    /// Measure line coverage.
     pub coverage: bool,
-    /// How often; at least once.
+    /// Number of repetitions; at least one.
     pub repeat: u32,
-    /// Limits, profile and the like; they go before what is configured.
+    /// Limits, profile and the like; they take precedence over the configuration.
     pub settings: Settings,
-    /// What becomes of the changes in the project.
+    /// Treatment of the changes in the project.
     pub keep: Keep,
+    /// Further options.
+    pub options: TestOptions,
 }
 
-/// Why tests did not begin.
+/// Reason why tests did not begin.
 #[derive(Debug)]
 pub enum Unready {
-    /// Something that a person has to change in the request or the configuration.
+    /// The request or the configuration has to be changed.
     Wrong(ErrorReport),
-    /// The answer is known without a run.
+    /// The report is known without a run.
     Answered(Box<TestReport>),
 }
 
@@ -57,31 +74,47 @@ pub struct PreparedTest {
     framework: &'static dyn Framework,
     command: Command,
     measured: Option<Measured>,
+    /// Parts of the project's own test configuration that the command does not follow.
+    followed: Followed,
     policy: Policy,
     repeat: u32,
+    selection: Selection,
+    options: TestOptions,
     before: Option<Before>,
-    /// The project, where it is not a plain folder.
+    /// View of the project, if it is not a plain folder.
     view: Option<Arc<View>>,
     _stay: Stay,
-    /// Where what compilers need again is kept.
+    /// State folder for the data that compilers need again.
     state: Option<StateChoice>,
+    /// The cache that the runs see; set when they begin.
+    warm: Mutex<Option<Arc<Warm>>>,
     /// Variables that were to be passed through and are not set; for a warning.
     pub unset: Vec<std::ffi::OsString>,
-    /// What the guard says of the project; `None` when it was not asked.
+    /// The guard's result for the project; `None` when the guard is off.
     pub scan: Option<Passed>,
 }
 
 impl TestRequest {
+    /// Refuses a project that a link of a clone's leads to.
+    pub(crate) fn check_place(&self, around: &Surroundings) -> Result<(), Unready> {
+        typed::real_from(&around.cwd, &self.project, &[])
+            .map_err(|e| refused(format!("the project {}: {e}", self.project.display())))
+            .map(drop)
+    }
+
     /// Finds the framework and what it needs.
     ///
     /// # Errors
-    /// [`Unready`]; nothing ran then.
+    /// [`Unready::Wrong`] when the request or the configuration has to be changed, [`Unready::Answered`] when
+    /// the report is known already; nothing ran in either case.
     pub fn prepare(
         &self,
         configuration: &Configuration,
         around: Surroundings,
     ) -> Result<PreparedTest, Unready> {
         let named = self.framework.as_deref().map(named).transpose().map_err(Unready::Wrong)?;
+        self.check_place(&around)?;
+        let around = pythons::surroundings(self.options.interpreter.as_ref(), around);
         let path = around.cwd.join(&self.project);
         let unopened = |e: std::io::Error| {
             let what = if path.is_file() {
@@ -105,9 +138,23 @@ impl TestRequest {
             Some(framework) => framework,
             None => chosen(project, &self.project)?,
         };
+        let wants_list = [(self.options.shard.is_some(), "--shard"), (self.options.list, "--list")];
+        for (_, option) in wants_list.into_iter().filter(|(wants, _)| *wants) {
+            if !can_split(framework.name()) {
+                return Err(Unready::Wrong(split::unsplit(framework.name(), option)));
+            }
+        }
+        let mut selection = self.selection.clone();
+        selection.detected |= named.is_none();
+        let mut followed = framework.followed(&selection, project);
+        if named.is_none() || self.selection.detected && selection.filter.is_none() {
+            followed.notes.extend(hotcell_testing::suites::helpers(project));
+        }
         let mut command = framework
-            .command(&self.selection, project)
+            .command(&selection, project)
             .map_err(|e| Unready::Wrong(ErrorReport::new(Code::InvalidValue, e.to_string())))?;
+        build_args::add(framework.name(), project, &self.options.build_args, &mut command)
+            .map_err(|why| Unready::Wrong(build_arg(&why)))?;
         let measured = match self.coverage.then(|| framework.cover(&mut command, project)) {
             Some(None) => return Err(Unready::Wrong(without_coverage(framework))),
             measured => measured.flatten(),
@@ -122,26 +169,39 @@ impl TestRequest {
             stdin: Stdin::Null,
         };
         let merged = request.merge(configuration).map_err(Unready::Wrong)?;
+        if self.options.interpreter.is_some() && merged.image.is_some() {
+            let why = "--python chooses among the Pythons of this machine, and an image has its own";
+            return Err(Unready::Wrong(
+                ErrorReport::new(Code::Usage, why).field("--python").hint("leave one of them out"),
+            ));
+        }
         let typed = command.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         let prepared = request
-            .prepare(merged, around)
+            .prepare_beside(merged, around, &self.options.beside.commands())
             .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
         let before = prepared.before.clone();
         let (mut policy, unset, scan, stay) = prepared.into_parts();
         if policy.shape.confinement == Confinement::LandlockOnly {
             seen_from_the_project(&mut policy);
         }
+        if !self.options.beside.is_empty() {
+            self.options.beside.wrap(&mut policy).map_err(refused)?;
+        }
         let repeat = self.repeat.max(1);
         Ok(PreparedTest {
             framework,
             command,
+            followed,
             measured,
             policy,
             repeat,
+            selection,
+            options: self.options.clone(),
             before,
             view,
             _stay: stay,
             state: configuration.asker.as_ref().map(|(_, state)| state.clone()),
+            warm: Mutex::default(),
             unset,
             scan,
         })
@@ -149,14 +209,14 @@ impl TestRequest {
 }
 
 impl PreparedTest {
-    /// What runs them.
+    /// Name of the framework.
     #[must_use]
     pub fn framework_name(&self) -> &'static str {
         self.framework.name()
     }
 
-    /// Runs them, each time in a fresh sandbox. `progress` is called as things happen, with the number of the run from
-    /// 1; it must not wait for anything.
+    /// Runs the tests, each repetition in a new sandbox. `progress` is called with each event and the number
+    /// of the repetition, from 1; it must not block.
     pub async fn run(
         &self,
         engine: &dyn Spawn,
@@ -168,43 +228,43 @@ impl PreparedTest {
         let mut say = |what: &str| progress(1, Progress::Ahead(what));
         tokio::select! {
             biased;
-            // Then nothing of it begins, and the report says so.
+            // When cancelled, no run begins, and the report says so.
             () = cancel.wait() => {}
             () = builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => {}
         }
-        for number in 1..=self.repeat {
-            let project = self.view.clone().map(|view| view as Arc<dyn Project + Send + Sync>);
-            let session = Session::over(self.framework, self.command.clone(), policy.clone(), project);
-            let (mut report, changed) = match session {
-                Ok(session) => {
-                    let progress = &mut |what: Progress<'_>| progress(number, what);
-                    session
-                        .cancelled_by(cancel)
-                        .covered(self.measured.clone())
-                        .run_and_keep(engine, progress)
-                        .await
+        if let Some(name) = &self.options.cache {
+            match Warm::show(name, self.framework.name(), self.state.as_ref(), &mut policy) {
+                Ok((warm, said)) => {
+                    say(&said);
+                    *self.warm.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(warm));
                 }
-                Err(e) => {
-                    let why = format!(
-                        "hotcell's own files for the run cannot be written: {e}; make room in TMPDIR"
-                    );
-                    let outcome = Outcome::without_a_run(Cause::Refused, why);
-                    (TestReport::without_a_run(self.framework.name(), Vec::new(), outcome), None)
-                }
-            };
-            if let Some(before) = self.before.clone() {
-                let passed = report.verdict == Verdict::Passed;
-                if let Err(error) = before.collect(changed, &mut report.outcome, passed).await {
-                    tracing::warn!(target: "hotcell_contents", "what the tests changed in the workspace cannot be told: {error}");
-                }
+                Err(why) => tracing::warn!("--cache: nothing of it is used or kept: {why}"),
             }
-            crate::request::sign(self.scan.as_ref(), &mut report.outcome);
-            // What could not begin will not begin the next time either.
+        }
+        let chosen = {
+            let progress = &mut |what: Progress<'_>| progress(1, what);
+            match self.split(engine, cancel, &policy, progress).await {
+                Ok(chosen) => chosen,
+                Err(report) => return *report,
+            }
+        };
+        let mut first = None;
+        for number in 1..=self.repeat {
+            let once = &mut |what: Progress<'_>| progress(number, what);
+            let report = self.once(engine, cancel, &policy, (&chosen, self.measured.clone()), once).await;
+            if self.options.retry > 0 {
+                first = Some(report);
+                break;
+            }
+            // A run that could not begin would fail again.
             let last = report.verdict > Verdict::Limit;
             repeats.add(report);
             if last {
                 break;
             }
+        }
+        if let Some(first) = first {
+            return self.again(engine, cancel, (&policy, &chosen), first, &mut progress).await;
         }
         let none = || Outcome::without_a_run(Cause::Internal, "no run was asked for");
         repeats
@@ -213,7 +273,8 @@ impl PreparedTest {
     }
 }
 
-/// Without a mount namespace the home folder is somewhere else: the same, as seen from the project in it.
+/// Rewrites paths below the home folder: without a mount namespace it is elsewhere, so they become relative
+/// to the project in it.
 fn seen_from_the_project(policy: &mut Policy) {
     let home = format!("{HOME}/");
     for word in policy.job.argv.iter_mut().skip(1) {
@@ -233,14 +294,20 @@ fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
     })
 }
 
+fn build_arg(why: &str) -> ErrorReport {
+    ErrorReport::new(Code::InvalidValue, format!("--build-arg: {why}"))
+        .field("--build-arg")
+        .hint("see hotcell test --help")
+}
+
 fn without_coverage(framework: &dyn Framework) -> ErrorReport {
     let why = format!("{} has no --coverage", framework.name());
     ErrorReport::new(Code::InvalidValue, why)
         .field("--coverage")
-        .hint("leave it out; pytest, unittest, jest, karma, cargo, go and gtest have it")
+        .hint("leave it out; pytest, unittest, django, jest, karma, cargo, go and gtest have it")
 }
 
-/// As much speaks for one framework as for another.
+/// Error when two frameworks have equal evidence.
 pub(crate) fn undecided(
     path: &Path,
     (first, one): (&dyn Framework, &Evidence),
@@ -255,10 +322,10 @@ pub(crate) fn undecided(
     ))
 }
 
-/// What a project looks like.
+/// Detects the framework of a project.
 fn chosen(project: &dyn Project, path: &Path) -> Result<&'static dyn Framework, Unready> {
     let found = hotcell_testing::detect(project);
-    let Some((framework, evidence)) = found.first() else { return Err(nothing_to_run(path)) };
+    let Some((framework, evidence)) = found.first() else { return Err(nothing_to_run(project, path)) };
     if let Some((other, also)) = hotcell_testing::rival(&found) {
         return Err(undecided(path, (*framework, evidence), (*other, also)));
     }
@@ -270,13 +337,12 @@ fn refused(why: String) -> Unready {
     answered(TestReport::without_a_run("", Vec::new(), Outcome::without_a_run(Cause::Refused, why)))
 }
 
-fn nothing_to_run(project: &Path) -> Unready {
+fn nothing_to_run(project: &dyn Project, path: &Path) -> Unready {
     let known: Vec<&str> = framework::frameworks().iter().map(|f| f.name()).collect();
-    let why = format!(
-        "no tests were found in {}: nothing there looks like {}; name the framework with --framework",
-        project.display(),
-        known.join(" or ")
-    );
+    let looks =
+        format!("nothing there looks like {}; name the framework with --framework", known.join(" or "));
+    let known = follow::unsupported(&Package::read(project));
+    let why = format!("no tests were found in {}: {}", path.display(), known.unwrap_or(looks));
     let outcome = Outcome::without_a_run(Cause::Refused, why);
     let report = TestReport::without_a_run("", Vec::new(), outcome);
     answered(TestReport { verdict: Verdict::Unusable, ..report })

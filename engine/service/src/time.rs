@@ -1,4 +1,4 @@
-//! Moments as people and programs read them: RFC 3339, UTC, milliseconds. Not a calendar.
+//! Timestamps for people and programs: RFC 3339, UTC, milliseconds. Not a calendar.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

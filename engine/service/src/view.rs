@@ -1,24 +1,28 @@
-//! Reads a workspace before something runs in it: the folder as it lies, and what earlier runs changed in it.
+//! Scans a workspace before a run: the folder itself, and the changes of earlier runs.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use hotcell_guard::folder::{Place, cache, packages_unread, place};
-use hotcell_guard::{Artifact, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread};
+use hotcell_guard::folder::{Place, Seen, cache, history, packages_unread, place};
+use hotcell_guard::{
+    Artifact, Executions, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread,
+};
 use hotcell_workspace::{Folder, Kind, Layer, Stack, changes};
 
-/// Paths that are looked at.
+/// Maximum number of paths examined.
 const MOST: usize = 2_000_000;
 
-/// Reads a folder with layers over it, the topmost first; one artifact.
+/// Scans a folder with layers over it, the topmost first, as one artifact. `executed` are the files of the
+/// view that the run's command executes.
 ///
 /// # Errors
-/// The folder or a layer cannot be read; whatever cannot be read below it is in the report.
+/// When the folder or a layer cannot be read; a path below it that cannot be read is in the report.
 pub fn read(
     limits: &Limits,
     base: &Path,
     layers: &[PathBuf],
+    executed: &Executions,
     scan: &mut dyn FnMut(&Artifact) -> Report,
 ) -> io::Result<Report> {
     let folder = Folder::open(base)?;
@@ -28,9 +32,10 @@ pub fn read(
     let view = Stack::new(all, &folder);
 
     let hidden: HashSet<String> = changed.iter().map(|c| c.path.to_string_lossy().into_owned()).collect();
-    let walk = Walk { gitignore: false, packages: false };
+    let executed = executed.through_links(&|at| view.link(at).ok());
+    let walk = Walk { gitignore: false, packages: false, executed: Some(&executed) };
     let mut unless_changed = |file: &Artifact| {
-        // A name that is no text may be another's.
+        // A name that is not valid UTF-8 may be another's after replacement.
         if hidden.contains(&file.name) && !file.name.contains('\u{fffd}') {
             return unread(&file.name, PartState::Inert, Verdict::Allow);
         }
@@ -38,7 +43,11 @@ pub fn read(
     };
     let mut reports = vec![scan_path(limits, base, walk, &mut unless_changed, &mut |_| ())?];
     let is_there = |path: &Path| view.node(path).is_ok_and(|node| node.is_some());
-    let mut packages = BTreeSet::new();
+    let is_file =
+        |path: &Path| view.node(path).is_ok_and(|node| node.is_some_and(|node| node.kind == Kind::File));
+    let open = |path: &Path| is_file(path).then(|| view.file(path).ok()).flatten();
+    let seen = Seen { is_there: &is_there, open: &open };
+    let (mut packages, mut histories) = (BTreeSet::new(), BTreeSet::new());
     for change in &changed {
         let name = change.path.to_string_lossy();
         let link = |says: String| {
@@ -47,14 +56,24 @@ pub fn read(
             report
         };
         let Some(node) = change.after else {
-            // The walk of the folder has told of it.
+            // The walk of the folder has reported it already.
             if change.before.is_some_and(|was| was.kind == Kind::Link) {
                 reports.push(link("deleted".to_owned()));
             }
             continue;
         };
-        reports.push(match (node.kind, place(&change.path, &is_there)) {
-            (Kind::Folder, _) | (_, Place::History) => continue,
+        if node.kind == Kind::Folder {
+            continue;
+        }
+        let place =
+            if executed.of(&change.path).is_empty() { place(&change.path, &seen) } else { Place::Ordinary };
+        reports.push(match (node.kind, place) {
+            (_, Place::History(folder)) => {
+                if !histories.insert(folder.clone()) {
+                    continue;
+                }
+                history(&folder.to_string_lossy())
+            }
             (_, Place::Packages(folder)) => {
                 if !packages.insert(folder.clone()) {
                     continue;
@@ -64,7 +83,7 @@ pub fn read(
             (Kind::Link, _) => link(format!("-> {}", view.link(&change.path)?.to_string_lossy())),
             (_, Place::Cache) => cache(&name),
             (_, Place::Ordinary) => match bytes(&view, &change.path, limits) {
-                Ok(bytes) => scan(&Artifact::new(name, bytes)),
+                Ok(bytes) => scan(&Artifact::new(name, bytes).executed_as(executed.of(&change.path))),
                 Err(error) => unread(&name, PartState::Skipped(error.to_string()), Verdict::Incomplete),
             },
         });
@@ -72,7 +91,7 @@ pub fn read(
     Ok(merge(&base.to_string_lossy(), reports))
 }
 
-/// At most one byte more than may be scanned, which the scan then refuses.
+/// Reads at most one byte more than may be scanned; the scan then refuses the file.
 fn bytes(view: &Stack<'_>, path: &Path, limits: &Limits) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     view.file(path)?.take(limits.file_bytes as u64 + 1).read_to_end(&mut bytes)?;
@@ -100,7 +119,9 @@ mod tests {
         workspace.write(&[NewFile { path: name(0xfe), bytes: b"1\n".into(), executable: false }]).unwrap();
         let (base, layers) = workspace.mount();
         let mut scan = Reading::default().begin(Vec::new(), &[Confinement::Namespaces]);
-        let report = read(&Limits::default(), &base, &layers, &mut |file| scan.read(file)).unwrap();
+        let report =
+            read(&Limits::default(), &base, &layers, &Executions::default(), &mut |file| scan.read(file))
+                .unwrap();
         scan.end().unwrap();
         assert_eq!(report.verdict, Verdict::Quarantine, "{report:?}");
     }
@@ -120,7 +141,16 @@ mod tests {
         for (file, verdict) in [
             (new("b.py", "print(2)\n"), Verdict::Quarantine),
             (new("a.py", "print(3)\n"), Verdict::Allow),
-            (new("__pycache__/a.cpython-311.pyc", "not read"), Verdict::Allow),
+            (new("__pycache__/a.cpython-311.pyc", "no byte code"), Verdict::Allow),
+            (new("__pycache__/a.z.pyc", "PK\u{5}\u{6}"), Verdict::Incomplete),
+            (new("__pycache__/a.z.pyc", "x"), Verdict::Allow),
+            (new(".git/HEAD", "ref: refs/heads/main\n"), Verdict::Allow),
+            (new(".git/objects/evil.py", hostile), Verdict::Quarantine),
+            (new(".git/objects/evil.py", "print(4)\n"), Verdict::Allow),
+            (
+                new("__pycache__/a.cpython-311.pyc", "\u{2}\u{e}\r\n\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+                Verdict::Review,
+            ),
             (new("node_modules/x/evil.py", hostile), Verdict::Review),
             (new("c.py", hostile), Verdict::Quarantine),
         ] {
@@ -128,7 +158,9 @@ mod tests {
             workspace.write(&[file]).unwrap();
             let (base, layers) = workspace.mount();
             let mut scan = Reading::default().begin(Vec::new(), &[Confinement::Namespaces]);
-            let report = read(&Limits::default(), &base, &layers, &mut |file| scan.read(file)).unwrap();
+            let report =
+                read(&Limits::default(), &base, &layers, &Executions::default(), &mut |file| scan.read(file))
+                    .unwrap();
             scan.end().unwrap();
             assert_eq!(report.verdict, verdict, "{shown}: {report:?}");
         }

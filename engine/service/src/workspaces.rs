@@ -1,4 +1,5 @@
-//! Workspaces that stay, in the state folder: made from a folder, an archive or a repository's bundle, and run in.
+//! Permanent workspaces in the state folder: created from a folder, an archive or a git bundle, and used by
+//! runs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,36 +17,38 @@ use serde::Serialize;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 
-/// The schema's name.
+/// Value of the `schema` field of a workspace.
 pub const SCHEMA: &str = "hotcell.workspace/1";
-/// The schema's name of a list.
+/// Value of the `schema` field of a list.
 pub const LIST_SCHEMA: &str = "hotcell.workspaces/1";
-/// The folder in the state folder.
+/// Folder name in the state folder.
 pub(crate) const FOLDER: &str = "workspaces";
-/// Where an archive stands inside.
+/// Path of an archive in the sandbox.
 const INSIDE: &str = "/home/sandbox/archive";
 
-/// `hotcell.workspace/1`: one workspace.
+/// Workspace in the form `hotcell.workspace/1`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WorkspaceReport {
     /// Always `hotcell.workspace/1`.
     pub schema: String,
-    /// Its id.
+    /// Id of the workspace.
     pub id: String,
-    /// The folder that it was made from; `null` when it began empty.
+    /// Folder that it was created from; `null` when it began empty.
     pub source: Option<String>,
-    /// Bytes that it holds beside its source.
+    /// Size beside its source, in bytes.
     pub bytes: u64,
-    /// Paths that it changed; `null` in a list.
+    /// Changed paths; `null` in a list.
     pub changes: Option<Vec<hotcell_sandbox::outcome::Change>>,
+    /// Result of a commit; `null` except for `workspace commit`.
+    pub commit: Option<hotcell_sandbox::outcome::Commit>,
     /// Names of its snapshots, the oldest first.
     pub snapshots: Vec<String>,
-    /// Whom an MCP server made it for; `null` for yours.
+    /// Caller of an MCP server that owns it; `null` for the user's own.
     pub holder: Option<String>,
 }
 
 impl WorkspaceReport {
-    /// What is told of a workspace.
+    /// Report on a workspace.
     #[must_use]
     pub fn of(summary: &Summary, changes: Option<&[Change]>) -> Self {
         Self {
@@ -57,29 +60,30 @@ impl WorkspaceReport {
             },
             bytes: summary.held.bytes,
             changes: changes.map(|all| all.iter().map(crate::changes::row).collect()),
+            commit: None,
             snapshots: summary.snapshots.iter().map(|s| s.name.clone()).collect(),
             holder: summary.holder.clone(),
         }
     }
 }
 
-/// `hotcell.workspaces/1`: all of them.
+/// List of workspaces in the form `hotcell.workspaces/1`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WorkspaceList {
     /// Always `hotcell.workspaces/1`.
     pub schema: String,
-    /// Each.
+    /// Workspaces.
     pub workspaces: Vec<WorkspaceReport>,
 }
 
 impl WorkspaceList {
-    /// Everything in a store.
+    /// All workspaces in a store.
     ///
     /// # Errors
     /// A report when the store cannot be read.
     pub fn of(store: &Store) -> Result<Self, ErrorReport> {
         let ids = store.ids().map_err(|e| report(&e))?;
-        // One may go while we look.
+        // One may disappear meanwhile.
         let looked = ids.iter().filter_map(|id| store.look(id).ok());
         Ok(Self {
             schema: LIST_SCHEMA.to_owned(),
@@ -88,7 +92,7 @@ impl WorkspaceList {
     }
 }
 
-/// The store of a state folder.
+/// Opens the store of a state folder.
 ///
 /// # Errors
 /// A report when it cannot be used.
@@ -96,29 +100,29 @@ pub fn store(state: &StateFolder) -> Result<Store, ErrorReport> {
     Store::open(&state.path().join(FOLDER), Quota::default(), None).map_err(|e| report(&e))
 }
 
-/// Whether a word is a workspace's id, and not a folder.
+/// Tells if a path is a workspace's id, and not a folder.
 #[must_use]
 pub fn is_id(word: &Path) -> bool {
     word.to_str().is_some_and(|w| w.starts_with("ws_") && !w.contains('/')) && !word.exists()
 }
 
-/// What a workspace is made from.
+/// Source of a new workspace.
 #[derive(Clone, Debug)]
 pub enum From {
-    /// Nothing.
+    /// Empty.
     Empty,
     /// A folder.
     Folder(PathBuf),
     /// A tar archive, compressed or not, or a zip archive.
     Archive(PathBuf),
-    /// What `git bundle create` wrote.
+    /// A file written by `git bundle create`.
     Bundle(PathBuf),
 }
 
-/// Makes a workspace; archives and bundles are unpacked in a sandbox.
+/// Creates a workspace; archives and bundles are unpacked in a sandbox.
 ///
 /// # Errors
-/// A report: what is no folder or archive, or what the unpacking program said.
+/// A report when the source is not a folder or archive, or with the message of the unpacking program.
 pub async fn create<'a>(store: &'a Store, engine: &Engine, from: From) -> Result<Workspace<'a>, ErrorReport> {
     let (file, command): (PathBuf, &[&str]) = match from {
         From::Empty => return store.create(Source::Empty).map_err(|e| report(&e)),
@@ -190,7 +194,7 @@ async fn unpack(
     Ok(())
 }
 
-/// Why an unpacking program failed: its first words, or how it ended.
+/// Why an unpacking program failed: its first line of output, or how it ended.
 fn said(outcome: &Outcome) -> String {
     let first =
         outcome.stderr.text.as_deref().and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
@@ -198,7 +202,7 @@ fn said(outcome: &Outcome) -> String {
     first.map_or(reason, str::trim).to_owned()
 }
 
-/// A store's error as a report.
+/// Converts an error of the store into a report.
 #[must_use]
 pub fn report(error: &StoreError) -> ErrorReport {
     let (code, hint) = match error {

@@ -1,4 +1,4 @@
-//! The service while it runs, with real programs.
+//! The running service, with real programs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -53,6 +53,7 @@ impl Service {
             lane: hotcell_service::live::Lane::default(),
             key: key.map(str::to_owned),
             content,
+            request: hotcell_service::live::Requested::default(),
             work: request.into_work(&self.live, &me())?,
         })
     }
@@ -85,7 +86,7 @@ fn printed(run: &Run) -> String {
     String::from_utf8_lossy(&run.kept(Stream::Stdout).0).into_owned()
 }
 
-/// Processes of this host whose command line has this mark.
+/// Number of host processes whose command line contains this mark.
 fn marked(mark: &str) -> usize {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|e| std::fs::read(e.path().join("cmdline")).ok());
@@ -241,7 +242,7 @@ fn a_noisy_caller_does_not_starve_another() {
         assert_eq!(run.state().phase, Phase::Running, "a place is left");
         run.ended().await;
         assert_eq!(service.live.runs(&quiet).len(), 1);
-        // What waits is cancelled without having run.
+        // A queued run is cancelled without starting.
         service.live.cancel(&many[19]);
         many[19].ended().await;
         assert_eq!(many[19].answer().unwrap().outcome().cause, Cause::Cancelled);

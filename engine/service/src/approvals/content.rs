@@ -1,4 +1,4 @@
-//! What a run starts with, or a commit takes over, as a digest: names, kinds, modes and bytes.
+//! Digests of the files that a run starts with, or that a commit changes: names, kinds, modes and bytes.
 
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -7,15 +7,15 @@ use std::path::Path;
 use hotcell_workspace::{Change, Kind, Node, Stack};
 use sha2::{Digest, Sha256};
 
-/// Entries of a workspace that are hashed.
+/// Maximum number of workspace entries hashed.
 pub const MOST_ENTRIES: usize = 100_000;
-/// Bytes of them. 1 GiB.
+/// Maximum total size of these entries, in bytes: 1 GiB.
 pub const MOST_BYTES: u64 = 1 << 30;
 
-/// Bytes that are read at once.
+/// Number of bytes read at once.
 const PIECE: usize = 64 << 10;
 
-/// A digest that grows.
+/// Incremental digest.
 #[derive(Debug)]
 pub struct Content {
     hash: Sha256,
@@ -29,16 +29,16 @@ impl Default for Content {
 }
 
 impl Content {
-    /// Adds a text, which no other texts can be taken for.
+    /// Adds a text with its length, so that no other sequence of texts has the same digest.
     pub fn text(&mut self, text: &[u8]) {
         self.hash.update((text.len() as u64).to_le_bytes());
         self.hash.update(text);
     }
 
-    /// Adds all that a view shows.
+    /// Adds everything that a view shows.
     ///
     /// # Errors
-    /// More than [`MOST_ENTRIES`] or [`MOST_BYTES`]; what the system says.
+    /// When there is more than [`MOST_ENTRIES`] or [`MOST_BYTES`], or a file cannot be read.
     pub fn view(&mut self, view: &Stack<'_>) -> io::Result<()> {
         for (path, node) in view.walk(Path::new(""), MOST_ENTRIES)? {
             self.entry(view, &path, Some(node))?;
@@ -46,10 +46,10 @@ impl Content {
         Ok(())
     }
 
-    /// Adds what becomes of these paths.
+    /// Adds the new state of these paths.
     ///
     /// # Errors
-    /// As [`Content::view`].
+    /// Like [`Content::view`].
     pub fn changes<'a>(
         &mut self,
         after: &Stack<'_>,

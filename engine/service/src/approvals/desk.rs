@@ -1,4 +1,4 @@
-//! The steps as front ends take them: for a caller, which asks and uses, and for a person, who decides.
+//! Steps of approvals for front ends: for a caller, who asks and uses, and for a person, who decides.
 
 use std::time::Duration;
 
@@ -23,22 +23,22 @@ use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 use crate::tools::Plugins;
 
-/// The longest reason of a caller, in characters; what is beyond is left out.
+/// Maximum length of a caller's reason, in characters; the rest is cut off.
 const REASON: usize = 1000;
-/// Rows of a list.
+/// Maximum number of rows in a list.
 const LISTED: usize = 1000;
 
 type Done<T> = Result<T, ErrorReport>;
 type Within<T> = Result<T, ApprovalError>;
 
-/// Where it stands what a caller asked for.
+/// State of a caller's request.
 #[derive(Clone, Debug)]
 pub enum Standing {
-    /// A person said yes.
+    /// A person approved it.
     Approved(Approval),
-    /// It waits for a person.
+    /// Waiting for a person.
     Waits(Approval),
-    /// A person said no.
+    /// A person denied it.
     Denied(Approval),
 }
 
@@ -60,10 +60,10 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// For whoever asks by a configuration.
+    /// Approvals for the caller of a configuration.
     ///
     /// # Errors
-    /// A report when nobody asks.
+    /// A report when the configuration has no caller.
     pub fn of(configuration: &Configuration) -> Done<Self> {
         let asker = configuration.asker.as_ref();
         let (channel, _) =
@@ -71,7 +71,7 @@ impl Approvals {
         Ok(Self { channel: channel.clone(), configuration: configuration.clone() })
     }
 
-    /// For the person behind a caller's client, where the operator lets clients ask one.
+    /// Approvals for the person behind a caller's client, if the operator allows clients to ask one.
     #[must_use]
     pub fn through_the_client(&self) -> Option<Self> {
         let Channel::Model(caller) = &self.channel else { return None };
@@ -85,16 +85,16 @@ impl Approvals {
         })
     }
 
-    /// Whether the operator lets clients ask a person.
+    /// True when the operator allows clients to ask a person.
     #[must_use]
     pub fn elicitation(&self) -> bool {
         self.configuration.approvals() == AskedBy::Elicitation
     }
 
-    /// The state folder's own key for what travels through clients.
+    /// The state folder's own key, for data that travels through clients.
     ///
     /// # Errors
-    /// A report when it cannot be read or made.
+    /// A report when it cannot be read or created.
     pub fn key(&self) -> Done<[u8; super::key::LENGTH]> {
         super::key::of(&self.folder()?)
     }
@@ -103,7 +103,7 @@ impl Approvals {
         Actor::here(self.channel.clone())
     }
 
-    /// The channel whose requests are there: those of one caller, or all of them.
+    /// Channel whose requests are visible: that of one caller; `None` for all.
     fn own(&self) -> Option<String> {
         match &self.channel {
             Channel::Cli | Channel::Own => None,
@@ -139,7 +139,8 @@ impl Approvals {
         }
     }
 
-    /// The requests that the actor may see, at most a thousand: what still counts before what is over, each the newest first.
+    /// Requests that the actor may see, at most a thousand: pending and approved ones first, each group
+    /// newest first.
     ///
     /// # Errors
     /// A report when they cannot be read.
@@ -150,10 +151,10 @@ impl Approvals {
         Ok(rows.iter().map(|row| row.shown(now)).collect())
     }
 
-    /// A request by its id, or the beginning of it.
+    /// A request by its id, or an unambiguous prefix of it.
     ///
     /// # Errors
-    /// A report that names the nearest.
+    /// A report with the nearest id, when no request matches or several do.
     pub fn show(&self, id: &str) -> Done<Approval> {
         let row = self.read(|database| self.find(database, id).map(Some))?;
         match row {
@@ -176,7 +177,7 @@ impl Approvals {
         By { channel: &self.channel, asked_by: &row.asked_by, elicitation: self.elicitation() }
     }
 
-    /// Where a step leads from where a request stands now.
+    /// State that a step leads to from a request's current state.
     fn step(&self, row: &Row, step: Step, now_us: i64) -> Within<State> {
         next(row.at(now_us), step, self.by(row)).map_err(|why: Illegal| ApprovalError::Illegal {
             id: row.id.clone(),
@@ -185,11 +186,13 @@ impl Approvals {
         })
     }
 
-    /// Says yes: what is asked may be done once, by who asked, exactly so, within `lasts` (a day). What the yes is for is checked
-    /// where it always is: what a release or a grant may not be, no yes makes it.
+    /// Approves a request: exactly this request may be carried out once, by the caller who asked, within
+    /// `lasts` (default: one day). The usual checks of a release or a grant still apply: an approval does not
+    /// override them.
     ///
     /// # Errors
-    /// A report that says why not; nothing is allowed then.
+    /// A report when the request is not found, the step is not allowed, or `lasts` is too long; nothing is
+    /// approved then.
     pub fn approve(&self, id: &str, reason: Option<&str>, lasts: Option<Duration>) -> Done<Approval> {
         let lasts = lasts.unwrap_or(LASTS);
         if lasts.is_zero() || lasts > LONGEST {
@@ -215,6 +218,15 @@ impl Approvals {
             }
             What::Network { .. } | What::Protected { .. } => None,
         };
+        if !asked.what.is_whole() {
+            let why = format!(
+                "{} was asked by an earlier release, which kept only the beginning of what it is for",
+                asked.id
+            );
+            return Err(ErrorReport::new(Code::InvalidValue, why)
+                .field(asked.id)
+                .hint("deny it, and let the call be made again: it is kept whole then"));
+        }
         let store = self.open()?;
         let actor = self.actor();
         let done = store.step(|database| -> Within<Approval> {
@@ -232,10 +244,10 @@ impl Approvals {
         Ok(done?)
     }
 
-    /// Says no, or takes a yes back that was not used.
+    /// Denies a request, or revokes an approval that was not used.
     ///
     /// # Errors
-    /// A report that says why not.
+    /// A report when the request is not found, or the step is not allowed.
     pub fn deny(&self, id: &str, reason: Option<&str>) -> Done<Approval> {
         let reason = reason.map(reasoned).transpose()?.unwrap_or_default();
         let asked = self.read(|database| self.find(database, id).map(Some))?;
@@ -256,7 +268,7 @@ impl Approvals {
                 let terms = office.terms();
                 let there = store.show(item, None, &terms)?;
                 let others = there.release.as_ref().and_then(|release| release.only.as_ref());
-                // The no of one caller's client is no no for the others.
+                // A denial by one caller's client does not apply to the others.
                 let decided = matches!(self.channel, Channel::Elicited(_))
                     || matches!(there.state, Held::Rejected | Held::Purged)
                     || there.state == Held::Released && others != Some(&row.asked_by);
@@ -271,10 +283,10 @@ impl Approvals {
         Ok(done?)
     }
 
-    /// Where it stands what a caller asks for. What nobody has decided yet is recorded, once, and waits.
+    /// State of a caller's request. A request that is new is recorded once, and waits.
     ///
     /// # Errors
-    /// A report: too much waits already, or nothing can be written.
+    /// A report when too many requests wait already, or the request cannot be written.
     pub fn ask(&self, what: &What, reason: Option<&str>) -> Done<Standing> {
         let asked_by = self.caller()?;
         let ask = what.ask();
@@ -320,18 +332,18 @@ impl Approvals {
         Ok(done?)
     }
 
-    /// Takes the yes to what a caller asks for: it is used then. Nothing where there is none.
+    /// Uses up the approval of a caller's request; `None` when there is no approval.
     ///
     /// # Errors
-    /// A report when nothing can be read or written.
+    /// A report when the database cannot be read or written.
     pub fn take(&self, what: &What) -> Done<Option<Approval>> {
         self.take_of(Some(&what.ask()), |_| true)
     }
 
-    /// The same for the first of a caller's that is meant.
+    /// Like [`Approvals::take`], for the first of the caller's approvals that `is` accepts.
     ///
     /// # Errors
-    /// As [`Approvals::take`].
+    /// Like [`Approvals::take`].
     pub(crate) fn take_where(&self, is: impl Fn(&Row) -> bool) -> Done<Option<Approval>> {
         self.take_of(None, is)
     }
@@ -343,7 +355,7 @@ impl Approvals {
             let all = patiently(|| rows::approved(database, &asked_by, ask, now))?;
             Ok(all.into_iter().find(|row| row.at(now) == State::Approved && is(row)))
         };
-        // Mostly there is nothing: nobody waits for a lock then.
+        // Usually there is no approval; then there is no need to wait for a lock.
         if self.read(there)?.is_none() {
             return Ok(None);
         }
@@ -359,10 +371,11 @@ impl Approvals {
         Ok(done?)
     }
 
-    /// A ticket for one answer to the question of a request, by the client that carries it. An earlier one counts no more.
+    /// Creates a ticket for one answer to a request's question, carried by the client. It invalidates earlier
+    /// tickets.
     ///
     /// # Errors
-    /// A report: nobody may ask through clients, or it does not wait any more.
+    /// A report when asking through clients is not allowed, or the request no longer waits.
     pub fn ticket(&self, id: &str) -> Done<String> {
         let ticket = random_hex(16)?;
         let store = self.open()?;
@@ -376,10 +389,10 @@ impl Approvals {
         Ok(ticket)
     }
 
-    /// Takes a ticket: it counts once.
+    /// Redeems a ticket, which is valid once.
     ///
     /// # Errors
-    /// A report: it is not the one that was given out last, or was taken already.
+    /// A report when the ticket is not the latest one, or was redeemed already.
     pub fn redeem(&self, id: &str, ticket: &str) -> Done<()> {
         let store = self.open()?;
         let done = store.step(|database| -> Within<()> {
@@ -393,7 +406,7 @@ impl Approvals {
         Ok(done?)
     }
 
-    /// The channel of a caller: nobody else asks.
+    /// Channel of the caller; only callers can ask.
     fn caller(&self) -> Done<String> {
         match &self.channel {
             Channel::Model(_) => Ok(self.channel.to_string()),

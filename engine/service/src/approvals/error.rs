@@ -1,4 +1,4 @@
-//! Why a step was not taken, as a report.
+//! Errors of approvals, and their conversion to reports.
 
 use super::state::{Illegal, Step};
 use super::{WAITING, WAITING_FOR_ONE};
@@ -6,29 +6,29 @@ use crate::quarantine::QuarantineError;
 use crate::quarantine::office::of_quarantine;
 use crate::report::{Code, ErrorReport};
 
-/// Why a step was not taken; nothing of it is.
+/// Why a step failed; it changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApprovalError {
-    /// The state folder, its database, or a step of the quarantine.
+    /// The state folder, its database, or a step of the quarantine failed.
     #[error(transparent)]
     Quarantine(#[from] QuarantineError),
-    /// What SQLite said.
+    /// SQLite failed.
     #[error("the approvals cannot be read or written: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// No request has such an id.
+    /// No request has this id.
     #[error("there is no approval {id:?}")]
     NoSuch { id: String, hint: String },
-    /// Several have.
+    /// Several requests match this prefix.
     #[error("{id:?} could be {}; give more digits", among.join(", "))]
     Ambiguous { id: String, among: Vec<String> },
-    /// Not from there, or not by them.
+    /// The step is not allowed from this state, or for this actor.
     #[error("{id}: {why}")]
     Illegal { id: String, step: Step, why: Illegal },
-    /// There is no room for one more.
+    /// Too many requests wait already.
     #[error("{}", if *.own { format!("{WAITING_FOR_ONE} requests of yours wait for a person already") }
                   else { format!("{WAITING} requests wait for a person already") })]
     Full { own: bool },
-    /// Said by whoever takes the step that a yes is for.
+    /// Error of the step that the approval is for.
     #[error("{0}")]
     Report(#[from] ErrorReport),
 }

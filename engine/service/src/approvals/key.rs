@@ -1,4 +1,4 @@
-//! The key of this installation: what a client carries for us between two requests is signed with it.
+//! The key of this installation: it signs data that a client carries for us between two requests.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -11,15 +11,15 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 
-/// The file in the state folder.
+/// File name in the state folder.
 const FILE: &str = "approvals.key";
-/// Bytes of the key.
+/// Length of the key, in bytes.
 pub const LENGTH: usize = 32;
 
-/// Reads the key; makes it when it is missing.
+/// Reads the key, and creates it when it is missing.
 ///
 /// # Errors
-/// A report: others can read it, it is damaged, or the system refuses.
+/// A report when others can read the file, the key is damaged, or a system call fails.
 pub fn of(state: &StateFolder) -> Result<[u8; LENGTH], ErrorReport> {
     read(state).map_err(|e| {
         let path = state.path().join(FILE);
@@ -34,7 +34,7 @@ fn read(state: &StateFolder) -> io::Result<[u8; LENGTH]> {
     options.read(true).write(true).create(true).mode(0o600);
     options.custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW);
     let file = state.dir().open_with(FILE, &options)?.into_std();
-    // Another service may begin at the same time; and one may have died here.
+    // Another service may start at the same time, or may have died halfway.
     let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| io::Error::from(e))?;
     let about = file.metadata()?;
     if !about.is_file() || about.mode() & 0o077 != 0 {
@@ -54,12 +54,12 @@ fn read(state: &StateFolder) -> io::Result<[u8; LENGTH]> {
     Ok(key)
 }
 
-/// Why a sealed text is not opened.
+/// Why a sealed text is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unopened {
-    /// It was not sealed here, was changed, or is bound to something else.
+    /// Not sealed here, changed, or bound to other data.
     NotOurs,
-    /// Its time is over.
+    /// Expired.
     Expired,
 }
 
@@ -74,7 +74,8 @@ fn mac(key: &[u8; LENGTH], bound: &[u8], expires: &str, payload: &str) -> blake3
     mac.finalize()
 }
 
-/// Seals a text: whoever carries it can read it, not change it, and it opens only with the same `bound`, until it expires.
+/// Seals a text: the client that carries it can read but not change it, and it opens only with the same
+/// `bound`, until it expires.
 #[must_use]
 pub fn seal(key: &[u8; LENGTH], text: &str, bound: &[u8], expires_us: i64) -> String {
     let payload = URL_SAFE_NO_PAD.encode(text);
@@ -86,7 +87,8 @@ pub fn seal(key: &[u8; LENGTH], text: &str, bound: &[u8], expires_us: i64) -> St
 /// Opens a sealed text.
 ///
 /// # Errors
-/// [`Unopened`].
+/// [`Unopened::NotOurs`] when it was not sealed here for `bound`, [`Unopened::Expired`] when its time is
+/// over.
 pub fn open(key: &[u8; LENGTH], sealed: &str, bound: &[u8], now_us: i64) -> Result<String, Unopened> {
     let mut parts = sealed.splitn(3, '.');
     let (Some(payload), Some(expires), Some(given)) = (parts.next(), parts.next(), parts.next()) else {

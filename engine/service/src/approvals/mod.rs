@@ -1,19 +1,20 @@
-//! Approvals: what a call needs that only a person gives. The call records what it asks for, a person says yes or no, and the same
-//! call, repeated, works once.
+//! Approvals: permissions that a call needs and only a person can give. The call records its request, a
+//! person approves or denies it, and after an approval the same call works once when it is repeated.
 //!
-//! An approval is for one caller, one digest, some time, and one use. Rows stand in the state folder's database; every step is in
-//! the audit log ([`crate::audit`]) in the same transaction, with the channel that it came by. What a release from quarantine or a
-//! grant may be is decided where it always was ([`crate::quarantine`], [`crate::tools`]): a yes here takes that step.
+//! An approval is for one caller, one digest, a limited time, and one use. Rows are in the state folder's
+//! database; every step is in the audit log ([`crate::audit`]) in the same transaction, with the channel
+//! used. The rules for releases from quarantine and for grants remain with [`crate::quarantine`] and
+//! [`crate::tools`]: an approval here takes their step.
 //!
 //! | module | idea |
 //! | --- | --- |
 //! | [`state`] | the states of a request and who may take which step; pure |
-//! | [`what`] | what is asked for, and its digest |
+//! | [`what`] | the subject of a request, and its digest |
 //! | [`report`] | a request as it is shown |
 //! | `rows` | a request as it is stored |
 //! | [`desk`] | the steps as front ends take them |
-//! | `content` | the bytes that a run is about to see, as a digest |
-//! | [`key`] | the key of this installation, for what travels through clients |
+//! | `content` | digest of the files that a run is about to see |
+//! | [`key`] | the key of this installation, for data that travels through clients |
 
 pub mod content;
 pub mod desk;
@@ -33,13 +34,14 @@ pub use what::What;
 
 use std::time::Duration;
 
-/// How long a request waits, and how long a yes or a no counts when nobody says. One day.
+/// Default lifetime of a pending request, and of an approval or denial: one day.
 pub const LASTS: Duration = Duration::from_secs(86_400);
-/// The longest that a yes may count: 30 days.
+/// Maximum lifetime of an approval: 30 days.
 pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
-/// Requests of one caller that wait. A caller that asks for more is told so, and nothing is recorded.
+/// Maximum number of pending requests of one caller. A caller that exceeds it gets an error, and nothing is
+/// recorded.
 pub const WAITING_FOR_ONE: u64 = 16;
-/// Requests of all callers that wait.
+/// Maximum number of pending requests of all callers.
 pub const WAITING: u64 = 256;
-/// How long what is over is remembered. 30 days.
+/// Retention of closed requests: 30 days.
 pub const REMEMBERED: Duration = Duration::from_secs(30 * 86_400);

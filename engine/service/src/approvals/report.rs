@@ -6,62 +6,62 @@ use serde::{Deserialize, Serialize};
 use super::state::{Kind, State};
 use super::what::What;
 
-/// The name of the form in its `schema` field.
+/// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.approvals/1";
 
-/// `hotcell.approvals/1`.
+/// List of requests in the form `hotcell.approvals/1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalList {
     /// Always `hotcell.approvals/1`.
     pub schema: String,
-    /// The requests, newest first.
+    /// Requests, newest first.
     pub approvals: Vec<Approval>,
 }
 
 impl ApprovalList {
-    /// A list of these.
+    /// A list of these requests.
     #[must_use]
     pub fn new(approvals: Vec<Approval>) -> Self {
         Self { schema: SCHEMA.to_owned(), approvals }
     }
 }
 
-/// Something that a call asked for.
+/// A request for a permission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
-    /// Eight hexadecimal digits. The beginning is enough where it is the only such.
+    /// Eight hexadecimal digits. An unambiguous prefix is enough.
     pub id: String,
-    /// What kind of thing it is.
+    /// Kind of request.
     pub kind: Kind,
-    /// The channel of whoever asked: `mcp:CALLER`.
+    /// Channel of the caller: `mcp:CALLER`.
     pub asked_by: String,
-    /// sha256 of what it is for: an artifact, a component, a run with its files, changes with their bytes.
+    /// sha256 of the subject: an artifact, a component, a run with its files, changes with their bytes.
     pub digest: String,
-    /// Exactly what is asked.
+    /// The exact subject.
     pub detail: What,
-    /// Why, in the words of whoever asked; null where they gave none.
+    /// The caller's reason, in its own words; null when it gave none.
     pub reason: Option<String>,
     /// How often it was asked.
     pub asked: u64,
-    /// When it was asked first; RFC 3339, UTC.
+    /// Time of the first request; RFC 3339, UTC.
     pub created: String,
-    /// When it counts no more; RFC 3339, UTC.
+    /// Time when it expires; RFC 3339, UTC.
     pub expires: String,
-    /// Where it stands now.
+    /// Current state.
     pub state: State,
-    /// Who decided; null while nobody has.
+    /// The decision; null while it is pending.
     pub decision: Option<Decision>,
 }
 
-/// What somebody decided.
+/// A person's decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     /// User id and name.
     pub by: String,
     /// `cli` or `elicitation:CALLER`.
     pub channel: String,
-    /// Why; empty where they did not say.
+    /// Reason; empty when none was given.
     pub reason: String,
-    /// When; RFC 3339, UTC.
+    /// Time; RFC 3339, UTC.
     pub time: String,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Row {
     pub expires: i64,
     pub state: State,
     pub decision: Option<Decision>,
-    /// The digest of the question that a client may answer.
+    /// Digest of the latest ticket for a client's answer.
     pub ticket: Option<String>,
 }
 
@@ -44,7 +44,7 @@ fn text<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
 fn read(row: &Columns<'_>) -> rusqlite::Result<Row> {
     let what: What = serde_json::from_str(&row.get::<_, String>(6)?).map_err(|e| broken(6, e))?;
     let (kind, digest, ask): (String, String, String) = (row.get(2)?, row.get(5)?, row.get(4)?);
-    // The columns are for looking it up: what it is for stands in one place.
+    // The columns are only for look-ups; the row's subject decides.
     if kind != what.kind().name() || digest != what.digest() || ask != what.ask() {
         return Err(broken(6, "it does not say what its digests are of"));
     }
@@ -71,13 +71,13 @@ pub(crate) fn now() -> i64 {
     micros_since_1970(std::time::SystemTime::now())
 }
 
-/// Whether there is such a table: a database of an older form has none.
+/// True when the table exists: older databases lack it.
 pub(crate) fn there(database: &Connection) -> rusqlite::Result<bool> {
     let query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'approvals')";
     database.query_row(query, [], |row| row.get(0))
 }
 
-/// How many wait for a person at a time.
+/// Number of requests that wait for a person.
 pub(crate) fn pending(database: &Connection, now_us: i64) -> rusqlite::Result<u64> {
     if !there(database)? {
         return Ok(0);
@@ -86,7 +86,7 @@ pub(crate) fn pending(database: &Connection, now_us: i64) -> rusqlite::Result<u6
     database.query_row(query, params![State::Pending.name(), now_us], |row| row.get(0))
 }
 
-/// Every row, the newest first; with a channel, those that came by it.
+/// All rows, newest first; with a channel, only its own.
 pub(crate) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
     if !there(database)? {
         return Ok(Vec::new());
@@ -98,7 +98,8 @@ pub(crate) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<V
     statement.query_map([of], read)?.collect()
 }
 
-/// At most so many rows, what still counts before what is over, each the newest first; with a channel, those that came by it.
+/// At most `most` rows: pending and approved ones first, each group newest first; with a channel, only its
+/// own.
 pub(crate) fn listed(
     database: &Connection,
     of: Option<&str>,
@@ -116,8 +117,8 @@ pub(crate) fn listed(
     statement.query_map(params![of, now_us, i64::try_from(most).unwrap_or(i64::MAX)], read)?.collect()
 }
 
-/// A caller's rows with a yes that was not used, the newest first; with an `ask`, of that alone. No more than may wait at once of
-/// all callers.
+/// A caller's unused approvals, newest first; with an `ask`, only those for it. At most as many as all
+/// callers together may have pending.
 pub(crate) fn approved(
     database: &Connection,
     asked_by: &str,
@@ -135,27 +136,27 @@ pub(crate) fn approved(
     database.prepare(&query)?.query_map(params![asked_by, ask, now_us, most], read)?.collect()
 }
 
-/// The newest row of what a caller asks.
+/// The newest row for a caller's request.
 pub(crate) fn of_ask(database: &Connection, asked_by: &str, ask: &str) -> rusqlite::Result<Option<Row>> {
     let query =
         format!("SELECT {COLUMNS} FROM approvals WHERE asked_by = ?1 AND ask = ?2 ORDER BY seq DESC LIMIT 1");
     database.query_row(&query, [asked_by, ask], read).optional()
 }
 
-/// The row of an id.
+/// The row with an id.
 pub(crate) fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
     let query = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
     database.query_row(&query, [id], read).optional()
 }
 
-/// Rows of a kind that a state has, whoever asked.
+/// Rows of a kind in a state, of all callers.
 pub(crate) fn of_kind(database: &Connection, kind: Kind, state: State) -> rusqlite::Result<Vec<Row>> {
     let query = format!("SELECT {COLUMNS} FROM approvals WHERE kind = ?1 AND state = ?2 ORDER BY seq");
     let mut statement = database.prepare(&query)?;
     statement.query_map([kind.name(), state.name()], read)?.collect()
 }
 
-/// How many wait: of a caller, of all.
+/// Number of pending requests: of the caller, of all.
 pub(crate) fn waiting(database: &Connection, asked_by: &str, now_us: i64) -> rusqlite::Result<(u64, u64)> {
     let query = "SELECT coalesce(sum(asked_by = ?1), 0), count(*) FROM approvals
                  WHERE state = 'pending' AND expires > ?2";
@@ -163,7 +164,7 @@ pub(crate) fn waiting(database: &Connection, asked_by: &str, now_us: i64) -> rus
 }
 
 impl Row {
-    /// Writes it: over the row of its number, or as a new one, whose number it gets.
+    /// Writes the row: over the row with its number, or as a new one, whose number it gets.
     pub fn write(&mut self, database: &Connection) -> rusqlite::Result<()> {
         let seq = (self.seq > 0).then_some(self.seq);
         database.execute(
@@ -196,7 +197,7 @@ impl Row {
         Ok(())
     }
 
-    /// Writes it, and what was done in the audit log.
+    /// Writes the row and an entry in the audit log.
     pub fn step(
         &mut self,
         database: &Connection,
@@ -208,7 +209,7 @@ impl Row {
         audit::append(database, now_us, actor, action, self.what.digest(), &self.after())
     }
 
-    /// A person's word on it.
+    /// Records a person's decision.
     pub fn decide(
         &mut self,
         database: &Connection,
@@ -230,7 +231,7 @@ impl Row {
         self.step(database, now_us, actor, action)
     }
 
-    /// What the audit log is to say of it.
+    /// State for the audit log.
     pub fn after(&self) -> AfterApproval {
         AfterApproval {
             approval: self.id.clone(),
@@ -243,7 +244,7 @@ impl Row {
         }
     }
 
-    /// Where it stands now.
+    /// Current state.
     pub fn at(&self, now_us: i64) -> State {
         self.state.at(self.expires, now_us)
     }
@@ -266,7 +267,7 @@ impl Row {
     }
 }
 
-/// Writes down what has expired, and forgets what has been over for long.
+/// Records expirations, and removes requests that were closed long ago.
 pub(crate) fn sweep(database: &Connection, actor: &Actor, now_us: i64) -> rusqlite::Result<()> {
     let own = actor.by(Channel::Own);
     let query =
@@ -285,7 +286,8 @@ pub(crate) fn sweep(database: &Connection, actor: &Actor, now_us: i64) -> rusqli
     Ok(())
 }
 
-/// What a decision on an item of the quarantine says to those who asked for it, and what a run that a release let through takes.
+/// Applies a decision on a quarantine item to the requests for it, and uses up the approval when a release
+/// lets a run pass.
 pub(crate) fn of_item(
     database: &Connection,
     (artifact, language): (&str, Option<&str>),

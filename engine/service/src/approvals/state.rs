@@ -1,15 +1,15 @@
-//! The states of a request: `pending -> approved -> used`, `pending -> denied`, and `expired` from what still counted. Plain
-//! functions over data.
+//! The states of a request: `pending -> approved -> used`, `pending -> denied`, and `expired` from pending or
+//! approved. Plain functions over data.
 
 use hotcell_guard::quarantine::Channel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of thing is asked for.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// One run of something that the guard refused.
+    /// One run of code that the guard refused.
     Release,
     /// Capabilities for one call of a plugin's tool.
     Grant,
@@ -23,7 +23,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Release, Self::Grant, Self::Network, Self::Protected];
 
-    /// The word that reports and the database use.
+    /// Name in reports and in the database.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,26 +34,26 @@ impl Kind {
         }
     }
 
-    /// A kind by its name.
+    /// Finds a kind by its name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Where a request stands.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nobody has decided.
+    /// Waiting for a decision.
     Pending,
-    /// A person said yes; it was not used yet.
+    /// Approved and not used yet.
     Approved,
-    /// A person said no.
+    /// Denied by a person.
     Denied,
-    /// Its time was over before anybody decided, or before it was used.
+    /// Expired before a decision, or before its use.
     Expired,
-    /// It was used.
+    /// Used.
     Used,
 }
 
@@ -61,7 +61,7 @@ impl State {
     /// Every state.
     pub const ALL: [Self; 5] = [Self::Pending, Self::Approved, Self::Denied, Self::Expired, Self::Used];
 
-    /// The word that reports and the database use.
+    /// Name in reports and in the database.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,13 +73,13 @@ impl State {
         }
     }
 
-    /// A state by its name.
+    /// Finds a state by its name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// Where something of this state stands now: what is not over expires.
+    /// Current state of a request stored with this state: pending and approved requests expire.
     #[must_use]
     pub fn at(self, expires_us: i64, now_us: i64) -> Self {
         match self {
@@ -93,10 +93,10 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskedBy {
-    /// A person on the command line, and nobody else.
+    /// Only a person on the command line.
     #[default]
     Cli,
-    /// Also a person by way of the caller's own client, which might answer by itself.
+    /// Also a person through the caller's own client, which could answer by itself.
     Elicitation,
 }
 
@@ -112,30 +112,30 @@ impl std::str::FromStr for AskedBy {
     }
 }
 
-/// What is done with a request.
+/// A step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Somebody says yes.
+    /// A person approves.
     Approve,
-    /// Somebody says no, or takes a yes back.
+    /// A person denies, or revokes an approval.
     Deny,
-    /// The call that it is for takes it.
+    /// The call that asked uses the approval.
     Use,
 }
 
-/// Why a step is not taken.
+/// Why a step is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
-    /// Only a person decides.
+    /// Only a person may decide.
     #[error("only a person decides: hotcell approvals approve, or deny")]
     NotAPerson,
     /// The operator did not allow that channel.
     #[error("it is decided on the command line only: approvals = \"elicitation\" is not set")]
     NotByElicitation,
-    /// It belongs to another.
+    /// The request is another caller's.
     #[error("it was asked for by another caller")]
     OtherCaller,
-    /// From this state the step leads nowhere.
+    /// The step is not possible from this state.
     #[error("{}", not_from(*.step, *.from))]
     NotFrom {
         /// The step.
@@ -164,21 +164,21 @@ fn not_from(step: Step, from: State) -> String {
     format!("{why}{then}")
 }
 
-/// Who takes a step.
+/// Actor of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct By<'a> {
-    /// Which way they came.
+    /// Channel of the actor.
     pub channel: &'a Channel,
-    /// The channel of whoever asked.
+    /// Channel of the caller who asked.
     pub asked_by: &'a str,
-    /// Whether the operator lets clients ask a person.
+    /// True when the operator allows clients to ask a person.
     pub elicitation: bool,
 }
 
-/// Where a step leads.
+/// State that a step leads to.
 ///
 /// # Errors
-/// [`Illegal`]: who may do it first, then whether it can be done.
+/// [`Illegal`]: checks the actor first, then the state.
 pub fn next(from: State, step: Step, by: By<'_>) -> Result<State, Illegal> {
     match (step, by.channel) {
         (Step::Use, Channel::Model(_)) if by.channel.to_string() != by.asked_by => {

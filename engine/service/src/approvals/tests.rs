@@ -1,4 +1,4 @@
-//! Of the modules above, over a state folder.
+//! Tests of the modules above, over a state folder.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn what_is_approved_is_for_one_caller_one_digest_and_one_use() {
     assert_eq!(waits(me.ask(&what("a"), None).unwrap()).id, asked.id, "the same request");
     assert_eq!(person.show(&asked.id[..4]).unwrap().asked, 2);
     assert!(me.take(&what("a")).unwrap().is_none(), "nobody decided");
-    // Nobody decides but a person: also not the one who asked.
+    // Only a person decides: not even the caller who asked.
     for desk in [&me, &you] {
         assert!(desk.approve(&asked.id, None, None).is_err());
         assert!(desk.deny(&asked.id, None).is_err());
@@ -141,7 +141,7 @@ fn what_is_over_allows_nothing_and_says_so() {
     );
     assert!(person.approve(&next.id, None, None).unwrap_err().message.contains("it was denied"));
     assert!(person.deny(&next.id, None).unwrap_err().message.contains("nothing to deny"));
-    // A yes that was not used can be taken back.
+    // An unused approval can be revoked.
     let third = waits(me.ask(&what("b"), None).unwrap());
     person.approve(&third.id, None, None).unwrap();
     assert!(person.approve(&third.id, None, None).unwrap_err().message.contains("approved already"));
@@ -151,7 +151,7 @@ fn what_is_over_allows_nothing_and_says_so() {
     for wrong in [Duration::ZERO, LONGEST + Duration::from_secs(1)] {
         assert_eq!(person.approve("x", None, Some(wrong)).unwrap_err().field.as_deref(), Some("--expires"));
     }
-    // What was done past the log is found.
+    // Changes past the log are detected.
     place.sql(past);
     assert!(place.problem().is_some());
 }
@@ -170,7 +170,7 @@ fn a_caller_cannot_flood_the_list() {
     waits(place.caller("you").ask(&what("more"), None).unwrap());
     person.deny(&person.list().unwrap()[1].id, None).unwrap();
     waits(me.ask(&what("more"), None).unwrap());
-    // A caller sees its own.
+    // A caller sees only its own requests.
     assert_eq!(
         (place.caller("you").list().unwrap().len(), place.caller("them").list().unwrap().len()),
         (1, 0)
@@ -209,7 +209,7 @@ fn through_a_client_only_where_the_operator_allows_it_and_for_that_caller() {
     let other = of("you").through_the_client().unwrap();
     assert!(other.approve(&asked.id, None, None).is_err(), "another caller's is not there");
     let mine = of("me").through_the_client().unwrap();
-    // A ticket counts once, and the last one only.
+    // Only the latest ticket is valid, and only once.
     let first = mine.ticket(&asked.id).unwrap();
     let second = mine.ticket(&asked.id).unwrap();
     assert!(mine.redeem(&asked.id, &first).is_err());

@@ -1,4 +1,5 @@
-//! What is asked for, exactly: the digest of it binds a decision to it, its lines are what a person reads.
+//! Subject of a request, exactly: its digest binds a decision to it, its lines are shown to the person who
+//! decides.
 
 use hotcell_tools::sources::sha256;
 use schemars::JsonSchema;
@@ -6,71 +7,74 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::Kind;
-use crate::report::printable;
+use crate::report::{Code, ErrorReport, printable};
 
-/// Characters of what a caller wrote that are kept to be shown. The digest is of all of it.
-pub const SHOWN: usize = 16_000;
+/// Maximum size, in bytes, of a caller's text or a workspace's changes in a request. Larger ones are refused,
+/// since a person should not approve what they cannot see. The text is stored whole.
+pub const MAX_SHOWN: usize = 256 * 1024;
+/// End of longer texts as stored by an earlier release.
+const CUT: &str = " more bytes are not shown, and belong to it)";
 
-/// What is asked for.
+/// Subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum What {
-    /// One run of something that the guard refused.
+    /// One run of code that the guard refused.
     Release {
-        /// The item in quarantine.
+        /// Item in quarantine.
         item: String,
-        /// The artifact's digest.
+        /// Digest of the artifact.
         artifact: String,
-        /// What it is run as, where that is known.
+        /// Language that it runs as, if known.
         language: Option<String>,
     },
     /// Capabilities for one call of a plugin's tool.
     Grant {
-        /// The plugin.
+        /// Plugin.
         plugin: String,
-        /// The digest of its component.
+        /// Digest of its component.
         component: String,
-        /// The tool.
+        /// Tool.
         tool: String,
-        /// The digest of the call's arguments.
+        /// Digest of the call's arguments.
         arguments: String,
-        /// The arguments, or their beginning.
+        /// Arguments.
         shown: String,
-        /// The capabilities, in the words of `hotcell tool grant`.
+        /// Capabilities, in the syntax of `hotcell tool grant`.
         capabilities: Vec<String>,
     },
     /// Hosts that one run may reach.
     Network {
-        /// The tool that runs it.
+        /// Tool that runs it.
         tool: String,
-        /// The hosts with their ports.
+        /// Hosts with their ports.
         hosts: Vec<String>,
-        /// The workspace that it starts in.
+        /// Workspace that it starts in.
         workspace: Option<String>,
-        /// The digest of what runs: the arguments, and every file that it starts with.
+        /// Digest of the run: the arguments, and every file that it starts with.
         content: String,
-        /// What runs, or the beginning of it: the arguments, and what the workspace changed in its folder.
+        /// The run for display: the arguments, and the workspace's changes to its folder.
         shown: String,
     },
     /// Protected names in one commit.
     Protected {
-        /// The workspace.
+        /// Workspace.
         workspace: String,
-        /// The folder that it is committed to.
+        /// Folder that it is committed to.
         folder: String,
-        /// The names, or the first of them.
+        /// Protected names, or the first of them.
         paths: Vec<String>,
-        /// How many there are.
+        /// Number of protected names.
         total: u64,
-        /// The digest of names, kinds, modes and bytes.
+        /// Digest of names, kinds, modes and bytes.
         content: String,
-        /// What changes there, or the beginning of it, as a diff.
+        /// The changes, as a diff.
         shown: String,
     },
 }
 
 impl What {
-    /// Its kind.
+    /// Kind of the request.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -81,7 +85,7 @@ impl What {
         }
     }
 
-    /// The digest of what it is for: the artifact, the component, the run, the changes.
+    /// Digest of the subject: the artifact, the component, the run, the changes.
     #[must_use]
     pub fn digest(&self) -> &str {
         match self {
@@ -91,15 +95,15 @@ impl What {
         }
     }
 
-    /// The digest of all that is asked, in 64 hexadecimal digits: whatever differs in it is another request.
+    /// Digest of the whole request, 64 hexadecimal digits: any difference makes another request.
     #[must_use]
     pub fn ask(&self) -> String {
-        // Strings and numbers only: they have a form in JSON.
+        // Strings and numbers can always be written as JSON.
         let all = ("hotcell.approval/1", self);
         sha256(&serde_json::to_vec(&all).unwrap_or_default())
     }
 
-    /// One line that says what it is. It contains what the caller wrote, as it wrote it.
+    /// One-line description. It contains the caller's text, unchanged.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -121,13 +125,19 @@ impl What {
         }
     }
 
-    /// The lines below that sentence: what the caller wrote, so that a person can read it.
+    /// Lines below that description: the caller's text, for a person to read.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let text = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         match self {
             Self::Release { .. } => Vec::new(),
-            Self::Grant { shown, .. } | Self::Network { shown, .. } => text(shown),
+            Self::Grant { shown, .. } => text(shown),
+            Self::Network { hosts, shown, .. } => {
+                let wide = hosts.iter().filter_map(|host| host.strip_prefix("*."));
+                wide.map(|below| format!("*.{below}: every name below that, whoever has it"))
+                    .chain(text(shown))
+                    .collect()
+            }
             Self::Protected { paths, total, shown, .. } => {
                 let more = total.saturating_sub(paths.len() as u64);
                 let more = (more > 0).then(|| format!("and {more} more"));
@@ -136,7 +146,18 @@ impl What {
         }
     }
 
-    /// Where a person sees more of it.
+    /// True when the whole subject is stored for display.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Release { .. } => true,
+            Self::Grant { shown, .. } | Self::Network { shown, .. } | Self::Protected { shown, .. } => {
+                !shown.ends_with(CUT)
+            }
+        }
+    }
+
+    /// Command that shows a person more of it.
     #[must_use]
     pub fn look(&self) -> Option<String> {
         match self {
@@ -147,7 +168,7 @@ impl What {
     }
 }
 
-/// The values of a call, each on lines of its own: a text of several lines as these lines, indented.
+/// Values of a call, each on lines of its own; a text of several lines is kept as such, indented.
 #[must_use]
 pub fn readable(value: &Value) -> String {
     let mut text = String::new();
@@ -158,7 +179,7 @@ pub fn readable(value: &Value) -> String {
 fn leaves(text: &mut String, name: &str, value: &Value) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
-            // In order, however the caller wrote them.
+            // Sorted, whatever order the caller used.
             let fields: std::collections::BTreeMap<_, _> = fields.iter().collect();
             for (field, value) in fields {
                 let dot = if name.is_empty() { "" } else { "." };
@@ -178,16 +199,21 @@ fn leaves(text: &mut String, name: &str, value: &Value) {
     }
 }
 
-/// The beginning of a text that a person is shown, with a word on what is left out.
-#[must_use]
-pub fn beginning(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        None => text.to_owned(),
-        Some((at, _)) => {
-            let left = text.len() - at;
-            format!("{}\n({left} more bytes are not shown, and belong to it)", &text[..at])
-        }
+/// Checks that a text is short enough to be shown whole.
+///
+/// # Errors
+/// A report when it is longer than [`MAX_SHOWN`].
+pub fn whole(text: String) -> Result<String, ErrorReport> {
+    if text.len() <= MAX_SHOWN {
+        return Ok(text);
     }
+    let why = format!(
+        "a person has to approve it and would have to read {} bytes, of which at most {} KiB are shown; nobody was asked",
+        text.len(),
+        MAX_SHOWN / 1024
+    );
+    Err(ErrorReport::new(Code::InvalidValue, why)
+        .hint("make the arguments, or what the workspace changes, smaller: commit the workspace, or begin a new one, first"))
 }
 
 #[cfg(test)]
@@ -227,9 +253,20 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_says_what_is_left_out() {
-        assert_eq!(beginning("short"), "short");
-        let long = beginning(&"é".repeat(SHOWN + 3));
-        assert!(long.ends_with("(6 more bytes are not shown, and belong to it)"), "{long}");
+    fn what_cannot_be_shown_whole_is_not_asked_for() {
+        assert_eq!(whole("short".to_owned()).unwrap(), "short");
+        assert!(whole("x".repeat(MAX_SHOWN)).is_ok());
+        let error = whole("x".repeat(MAX_SHOWN + 1)).unwrap_err().to_string();
+        assert!(error.contains("262145 bytes") && error.contains("nobody was asked"), "{error}");
+        let grant = |shown: &str| What::Grant {
+            plugin: "p".to_owned(),
+            component: "c".to_owned(),
+            tool: "t".to_owned(),
+            arguments: "a".to_owned(),
+            shown: shown.to_owned(),
+            capabilities: Vec::new(),
+        };
+        assert!(grant("a: 1").is_whole());
+        assert!(!grant("a: 1\n(6558 more bytes are not shown, and belong to it)").is_whole());
     }
 }

@@ -1,10 +1,10 @@
-//! Go's standard library. From Go 1.20 on no distribution of Go has it compiled, and what compiles it first takes ten to twenty
-//! seconds; in a sandbox whose cache goes away that would be every run.
+//! Go's standard library. Since Go 1.20 no distribution of Go contains it compiled. Compiling it takes ten to
+//! twenty seconds, which in a sandbox with a temporary cache would happen in every run.
 //! <https://go.dev/doc/go1.20#go-command>
 //!
-//! It is compiled by the toolchain and the image that the run has, in a sandbox that sees nothing else: no project, no variable and no
-//! folder of anybody's. Go's cache names what it holds by the digest of all that went into it, so what was compiled otherwise than a
-//! run would compile it is never taken, only useless.
+//! The library is compiled once by the toolchain and the image of the run, in a sandbox that sees nothing
+//! else: no project, no variables of the user, no folders of the host. Go's cache names each entry by the
+//! digest of all inputs, so an entry that a run would compile differently is never used, only useless.
 //! <https://pkg.go.dev/cmd/go#hdr-Build_and_test_caching>
 
 use std::ffi::OsStr;
@@ -22,15 +22,16 @@ use tokio::sync::Mutex;
 
 use crate::state::{StateChoice, StateFolder};
 
-/// The folder in the state folder.
+/// Folder name in the state folder.
 const KEPT: &str = "builds";
-/// Go's cache, below the home folder: where go has it, and frameworks tell it to.
+/// Go's cache below the home folder: Go's default, and where frameworks direct it.
 const CACHE: &str = ".cache/go-build";
-/// How long compiling may take.
+/// Time limit for compiling.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
-/// The form of what is kept; another one is made anew.
+/// Version of the cached data; data of another version is made again.
 const FORM: &[u8] = b"2";
-/// A test that needs everything: then what is compiled for tests is there too, and what `go vet` knows, which goes before each.
+/// Tests a package that imports everything. This also compiles the parts for tests, and caches the results of
+/// `go vet`, which runs before each test.
 const SCRIPT: &str = r#"set -e
 mkdir /tmp/all && cd /tmp/all
 echo 'module everything' >go.mod
@@ -40,15 +41,15 @@ echo 'module everything' >go.mod
 } >all_test.go
 "$0" test -count=1 -run='^$' .
 "#;
-/// Variables: as frameworks and `--lang` have them, and no others.
+/// The only variables set, as frameworks and `--lang` set them.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOENV", "off")];
 
-/// One at a time: whoever comes second finds it there.
+/// Allows one compilation at a time: the next caller finds the result.
 static ONE: Mutex<()> = Mutex::const_new(());
 
-/// Adds Go's compiled standard library to what a job that compiles with go sees, and compiles it once before. Where that cannot be
-/// had, the job compiles it by itself, as it would have.
+/// Adds Go's compiled standard library to a job that compiles with go, and compiles the library first if
+/// necessary. If that fails, the job compiles it by itself.
 pub(crate) async fn standard_library(
     engine: &dyn Spawn,
     state: Option<&StateChoice>,
@@ -80,8 +81,8 @@ pub(crate) async fn standard_library(
     }
 }
 
-/// What a job's go is, in hexadecimal: its file, and where it runs. `None` where there is nothing to keep: it is not go, has its
-/// library compiled, or looks for its cache elsewhere.
+/// Key of a job's go, in hexadecimal: its program, and its environment. `None` when there is nothing to
+/// cache: the program is not go, has its library compiled, or uses another cache.
 fn key(policy: &Policy) -> Option<String> {
     let job = &policy.job;
     let program = Path::new(job.argv.first()?);
@@ -121,13 +122,13 @@ fn key(policy: &Policy) -> Option<String> {
             field(format!("{} {} {}", about.len(), about.mtime(), about.mtime_nsec()).as_bytes());
         }
     }
-    // Where a C compiler is found.
+    // The C compiler is found through these.
     job.env.iter().filter(|(name, _)| name == "PATH").for_each(|(_, path)| field(path.as_bytes()));
     job.toolchains.iter().for_each(|toolchain| field(toolchain.as_os_str().as_bytes()));
     Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Whether this Go came with its library compiled: before 1.20.
+/// True when this Go contains its compiled library, as before 1.20.
 fn has_archives(root: &Path) -> bool {
     let folders = fs::read_dir(root.join("pkg")).into_iter().flatten().flatten();
     folders.map(|folder| folder.path()).any(|folder| folder.join("fmt.a").is_file())
@@ -144,6 +145,7 @@ async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<()
         argv: vec!["/bin/sh".into(), "-c".into(), SCRIPT.into(), go],
         env: own.chain(path).collect(),
         toolchains: policy.job.toolchains.clone(),
+        toolchain_ids: policy.job.toolchain_ids.clone(),
         limits,
         ..Job::default()
     };
@@ -162,7 +164,8 @@ async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<()
         _ => return Err(format!("{} {last:.300}", outcome.reason.unwrap_or_default())),
     };
     let cache = home.open_folder(Path::new(CACHE)).map_err(|e| format!("{e}: {last:.300}"))?;
-    // Go looks at times only to remove what is five days old, and copies what is an hour old up to say that it was used.
+    // Go uses times only to remove entries unused for five days, and rewrites entries older than an hour to
+    // mark them as used.
     super::keep(&Folder::from_fd(cache), &|_| true, most, super::NEVER_OLD, place).map_err(|e| e.to_string())
 }
 

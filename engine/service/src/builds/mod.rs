@@ -1,7 +1,8 @@
-//! What compilers made once and runs get again: kept in the state folder under the digest of all that it was made from, and shown
-//! copy-on-write, so that no run changes what another gets.
+//! Cache of compiled code for later runs: kept in the state folder under the digest of all inputs, and
+//! mounted copy-on-write, so that no run changes it for another.
 
 mod golang;
+mod warm;
 
 use std::fs;
 use std::io;
@@ -18,26 +19,30 @@ use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 
 pub(crate) use golang::standard_library;
+pub use warm::CacheName;
+pub(crate) use warm::{EMPTY, KEPT as WARM, Warm};
 
-/// Paths that a compiler may leave.
+/// Maximum number of paths in a compiler's output.
 const MOST_PATHS: usize = 500_000;
-/// The beginning of the name of what is not whole yet.
+/// Prefix of folders that are not complete yet.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
-/// After this long it never will be.
+/// Age after which an incomplete folder is abandoned.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
-/// What nobody has used for so long goes when something else is made.
+/// Unused entries older than this are removed when another entry is made.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
-/// After this long what failed is tried again.
+/// Time after which a failed build is tried again.
 const AGAIN: Duration = Duration::from_secs(3600);
-/// What is shown by copying, where the kernel cannot do better, takes its place of a run's disk: at most one part in so many.
+/// Cached data may have to be copied into a run's disk quota when the kernel offers nothing better; it may
+/// take at most 1/`SHARE` of that quota.
 const SHARE: u64 = 4;
 
-/// A folder itself, not what a link says.
+/// Tells if the path itself is a folder; links are not followed.
 pub(crate) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| about.is_dir())
 }
 
-/// How runs with so much disk see what is kept; `None`, with a warning, where that is too little.
+/// Bind of a cached folder for a run with this disk quota; `None`, with a warning, when the quota is too
+/// small.
 pub(crate) fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
     match size(place) {
         Ok(bytes) if bytes <= disk.0 / SHARE => Some(Bind {
@@ -60,16 +65,18 @@ pub(crate) fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
     }
 }
 
-/// Older than whatever a run may have changed: compilers that go by times then compile again what was made from that.
+/// Older than any file that a run may change: compilers that compare times then rebuild from changed files.
 pub(crate) const LONG_AGO: i64 = 0;
-/// The year 2037: caches that remove what was not used lately, or say of each file that it was, leave it alone.
+/// A time in 2037: caches that remove unused entries, or update the time of entries they use, leave such
+/// files alone.
 pub(crate) const NEVER_OLD: i64 = 2_114_380_800;
 
-/// Copies what a compiler left and is `wanted`, by its path there, under a name that nothing has until it is whole. All of it is
-/// `dated` the same, in seconds of Unix time.
+/// Copies the `wanted` paths of a compiler's output to a temporary name, sets all their times to `dated`
+/// (Unix time, in seconds), and renames the complete folder to `place`.
 ///
 /// # Errors
-/// What the system says; or that it is more than `most` bytes, which a compiler that had so much room can only have made of holes.
+/// When a file operation fails, or the output is more than `most` bytes; a compiler limited to that size can
+/// exceed it only with sparse files.
 pub(crate) fn keep(
     target: &Folder,
     wanted: &dyn Fn(&Path) -> bool,
@@ -77,12 +84,22 @@ pub(crate) fn keep(
     dated: i64,
     place: &Path,
 ) -> io::Result<()> {
+    keep_layers(&[Layer { folder: target, whole: true }], wanted, most, Some(dated), place)
+}
+
+/// Like [`keep`], for layers, the topmost first. Without a date, the files keep their times.
+fn keep_layers(
+    layers: &[Layer<'_>],
+    wanted: &dyn Fn(&Path) -> bool,
+    most: Bytes,
+    dated: Option<i64>,
+    place: &Path,
+) -> io::Result<()> {
     let nothing = temporary::folder()?;
     let base = Folder::ours(nothing.path())?;
     let before = Stack::new([], &base);
-    let on_top = Layer { folder: target, whole: true };
-    let after = before.with(on_top);
-    let all = changes(&before, &[on_top], &[], MOST_PATHS)?;
+    let after = layers.iter().rev().fold(before.clone(), |below, layer| below.with(*layer));
+    let all = changes(&before, layers, &[], MOST_PATHS)?;
     let wanted: Vec<_> = all.into_iter().filter(|change| wanted(&change.path)).collect();
     fits(&wanted, most)?;
     let parent = place.parent().unwrap_or(Path::new("."));
@@ -90,28 +107,30 @@ pub(crate) fn keep(
     let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent)?;
     let folder = Folder::ours(unfinished.path())?;
     layer::write(&before, &after, &wanted, &folder, How::Copied, None)?;
-    let time = TimeSpec::new(dated, 0);
+    let time = dated.map(|dated| TimeSpec::new(dated, 0));
     each(unfinished.path(), &mut |path, about| {
-        // Where root runs hotcell a sandbox is somebody else to the host, who has to read what its compiler kept for itself.
+        // When root runs hotcell, the sandbox is another user of the host and has to read files that its
+        // compiler made private.
         let mode = about.permissions().mode() & 0o777;
         let runs = if about.is_dir() || mode & 0o111 != 0 { 0o111 } else { 0 };
         let owner = if about.is_dir() { 0o700 } else { 0 };
         if !about.is_symlink() {
             fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o444 | runs | owner))?;
         }
+        let Some(time) = time else { return Ok(()) };
         Ok(utimensat(AT_FDCWD, path, &time, &time, UtimensatFlags::NoFollowSymlink)?)
     })?;
     fs::set_permissions(unfinished.path(), fs::Permissions::from_mode(0o755))?;
-    // A name that stands for half of it would never be made anew.
+    // An incomplete folder under the final name would never be rebuilt.
     folder.sync()?;
     match fs::rename(unfinished.path(), place) {
-        // Somebody else compiled the same.
+        // Another process compiled it, too.
         Err(_) if is_folder(place) => Ok(()),
         renamed => renamed,
     }
 }
 
-/// Refuses what is more than there was room for: a file can be longer than what it takes.
+/// Refuses output longer than allowed: a sparse file can be longer than its disk usage.
 pub(crate) fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Result<()> {
     let held = layer::held(changes).bytes;
     match held > most.0 {
@@ -120,13 +139,13 @@ pub(crate) fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Re
     }
 }
 
-/// Says that something is used, so that it stays.
+/// Marks an entry as used, so that it is kept.
 pub(crate) fn touch(place: &Path) {
-    // Who may not write there uses it all the same.
+    // A user who may not write there can still use the entry.
     let _ = fs::File::open(place).and_then(|folder| folder.set_modified(SystemTime::now()));
 }
 
-/// Removes from a folder of ours what was never finished, since whoever made it was killed, and what nobody has used for long.
+/// Removes incomplete entries, left by killed processes, and entries unused for a long time.
 pub(crate) fn tidy(parent: &Path) {
     let Ok(folder) = Folder::ours(parent) else { return };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -141,19 +160,19 @@ pub(crate) fn tidy(parent: &Path) {
     }
 }
 
-/// Whether the same was tried in vain a short while ago, and why. It is tried again after that.
+/// The reason of a recent failure of this build; `None` when it may be tried (again).
 pub(crate) fn in_vain(place: &Path) -> Option<String> {
     let marker = place.with_extension("failed");
     let age = fs::metadata(&marker).ok()?.modified().ok()?.elapsed().unwrap_or_default();
     (age < AGAIN).then(|| fs::read_to_string(&marker).unwrap_or_default())
 }
 
-/// Remembers that.
+/// Records a failure for [`in_vain`].
 pub(crate) fn remember_in_vain(place: &Path, why: &str) {
     let _ = fs::write(place.with_extension("failed"), why);
 }
 
-/// Everything in a folder of our own, and how it is there, folders before what is in them; no link is followed.
+/// Calls `act` for everything in a folder of our own, folders before their contents; links are not followed.
 fn each(folder: &Path, act: &mut dyn FnMut(&Path, &fs::Metadata) -> io::Result<()>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -241,7 +260,7 @@ mod tests {
             assert_eq!(place.join(file).metadata().unwrap().permissions().mode() & 0o777, want, "{file}");
         }
         assert_eq!(fs::read_dir(top.path()).unwrap().count(), 2, "nothing unfinished is left");
-        // What was abandoned goes with the next one.
+        // Abandoned entries are removed together with the next `keep`.
         for (name, age) in
             [(".unfinished-old", 25), (".unfinished-new", 23), ("unused", 31 * 24), ("used", 29 * 24)]
         {
@@ -257,7 +276,7 @@ mod tests {
         {
             assert_eq!(top.path().join(name).exists(), stays, "{name}");
         }
-        // What is longer than there was room for.
+        // A sparse file longer than the limit.
         let hole = fs::File::create(target.join("debug/deps/hole")).unwrap();
         hole.set_len(2 << 20).unwrap();
         let error =
@@ -265,7 +284,7 @@ mod tests {
                 .unwrap_err();
         assert!(error.to_string().contains("were allowed"), "{error}");
         assert!(!top.path().join("more").exists());
-        // What failed is not tried at once again.
+        // A failed build is not retried at once.
         let place = top.path().join("failed");
         assert_eq!(in_vain(&place), None);
         remember_in_vain(&place, "why");

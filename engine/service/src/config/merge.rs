@@ -1,10 +1,10 @@
-//! All sources as one policy. What is trusted says what goes; a project only tightens.
+//! Merges all sources into one policy. Trusted sources decide; a project can only tighten.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use hotcell_sandbox::Limits;
-use hotcell_sandbox::policy::{Confinement, Network, Policy, ProcView};
+use hotcell_sandbox::policy::{Confinement, Network, OPEN_FILES, Policy, ProcView};
 use hotcell_sandbox::profile::Profile;
 
 use crate::approvals::state::AskedBy;
@@ -17,24 +17,25 @@ use crate::tools::ToolSettings;
 
 use super::settings::{EnvSetting, HotSettings, McpSettings, Settings};
 
-/// The policy that the sources come to; the program is still to be named.
+/// Result of merging; the policy does not name the program yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged {
     /// The policy.
     pub policy: Policy,
-    /// Its environment variables that take hotcell's own value, or a fixed one, in order.
+    /// Environment variables, in order: fixed values, and variables passed through from hotcell's
+    /// environment.
     pub env: Vec<EnvSetting>,
-    /// Who reads what is about to run.
+    /// Guard that scans the code before the run.
     pub guard: Guard,
-    /// What a compile step before the run may take; none where nothing is compiled.
+    /// Limits of a compile step before the run; `None` when nothing is compiled.
     pub compile: Option<Limits>,
-    /// The image in place of the host's `/usr`; where it is, the request says.
+    /// Image in place of the host's `/usr`; the request fills in where it is.
     pub image: Option<Wanted>,
-    /// Where what compilers need again is kept; the request says.
+    /// State folder for the data that compilers need again; filled in by the request.
     pub state: Option<StateChoice>,
 }
 
-/// A key of a project's file that would widen what the user allows, or hosts where there are no sockets at all.
+/// A key of a project's file that would widen what the user allows, or hosts for a profile without sockets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} = {asked} would widen what {}", if *.of_project {
     format!("you allow ({allowed}); a project's own file can only tighten it")
@@ -42,21 +43,23 @@ pub struct Merged {
     format!("profile or configuration allow ({allowed}): no internet sockets at all")
 })]
 pub struct Widening {
-    /// The project's file says so; otherwise it is the user's own word.
+    /// True for the project's file, false for the user's own settings.
     pub of_project: bool,
-    /// The key, dotted.
+    /// Dotted key.
     pub key: &'static str,
-    /// Its value.
+    /// Requested value.
     pub asked: String,
-    /// What stands before it.
+    /// Value allowed so far.
     pub allowed: String,
 }
 
-/// Joins the sources. `base` is the profile that the user chose, `limits` what holds where nobody says more, `project` the project's settings with the profile
-/// that it names; the user's choice of a profile in the request goes before the project's.
+/// Merges the sources. `base` is the profile that the user chose, `limits` are the defaults, `project` the
+/// project's settings with the profile that it names. A profile in the request takes precedence over the
+/// project's.
 ///
 /// # Errors
-/// [`Widening`], when the project asks for more than stands before it.
+/// [`Widening`] when the project asks for more than the other sources allow, or the request names hosts for a
+/// profile without sockets.
 pub fn merge(
     base: &Profile,
     limits: &Limits,
@@ -81,13 +84,13 @@ pub fn merge(
         let before = [environment, user].into_iter().find_map(|s| s.network.as_ref());
         tighten(&mut policy, settings, profile, before)?;
     }
-    // What is configured gives way to a profile without sockets; what is asked for now is not left out silently.
+    // Configured hosts give way to a profile without sockets; requested hosts are not dropped silently.
     if let (Some(NetworkSetting::Hosts(list)), Network::Off) = (&request.network, policy.shape.network) {
         let (asked, allowed) = (list.to_string(), "off".to_owned());
         return Err(Widening { of_project: false, key: "network", asked, allowed });
     }
     apply(&mut policy, &mut env, request);
-    // The request is last here too.
+    // The request takes precedence here, too.
     let asked = project.and_then(|(settings, _)| settings.guard).filter(|_| request.guard.is_none());
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
     let image = trusted.iter().find_map(|s| s.image.clone());
@@ -95,7 +98,7 @@ pub fn merge(
     Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None, image, state: None })
 }
 
-/// What a trusted source says goes.
+/// Applies the settings of a trusted source.
 fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
     if let Some(setting) = &settings.network {
         set_network(policy, setting);
@@ -110,17 +113,19 @@ fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
     env.extend(settings.env.iter().cloned());
 }
 
-/// Neither "no network" nor hosts ever give sockets to a profile that has none.
+/// Neither "no network" nor a list of hosts gives sockets to a profile without them.
 fn set_network(policy: &mut Policy, setting: &NetworkSetting) {
-    (policy.shape.network, policy.job.proxy) = match setting {
-        NetworkSetting::Off => (Network::Off, None),
+    (policy.shape.network, policy.job.proxy, policy.shape.relays) = match setting {
+        NetworkSetting::Off => (Network::Off, None, Vec::new()),
         _ if policy.shape.network == Network::Off => return,
-        NetworkSetting::None => (Network::Loopback, None),
-        NetworkSetting::Hosts(list) => (Network::Proxy, Some(network::proxy(list.clone()))),
+        NetworkSetting::None => (Network::Loopback, None, Vec::new()),
+        NetworkSetting::Hosts(list) => {
+            (Network::Proxy, Some(network::proxy(list.clone())), network::relays(list))
+        }
     };
 }
 
-/// What a project says goes only where it tightens.
+/// Applies a project's settings where they tighten the policy.
 fn tighten(
     policy: &mut Policy,
     settings: &Settings,
@@ -163,7 +168,7 @@ fn tighten(
     if settings.mcp != McpSettings::default() {
         return Err(never("mcp", "folders of the host".to_owned()));
     }
-    // Models take what stands there as what their organisation wants.
+    // Models take the rules there as those of their organisation.
     if let Some(policies) = &settings.policies {
         return Err(never("policies_path", policies.display().to_string()));
     }
@@ -213,7 +218,7 @@ fn tighten(
     Ok(())
 }
 
-/// `before`: what stands before it, where anybody said something.
+/// `before`: the previous setting, if there is one.
 fn tighten_network(
     policy: &mut Policy,
     setting: &NetworkSetting,
@@ -235,7 +240,7 @@ fn tighten_network(
     Ok(())
 }
 
-/// A profile that a project names: of everything the tighter.
+/// Applies a profile that a project names: the tighter value of everything.
 fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
     if profile.confinement == Confinement::LandlockOnly && policy.shape.confinement == Confinement::Namespaces
     {
@@ -266,11 +271,20 @@ fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
         capture: ours.capture.min(theirs.capture),
         output: ours.output.min(theirs.output),
         cpus: [ours.cpus, theirs.cpus].into_iter().flatten().reduce(f64::min),
+        open_files: [ours.open_files, theirs.open_files]
+            .into_iter()
+            .min_by_key(|most| descriptors(*most))
+            .flatten(),
     };
     Ok(())
 }
 
-/// The first limit of `asked` that is wider than in `allowed`, with both values.
+/// Effective limit of open files.
+fn descriptors(open_files: Option<u64>) -> u64 {
+    open_files.unwrap_or(OPEN_FILES)
+}
+
+/// First limit of `asked` that is wider than in `allowed`, with both values.
 fn wider(asked: &Limits, allowed: &Limits) -> Option<(&'static str, String, String)> {
     use hotcell_sandbox::units::format_duration;
     let time = |t: Option<Duration>| t.unwrap_or(Duration::MAX);
@@ -307,6 +321,12 @@ fn wider(asked: &Limits, allowed: &Limits) -> Option<(&'static str, String, Stri
             share_text(asked.cpus),
             share_text(allowed.cpus),
         ),
+        (
+            "limits.open_files",
+            descriptors(asked.open_files) > descriptors(allowed.open_files),
+            descriptors(asked.open_files).to_string(),
+            descriptors(allowed.open_files).to_string(),
+        ),
     ]
     .into_iter()
     .find_map(|(key, wider, asked, allowed)| wider.then_some((key, asked, allowed)))
@@ -327,7 +347,7 @@ mod tests {
         Profile::named("standard").unwrap()
     }
 
-    /// Joins a user's and a project's text.
+    /// Merges a user's, a project's and a request's text.
     fn joined(user: &str, project: &str, request: &str) -> Result<Policy, Widening> {
         let project = settings(project);
         let profile = project.profile.as_ref().map(|p| find_profile(p).unwrap());
@@ -353,6 +373,7 @@ mod tests {
             ("[limits]\ntimeout = \"1s\"", |p| p.job.limits.wall == Duration::from_secs(1)),
             ("[limits]\nmemory = \"512M\"", |p| p.job.limits.memory == Bytes::mib(512)),
             ("[limits]\ncpus = 0.5", |p| p.job.limits.cpus == Some(0.5)),
+            ("[limits]\nopen_files = 99", |p| p.job.limits.open_files == Some(99)),
             ("require = [\"cgroup\"]", |p| {
                 p.shape.require.contains(&Layer::Cgroup) && p.shape.require.contains(&Layer::UserNs)
             }),
@@ -381,6 +402,8 @@ mod tests {
             ("", "[limits]\ncapture = \"2M\"", "limits.capture"),
             ("", "[limits]\noutput = \"65M\"", "limits.output"),
             ("[limits]\ncpus = 1", "[limits]\ncpus = 1.5", "limits.cpus"),
+            ("", "[limits]\nopen_files = 1025", "limits.open_files"),
+            ("[limits]\nopen_files = 300", "[limits]\nopen_files = 301", "limits.open_files"),
             ("network = \"off\"", "network = \"none\"", "network"),
             ("network = \"off\"", "network = [\"a.com:443\"]", "network"),
             ("", "network = [\"a.com:443\"]", "network"),

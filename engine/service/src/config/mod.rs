@@ -1,14 +1,15 @@
-//! Configuration: the user's file, the project's file, the environment and the request, joined into one policy.
+//! Configuration: the user's file, the project's file, the environment and the request, merged into one
+//! policy.
 //!
-//! The order: profile, user's file, environment, project's file, request; the later wins. A project's own file comes
-//! with code that nobody has read, so it can only tighten what stands before it: a key that would widen it is an
-//! error that names it.
+//! The order is: profile, user's file, environment, project's file, request; later ones take precedence. A
+//! project's file comes with unreviewed code, so it can only tighten the earlier sources: a key that would
+//! widen them is an error that names it.
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`settings`] | what one source says |
-//! | [`sources`] | where it is read |
-//! | [`mod@merge`] | all of them as one policy, which is pure |
+//! | [`settings`] | settings of one source |
+//! | [`sources`] | where the sources are read |
+//! | [`mod@merge`] | all sources merged into one policy, a pure function |
 
 pub mod merge;
 pub mod settings;

@@ -1,4 +1,4 @@
-//! What one source says: its form in a file, and as variables.
+//! Settings of one source: their form in a file, and as variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -21,24 +21,24 @@ use crate::tools::{self, ToolSettings};
 /// One environment variable of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvSetting {
-    /// This value.
+    /// Set to this value.
     Set(OsString, OsString),
-    /// The value that hotcell itself was started with.
+    /// Passed through from hotcell's environment.
     Pass(OsString),
 }
 
-/// What one source asks for; what it does not set is left to the others.
+/// Settings of one source; what it leaves unset is left to the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// A profile's name or file.
     pub profile: Option<OsString>,
     /// The state folder.
     pub state: Option<PathBuf>,
-    /// A private loopback, hosts that may be reached, or no internet sockets.
+    /// Network: a private loopback, reachable hosts, or no internet sockets.
     pub network: Option<NetworkSetting>,
-    /// How much of `/proc` is there.
+    /// Visible part of `/proc`.
     pub proc: Option<ProcView>,
-    /// Layers without which a run is refused, in addition.
+    /// Additional layers without which a run is refused.
     pub require: BTreeSet<Layer>,
     /// Limits.
     pub limits: LimitSettings,
@@ -46,55 +46,79 @@ pub struct Settings {
     pub env: Vec<EnvSetting>,
     /// The name of an image, in place of the host's `/usr`.
     pub image: Option<String>,
-    /// Host files and folders.
+    /// Host files and folders that are mounted.
     pub binds: Vec<Bind>,
     /// Toolchains.
     pub toolchains: Vec<PathBuf>,
-    /// What the guard does before a run.
+    /// Mode of the guard.
     pub guard: Option<Mode>,
-    /// A folder with rules of the user's own.
+    /// Folder with the user's own rules.
     pub rules: Option<PathBuf>,
-    /// The digest that the rules of the user's own have to have.
+    /// Required digest of the user's own rules.
     pub rules_digest: Option<RulesDigest>,
-    /// Where registries are, for `--deps`: rules that name an address, `HOST=ADDRESS:443`, for hosts that do not resolve to a public one.
+    /// Addresses of registries for `--deps`: rules `HOST=ADDRESS:443` for hosts that do not resolve to a
+    /// public address.
     pub deps_hosts: Option<AllowList>,
-    /// How what is refused is held.
+    /// How refused code is held.
     pub quarantine: QuarantineSettings,
     /// Who is asked for approvals.
     pub approvals: Option<AskedBy>,
-    /// What is kept ready.
+    /// Sandboxes that are kept ready.
     pub hot: HotSettings,
-    /// What callers of an MCP server may have of the host.
+    /// Host resources for callers of an MCP server.
     pub mcp: McpSettings,
-    /// What plugins may have.
+    /// Permissions of plugins.
     pub tools: ToolSettings,
-    /// A folder with the rules of an organisation.
+    /// Folder with an organisation's rules.
     pub policies: Option<PathBuf>,
 }
 
-/// The table `mcp` of a configuration file. Nothing is allowed that is not named.
+/// The table `mcp` of a configuration file. Anything not named is forbidden.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "the table mcp")]
 pub struct McpSettings {
-    /// Folders over which callers may make workspaces, and folders in them: they can read all that is there.
+    /// Folders that callers may make workspaces over, including their subfolders: callers can read everything
+    /// there.
     pub folders: Vec<PathBuf>,
-    /// The same, to which such workspaces may also be committed.
+    /// Folders like `folders`, to which such workspaces may also be committed.
     pub commit: Vec<PathBuf>,
     /// Rules with addresses (`NAME=ADDRESS:PORT`, private addresses) that callers may ask a person for.
     pub hosts: Vec<String>,
+    /// Default time that a call waits for the end of its run: `default_wait = "4s"`.
+    #[serde(deserialize_with = "wait")]
+    pub default_wait: Option<Duration>,
 }
 
-/// The table `hot` of a configuration file: what a service keeps ready before it is asked for.
+/// Maximum time that a call waits.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// Parses the time that a call waits, such as `4s` or `500ms`.
+///
+/// # Errors
+/// When the text is not a time, or is longer than [`LONGEST_WAIT`].
+pub fn parse_wait(text: &str) -> Result<Duration, String> {
+    let time = parse_time(text)?;
+    if time > LONGEST_WAIT {
+        return Err(format!("{text:?} is too long: a call waits at most {} s", LONGEST_WAIT.as_secs()));
+    }
+    Ok(time)
+}
+
+fn wait<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    parse_wait(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// The table `hot` of a configuration file: sandboxes that a service prewarms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "the table hot")]
 pub struct HotSettings {
-    /// Sandboxes of one kind; with 0 none.
+    /// Number of sandboxes per kind; 0 disables prewarming.
     pub each: usize,
-    /// Of all kinds together.
+    /// Maximum number of sandboxes of all kinds together.
     pub all: usize,
-    /// What they may take together.
+    /// Maximum memory of all of them together.
     pub memory: Bytes,
-    /// Also start interpreters ahead.
+    /// Start interpreters in advance, too.
     pub prime: bool,
 }
 
@@ -108,23 +132,23 @@ impl Default for HotSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "the table quarantine")]
 pub struct QuarantineSettings {
-    /// How long an item stays that nobody cares for: `retention = "30d"`.
+    /// Retention of items that no user handles: `retention = "30d"`.
     #[serde(deserialize_with = "span_of_time")]
     pub retention: Option<Duration>,
-    /// Whoever releases is not who asked.
+    /// Items must be released by another person than the one who asked.
     pub two_persons: Option<bool>,
 }
 
 fn span_of_time<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let time = parse_time(&String::deserialize(from)?).map_err(serde::de::Error::custom)?;
-    // What is refused and gone at once cannot be reviewed.
+    // Items that vanish at once cannot be reviewed.
     if time < Duration::from_secs(60) {
         return Err(serde::de::Error::custom("it is at least a minute, such as 30d"));
     }
     Ok(Some(time))
 }
 
-/// The form of a configuration file.
+/// Raw form of a configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
@@ -173,16 +197,19 @@ const KEYS: &[Key] = &[
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
     Key::value("approvals"),
     Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
-    Key::table("mcp", &[Key::value("folders"), Key::value("commit"), Key::value("hosts")]),
+    Key::table(
+        "mcp",
+        &[Key::value("folders"), Key::value("commit"), Key::value("hosts"), Key::value("default_wait")],
+    ),
     Key::table("tools", tools::settings::KEYS),
     Key::value("policies_path"),
 ];
 
 impl Settings {
-    /// Reads a file's text. Relative paths count from the file's folder.
+    /// Parses a file's text. Relative paths are resolved against the file's folder.
     ///
     /// # Errors
-    /// [`FileError`] with line and nearest key.
+    /// [`FileError`] with line and nearest key, when the text is invalid.
     pub fn parse(text: &str, file: &Path) -> Result<Self, FileError> {
         let written: Written = parse_strict(text, file, KEYS)?;
         let base = file.parent().unwrap_or(Path::new(""));
@@ -226,16 +253,17 @@ impl Settings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
                 hosts: written.mcp.hosts,
+                default_wait: written.mcp.default_wait,
             },
             tools: written.tools.from_folder(base),
             policies: written.policies_path.map(|p| base.join(p)),
         })
     }
 
-    /// Reads the `HOTCELL_*` variables among these. Relative paths count from `cwd`.
+    /// Reads the `HOTCELL_*` variables among `variables`. Relative paths are resolved against `cwd`.
     ///
     /// # Errors
-    /// A variable that nobody reads, or a value that means nothing, as a report that names it.
+    /// A report that names the variable, when it is unknown or has an invalid value.
     pub fn from_environment(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         cwd: &Path,
@@ -286,14 +314,17 @@ impl Settings {
                 "CAPTURE" => parsed!(limits.capture),
                 "OUTPUT" => parsed!(limits.output),
                 "CPUS" => parsed!(limits.cpus),
+                "OPEN_FILES" => parsed!(limits.open_files),
                 "IMAGE" => settings.image = Some(text()?.to_owned()),
                 "APPROVALS" => match text()?.parse::<AskedBy>().map_err(bad)? {
-                    // A project's entry in a client's configuration sets variables too.
+                    // A client's configuration may contain an entry of the project, which sets variables,
+                    // too.
                     AskedBy::Elicitation => {
                         return Err(bad("only the operator's own file may say elicitation".to_owned()));
                     }
                     asked => settings.approvals = Some(asked),
                 },
+                "MCP_DEFAULT_WAIT" => settings.mcp.default_wait = Some(parse_wait(text()?).map_err(bad)?),
                 "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
                 "RULES" => settings.rules = Some(cwd.join(&value)),
                 "DEPS_HOSTS" => {
@@ -317,11 +348,12 @@ impl Settings {
     }
 }
 
-/// Variables with secrets of plugins, without their prefix.
+/// Prefix, after `HOTCELL_`, of variables with secrets of plugins.
 pub(crate) const SECRET: &str = "SECRET_";
 
-/// The variables that are read, without their prefix.
-const VARIABLES: [&str; 21] = [
+/// Known variables, without their prefix.
+const VARIABLES: [&str; 22] = [
+    "MCP_DEFAULT_WAIT",
     "PROFILE",
     "STATE",
     "CONFIG",
@@ -345,10 +377,10 @@ const VARIABLES: [&str; 21] = [
     "DEPS_HOSTS",
 ];
 
-/// Reads `LAYER,LAYER`.
+/// Parses `LAYER,LAYER`.
 ///
 /// # Errors
-/// A sentence with the nearest layer.
+/// A sentence with the nearest layer, when a layer is unknown.
 pub fn parse_layers(text: &str) -> Result<BTreeSet<Layer>, String> {
     text.split(',').map(|name| name.trim().parse::<Layer>().map_err(|e| e.to_string())).collect()
 }
@@ -357,7 +389,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     hotcell_sandbox::units::parse_duration(text).map_err(|e| e.to_string())
 }
 
-/// Whether a profile is named by its file.
+/// Tells if a profile is named by its file.
 pub(super) fn is_file(profile: &OsStr) -> bool {
     let text = profile.to_string_lossy();
     text.contains('/') || text.ends_with(".toml")

@@ -1,4 +1,4 @@
-//! Where configuration is read: the files of the user and the project, the environment, profiles.
+//! Reads configuration: the files of the user and the project, the environment, profiles.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -18,50 +18,50 @@ use crate::state::StateChoice;
 
 use super::settings::{Settings, is_file};
 
-/// The project's file.
+/// File name of the project's file.
 pub const PROJECT_FILE: &str = "hotcell.toml";
 
-/// What the sources say, before they are joined.
+/// Settings of all sources, before they are merged.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
     /// The user's file.
     pub user: Settings,
     /// The environment.
     pub environment: Settings,
-    /// The project's file, its path and its text.
+    /// The project's file, with path and text.
     pub project: Option<ProjectFile>,
-    /// Which way whoever asks came, and the state folder; put in by the front end. Without it nothing is held.
+    /// Channel of the caller, and the state folder; set by the front end. Without it no refused code is held.
     pub asker: Option<(Channel, StateChoice)>,
-    /// What is kept between readings of what runs; nothing unless the front end says where.
+    /// State kept between scans; nothing, unless the front end says where.
     pub reading: Reading,
-    /// The folder of the user's file, also where there is no file.
+    /// Folder of the user's file, even when there is no file.
     pub home: Option<PathBuf>,
 }
 
 /// A project's own file.
 #[derive(Clone, Debug)]
 pub struct ProjectFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// Text of the file.
     pub text: String,
-    /// The same, understood.
+    /// Parsed settings.
     pub settings: Settings,
 }
 
-/// Where configuration is looked for.
+/// Places to search for configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// A file that was named (`--config`): it must be there.
+    /// File named by `--config`: it must exist.
     pub named: Option<PathBuf>,
-    /// `$XDG_CONFIG_HOME/hotcell/config.toml`, or the same below `~/.config`.
+    /// `$XDG_CONFIG_HOME/hotcell/config.toml`, or `hotcell/config.toml` below `~/.config`.
     pub usual: Option<PathBuf>,
     /// The folder of the project.
     pub project: Option<PathBuf>,
 }
 
 impl Places {
-    /// The usual file, by `XDG_CONFIG_HOME` and `HOME`; relative values do not count.
+    /// The default file by `XDG_CONFIG_HOME` and `HOME`; relative values are ignored.
     #[must_use]
     pub fn usual(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
         let absolute = |p: &PathBuf| p.is_absolute();
@@ -71,10 +71,10 @@ impl Places {
 }
 
 impl Configuration {
-    /// Reads what is there.
+    /// Reads all sources.
     ///
     /// # Errors
-    /// A report with file, line and nearest key.
+    /// A report with file, line and nearest key, when a source cannot be read or is invalid.
     pub fn read(
         places: &Places,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -85,7 +85,7 @@ impl Configuration {
                 let path = cwd.join(named);
                 Settings::parse(&profile::read_text(&path).map_err(of_file)?, &path).map_err(of_file)?
             }
-            // Whatever is in the way counts, but for "there is none".
+            // Any entry at this path counts, even one that cannot be read.
             (None, Some(usual)) if usual.symlink_metadata().is_ok() => {
                 Settings::parse(&profile::read_text(usual).map_err(of_file)?, usual).map_err(of_file)?
             }
@@ -101,7 +101,14 @@ impl Configuration {
         Ok(Self { user, environment, project, asker: None, reading: Reading::default(), home })
     }
 
-    /// Who is asked for approvals. A project's file can only say that it is the command line.
+    /// Default time that a call waits for the end of its run: 30 s unless configured.
+    #[must_use]
+    pub fn default_wait(&self) -> std::time::Duration {
+        let said = self.environment.mcp.default_wait.or(self.user.mcp.default_wait);
+        said.unwrap_or(std::time::Duration::from_secs(30))
+    }
+
+    /// Who is asked for approvals. A project's file can only choose the command line.
     #[must_use]
     pub fn approvals(&self) -> AskedBy {
         let of_project = self.project.as_ref().and_then(|file| file.settings.approvals);
@@ -111,7 +118,8 @@ impl Configuration {
         }
     }
 
-    /// The hosts that the operator has named: those that callers may ask a person for (`mcp.hosts`), and those that programs reach.
+    /// Hosts named by the operator: those that callers may ask a person for (`mcp.hosts`), and those that
+    /// programs may reach.
     #[must_use]
     pub fn hosts(&self) -> AllowList {
         let reached = [&self.environment, &self.user].into_iter().find_map(|s| s.network.as_ref());
@@ -120,11 +128,20 @@ impl Configuration {
             _ => Vec::new(),
         };
         let all = self.user.mcp.hosts.iter().chain(&reached).map(String::as_str);
-        // Each was read when the configuration was; too many of them are none.
+        // Each rule was checked when the configuration was read; if there are too many, no host is allowed.
         AllowList::of(all).unwrap_or_default()
     }
 
-    /// Where what is refused is held, and for whom. A project's file can only ask for a second person.
+    /// Scan state for this caller: a caller of a server learns nothing from the scans of others.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        match &self.asker {
+            Some((Channel::Model(caller) | Channel::Elicited(caller), _)) => self.reading.of_caller(caller),
+            Some((Channel::Cli | Channel::Own, _)) | None => self.reading.clone(),
+        }
+    }
+
+    /// Where and for whom refused code is held. A project's file can only require a second person.
     #[must_use]
     pub fn keep(&self) -> Option<Keep> {
         let (channel, state) = self.asker.clone()?;
@@ -138,10 +155,11 @@ impl Configuration {
     }
 }
 
-/// A project's file is as little trusted as its code: opened below the project's folder, never waited for.
+/// Reads the project's file, which is as untrusted as its code: opened below the project's folder, without
+/// blocking.
 fn read_project(folder: &Path) -> Result<Option<ProjectFile>, FileError> {
     let path = folder.join(PROJECT_FILE);
-    // A project that is not there is somebody else's error.
+    // A missing project is reported elsewhere.
     let Ok(dir) = Dir::open_ambient_dir(folder, ambient_authority()) else { return Ok(None) };
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(nix::libc::O_NONBLOCK);
@@ -158,7 +176,7 @@ fn read_project(folder: &Path) -> Result<Option<ProjectFile>, FileError> {
 /// Finds a profile by its name or file.
 ///
 /// # Errors
-/// [`ProfileError`].
+/// [`ProfileError`] when there is no such profile, or its file cannot be read.
 pub fn find_profile(profile: &OsStr) -> Result<Profile, ProfileError> {
     if is_file(profile) {
         let path = std::path::absolute(profile).unwrap_or_else(|_| profile.into());
@@ -167,7 +185,7 @@ pub fn find_profile(profile: &OsStr) -> Result<Profile, ProfileError> {
     Profile::named(&profile.to_string_lossy())
 }
 
-/// A file's mistake as a report.
+/// Converts a file's error into a report.
 #[must_use]
 pub fn of_file(error: FileError) -> ErrorReport {
     let report = ErrorReport::new(Code::Configuration, error.to_string());
@@ -177,7 +195,7 @@ pub fn of_file(error: FileError) -> ErrorReport {
     }
 }
 
-/// A profile's mistake as a report; `field` is where it was named.
+/// Converts a profile's error into a report; `field` is where the profile was named.
 #[must_use]
 pub fn of_profile(error: ProfileError, field: &str) -> ErrorReport {
     match error {

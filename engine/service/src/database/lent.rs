@@ -1,7 +1,7 @@
-//! Connections that stay open for whoever comes next.
+//! Pool of open connections.
 //!
-//! Opening costs more than asking: SQLite reads the schema, and whoever finds that nobody has the database open reads its whole
-//! log again (<https://sqlite.org/walformat.html>, recovery).
+//! Opening costs more than a query: SQLite reads the schema, and the first connection to a database reads its
+//! whole log again (<https://sqlite.org/walformat.html>, recovery).
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -11,21 +11,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hotcell_sandbox::FileId;
 use rusqlite::Connection;
 
-/// How many stay open.
+/// Maximum number of idle connections.
 const MOST: usize = 4;
 
 static ALL: Mutex<All> = Mutex::new(All { kept: Vec::new(), out: Vec::new() });
 
-/// What this process has open.
+/// Connections of this process.
 struct All {
-    /// The last of them was used last.
+    /// Idle connections, the most recently used last.
     kept: Vec<Kept>,
-    /// Those that somebody has, by their numbers.
+    /// Connections in use, by number.
     out: Vec<(u64, Of)>,
 }
 
 impl All {
-    /// Whether the same file is open with another log: SQLite then has one index for both, that of the older.
+    /// Tells if the same file is also open with another log: SQLite then uses one index for both, that of the
+    /// older log.
     fn has_another_log(&self, of: &Of) -> bool {
         let another = |one: &Of| one.path == of.path && one.id == of.id && one.log != of.log;
         self.kept.iter().any(|one| another(&one.of)) || self.out.iter().any(|(_, one)| another(one))
@@ -43,26 +44,26 @@ struct Kept {
     connection: Connection,
 }
 
-/// Which database, also where another has its name now, or its log was taken away.
+/// Identity of a database: it stays distinct when another file gets its name, or when its log is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Of {
     pub path: PathBuf,
     pub id: FileId,
     pub log: Option<FileId>,
-    /// Whether it may be written through the connection.
+    /// True for a connection that may write.
     pub writes: bool,
 }
 
-/// A connection; it is kept when this is dropped.
+/// A connection that returns to the pool when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lent {
-    /// Here until it is dropped.
+    /// `Some` until this is dropped.
     connection: Option<Connection>,
     kept: Option<Of>,
     number: u64,
 }
 
-/// What a connection saw last: as long as it is the same, nobody has written anything since.
+/// Version of the data as a connection last saw it: while it stays equal, no other connection has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     number: u64,
@@ -84,7 +85,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let mut all = all();
         if let (Some(connection), Some(of)) = (self.connection.take(), self.kept.take())
-            // One that is in the middle of something would see yesterday for ever.
+            // A connection inside a transaction would go on seeing old data.
             && connection.is_autocommit()
         {
             all.kept.push(Kept { of, number: self.number, connection });
@@ -92,31 +93,33 @@ impl Drop for Lent {
         if all.kept.len() > MOST {
             all.kept.remove(0);
         }
-        // What is closed is closed by now.
+        // Connections that left the pool above are closed by now.
         all.out.retain(|(number, _)| *number != self.number);
     }
 }
 
 impl Lent {
-    /// A new one; kept where it is known of what.
+    /// Wraps a new connection; it is pooled when its identity is known.
     pub(super) fn new(connection: Connection, of: Option<Of>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let mut all = all();
         let alone = of.as_ref().is_none_or(|of| !all.has_another_log(of));
-        // One that has the index of another log makes no other one fit to be kept.
+        // This connection uses the index of another log, which does not make the other connections unfit for
+        // the pool.
         let told = of.clone().map(|of| if alone { of } else { Of { log: None, ..of } });
         all.out.extend(told.map(|of| (number, of)));
         Self { connection: Some(connection), kept: of.filter(|_| alone), number }
     }
 
-    /// Closed, not kept, when it is dropped.
+    /// Closes this connection, instead of pooling it, when it is dropped.
     pub(crate) fn for_once(mut self) -> Self {
         self.kept = None;
         self
     }
 
-    /// One that was kept. Those of a database that has lost its name, or its log, are closed.
+    /// Takes an idle connection out of the pool. Idle connections to a database that was replaced, or that
+    /// lost its log, are closed.
     pub(super) fn again(of: &Of) -> Option<Self> {
         let mut all = all();
         all.kept.retain(|one| one.of.path != of.path || (one.of.id, one.of.log) == (of.id, of.log));
@@ -126,7 +129,7 @@ impl Lent {
         Some(Self { connection: Some(connection), kept: Some(of), number })
     }
 
-    /// What it sees now. <https://sqlite.org/pragma.html#pragma_data_version>
+    /// Current version of the data. <https://sqlite.org/pragma.html#pragma_data_version>
     pub(crate) fn seen(&self) -> rusqlite::Result<Seen> {
         let version = self.pragma_query_value(None, "data_version", |row| row.get(0))?;
         Ok(Seen { number: self.number, version })

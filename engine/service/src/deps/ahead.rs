@@ -1,8 +1,10 @@
-//! What a project's tests depend on, compiled once, in a sandbox without a network that sees the packages, the lock file and the
-//! manifests, and nothing of the project's own code. Runs get it copy-on-write.
+//! Compiles the dependencies of a project's tests once, in a sandbox without a network that sees the
+//! packages, the lock file and the manifests, but none of the project's own code. Runs get the result
+//! copy-on-write.
 //!
-//! Build scripts and procedural macros of packages run there, as they would in each run. What they make is kept under the digest of all
-//! that they saw, so that it is only ever used where the same packages would do the same again.
+//! Build scripts and procedural macros of packages run there, as they would in each run. The result is kept
+//! under the digest of everything that they saw, so it is only used where the same packages would have the
+//! same effect.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,10 +22,10 @@ use super::{DepsError, Scene, place_files, policy_for, printed};
 use crate::builds;
 use crate::config::{EnvSetting, Settings};
 
-/// How long compiling may take; whoever does not want to wait has no `--deps`, or cancels.
+/// Time limit for compiling; to avoid the wait, omit `--deps` or cancel.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// Shows it to runs, where there is room for it.
+/// Mounts the result for runs, if their disk quota is large enough.
 pub(super) fn show(place: &Path, settings: &mut Settings) {
     let disk = settings.limits.disk.unwrap_or(Limits::for_tests().disk);
     if let Some(bind) = builds::bind(place, &Path::new(HOME).join(TARGET), disk) {
@@ -31,10 +33,10 @@ pub(super) fn show(place: &Path, settings: &mut Settings) {
     }
 }
 
-/// Compiles the packages of a plan and keeps what came of it.
+/// Compiles the packages of a plan and keeps the result.
 ///
 /// # Errors
-/// Why nothing was kept.
+/// A sentence that says why nothing was kept.
 pub(super) async fn compile(
     engine: &Engine,
     scene: &Scene<'_>,
@@ -52,7 +54,7 @@ pub(super) async fn compile(
     })?;
     let running = engine.spawn(&prepared.policy).await.map_err(|refusal| refusal.message)?;
     let Finished { outcome, home, changed } = running.finish().await;
-    // What is half there, and what build scripts decided when they had too little, is nothing for others.
+    // An incomplete result, or decisions of build scripts under too tight limits, must not be reused.
     if !outcome.success() {
         let why = if outcome.cause == Cause::Exited {
             "not all of it compiles".to_owned()
@@ -76,7 +78,7 @@ pub(super) async fn compile(
         .map_err(|e| e.to_string())
 }
 
-/// The limits are the run's, where somebody named any.
+/// Settings with the run's limits, if any were given.
 pub(super) fn settings(scene: &Scene<'_>) -> Settings {
     let env = environment().into_iter().map(|(name, value)| EnvSetting::Set(name, value));
     let mut settings =

@@ -1,4 +1,4 @@
-//! `Cargo.lock`: which registries hold what it names, and which of a project's packages are its own. Pure.
+//! `Cargo.lock`: the registries of its packages, and which of a project's packages are its own. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
@@ -8,33 +8,34 @@ use serde::Deserialize;
 
 use super::lock::{Installer, LockError, MADE, Plan, add, bad, host, is_below, put, text};
 
-/// The lock file.
+/// Lock file.
 const FILE: &str = "Cargo.lock";
-/// What its `source` says of crates.io.
+/// Value of `source` for packages from crates.io.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// A program that does nothing.
 const NOTHING: &[u8] = b"fn main() {}\n";
-/// Files that choose a toolchain, for whoever looks for cargo.
+/// Files that select a toolchain, read when cargo is looked up.
 const TOOLCHAIN: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
-/// How deep a target's file may lie.
+/// Maximum depth of a target's file.
 const DEEP: usize = 16;
-/// What a project says to cargo beside its manifests; the first that is there counts.
+/// The project's configuration of cargo; the first file that exists is used.
 const CONFIGURATION: [&str; 2] = [".cargo/config", ".cargo/config.toml"];
 
-/// How packages are compiled before the project's tests are.
+/// How packages are compiled before the project's tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// Files that cargo sees beside the plan's.
+    /// Additional files for cargo, beside the plan's.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Packages of registries whose names none of the project's own has: what is kept of others could be taken for something of the
-    /// project's that was compiled from nothing.
+    /// Packages from registries whose names differ from all of the project's own: other results could be
+    /// mistaken for the project's packages, which were compiled from empty stubs.
     pub packages: BTreeSet<String>,
-    /// The project's own packages, as crates are called: what was compiled from nothing is not kept.
+    /// The project's own packages, by crate name: results from stubs are not kept.
     pub own: BTreeSet<String>,
 }
 
 impl Ahead {
-    /// Whether something that cargo left in its target folder is of such a package. `path` is relative to that folder.
+    /// Tells if a file that cargo left in its target folder belongs to one of `packages`. `path` is relative
+    /// to that folder.
     #[must_use]
     pub fn keeps(&self, path: &Path) -> bool {
         let names: Vec<&str> =
@@ -57,7 +58,7 @@ impl Ahead {
     }
 }
 
-/// The name in `NAME-0123456789abcdef`, as cargo calls what it makes; other layouts are none that is known here.
+/// The name in `NAME-0123456789abcdef`, cargo's form for results; other layouts are unknown.
 fn unit(name: &str) -> Option<&str> {
     let (name, hash) = name.rsplit_once('-')?;
     let is_hash = hash.len() == 16 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -77,7 +78,7 @@ struct Package {
     source: Option<String>,
 }
 
-/// `cargo fetch`, and what it takes to compile what that fetches.
+/// Plan for `cargo fetch`, and for compiling the fetched packages.
 /// <https://doc.rust-lang.org/cargo/guide/cargo-toml-vs-cargo-lock.html>
 pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
     let bytes = text(project, FILE)?;
@@ -119,7 +120,7 @@ pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
             continue;
         }
         add(&mut files, project, manifest.clone())?;
-        // Those that lie where projects are not looked for.
+        // Adds manifests in places that the search skips.
         manifests.extend(paths(&files[manifest], manifest).filter(|path| project.has(path)));
         let folder = manifest.trim_end_matches("Cargo.toml");
         for (path, text) in stubs(&files[manifest], |path| project.has(&format!("{folder}{path}"))) {
@@ -140,7 +141,7 @@ pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
         if let Some(file) = CONFIGURATION.into_iter().find(|file| project.has(file)) {
             add(&mut files, project, file.to_owned())?;
         }
-        // Whatever else a project has cargo start or tell others is the project's own, and for the tests to do.
+        // Any other program or flag in the project's configuration is left to the tests.
         let plain = files.values().all(|text| is_plain_configuration(text))
             && !plan.files.iter().any(|(name, text)| name.ends_with("Cargo.toml") && asks_for_more(text));
         let own = own.iter().map(|name| name.replace('-', "_")).collect();
@@ -149,7 +150,7 @@ pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
     Ok(plan)
 }
 
-/// Whether a manifest switches on what only an unstable cargo has.
+/// True when a manifest enables unstable features of cargo.
 fn asks_for_more(manifest: &[u8]) -> bool {
     parsed(manifest).is_none_or(|table| table.contains_key("cargo-features"))
 }
@@ -158,7 +159,7 @@ fn parsed(text: &[u8]) -> Option<toml::Table> {
     toml::from_str(std::str::from_utf8(text).ok()?).ok()
 }
 
-/// Whether a configuration makes cargo start nothing but rustc, and sets nothing but how that compiles.
+/// True when a configuration makes cargo start only rustc, and sets only how that compiles.
 /// <https://doc.rust-lang.org/cargo/reference/config.html>
 fn is_plain_configuration(text: &[u8]) -> bool {
     let Some(table) = parsed(text) else { return false };
@@ -179,7 +180,7 @@ fn is_plain_configuration(text: &[u8]) -> bool {
     })
 }
 
-/// Whether flags of rustc's say how to compile, and name no program or file.
+/// True when rustc's flags only say how to compile, and name no program or file.
 fn are_plain_flags(flags: &toml::Value) -> bool {
     let words: Option<Vec<&str>> = match flags {
         toml::Value::String(text) => Some(text.split_whitespace().collect()),
@@ -207,7 +208,7 @@ fn are_plain_flags(flags: &toml::Value) -> bool {
     true
 }
 
-/// Of `-C`.
+/// Checks an option of `-C`.
 fn is_plain_option(option: &str) -> bool {
     const KNOWN: [&str; 13] = [
         "codegen-units",
@@ -225,7 +226,7 @@ fn is_plain_option(option: &str) -> bool {
         "target-feature",
     ];
     match option.split_once('=') {
-        // Another linker of the system's, by its short name.
+        // Another linker of the system, by its short name.
         Some(("link-arg", value)) => value
             .strip_prefix("-fuse-ld=")
             .is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric())),
@@ -234,7 +235,7 @@ fn is_plain_option(option: &str) -> bool {
     }
 }
 
-/// Manifests of packages that a manifest names by their folders, as paths in the project.
+/// Paths, in the project, of the manifests of packages that a manifest names by their folders.
 fn paths(manifest: &[u8], at: &str) -> impl Iterator<Item = String> {
     let folder = at.strip_suffix("Cargo.toml").unwrap_or_default().to_owned();
     let table = parsed(manifest).unwrap_or_default();
@@ -253,7 +254,7 @@ fn paths(manifest: &[u8], at: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// What is called `path` anywhere in it.
+/// Collects the values of all keys `path`.
 fn named(value: &toml::Value, depth: usize, found: &mut Vec<String>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     let inner: Vec<&toml::Value> = match value {
@@ -267,13 +268,13 @@ fn named(value: &toml::Value, depth: usize, found: &mut Vec<String>) {
     inner.into_iter().for_each(|value| named(value, depth, found));
 }
 
-/// Something to compile in place of a package's own files, by their paths in its folder: cargo wants each target that a manifest
-/// names to have a file, and compiles what a build script needs only where there is one.
+/// Stubs to compile in place of a package's own files, by their paths in its folder: cargo requires a file
+/// for each target of a manifest, and compiles the dependencies of a build script only if the script exists.
 /// <https://doc.rust-lang.org/cargo/reference/cargo-targets.html>
 fn stubs(manifest: &[u8], has: impl Fn(&str) -> bool) -> BTreeMap<String, &'static [u8]> {
     let mut stubs: BTreeMap<String, &'static [u8]> = BTreeMap::new();
     let table: toml::Table = toml::from_str(&String::from_utf8_lossy(manifest)).unwrap_or_default();
-    // Of a manifest that names no package, only the packages below count; a file that nobody looks for does no harm.
+    // A manifest without a package only lists members; an unused stub does no harm.
     let library = table.get("lib").and_then(|lib| lib.get("path")).and_then(toml::Value::as_str);
     stubs.insert(library.and_then(plain).unwrap_or_else(|| "src/lib.rs".to_owned()), b"");
     for (kind, folder) in
@@ -291,7 +292,7 @@ fn stubs(manifest: &[u8], has: impl Fn(&str) -> bool) -> BTreeMap<String, &'stat
             }
         }
     }
-    // Programs that nobody names, of which one may be named elsewhere.
+    // Programs found by convention; one of them may be named elsewhere.
     let default =
         table.get("package").and_then(|package| package.get("default-run")).and_then(toml::Value::as_str);
     let default = default.map(|name| [format!("src/bin/{name}.rs"), format!("src/bin/{name}/main.rs")]);
@@ -312,7 +313,7 @@ fn stubs(manifest: &[u8], has: impl Fn(&str) -> bool) -> BTreeMap<String, &'stat
     stubs
 }
 
-/// A path as cargo means it, where it leads below its folder.
+/// Normalises a path as cargo does, if it leads below its folder.
 fn plain(path: &str) -> Option<String> {
     let path = Path::new(path.strip_prefix("./").unwrap_or(path));
     let mut parts = path.components().peekable();
@@ -435,7 +436,7 @@ mod tests {
             ("debug/deps/liblibrary-0123456789abcdef.rmeta", false),
             ("debug/deps/library-0123456789abcdef.d", false),
             ("debug/deps/own", false),
-            // A layout that is not known here: the unit is `serde-own`.
+            // In an unknown layout the unit is `serde-own`.
             ("debug/build/serde-own/0123456789abcdef/out/x", false),
             ("debug/.fingerprint/serde-0123456789ABCDEF", false),
             ("debug/incremental", false),

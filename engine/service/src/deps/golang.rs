@@ -7,19 +7,19 @@ use hotcell_testing::Project;
 
 use super::lock::{Installer, LockError, MADE, Plan, add, bad, text};
 
-/// The lock file of a module, and of a workspace of several.
+/// Lock files of a module, and of a workspace with several modules.
 const SUMS: [&str; 2] = ["go.sum", "go.work.sum"];
-/// What go reads to know which modules there are.
+/// Files from which go determines the modules.
 const READ: [&str; 4] = ["go.mod", "go.sum", "go.work", "go.work.sum"];
-/// Where modules come from unless something else is said; go files name no other place.
+/// Default module proxy; go files cannot name another.
 const PROXY: &str = "proxy.golang.org";
 
-/// `go mod download`, unless the project has no lock file or brings its modules with it.
+/// Plan for `go mod download`; `None` when the project has no lock file or vendors its modules.
 /// <https://go.dev/ref/mod#go-mod-download>, <https://go.dev/ref/mod#go-sum-files>
 pub(super) fn plan(project: &dyn Project) -> Result<Option<Plan>, LockError> {
     let roots = ["go.work", "go.mod"].iter().any(|file| project.has(file));
     let locks: Vec<&str> = SUMS.into_iter().filter(|file| project.has(file)).collect();
-    // A workspace's modules have lock files of their own.
+    // Modules of a workspace have lock files of their own.
     let below = project.has("go.work") && project.files().iter().any(|file| file.ends_with("/go.sum"));
     if !roots || (locks.is_empty() && !below) || project.has("vendor/modules.txt") {
         return Ok(None);
@@ -43,7 +43,8 @@ pub(super) fn plan(project: &dyn Project) -> Result<Option<Plan>, LockError> {
     let made = format!("{MADE}/go");
     let hosts = BTreeSet::from([format!("{PROXY}:443")]);
     let mut plan = Installer::Go.plan(&locks, files, hosts, &["go", "mod", "download"], &made);
-    // A module without its digest in the lock file is looked up at sum.golang.org, which nothing here reaches: it is refused.
+    // A module without a digest in the lock file would be looked up at sum.golang.org, which is unreachable
+    // here, so it is refused.
     plan.env = [
         ("GOPROXY", format!("https://{PROXY}")),
         ("GOMODCACHE", format!("/home/sandbox/project/{made}")),
@@ -59,12 +60,12 @@ pub(super) fn plan(project: &dyn Project) -> Result<Option<Plan>, LockError> {
     Ok(Some(plan))
 }
 
-/// Variables for a program that may ask go for modules: nobody else's are fetched.
+/// Variables that keep go offline: only modules of the lock file are available.
 pub(super) fn offline() -> impl Iterator<Item = (OsString, OsString)> {
     [("GOPROXY", "off"), ("GOTOOLCHAIN", "local")].into_iter().map(|(n, v)| (n.into(), v.into()))
 }
 
-/// `MODULE VERSION h1:DIGEST`, as go reads it.
+/// Checks for lines `MODULE VERSION h1:DIGEST`, as go reads them.
 fn check(file: &str, bytes: &[u8]) -> Result<(), LockError> {
     for (n, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();

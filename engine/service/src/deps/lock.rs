@@ -1,4 +1,4 @@
-//! Lock files: which registries hold what they name, and what installs it. Pure; the project is hostile.
+//! Lock files: the registries of their packages, and the installer. Pure; the project is hostile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 
 use super::cargo::Ahead;
 
-/// Where installers put what they install, below the project. Nothing of it reaches the original.
+/// Folder for installed packages, below the project. Nothing in it reaches the original.
 pub const MADE: &str = ".hotcell-deps";
-/// Files that `pip` reads, in the order in which they are looked for; all that are there are installed together.
+/// Files that `pip` reads, in order of precedence; all existing ones are installed together.
 const REQUIREMENTS: [&str; 6] = [
     "requirements.txt",
     "requirements-dev.txt",
@@ -21,15 +21,15 @@ const REQUIREMENTS: [&str; 6] = [
     "requirements-test.txt",
     "test-requirements.txt",
 ];
-/// The longest lock file, in bytes.
+/// Maximum size of a lock file, in bytes.
 const LONGEST: u64 = 16 << 20;
-/// Manifests that an installer sees, and bytes of them.
+/// Maximum number of manifests for an installer; below, their maximum total size in bytes.
 const MOST_FILES: usize = 4000;
 pub(super) const MOST_BYTES: usize = 32 << 20;
-/// The form of what is kept; another one is installed anew.
+/// Version of the cached data; data of another version is installed again.
 const FORM: &str = "3";
 
-/// What installs.
+/// Program that installs packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Installer {
     /// `npm ci`
@@ -42,28 +42,30 @@ pub enum Installer {
     Go,
 }
 
-/// How a lock file's contents are installed.
+/// Plan to install the contents of a lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What does it.
+    /// Installer.
     pub installer: Installer,
-    /// The lock files.
+    /// Lock files.
     pub locks: Vec<String>,
-    /// What was asked for: a sha256 in hexadecimal, of the lock files and of what else decides.
+    /// Digest of the request: sha256, in hexadecimal, of the lock files and everything else that affects the
+    /// result.
     pub digest: String,
     /// Registries, as `HOST:443`.
     pub hosts: BTreeSet<String>,
-    /// The installer and its arguments; it starts in the project.
+    /// Installer and its arguments; it starts in the project.
     pub argv: Vec<OsString>,
-    /// Its variables.
+    /// Variables of the installer.
     pub env: Vec<(OsString, OsString)>,
-    /// All that it gets to see, by path: what else is in the project cannot change what it installs.
+    /// All files that it sees, by path: other files of the project cannot change its result.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// What it makes, in the same folder.
+    /// Output of the installer, in the same folder.
     pub made: PathBuf,
-    /// Folders of the project's packages that its tool would install to be edited; the project itself is the empty path.
+    /// Folders of the project's packages that its tool would install in editable mode; the project itself is
+    /// the empty path.
     pub own: Vec<PathBuf>,
-    /// How it is compiled before the tests that need it, where that takes long.
+    /// How to compile the packages before the tests, if that takes long.
     pub ahead: Option<Ahead>,
 }
 
@@ -71,16 +73,16 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {why}")]
 pub struct LockError {
-    /// The file.
+    /// File.
     pub file: String,
-    /// What is wrong, and what to do.
+    /// Problem, and what to do about it.
     pub why: String,
 }
 
-/// The plans of a project's lock files; none where it has none that is known.
+/// Plans for the known lock files of a project; may be empty.
 ///
 /// # Errors
-/// A lock file that is broken, or names what no registry has.
+/// A lock file that is broken, or names a package that is not from a registry.
 pub fn plans(project: &dyn Project) -> Result<Vec<Plan>, LockError> {
     let mut plans = Vec::new();
     if let Some(file) =
@@ -89,10 +91,10 @@ pub fn plans(project: &dyn Project) -> Result<Vec<Plan>, LockError> {
         plans.push(npm(project, file)?);
     }
     let requirements: Vec<&str> = REQUIREMENTS.into_iter().filter(|file| project.has(file)).collect();
-    // What a project's own tool has locked is more than what somebody may have exported from it.
+    // The lock file of the project's own tool is more complete than exported requirements.
     match super::python::locked(project) {
         Some(Ok(plan)) => plans.push(plan),
-        // Where that cannot be done, what was exported is what there is.
+        // If that fails, the exported requirements are used.
         Some(Err(error)) if requirements.is_empty() => return Err(error),
         Some(Err(error)) => match pip(project, &requirements) {
             Ok(plan) => {
@@ -112,7 +114,7 @@ pub fn plans(project: &dyn Project) -> Result<Vec<Plan>, LockError> {
 }
 
 impl Installer {
-    /// Its name.
+    /// Name of the installer.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -158,12 +160,12 @@ pub(super) fn bad(file: &str, why: impl Into<String>) -> LockError {
     LockError { file: file.to_owned(), why: why.into() }
 }
 
-/// Whether a path leads nowhere but below where it begins.
+/// True when a path leads below its base folder.
 pub(super) fn is_below(path: &str) -> bool {
     Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Adds a file of the project to those that an installer sees.
+/// Adds a file of the project to the installer's files.
 pub(super) fn add(
     files: &mut BTreeMap<String, Vec<u8>>,
     project: &dyn Project,
@@ -176,7 +178,7 @@ pub(super) fn add(
     put(files, file, bytes)
 }
 
-/// Adds a file to those that an installer sees.
+/// Adds a file to the installer's files.
 pub(super) fn put(
     files: &mut BTreeMap<String, Vec<u8>>,
     file: String,
@@ -206,7 +208,7 @@ pub(super) fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockErr
     }
 }
 
-/// The host of an https address, as a rule for the way out.
+/// Host of an https address, as an egress rule.
 pub(super) fn host(file: &str, address: &str) -> Result<String, LockError> {
     let rest = address.strip_prefix("https://").ok_or_else(|| {
         bad(file, format!("{address:.200} is not of a registry that is reached by https; only those are"))
@@ -237,9 +239,12 @@ struct NpmPackage {
     integrity: Option<String>,
     #[serde(default)]
     link: bool,
+    /// True when it is contained in the archive of a package above it.
+    #[serde(default, rename = "inBundle")]
+    in_bundle: bool,
 }
 
-/// <https://docs.npmjs.com/cli/configuring-npm/package-lock-json>
+/// Plan for a lock file of npm. <https://docs.npmjs.com/cli/configuring-npm/package-lock-json>
 fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
     let lock_text = text(project, file)?;
     let package = text(project, "package.json")?;
@@ -254,13 +259,25 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
         if name.is_empty() || package.link {
             continue;
         }
-        // A workspace of the project's.
+        // A workspace package of the project.
         if !name.split('/').any(|part| part == "node_modules") {
             if name.split('/').any(|part| part.is_empty() || part == ".") {
                 return Err(bad(file, format!("{name:.200} is no plain path")));
             }
             let own = format!("{name}/package.json");
             add(&mut files, project, own)?;
+            continue;
+        }
+        // Not fetched by itself: the digest of the package above covers it.
+        if package.in_bundle && package.integrity.is_none() && package.resolved.is_none() {
+            if !comes_in_another(&lock.packages, name) {
+                return Err(bad(
+                    file,
+                    format!(
+                        "{name:.200} is said to come in the archive of a package above it, and none with a digest is there"
+                    ),
+                ));
+            }
             continue;
         }
         if package.integrity.is_none() {
@@ -271,7 +288,7 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
         }
         hosts.insert(match &package.resolved {
             Some(address) => host(file, address)?,
-            // As npm takes it where the lock leaves it out.
+            // npm's default when the lock file omits the address.
             None => "registry.npmjs.org:443".to_owned(),
         });
     }
@@ -283,7 +300,7 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
         "--no-fund",
         "--no-update-notifier",
         "--loglevel=error",
-        // What is denied stays denied.
+        // A denied request is not worth a retry.
         "--fetch-retries=1",
     ];
     let mut plan = Installer::Npm.plan(&[file], files, hosts, &words, "node_modules");
@@ -291,18 +308,30 @@ fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
     Ok(plan)
 }
 
-/// <https://pip.pypa.io/en/stable/reference/requirements-file-format/>
+/// True when a package is below one that is fetched, with a digest.
+fn comes_in_another(packages: &BTreeMap<String, NpmPackage>, name: &str) -> bool {
+    let mut name = name;
+    while let Some((above, _)) = name.rsplit_once("/node_modules/") {
+        match packages.get(above) {
+            Some(package) if !package.in_bundle => return package.integrity.is_some(),
+            _ => name = above,
+        }
+    }
+    false
+}
+
+/// Plan for requirements files. <https://pip.pypa.io/en/stable/reference/requirements-file-format/>
 fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
     let mut hosts = BTreeSet::new();
     let mut seen = BTreeMap::new();
     for file in files {
         let bytes = text(project, file)?;
         let whole = String::from_utf8(bytes).unwrap_or_default().replace("\r\n", "\n").replace("\\\n", " ");
-        // Nothing that anybody else may take for the end of a line, or for another encoding.
+        // Characters that other parsers may take for a line end or another encoding are refused.
         if whole.is_empty() || whole.bytes().any(|b| !matches!(b, b'\n' | b'\t' | b' '..=b'~')) {
             return Err(bad(file, "is empty, or has characters other than plain text"));
         }
-        // pip gets the lines that were understood here, and no others.
+        // pip gets exactly the lines that were understood here.
         let mut kept = String::new();
         for line in whole.lines().map(|line| line.split(" #").next().unwrap_or_default().trim()) {
             if line.is_empty() || line.starts_with('#') {
@@ -315,14 +344,14 @@ fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
         let bytes = kept.into_bytes();
         seen.insert((*file).to_owned(), bytes);
     }
-    // Without one of their own, or beside further ones.
+    // Defaults when they name no index, or in addition to extra ones.
     if !seen.values().any(|text| names_an_index(text)) {
         hosts.extend(["pypi.org:443", "files.pythonhosted.org:443"].map(str::to_owned));
     }
     Ok(pip_install(files, files, seen, hosts, &[]))
 }
 
-/// pip with files of requirements, of which it reads some, and which are all that it sees.
+/// pip with requirements files: it reads those in `read`, and sees no others.
 pub(super) fn pip_install(
     locks: &[&str],
     read: &[&str],
@@ -332,7 +361,7 @@ pub(super) fn pip_install(
 ) -> Plan {
     let target = format!("{MADE}/python");
     let (into, named) = (format!("--target={target}"), read.iter().map(|file| format!("-r{file}")));
-    // In their order: an index that one of them names may end what the one before has named.
+    // In this order, since an index in one file may replace that of an earlier one.
     let named: Vec<String> = named.collect();
     let mut words = vec![
         "python3",
@@ -344,7 +373,7 @@ pub(super) fn pip_install(
         "--no-cache-dir",
         "--retries=1",
         "--quiet",
-        // Whatever is not built already would run its own code.
+        // Source packages would run their own code.
         "--only-binary=:all:",
         &into,
     ];
@@ -357,7 +386,7 @@ fn names_an_index(text: &[u8]) -> bool {
     text.split(|b| *b == b'\n').any(|line| line.starts_with(b"-i") || line.starts_with(b"--index-url"))
 }
 
-/// One line: a package at one version, or an option that is known.
+/// Parses one line: a package at one version, or a known option.
 fn requirement(
     file: &str,
     line: &str,
@@ -373,7 +402,7 @@ fn requirement(
         return match name {
             "r" | "-requirement" | "c" | "-constraint" if files.contains(&value) => Ok(()),
             "i" | "-index-url" | "-extra-index-url" => {
-                // An index names files elsewhere.
+                // An index can refer to files on another host.
                 hosts.insert(host(file, value)?);
                 if value.contains("//pypi.org/") {
                     hosts.insert("files.pythonhosted.org:443".to_owned());
@@ -412,7 +441,7 @@ fn requirement(
     }
 }
 
-/// Whether something can be the name of a package, or its version.
+/// True for a valid package name or version.
 pub(super) fn is_plain(word: &str) -> bool {
     let starts = word.starts_with(|c: char| c.is_ascii_alphanumeric());
     starts && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+!".contains(&b))

@@ -1,8 +1,9 @@
-//! `--deps`: what a project's lock files name is installed once, in a sandbox of its own that reaches only the registries, and shown to
-//! its runs read-only.
+//! `--deps`: installs the packages in a project's lock files once, in a sandbox of its own that reaches only
+//! the registries, and mounts them read-only in its runs.
 //!
-//! The installer sees the lock files and manifests and nothing else of the project, runs no package's code, and what it made is
-//! kept under the digest of what it saw: another project with the same lock gets the same, and cannot have changed it.
+//! The installer sees only the lock files and manifests of the project and runs no package's code. Its output
+//! is kept under the digest of its input: another project with the same lock file shares it, and cannot
+//! change it.
 
 mod ahead;
 mod cargo;
@@ -39,62 +40,64 @@ use cargo::Ahead;
 use lock::{Installer, Plan};
 use sha2::{Digest, Sha256};
 
-/// The folder in the state folder.
+/// Folder name in the state folder.
 const KEPT: &str = "deps";
-/// Paths that an installer may make.
+/// Maximum number of paths in an installer's output.
 const MOST_PATHS: usize = 500_000;
-/// Where Python finds what was installed, below the home folder inside.
+/// Folder for Python's packages, below the home folder inside.
 const PYTHON: &str = ".deps/python";
 /// Frameworks that compile with cargo.
 const COMPILED_BY: [&str; 2] = ["cargo", "nextest"];
-/// The first and the last lines that an installer printed, in a reason.
+/// Number of the first and last lines of an installer's output in a reason.
 const FIRST: usize = 4;
 const LAST: usize = 5;
 
 /// Why there are no dependencies.
 #[derive(Debug)]
 pub enum DepsError {
-    /// Something that a person has to change in the configuration.
+    /// The configuration has to be changed.
     Wrong(ErrorReport),
-    /// The run cannot begin: the outcome.
+    /// The run cannot begin: its outcome.
     Refused(Box<Outcome>),
 }
 
-/// What packages are installed for.
+/// Purpose of installed packages.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose<'a> {
-    /// A program.
+    /// For a program.
     Run,
-    /// Tests of this framework, or of the one that the project looks like.
+    /// For tests of this framework, or of the detected one.
     Tests(Option<&'a str>),
 }
 
-/// What is about to happen, for a person who waits.
+/// Progress step, for a person who waits.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// Packages are fetched.
+    /// Packages are being fetched.
     Installs(&'a Plan),
-    /// They are compiled.
+    /// Packages are being compiled.
     Compiles(&'a Plan),
-    /// They could not be, or not all: each run compiles what is missing.
+    /// Not all packages could be compiled, for this reason: each run compiles the missing ones.
     NotCompiled(&'a Plan, &'a str),
 }
 
-/// What everything that is installed for a request has in common.
+/// Common context of all installations for a request.
 struct Scene<'a> {
     configuration: &'a Configuration,
     around: &'a Surroundings,
-    /// The same, of the project.
+    /// Surroundings of the project.
     project: &'a Surroundings,
-    /// Of the run.
+    /// Settings of the run.
     settings: &'a Settings,
 }
 
-/// Installs what the lock files of a project name, unless that is kept already, and adds it to the settings of a run. For tests, what
-/// takes long to compile is compiled too. `say` is called before either. How many lock files there are.
+/// Installs the packages in a project's lock files, unless they are cached, and adds them to the settings of
+/// a run. For tests, packages that take long are compiled, too. `say` is called before each step. Returns the
+/// number of lock files.
 ///
 /// # Errors
-/// [`DepsError`]; nothing is kept then.
+/// [`DepsError::Wrong`] when the configuration has to be changed, [`DepsError::Refused`] when the packages
+/// cannot be installed; nothing is kept then.
 pub async fn provide(
     engine: &Engine,
     state: &StateFolder,
@@ -119,7 +122,7 @@ pub async fn provide(
     let count = plans.len();
     let kept = state.path().join(KEPT);
     fs::create_dir_all(&kept).map_err(|e| refused(format!("--deps: {}: {e}", kept.display())))?;
-    // As the run will look for what installs.
+    // The installer is looked up as the run would do it.
     let project = Surroundings { project: Some(path.clone()), ..around.clone() };
     for plan in plans {
         let scene = Scene { configuration, around, project: &project, settings };
@@ -136,7 +139,7 @@ pub async fn provide(
                 say(Step::NotCompiled(&plan, &why));
             } else if !is_folder(&compiled) {
                 say(Step::Compiles(&plan));
-                // What the tests need and cannot be compiled is theirs to report.
+                // Packages that the tests need and that do not compile are reported by the tests.
                 if let Err(why) = ahead::compile(engine, &scene, (&plan, ahead), &place, &compiled).await {
                     say(Step::NotCompiled(&plan, &why));
                 }
@@ -151,7 +154,7 @@ pub async fn provide(
     Ok(count)
 }
 
-/// What is said where no lock file was found.
+/// Outcome when no lock file was found.
 #[must_use]
 pub fn no_lock_file(project: &Path) -> Outcome {
     let why = format!(
@@ -163,8 +166,8 @@ pub fn no_lock_file(project: &Path) -> Outcome {
 }
 
 impl Scene<'_> {
-    /// The digest of a plan and of what carries it out: another image's or toolchain's installer makes something else, and so may
-    /// one with other limits, layers or libraries of the host.
+    /// Digest of a plan and of its environment: an installer of another image or toolchain produces other
+    /// output, and so may one with other limits, layers or host libraries.
     fn digest(&self, plan: &Plan, ahead: Option<&Ahead>) -> Result<String, DepsError> {
         let mut hash = Sha256::new();
         let mut field = |bytes: &[u8]| {
@@ -184,12 +187,12 @@ impl Scene<'_> {
         }
         if ahead.is_some() {
             let limits = self.merged(&request(self, Vec::new(), Path::new("/"), ahead::settings(self)))?;
-            let Limits { memory, processes, disk, files, cpus, .. } = limits.policy.job.limits;
-            field(format!("{memory:?} {processes} {disk:?} {files} {cpus:?}").as_bytes());
+            let Limits { memory, processes, disk, files, cpus, open_files, .. } = limits.policy.job.limits;
+            field(format!("{memory:?} {processes} {disk:?} {files} {cpus:?} {open_files:?}").as_bytes());
             field(format!("{:?}", merged.policy.shape).as_bytes());
             if image.is_none() {
                 field(&fs::read("/etc/os-release").unwrap_or_default());
-                // Which of the system's libraries there are, where somebody keeps a list.
+                // The package list identifies the installed system libraries, where it exists.
                 let list =
                     fs::metadata("/var/lib/dpkg/status").map(|m| (m.len(), m.mtime())).unwrap_or_default();
                 field(format!("{list:?}").as_bytes());
@@ -207,8 +210,8 @@ impl Scene<'_> {
         Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// What a request comes to. What is configured for runs is nothing for an installer that a project's files steer: variables,
-    /// folders, hosts.
+    /// Merges a request. Configured variables, folders and hosts for runs are withheld from an installer that
+    /// a project's files control.
     fn merged(&self, request: &RunRequest) -> Result<Merged, DepsError> {
         let mut own = self.configuration.clone();
         own.project = None;
@@ -221,7 +224,7 @@ impl Scene<'_> {
     }
 }
 
-/// To run an installer over a folder of ours, where the run itself would run: with the same profile, image and toolchains.
+/// Request to run an installer over a folder of hotcell, with the profile, image and toolchains of the run.
 fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Settings) -> RunRequest {
     RunRequest {
         what: What::Program(argv),
@@ -232,7 +235,7 @@ fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Sett
             image: scene.settings.image.clone(),
             toolchains: scene.settings.toolchains.clone(),
             require: scene.settings.require.clone(),
-            // Nothing of the project's runs: only what packages bring, which the guard does not read.
+            // None of the project's code runs: only code of packages, which the guard does not scan.
             guard: Some(Mode::Off),
             ..settings
         },
@@ -242,7 +245,7 @@ fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Sett
     }
 }
 
-/// What a run gets to see of what is kept. What the caller says goes before it.
+/// Mounts cached packages for a run. The caller's settings take precedence.
 fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
     let mut bind = |host: PathBuf, inside: PathBuf| {
         settings
@@ -251,13 +254,13 @@ fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
     };
     match plan.installer {
         Installer::Npm => bind(place.to_owned(), Path::new(PROJECT).join("node_modules")),
-        // In what was installed, where the host follows no link.
+        // Below the installed files, whose links are not followed on the host.
         Installer::Cargo => {
             if is_folder(&place.join("registry")) {
                 bind(place.join("registry"), Path::new(HOME).join(".cargo/registry"));
             }
         }
-        // Where go looks for it by itself, and frameworks tell it to.
+        // Default location of go, also set by frameworks.
         Installer::Go => {
             bind(place.to_owned(), Path::new(HOME).join("go/pkg/mod"));
             let variables = golang::offline().map(|(name, value)| EnvSetting::Set(name, value));
@@ -267,10 +270,10 @@ fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
             let inside = Path::new(HOME).join(PYTHON);
             bind(place.to_owned(), inside.clone());
             let mut all = inside.into_os_string();
-            // As if the project itself were installed to be edited.
+            // As if the project itself were installed in editable mode.
             for own in plan.own.iter().map(|own| own.join("src")) {
                 let src = project.join(&own);
-                // One that is a package itself has no packages at its top.
+                // A project that is a package itself contains no packages at its top.
                 if is_folder(&src) && fs::symlink_metadata(src.join("__init__.py")).is_err() {
                     all.push(":");
                     all.push(Path::new(PROJECT).join(own));
@@ -319,7 +322,7 @@ async fn install(engine: &Engine, scene: &Scene<'_>, plan: &Plan, place: &Path) 
     }
 }
 
-/// A folder of our own with these files, by their paths in it.
+/// Creates a temporary folder with these files, by their relative paths.
 fn place_files<'a>(
     files: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>,
 ) -> io::Result<tempfile::TempDir> {
@@ -331,7 +334,7 @@ fn place_files<'a>(
     Ok(folder)
 }
 
-/// What runs an installer over a folder of ours.
+/// Policy to run an installer over a folder of hotcell.
 fn policy_for(
     scene: &Scene<'_>,
     argv: Vec<OsString>,
@@ -347,7 +350,7 @@ fn policy_for(
     request.prepare(merged, scene.around.clone()).map_err(DepsError::Refused)
 }
 
-/// A registry's rule, with the address that the operator's configuration names for it.
+/// A registry's rule, with the address from the operator's configuration, if there is one.
 fn placed(host: &str, places: Option<&AllowList>) -> String {
     let name = host.trim_end_matches(":443");
     let place = places.and_then(|list| list.find(&Host::parse(name.as_bytes()).ok()?, 443));
@@ -358,13 +361,13 @@ fn placed(host: &str, places: Option<&AllowList>) -> String {
     }
 }
 
-/// The first and last lines that a program printed.
+/// First and last lines of a program's output.
 fn printed(outcome: &Outcome) -> String {
     let both =
         [&outcome.stdout, &outcome.stderr].map(|s| String::from_utf8_lossy(&s.to_bytes()).into_owned());
     let all = both.concat();
     let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
-    // What is wrong may be said before a long help.
+    // The error may come before a long help text.
     match lines.len() {
         many if many > FIRST + LAST => [&lines[..FIRST], &["…"], &lines[many - LAST..]].concat().join(" / "),
         _ => lines.join(" / "),
@@ -398,7 +401,7 @@ fn failed(mut outcome: Outcome, plan: &Plan) -> DepsError {
     DepsError::Refused(Box::new(refused))
 }
 
-/// Copies what was made, under a name that nothing has until it is whole.
+/// Copies the output to a temporary name, and renames it when it is complete.
 fn keep(changed: &Changed, base: &Path, made: &Path, most: Bytes, place: &Path) -> io::Result<()> {
     let base = Folder::open(base)?;
     let before = Stack::new([], &base);
@@ -417,14 +420,14 @@ fn keep(changed: &Changed, base: &Path, made: &Path, most: Bytes, place: &Path) 
     let whole = real_below(unfinished.path(), made)?;
     fs::set_permissions(&whole, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     match fs::rename(&whole, place) {
-        // Somebody else installed the same.
+        // Another process installed the same.
         Err(_) if is_folder(place) => Ok(()),
         renamed => renamed,
     }
 }
 
-/// A folder below another by folders only, made where it is not there: what the installer left is the program's, and may be links
-/// that lead to the host's own folders.
+/// A folder below another without links on the way, created if missing: the installer's output is untrusted,
+/// and may contain links to host folders.
 fn real_below(folder: &Path, made: &Path) -> io::Result<PathBuf> {
     let mut at = folder.to_owned();
     for part in made.components() {
@@ -432,7 +435,7 @@ fn real_below(folder: &Path, made: &Path) -> io::Result<PathBuf> {
         match fs::symlink_metadata(&at) {
             Ok(about) if about.is_dir() => {}
             Ok(_) => return Err(io::Error::other("the installer left something that is no folder")),
-            // A lock with no packages.
+            // A lock file without packages.
             Err(e) if e.kind() == io::ErrorKind::NotFound => fs::create_dir(&at)?,
             Err(e) => return Err(e),
         }
@@ -440,7 +443,7 @@ fn real_below(folder: &Path, made: &Path) -> io::Result<PathBuf> {
     Ok(at)
 }
 
-/// The host's own certificates, where it has them: behind a company's proxy others are no use.
+/// The host's own certificates, if it has them: behind a company's proxy no others work.
 fn trust() -> impl Iterator<Item = EnvSetting> {
     const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
     let names = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "CARGO_HTTP_CAINFO"];

@@ -1,4 +1,5 @@
-//! What compilers say, as rows. Their words are those of programs that read hostile text: any bytes will do.
+//! Parses compiler output into diagnostics. The compilers read hostile text, so their output may contain any
+//! bytes.
 
 mod psql;
 
@@ -7,21 +8,21 @@ use serde::Deserialize;
 
 use super::{Compiler, outside_name};
 
-/// Rows that are kept.
+/// Maximum number of diagnostics.
 const MOST: usize = 1000;
-/// The longest message, in bytes.
+/// Maximum size of a message, in bytes.
 const LONGEST: usize = 4096;
 
-/// What a compiler said.
+/// Parsed output of a compiler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
-    /// Its diagnostics, the first 1,000, in its order.
+    /// Diagnostics, the first 1,000, in the compiler's order.
     pub diagnostics: Vec<Diagnostic>,
-    /// The same for a person.
+    /// The output for people.
     pub text: String,
 }
 
-/// Reads what a compiler printed.
+/// Parses a compiler's output.
 #[must_use]
 pub fn read(compiler: Compiler, printed: &str) -> Said {
     let mut diagnostics = Vec::new();
@@ -48,7 +49,7 @@ pub fn read(compiler: Compiler, printed: &str) -> Said {
         Compiler::Tsc => {
             for line in printed.lines() {
                 let row = tsc(line);
-                // A person has nothing to do about these, unless the program fails by itself.
+                // Users need not act on these, unless the program itself fails.
                 if !row.as_ref().is_some_and(|d| d.code.as_deref().is_some_and(is_about_node)) {
                     text.extend([line, "\n"]);
                 }
@@ -63,7 +64,7 @@ pub fn read(compiler: Compiler, printed: &str) -> Said {
     Said { diagnostics: kept(diagnostics), text }
 }
 
-/// Reads what psql printed when it read this source.
+/// Parses psql's output for this source.
 #[must_use]
 pub fn read_psql(printed: &str, source: &str) -> Vec<Diagnostic> {
     kept(psql::read(printed, source))
@@ -79,7 +80,7 @@ fn kept(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// `FILE:LINE:COLUMN: error: MESSAGE [-Wflag]`; Go has no word before the message, and sometimes no column.
+/// `FILE:LINE:COLUMN: error: MESSAGE [-Wflag]`; Go omits the severity, and sometimes the column.
 fn gnu(line: &str) -> Option<Diagnostic> {
     let (file, rest) = split_place(line)?;
     let (number, rest) = rest.split_once(':')?;
@@ -106,7 +107,7 @@ fn gnu(line: &str) -> Option<Diagnostic> {
     Some(Diagnostic { file, line: Some(line), column, severity, code, message })
 }
 
-/// A file's name up to a colon with a number behind it.
+/// Splits off a file name, which ends at a colon followed by a number.
 fn split_place(line: &str) -> Option<(&str, &str)> {
     let ends = line.match_indices(':').map(|(at, _)| at);
     let at = ends.take(8).find(|at| line[at + 1..].starts_with(|c: char| c.is_ascii_digit()))?;
@@ -114,7 +115,8 @@ fn split_place(line: &str) -> Option<(&str, &str)> {
     (!file.is_empty() && !file.contains(char::is_control)).then(|| (file, &line[at + 1..]))
 }
 
-/// What only the linker can know, such as that a name is nowhere; and what keeps a compiler from reading at all.
+/// Errors without a place: those of the linker, such as an undefined name, and those that keep a compiler
+/// from reading at all.
 fn without_place(line: &str) -> Option<Diagnostic> {
     let linker =
         ["undefined reference to ", "multiple definition of "].iter().find_map(|words| line.find(words));
@@ -152,13 +154,13 @@ fn tsc(line: &str) -> Option<Diagnostic> {
     })
 }
 
-/// What `tsc` says of every program for node where node's types are not installed: names and modules that it has not
-/// heard of. The program finds out whether they are there.
+/// Errors that `tsc` reports for every node program when node's types are not installed: unknown names and
+/// modules. The program itself shows if they exist.
 fn is_about_node(code: &str) -> bool {
     ["TS2307", "TS2580", "TS2591", "TS2792"].contains(&code)
 }
 
-/// `FILE:LINE: error: MESSAGE`, the line itself, and a caret below the column.
+/// `FILE:LINE: error: MESSAGE`, the source line, and a caret below the column.
 fn javac(printed: &str, into: &mut Vec<Diagnostic>) {
     for line in printed.lines() {
         if let Some(mut diagnostic) = gnu(line) {
@@ -202,7 +204,7 @@ struct Span {
 }
 
 impl FromRustc {
-    /// A summary such as "aborting due to 2 errors" is none.
+    /// Summaries such as "aborting due to 2 errors" are left out.
     fn diagnostic(self) -> Option<Diagnostic> {
         let severity = match self.level.as_str() {
             "warning" => Severity::Warning,

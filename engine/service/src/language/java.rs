@@ -1,21 +1,21 @@
-//! The types that a Java source declares, as far as `java` has to be told which one to start.
+//! Types declared in a Java source, to find the class that `java` has to start.
 
-/// Bytes of a source in which types are looked for.
+/// Number of bytes of a source searched for types.
 const LOOKED_AT: usize = 1 << 20;
 
-/// A type at the top of a source.
+/// A top-level type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Its simple name.
+    /// Simple name.
     pub name: String,
-    /// Whether it is public.
+    /// True for a public type.
     pub public: bool,
-    /// Whether something in it is called `main` and takes arguments.
+    /// True when something in it is called `main` and takes arguments.
     pub starts: bool,
 }
 
-/// The class to start, with its package: the first that has a `main`, else the first; `Main` where there is none.
-/// As `java FILE` chooses, but for a class without a `main` before one that has it (JEP 330).
+/// The class to start, with its package: the first with a `main`, else the first, else `Main`. `java FILE`
+/// chooses in the same way (JEP 330), except that it takes the first class even without a `main`.
 pub fn main_class(text: &[u8]) -> String {
     let types = types(text);
     let class = types.iter().find(|t| t.starts).or(types.first()).map_or("Main", |t| t.name.as_str());
@@ -25,7 +25,7 @@ pub fn main_class(text: &[u8]) -> String {
     }
 }
 
-/// The types at the top of a source.
+/// Top-level types of a source.
 pub fn types(text: &[u8]) -> Vec<Type> {
     let words = words(text);
     let mut types: Vec<Type> = Vec::new();
@@ -41,7 +41,7 @@ pub fn types(text: &[u8]) -> Vec<Type> {
             ";" if depth == 0 => public = false,
             "public" if depth == 0 => public = true,
             "class" | "record" | "enum" | "interface" if depth == 0 => {
-                // `@interface` is one too, and nobody starts it.
+                // `@interface` declares a type, too, which cannot be started.
                 if let Some(name) = words.get(at + 1).filter(|w| is_name(w)) {
                     types.push(Type { name: name.clone(), public, starts: false });
                 }
@@ -61,7 +61,7 @@ pub fn types(text: &[u8]) -> Vec<Type> {
 fn package(text: &[u8]) -> Option<String> {
     let words = words(text);
     let at = words.iter().position(|w| w == "package")?;
-    // Only what may stand before a package declaration: annotations.
+    // Before a package declaration only annotations are allowed.
     if words[..at].iter().any(|w| matches!(w.as_str(), "import" | "class" | "{")) {
         return None;
     }
@@ -74,7 +74,7 @@ fn is_name(word: &str) -> bool {
         && word.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '$')
 }
 
-/// Words and single signs, without comments and without what stands in quotes.
+/// Words and single signs, without comments and string literals.
 fn words(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(&text[..text.len().min(LOOKED_AT)]);
     let mut rest = text.as_ref();
@@ -105,7 +105,7 @@ fn words(text: &[u8]) -> Vec<String> {
     words
 }
 
-/// What follows the end of a quotation, past what is escaped.
+/// Text after the closing quote; escaped characters are skipped.
 fn after_quote<'a>(mut text: &'a str, end: &str) -> &'a str {
     loop {
         let Some(at) = text.find(['\\', end.as_bytes()[0] as char]) else { return "" };

@@ -1,4 +1,4 @@
-//! Limits that somebody asks for, held against the operator's. Pure.
+//! Limits that a caller requests, checked against the operator's. Pure.
 
 use std::time::Duration;
 
@@ -8,47 +8,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Code, ErrorReport};
 
-/// Limits of one run. Each can only be lower than what the operator allows, which is also the default.
+/// Limits of one run. Each can only be lower than the operator's limit, which is the default and is also
+/// meant by 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AskedLimits {
-    /// Wall clock, in seconds. The run is stopped at it.
+    /// Wall-clock time, in seconds. The run is stopped when it is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
-    /// CPU time of all its processes, in seconds. The run is stopped at it.
+    /// CPU time of all its processes, in seconds. The run is stopped when it is used up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
-    /// Memory of all its processes, in MiB. The run is stopped at it.
+    /// Memory of all its processes, in MiB. The run is stopped when it exceeds this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
-    /// Processes and threads. One more cannot be started.
+    /// Processes and threads. Further ones cannot be started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
-    /// Written to files, in MiB. More cannot be written.
+    /// Data written to files, in MiB. More cannot be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_mib: Option<u64>,
-    /// Printed to both streams together, in MiB. The run is stopped at it.
+    /// Output of both streams together, in MiB. The run is stopped when it exceeds this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_mib: Option<u64>,
 }
 
-/// The shortest time that can be asked for.
+/// Minimum time that can be requested.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// The longest time that a number may stand for.
+/// Maximum number of seconds that can be converted to a time.
 const LONGEST: f64 = 1e9;
 const MIB: u64 = 1 << 20;
 
 impl AskedLimits {
-    /// The operator's limits with these, where none is wider.
+    /// The operator's limits, tightened by these.
     ///
     /// # Errors
-    /// A report with the field and the range that is allowed.
+    /// A report with the field and the allowed range, when a limit is out of range.
     pub fn within(&self, operator: &Limits) -> Result<Limits, ErrorReport> {
         let mut limits = operator.clone();
-        if let Some(seconds) = self.timeout_seconds {
+        // A client that must send a number for each limit sends 0 for an unset one; as a limit, 0 would be
+        // useless.
+        if let Some(seconds) = self.timeout_seconds.filter(|s| *s != 0.0) {
             limits.wall = time("limits.timeout_seconds", seconds, Some(operator.wall))?;
         }
-        if let Some(seconds) = self.cpu_seconds {
+        if let Some(seconds) = self.cpu_seconds.filter(|s| *s != 0.0) {
             limits.cpu_time = Some(time("limits.cpu_seconds", seconds, operator.cpu_time)?);
         }
         for (field, asked, limit) in [
@@ -56,11 +59,11 @@ impl AskedLimits {
             ("limits.disk_mib", self.disk_mib, &mut limits.disk),
             ("limits.output_mib", self.output_mib, &mut limits.output),
         ] {
-            if let Some(asked) = asked {
+            if let Some(asked) = asked.filter(|asked| *asked != 0) {
                 *limit = Bytes(count(field, asked, limit.0 / MIB)?.saturating_mul(MIB));
             }
         }
-        if let Some(asked) = self.processes {
+        if let Some(asked) = self.processes.filter(|asked| *asked != 0) {
             count("limits.processes", asked.into(), operator.processes.into())?;
             limits.processes = asked;
         }
@@ -81,7 +84,7 @@ fn time(field: &str, seconds: f64, most: Option<Duration>) -> Result<Duration, E
     }
 }
 
-/// A number that is not in its range.
+/// Error for a number out of range.
 pub fn out_of_range<T: std::fmt::Display>(field: &str, asked: T, least: T, most: T) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, format!("{field} is {asked}; allowed is {least} to {most}"))
         .field(field)
@@ -105,15 +108,23 @@ mod tests {
         let limits = some.within(&operator).unwrap();
         assert_eq!((limits.wall, limits.memory), (Duration::from_millis(1500), Bytes::mib(512)));
         assert_eq!(AskedLimits::default().within(&operator).unwrap(), operator);
+        let zeros = AskedLimits {
+            timeout_seconds: Some(0.0),
+            cpu_seconds: Some(0.0),
+            memory_mib: Some(0),
+            processes: Some(0),
+            disk_mib: Some(0),
+            output_mib: Some(0),
+        };
+        assert_eq!(zeros.within(&operator).unwrap(), operator);
 
         type Change = fn(&mut AskedLimits);
         for (field, range, change) in [
             ("limits.timeout_seconds", "0.01 to 60", (|a| a.timeout_seconds = Some(60.1)) as Change),
-            ("limits.timeout_seconds", "0.01 to 60", |a| a.timeout_seconds = Some(0.0)),
+            ("limits.timeout_seconds", "0.01 to 60", |a| a.timeout_seconds = Some(-0.5)),
             ("limits.timeout_seconds", "0.01 to 60", |a| a.timeout_seconds = Some(f64::NAN)),
             ("limits.cpu_seconds", "0.01 to 60", |a| a.cpu_seconds = Some(f64::INFINITY)),
             ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(513)),
-            ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(0)),
             ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(u64::MAX)),
             ("limits.processes", "1 to 64", |a| a.processes = Some(65)),
             ("limits.disk_mib", "1 to 256", |a| a.disk_mib = Some(257)),

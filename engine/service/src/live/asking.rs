@@ -1,4 +1,5 @@
-//! Hosts that a run asks for: what exactly a person approves, with every byte that it starts with.
+//! Network requests of a run: the exact subject that a person approves, including every byte that the run
+//! starts with.
 
 use std::io;
 use std::sync::OnceLock;
@@ -9,21 +10,23 @@ use serde_json::Value;
 
 use super::workspaces::Place;
 use crate::approvals::content::Content;
-use crate::approvals::what::{SHOWN, What, beginning, readable};
+use crate::approvals::what::{MAX_SHOWN, What, readable, whole};
 use crate::report::{Code, ErrorReport};
 
-/// The most hosts of one run.
+/// Maximum number of hosts per run.
 const HOSTS: usize = 16;
-/// Arguments that change nothing of what runs.
+/// Arguments that do not affect what runs.
 const ASIDE: [&str; 3] = ["network", "wait_ms", "idempotency_key"];
-/// The longest diff that is looked at for what is shown, in bytes.
-const LONGEST: usize = 4 * SHOWN;
+/// Maximum size of a diff, in bytes: one byte more than a person may be asked to read, so that a longer one
+/// is noticed.
+const LONGEST: usize = MAX_SHOWN + 1;
 
-/// The hosts that a caller names. Where a name is, and which addresses of private networks there are, says the operator alone: a
-/// rule of that sort has to stand in the operator's own list, whoever would approve it.
+/// Parses the hosts that a caller names. Only the operator may say where a name is, and which addresses of
+/// private networks may be reached: a rule of that sort must be in the operator's own list, even if a person
+/// would approve it.
 ///
 /// # Errors
-/// A report: one of them is none, or the operator's to say, or there are too many.
+/// A report when a host is invalid or only the operator may name it, or there are too many.
 pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList>, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("network");
     if named.len() > HOSTS {
@@ -42,35 +45,36 @@ pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList
     Ok(Some(list))
 }
 
-/// Holds a run to what a person approved: between the yes and its start the folder below its workspace may become another.
+/// Checks that a run is still the approved one: between approval and start the folder below its workspace may
+/// change.
 #[derive(Debug)]
 pub struct Approved {
-    /// The tool that was called.
+    /// Tool that was called.
     pub tool: &'static str,
-    /// The hosts.
+    /// Hosts.
     pub hosts: AllowList,
-    /// The call's arguments.
+    /// Arguments of the call.
     pub call: Value,
-    /// The workspace and its name.
+    /// Workspace id and run folder.
     pub place: Option<(String, Place)>,
-    /// What the yes is for; empty until there is one.
+    /// Digest of the approved request; empty until it is approved.
     pub ask: OnceLock<String>,
 }
 
 impl Approved {
-    /// What it asks for as everything is now. Blocks.
+    /// Subject of the request in the current state. Blocks.
     ///
     /// # Errors
-    /// As [`asked`].
+    /// Like [`asked`].
     pub fn what(&self) -> Result<What, ErrorReport> {
         let place = self.place.as_ref().map(|(id, place)| (id.as_str(), place));
         asked(self.tool, &self.hosts, &self.call, place)
     }
 
-    /// Whether it is still what the yes is for. Blocks.
+    /// Checks that the run is still the approved one. Blocks.
     ///
     /// # Errors
-    /// Why it is not.
+    /// A sentence with the difference, or with the reason why the workspace cannot be read.
     pub fn still(&self) -> Result<(), String> {
         let now = self.what().map_err(|report| report.to_string())?;
         if self.ask.get() == Some(&now.ask()) {
@@ -80,7 +84,7 @@ impl Approved {
     }
 }
 
-/// What a run with these arguments asks for. Reads all of its workspace. Blocks.
+/// Subject of the network request for a run with these arguments. Reads the whole workspace. Blocks.
 ///
 /// # Errors
 /// A report when the workspace cannot be read, or is too large.
@@ -121,11 +125,11 @@ pub fn asked(
         hosts: hosts.rules().iter().map(ToString::to_string).collect(),
         workspace: workspace.map(|(id, _)| id.to_owned()),
         content: content.finish(),
-        shown: beginning(&shown),
+        shown: whole(shown).map_err(|report| report.field("network"))?,
     })
 }
 
-/// A value whose fields are in order: the same call may name them in another.
+/// A value with sorted fields: the same call may send them in another order.
 #[must_use]
 pub fn sorted(value: &Value) -> Value {
     match value {

@@ -1,27 +1,28 @@
-//! Who asks, and names that nobody can guess.
+//! Callers, and unguessable names.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::report::{Code, ErrorReport};
 
-/// Whoever asks, as a front end tells callers apart: by a token, by a process. Says nothing else about them.
+/// A caller, as distinguished by a front end: by a token, by a process. It carries no other information.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Caller(Arc<str>, bool);
 
 impl Caller {
-    /// A caller by the front end's own name for it. It is not a secret and never shown to another caller.
+    /// A caller by the front end's own name for it. The name is not a secret, but is never shown to another
+    /// caller.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into(), false)
     }
 
-    /// A caller that is one process. Others may have the same name, one after the other or at once: of what they have made it is
-    /// told nothing that it does not name.
+    /// A caller that is a single process. Other processes may have the same name, one after the other or at
+    /// once: this one learns of their workspaces only if it names them.
     pub fn of_process(name: impl Into<Arc<str>>) -> Self {
         Self(name.into(), true)
     }
 
-    /// Whether it is one process.
+    /// True for a single process.
     #[must_use]
     pub fn is_process(&self) -> bool {
         self.1
@@ -34,10 +35,10 @@ impl fmt::Display for Caller {
     }
 }
 
-/// `bytes` random bytes of the kernel's, in hexadecimal.
+/// `bytes` random bytes from the kernel, in hexadecimal.
 ///
 /// # Errors
-/// When the kernel gives none.
+/// A report when the kernel provides none.
 pub fn random_hex(bytes: usize) -> Result<String, ErrorReport> {
     use std::fmt::Write;
     let mut random = vec![0; bytes];

@@ -1,4 +1,5 @@
-//! A program or a source as work for the registry. Who asks is not trusted: it names programs, never files of the host.
+//! A program or a source as a job for the registry. The caller is not trusted: it names programs, never files
+//! of the host.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -7,8 +8,9 @@ use std::sync::Arc;
 use hotcell_egress::AllowList;
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
-use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::toolchain::{Asks, Foreign, Surroundings};
 use hotcell_sandbox::{Bytes, Changed, Chunk, Finished, Limits, Running};
+use hotcell_workspace::protected;
 
 use super::asked::AskedLimits;
 use super::caller::Caller;
@@ -24,37 +26,37 @@ use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::{Language, Prepared, RunRequest, Source, What};
 
-/// The folders of the system, from which a program may be named by its path.
+/// System folders from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
-/// The longest standard input, in bytes: it is held in memory while the run waits.
+/// Maximum size of standard input, in bytes: it is held in memory while the run waits.
 const LONGEST_STDIN: usize = 1 << 20;
-/// What is read of the errors of a program that reports them as text.
+/// Maximum size of standard error captured from a program that reports errors as text.
 const READ: Bytes = Bytes(64 << 10);
-/// The most arguments, and bytes of them.
+/// Maximum number of arguments, and their maximum total size in bytes.
 const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
 
-/// A program or a source to run.
+/// A request to run a program or a source.
 #[derive(Debug)]
 pub struct CommandRequest {
-    /// A source to run, by its path in the workspace, and its text.
+    /// Source to run: language, path in the workspace, text.
     pub source: Option<(Language, String, Vec<u8>)>,
-    /// An image of the operator's.
+    /// One of the operator's images.
     pub image: Option<String>,
-    /// The program and its arguments; only arguments where there is a source.
+    /// Program and its arguments; with a source, only the arguments.
     pub argv: Vec<String>,
-    /// The folder that it starts in.
+    /// Folder that it starts in.
     pub workspace: Option<Place>,
-    /// What becomes of the changes there; else they are gone when it ends.
+    /// Treatment of the changes there; by default they are lost at the end of the run.
     pub keep: Keep,
     /// Environment variables.
     pub env: Vec<(String, String)>,
-    /// Standard input; empty for none.
+    /// Standard input; may be empty.
     pub stdin: Vec<u8>,
     /// Limits.
     pub limits: AskedLimits,
-    /// Hosts that it may reach; only what a person approved for this run.
+    /// Hosts that it may reach, approved by a person for this run.
     pub network: Option<AllowList>,
-    /// What a person approved of it, where it needs that.
+    /// The person's approval, if it needs one.
     pub approved: Option<std::sync::Arc<super::asking::Approved>>,
 }
 
@@ -81,7 +83,7 @@ impl CommandRequest {
         }
     }
 
-    /// The command as the command line would have it, for the history.
+    /// The command in the form of the command line, for the history.
     #[must_use]
     pub fn typed(&self) -> Vec<String> {
         let source = self
@@ -91,7 +93,7 @@ impl CommandRequest {
         source.into_iter().flatten().chain(self.argv.iter().cloned()).collect()
     }
 
-    /// Checks what can be checked before it runs.
+    /// Checks the request as far as possible before it runs.
     ///
     /// # Errors
     /// A report that names the field.
@@ -105,7 +107,7 @@ impl CommandRequest {
             }
             None => {
                 check_argv(&self.argv)?;
-                // By its place in the workspace: the host may have a folder of the same name.
+                // By its path in the workspace: the host may have a folder of the same name.
                 if let Ok(own) = Path::new(&self.argv[0]).strip_prefix(PROJECT) {
                     self.argv[0] = format!("./{}", own.display());
                 }
@@ -121,7 +123,8 @@ impl CommandRequest {
             workspace: self.workspace.as_ref().map(Place::folder),
             settings: Settings {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
-                // Nobody who is not at the keyboard reaches a host, but for what somebody there approved.
+                // Only a run of a user at the keyboard reaches hosts, except for those that such a user
+                // approved.
                 network: Some(self.network.map_or(NetworkSetting::None, NetworkSetting::Hosts)),
                 image: self.image,
                 ..Settings::default()
@@ -136,23 +139,25 @@ impl CommandRequest {
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep) = (self.workspace, self.keep);
         let leave = Leave::new(self.approved, current.clone());
-        // Folders of the host may lie in a file system that does not answer.
+        // Host folders may lie on a file system that does not respond.
         let quick = language.is_none()
             && workspace.is_none()
             && leave.is_none()
             && merged.policy.job.binds.is_empty()
             && request.settings.image.is_none()
-            && merged.image.is_none();
+            && merged.image.is_none()
+            && request.is_plain(&merged);
+        let commit = configuration.user.mcp.commit.clone();
         Ok(Box::new(move |desk| {
             Box::pin(async move {
-                let around = surroundings(workspace.as_ref());
+                let around = surroundings(workspace.as_ref(), &commit);
                 let now = current.get();
                 let held = leave.clone();
                 let is_same = Arc::ptr_eq(&now, &asked_under);
                 let prepare = move || {
                     let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
                     held.named().map_err(refused)?;
-                    // It waited, and the operator's configuration became another: it begins under that.
+                    // The operator's configuration changed while the run waited: it starts under the new one.
                     let merged = if is_same {
                         merged
                     } else {
@@ -163,7 +168,8 @@ impl CommandRequest {
                     let prepared = request.prepare(merged, around)?;
                     held.still().map_err(refused).map(|()| prepared)
                 };
-                // A program of the host is found in a few dozen microseconds, which another thread and back takes too.
+                // Finding a program on the host takes a few dozen microseconds, no more than a thread switch
+                // and back.
                 let prepared =
                     if quick && is_same { Ok(prepare()) } else { tokio::task::spawn_blocking(prepare).await };
                 let mut outcome = match prepared {
@@ -180,7 +186,7 @@ impl CommandRequest {
                         }
                         let (mut outcome, changed) = perform(&desk, &prepared, &leave).await;
                         prepared.sign(&mut outcome);
-                        // The registry has them.
+                        // The registry has the output.
                         (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
                         if let Some(before) = prepared.before.take().filter(|_| keep != Keep::default()) {
                             let success = outcome.success();
@@ -199,13 +205,39 @@ impl CommandRequest {
     }
 }
 
-/// The lookup's side: the operator's programs, and the workspace as the folder that paths count from.
-pub(super) fn surroundings(workspace: Option<&Place>) -> Surroundings {
+/// Surroundings for the lookup: the operator's programs, among which a caller only chooses, and the workspace
+/// as the base of relative paths. No setting of the operator's may lead to a place where callers can put
+/// files by a commit, below one of the folders `commit`.
+pub(super) fn surroundings(workspace: Option<&Place>, commit: &[PathBuf]) -> Surroundings {
     let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), Place::folder);
-    Surroundings { cwd, ..Surroundings::of_this_process() }
+    let around = Surroundings { cwd, asks: Asks::Caller, ..Surroundings::of_this_process() };
+    without_plantable(around, commit)
 }
 
-/// The policy of a request, where none of the caller's limits is wider than the operator's.
+/// Takes out what names a place at which a commit to one of these folders may put a file without a person's yes, and says which these are:
+/// nothing that is found in another way may lie there either.
+pub(crate) fn without_plantable(mut around: Surroundings, commit: &[PathBuf]) -> Surroundings {
+    if commit.is_empty() {
+        return around;
+    }
+    around.foreign = Foreign::new(commit, |path| protected(path).is_some());
+    let is_free = |path: &Path| {
+        let real = path.canonicalize().ok();
+        around.foreign.holds(path) || real.is_some_and(|real| around.foreign.holds(&real))
+    };
+    if let Some(path) = around.path.take() {
+        let kept = std::env::split_paths(&path).filter(|folder| !is_free(folder));
+        // An empty one would stand for the current folder.
+        around.path = std::env::join_paths(kept).ok().filter(|kept| !kept.is_empty());
+    }
+    around.virtual_env = around.virtual_env.take().filter(|folder| !is_free(folder));
+    let mut env = std::mem::take(&mut around.env);
+    env.retain(|_, value| !Path::new(value).is_absolute() || !is_free(Path::new(value)));
+    around.env = env;
+    around
+}
+
+/// Merges a request, with the caller's limits tightening the operator's.
 fn joined(
     request: &RunRequest,
     limits: &AskedLimits,
@@ -213,7 +245,7 @@ fn joined(
 ) -> Result<Merged, ErrorReport> {
     let mut merged = request.merge(configuration)?;
     merged.policy.job.limits = limits.within(&merged.policy.job.limits)?;
-    // The registry keeps the output; nobody needs the outcome's own copy.
+    // The registry keeps the output, so the outcome needs no copy.
     merged.policy.job.limits.capture = Bytes(0);
     Ok(merged)
 }
@@ -252,7 +284,7 @@ async fn perform(desk: &Desk, prepared: &Prepared, leave: &Leave) -> (Outcome, O
     (outcome, changed)
 }
 
-/// Follows a run to its end, or until what it was given is `withdrawn`.
+/// Follows a run to its end, or until its network is `withdrawn`.
 async fn follow(
     desk: &Desk,
     mut running: Running,
@@ -291,9 +323,9 @@ async fn follow(
     (outcome, changed)
 }
 
-/// What the caller is told where a language cannot be run, without a folder of the host.
+/// Outcome for a caller when a language cannot be run, without host paths.
 fn unable(mut outcome: Outcome, language: Language) -> Outcome {
-    // It was the guard's reader that could not work.
+    // The guard's reader failed.
     if outcome.scan.is_some() {
         return outcome;
     }
@@ -307,7 +339,7 @@ fn unable(mut outcome: Outcome, language: Language) -> Outcome {
     outcome
 }
 
-/// What the caller is told where a lookup failed: its own words, and no folder of the host.
+/// Outcome for a caller when a lookup failed: with the caller's own words, and without host paths.
 pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outcome {
     if outcome.scan.is_some() {
         return outcome;
@@ -324,14 +356,18 @@ pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outco
             format!("{program:?} cannot be executed; start it with its interpreter, such as python3 or bash")
         }
         Cause::Refused => {
-            format!("{program:?} needs parts of the host that a sandbox must not see; use another program")
+            // The answer does not tell if the path exists.
+            format!(
+                "{program:?} leads to parts of the host that its operator has not named; use a program that is installed there, by its \
+                 name, or ask the operator to add the folder to `toolchains` in the configuration"
+            )
         }
         _ => return outcome,
     });
     outcome
 }
 
-/// Whether the operator has an image of this name.
+/// Checks that the operator has an image of this name.
 pub(super) fn there(configuration: &Configuration, image: Option<&str>) -> Result<(), ErrorReport> {
     let Some(name) = image else { return Ok(()) };
     let wanted =
@@ -347,7 +383,7 @@ pub(super) fn there(configuration: &Configuration, image: Option<&str>) -> Resul
     }
 }
 
-/// What may be wrong with arguments, whoever gets them.
+/// Checks arguments, of programs and sources alike.
 fn check_arguments(argv: &[String]) -> Result<(), ErrorReport> {
     let bad =
         |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("argv").hint(hint));
@@ -423,6 +459,34 @@ fn check_stdin(stdin: &[u8]) -> Result<(), ErrorReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_commit_can_plant_is_no_word_of_the_operators() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let at = |below: &str| top.join(below);
+        for folder in ["work/tool/bin", "work/.venv/bin", "own/bin"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink("../work/tool", at("own/link")).unwrap();
+        let around = |folders: &[&str], root: &str| Surroundings {
+            path: Some(std::env::join_paths(folders.iter().map(|f| at(f))).unwrap()),
+            virtual_env: Some(at(root)),
+            env: [(OsString::from("PYENV_ROOT"), at(root).into()), ("PYENV_VERSION".into(), "3".into())]
+                .into(),
+            ..Surroundings::default()
+        };
+        let commit = [at("work")];
+        let all = ["work/tool/bin", "own/bin", "own/link/bin", "work/.venv/bin", "work", "work/not/there"];
+        let kept = without_plantable(around(&all, "own/link"), &commit);
+        assert_eq!(kept.path, Some(std::env::join_paths([at("own/bin"), at("work/.venv/bin")]).unwrap()));
+        assert_eq!((kept.virtual_env, kept.env.len()), (None, 1));
+        assert_eq!(without_plantable(around(&["work/tool/bin"], "work/tool"), &commit).path, None);
+        assert!(kept.foreign.holds(&at("work/x")) && !kept.foreign.holds(&at("work/.venv/x")));
+        let own = around(&all, "own");
+        assert_eq!(without_plantable(own.clone(), &[]), own);
+        assert_eq!(without_plantable(own.clone(), &commit).virtual_env, own.virtual_env);
+    }
 
     #[test]
     fn programs_are_named_inside_only() {

@@ -1,5 +1,5 @@
-//! The configuration in force. It can become another while the service runs: new work takes the new one, and work that runs is at most
-//! held to less.
+//! The configuration in force. It can be replaced while the service runs: new jobs use the new one, and
+//! running jobs can only lose rights.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, What};
 
-/// A configuration that may become another. Clones share it.
+/// A replaceable configuration. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Current(watch::Sender<Arc<Configuration>>);
 
@@ -24,31 +24,32 @@ impl Current {
         Self(watch::Sender::new(Arc::new(configuration)))
     }
 
-    /// The one in force.
+    /// The configuration in force.
     pub fn get(&self) -> Arc<Configuration> {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Another one is in force from now on.
+    /// Replaces the configuration.
     pub fn replace(&self, configuration: Configuration) {
         self.0.send_replace(Arc::new(configuration));
     }
 
-    /// Waits until the operator's own words allow no network any more, or not these places that they alone may name.
+    /// Waits until the operator's configuration turns the network off, or no longer contains these rules,
+    /// which only the operator may add.
     pub async fn withdrawn(&self, placed: &AllowList) {
         let is_withdrawn = |now: &Arc<Configuration>| is_off(now) || now.hosts().widened_by(placed).is_some();
-        // The sender is ours: it cannot be gone.
+        // `self` owns the sender, so it cannot be dropped.
         let _ = self.0.subscribe().wait_for(is_withdrawn).await;
     }
 }
 
-/// Whether the operator says that nothing has a network.
+/// True when the operator's configuration turns the network off for everything.
 pub fn is_off(configuration: &Configuration) -> bool {
     let Configuration { user, environment, .. } = configuration;
     environment.network.as_ref().or(user.network.as_ref()) == Some(&NetworkSetting::Off)
 }
 
-/// Whether runs could begin under a configuration: what a file names besides itself is there and can be read.
+/// Checks that runs could start under a configuration: the files that it names exist and can be read.
 ///
 /// # Errors
 /// A report that names what is wrong.
@@ -68,7 +69,7 @@ pub fn check(configuration: &Configuration) -> Result<(), ErrorReport> {
     configuration.user.tools.required().map(drop).map_err(|e| bad(e.to_string()))
 }
 
-/// What of a new configuration only counts after the next start.
+/// Keys of a new configuration that take effect only after the next start.
 pub fn later(old: &Configuration, new: &Configuration) -> Vec<&'static str> {
     let (old, new) = (&old.user, &new.user);
     let differs = [("hot", old.hot != new.hot), ("state", old.state != new.state)];

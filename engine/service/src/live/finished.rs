@@ -1,22 +1,22 @@
-//! Runs that have ended, in the order in which they did: where there are too many, the oldest are forgotten.
+//! Finished runs in the order of their ends; the oldest are forgotten when there are too many.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::caller::Caller;
 
-/// How much is remembered.
+/// Limits of the memory of finished runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
-    /// Runs of one caller.
+    /// Maximum number of runs per caller.
     pub of_one: usize,
-    /// Bytes of all of them.
+    /// Maximum total size of all of them, in bytes.
     pub bytes: usize,
-    /// For how long.
+    /// Retention time.
     pub time: Duration,
 }
 
-/// What is remembered. Asking what to forget looks at the oldest of each caller, not at all of them.
+/// Remembered runs. Finding those to forget examines only the oldest of each caller.
 #[derive(Debug, Default)]
 pub(super) struct Finished {
     all: HashMap<Caller, VecDeque<One>>,
@@ -31,13 +31,13 @@ struct One {
 }
 
 impl Finished {
-    /// One more, which is younger than the others of its caller.
+    /// Adds a run, which ended after all others of its caller.
     pub fn add(&mut self, caller: Caller, id: String, at: Instant, bytes: usize) {
         self.bytes += bytes;
         self.all.entry(caller).or_default().push_back(One { id, at, bytes });
     }
 
-    /// Forgets what is too old or too much; the ids of these.
+    /// Forgets runs that are too old or too many, and returns their ids.
     pub fn forget(&mut self, memory: Memory, now: Instant) -> Vec<String> {
         let mut gone = Vec::new();
         let mut freed = 0;
@@ -78,15 +78,15 @@ mod tests {
             (memory(2, 99, 99), 5, vec!["a0"]),
             (memory(1, 99, 99), 5, vec!["a0", "a2", "b1"]),
             (memory(0, 99, 99), 5, vec!["a0", "a2", "a3", "b1", "b4"]),
-            // Old is what has ended longer ago.
+            // Runs that ended more than `time` ago are old.
             (memory(9, 99, 3), 5, vec!["a0", "b1"]),
             (memory(9, 99, 3), 99, vec!["a0", "a2", "a3", "b1", "b4"]),
-            // The oldest of all, until the rest fits.
+            // The oldest of all callers go until the rest fits.
             (memory(9, 69, 99), 5, vec!["a0"]),
             (memory(9, 50, 99), 5, vec!["a0", "b1"]),
             (memory(9, 49, 99), 5, vec!["a0", "a2", "b1"]),
             (memory(9, 0, 99), 5, vec!["a0", "a2", "a3", "b1", "b4"]),
-            // What one has too much of is gone before that.
+            // A caller's excess goes first.
             (memory(2, 60, 99), 5, vec!["a0"]),
         ] {
             let mut finished = Finished::default();

@@ -1,4 +1,5 @@
-//! The service's own folder in the state folder. A lock says that its service lives; what a dead one left is removed.
+//! The service's own folder in the state folder. A lock shows that the service is alive; folders of dead
+//! services are removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,14 @@ use super::caller::random_hex;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 
-/// The folder of all services in the state folder.
+/// Folder of all services in the state folder.
 const ALL: &str = "live";
-/// The file that is locked while its service lives.
+/// File that is locked while its service is alive.
 const LOCK: &str = "lock";
-/// The file that is locked while a service makes its folder.
+/// File that is locked while a service creates its folder.
 const TURN: &str = "turn";
 
-/// A folder of this service's own, gone with it.
+/// This service's own folder, removed when this is dropped.
 #[derive(Debug)]
 pub struct ServiceFolder {
     dir: Dir,
@@ -28,7 +29,7 @@ pub struct ServiceFolder {
 }
 
 impl ServiceFolder {
-    /// Makes it, and removes those of the dead.
+    /// Creates it, and removes those of dead services.
     ///
     /// # Errors
     /// A report when the state folder cannot be used.
@@ -46,7 +47,7 @@ impl ServiceFolder {
     fn try_make(state: &StateFolder) -> io::Result<Self> {
         make_private(state.dir(), ALL)?;
         let all = state.dir().open_dir(ALL)?;
-        // One at a time: between a folder and its lock another that begins would take it for a dead one's.
+        // One service at a time: a new folder without a lock looks like that of a dead service.
         let _turn = Flock::lock(open_lock(&all, TURN)?, FlockArg::LockExclusive).map_err(|(_, e)| e)?;
         remove_the_dead(&all)?;
         let name = random_hex(16).map_err(io::Error::other)?;
@@ -56,13 +57,13 @@ impl ServiceFolder {
         Ok(Self { path: state.path().join(ALL).join(&name), dir, name, all, _lock: lock })
     }
 
-    /// The folder.
+    /// The open folder.
     #[must_use]
     pub fn dir(&self) -> &Dir {
         &self.dir
     }
 
-    /// Its path on the host.
+    /// Path on the host.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -77,7 +78,7 @@ impl Drop for ServiceFolder {
     }
 }
 
-/// Makes a folder that only we can enter, unless it is there.
+/// Creates a folder that only this user can enter, unless it exists.
 pub(crate) fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
@@ -93,7 +94,7 @@ fn open_lock(dir: &Dir, name: &str) -> io::Result<std::fs::File> {
     Ok(dir.open_with(name, &options)?.into_std())
 }
 
-/// The lock of a service's folder, unless its service lives.
+/// Locks a service's folder; `None` when the service is alive.
 fn lock(dir: &Dir) -> io::Result<Option<Flock<std::fs::File>>> {
     match Flock::lock(open_lock(dir, LOCK)?, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(Some(lock)),
@@ -102,7 +103,7 @@ fn lock(dir: &Dir) -> io::Result<Option<Flock<std::fs::File>>> {
     }
 }
 
-/// Whether the service of a folder's name lives.
+/// True when the service with this folder name is alive.
 pub(crate) fn lives(state: &StateFolder, name: &str) -> bool {
     let own = state.dir().open_dir(ALL).and_then(|all| all.open_dir(name));
     own.is_ok_and(|dir| matches!(lock(&dir), Ok(None)))
@@ -142,7 +143,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || StateFolder::open(&dir.path().join("state")).unwrap();
         let living = ServiceFolder::make(&open()).unwrap();
-        // What a killed service leaves: a folder with a lock that nobody holds.
+        // A killed service leaves a folder with a free lock.
         let dead = dir.path().join("state/live/dead");
         std::fs::create_dir_all(dead.join("w/x")).unwrap();
         std::fs::write(dead.join(LOCK), "").unwrap();

@@ -1,4 +1,5 @@
-//! Hosts that a run reaches: looked at again when it begins, since it waited, and taken away when the operator does.
+//! Network permit of a run: checked again when it starts, since it waited, and revoked when the operator
+//! withdraws it.
 
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use hotcell_egress::AllowList;
 use super::asking::Approved;
 use super::current::{Current, is_off};
 
-/// Why a run with a network ends when the operator allows none any more.
+/// Reason of a run that ends because the operator withdrew the network.
 pub(super) const WITHDRAWN: &str = "stopped: the operator withdrew the network while it ran";
 
-/// What a person and the operator let a run reach; nothing in most runs.
+/// Hosts that a person and the operator let a run reach; empty for most runs.
 #[derive(Clone, Debug)]
 pub(super) struct Leave {
     approved: Option<Arc<Approved>>,
-    /// Rules that only the operator's own list can have.
+    /// Rules that only the operator's own list may contain.
     placed: AllowList,
     current: Current,
 }
@@ -25,15 +26,15 @@ impl Leave {
         Self { approved, placed, current }
     }
 
-    /// Whether there is nothing to look at.
+    /// True for a run without a permit.
     pub fn is_none(&self) -> bool {
         self.approved.is_none()
     }
 
-    /// Whether the operator still lets it reach something, and names its places.
+    /// Checks that the operator still allows a network, and still lists the rules that only they may add.
     ///
     /// # Errors
-    /// What is not so.
+    /// A sentence that says what is no longer allowed.
     pub fn named(&self) -> Result<(), String> {
         let now = self.current.get();
         if !self.is_none() && is_off(&now) {
@@ -45,15 +46,15 @@ impl Leave {
         }
     }
 
-    /// Whether what begins is what was approved. Reads its workspace. Blocks.
+    /// Checks that the run to start is the approved one. Reads its workspace. Blocks.
     ///
     /// # Errors
-    /// Why it is not.
+    /// Like [`Approved::still`].
     pub fn still(&self) -> Result<(), String> {
         self.approved.as_ref().map_or(Ok(()), |approved| approved.still())
     }
 
-    /// Waits until it is taken away; for ever where there is nothing.
+    /// Waits until the permit is revoked; forever without a permit.
     pub async fn withdrawn(&self) {
         match self.is_none() {
             true => std::future::pending().await,

@@ -1,30 +1,30 @@
-//! The service while it runs: several callers, runs that go on behind the answer, folders that callers fill.
+//! The running service: several callers, runs that outlive a response, folders that callers fill.
 //!
-//! Any front end can stand on it; it knows no protocol. A [`Caller`] is who asks; every [`Run`] and every workspace
-//! has an unguessable name that means something to its caller alone. Work waits in a queue that is fair between
-//! callers. Everything is bounded: output that is kept, runs that are remembered, bytes and files of workspaces.
+//! Any front end can use it; it knows no protocol. Every [`Run`] and every workspace has an unguessable name
+//! that is valid for its [`Caller`] alone. Jobs wait in a queue that is fair between callers. Everything is
+//! bounded: stored output, remembered runs, bytes and files of workspaces.
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | `caller` | who asks; unguessable names |
-//! | [`asked`] | limits that somebody asks for, held against the operator's |
-//! | [`retained`] | output that is kept: beginning and end, read by offset |
-//! | [`queue`] | who is next |
+//! | `caller` | callers; unguessable names |
+//! | [`asked`] | limits that a caller requests, checked against the operator's |
+//! | [`retained`] | stored output: beginning and end, read by offset |
+//! | [`queue`] | fair queue |
 //! | [`run`] | one run: its state, its output, its end |
 //! | [`registry`] | all runs: start, find, forget |
-//! | `finished` | which ended runs are forgotten |
-//! | `scribe` | the history, behind the answers |
+//! | `finished` | which finished runs are forgotten |
+//! | `scribe` | writes the history in the background |
 //! | `current` | the configuration in force |
-//! | [`command`] | a program or a source as work |
-//! | [`asking`] | hosts that a run asks for |
-//! | `leave` | hosts that a run reaches, for as long as it may |
-//! | [`tests`] | a project's tests as work |
-//! | `suites` | tests in several folders as work |
+//! | [`command`] | a program or a source as a job |
+//! | [`asking`] | network requests of a run |
+//! | `leave` | network permit of a run |
+//! | [`tests`] | a project's tests as a job |
+//! | `suites` | tests in several folders as a job |
 //! | [`paths`] | paths in a workspace, checked |
 //! | [`workspaces`] | workspaces of callers, with quotas |
-//! | [`tasks`] | calls that go on behind a task, and what became of them |
-//! | [`tokens`] | who may ask over a network |
-//! | [`folder`] | the service's own folder, and what a dead service left |
+//! | [`tasks`] | calls that continue in the background, and their results |
+//! | [`tokens`] | authentication of network callers |
+//! | [`folder`] | the service's own folder, and leftovers of dead services |
 
 pub mod asked;
 pub mod asking;
@@ -51,7 +51,7 @@ pub use caller::{Caller, random_hex};
 pub use command::CommandRequest;
 pub use queue::Lane;
 pub use registry::{Bounds, Live, Order, Work};
-pub use run::{Answer, Desk, Phase, Progress, Run, State, Stream};
+pub use run::{Answer, Desk, Phase, Progress, Requested, Run, State, Stream};
 pub use tests::TestsRequest;
 pub use tokens::Tokens;
 pub use workspaces::{Entry, EntryKind, Place, Quotas, Workspace, Workspaces};

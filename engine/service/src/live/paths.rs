@@ -1,20 +1,20 @@
-//! Paths in a workspace, checked before anything is opened. Pure; the directory handle holds them all the same.
+//! Checks paths in a workspace before anything is opened. Pure; the directory handle confines them as well.
 
 use std::path::PathBuf;
 
 use crate::report::{Code, ErrorReport};
 
-/// The longest path, in bytes.
+/// Maximum length of a path, in bytes.
 pub const LONGEST: usize = 1024;
-/// The deepest path.
+/// Maximum depth of a path.
 pub const DEEPEST: usize = 32;
-/// The longest name of a file or folder, in bytes.
+/// Maximum length of a file name, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Reads a relative path below the workspace.
+/// Parses a relative path below the workspace.
 ///
 /// # Errors
-/// A report that names the field `path` and what is allowed.
+/// A report that names the field `path` and the allowed form.
 pub fn relative(path: &str) -> Result<PathBuf, ErrorReport> {
     let bad = |why: &str| {
         let shown: String = path.chars().take(100).collect();

@@ -1,60 +1,62 @@
-//! Who is next: round and round between the callers, and between the sessions of each, first come first served within one. Pure.
+//! A fair queue: round-robin between callers, and between the sessions of each, first come first served
+//! within a session. Pure.
 //!
-//! A caller with a hundred runs waiting delays another's first by one turn, not by a hundred; a session of a caller does not
-//! delay another of the same caller more; and no caller holds every place while the front end says that there are others.
-//! Calls without a session may come from many programs: they have as many turns as some sessions, not one for them all.
+//! A caller with a hundred waiting runs delays another caller's first run by one turn, not by a hundred; the
+//! same holds between the sessions of one caller. No caller takes every slot while the front end says that
+//! there are others. Calls without a session may come from many programs: they get several turns, not one for
+//! them all.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::caller::Caller;
 
-/// Which of a caller's sessions asks, as a front end tells them apart; the same one where there are none.
+/// Session of a caller, as distinguished by a front end; all calls without one share a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lane(Option<Arc<str>>);
 
 impl Lane {
-    /// The lane of a session.
+    /// Lane of a session.
     #[must_use]
     pub fn of(session: &str) -> Self {
         Self(Some(session.into()))
     }
 }
 
-/// How much may run and wait.
+/// Limits of running and waiting items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Running at once.
+    /// Maximum number running at once.
     pub running: usize,
-    /// Running at once for one caller.
+    /// Maximum number running at once per caller.
     pub running_for_one: usize,
-    /// Waiting for one caller.
+    /// Maximum number waiting per caller.
     pub waiting_for_one: usize,
-    /// Waiting for all.
+    /// Maximum number waiting.
     pub waiting: usize,
 }
 
-/// Why there is no room to wait.
+/// Why an item cannot wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// This caller has that many waiting.
+    /// This caller has this many waiting.
     Caller(usize),
-    /// All callers together have.
+    /// All callers together have this many waiting.
     All(usize),
 }
 
-/// The most turns of a caller's calls that have no session.
+/// Maximum number of turns for a caller's calls without a session.
 const WITHOUT_SESSION: usize = 8;
 
-/// What waits of one caller, by sessions, the next in front.
+/// Waiting items of one caller by session, the next session in front.
 type Lanes<T> = VecDeque<(Lane, VecDeque<T>)>;
 
-/// The queue. `T` names what waits.
+/// The queue; `T` identifies an item.
 #[derive(Debug)]
 pub struct Queue<T> {
     places: Places,
     running: HashMap<Caller, usize>,
-    /// The callers with something waiting, the next in front.
+    /// Callers with waiting items, the next in front.
     turns: VecDeque<(Caller, Lanes<T>)>,
 }
 
@@ -62,9 +64,10 @@ fn waits<T>(lanes: &Lanes<T>) -> usize {
     lanes.iter().map(|(_, queue)| queue.len()).sum()
 }
 
-/// How many start before the `own`th of the `turn`th, when all take turns and have so many waiting.
+/// Number of items started before the item at position `own` of the caller or session at position `turn`,
+/// when all take turns.
 fn before(waiting: impl Iterator<Item = usize>, turn: usize, own: usize) -> usize {
-    // Of those whose turn comes first one more than of the others.
+    // Those with an earlier turn start one item more than the others.
     let ahead = |(at, waiting): (usize, usize)| match at.cmp(&turn) {
         std::cmp::Ordering::Less => waiting.min(own + 1),
         std::cmp::Ordering::Equal => own,
@@ -80,15 +83,15 @@ impl<T: PartialEq> Queue<T> {
         Self { places, running: HashMap::new(), turns: VecDeque::new() }
     }
 
-    /// From now on so many run at once for one caller. What runs goes on.
+    /// Sets the maximum number running at once per caller. Running items are not affected.
     pub fn hold_each_to(&mut self, running: usize) {
         self.places.running_for_one = running;
     }
 
-    /// Waits.
+    /// Adds an item.
     ///
     /// # Errors
-    /// [`Full`].
+    /// [`Full`] when the caller, or all callers together, have the maximum number waiting.
     pub fn push(&mut self, caller: &Caller, lane: &Lane, item: T) -> Result<(), Full> {
         let waiting: usize = self.turns.iter().map(|(_, lanes)| waits(lanes)).sum();
         let own = self.turns.iter_mut().find(|(c, _)| c == caller);
@@ -105,7 +108,8 @@ impl<T: PartialEq> Queue<T> {
         };
         let most = if lane.0.is_some() { 1 } else { WITHOUT_SESSION };
         let is_full = lanes.iter().filter(|(l, _)| l == lane).count() >= most;
-        // Of several as short, the one whose turn comes first: so those without a session are served as they came.
+        // Of several equally short lanes, the one with the earliest turn: calls without a session are then
+        // served in order.
         let shortest =
             lanes.iter_mut().filter(|(l, _)| is_full && l == lane).min_by_key(|(_, queue)| queue.len());
         match shortest {
@@ -115,7 +119,7 @@ impl<T: PartialEq> Queue<T> {
         Ok(())
     }
 
-    /// Takes what may start now; [`Queue::done`] gives its place back.
+    /// Takes the next item that may start; [`Queue::done`] frees its slot.
     pub fn take(&mut self) -> Option<T> {
         if self.running.values().sum::<usize>() >= self.places.running {
             return None;
@@ -135,7 +139,7 @@ impl<T: PartialEq> Queue<T> {
         item
     }
 
-    /// One of this caller's has ended.
+    /// Frees the slot of one of this caller's items.
     pub fn done(&mut self, caller: &Caller) {
         if let Some(running) = self.running.get_mut(caller) {
             *running -= 1;
@@ -145,14 +149,14 @@ impl<T: PartialEq> Queue<T> {
         }
     }
 
-    /// Where something waits: its caller's turn, its session's, and its own place there.
+    /// Position of an item: its caller's turn, its session's turn, and its place in the session.
     fn find(&self, caller: &Caller, item: &T) -> Option<(usize, usize, usize)> {
         let turn = self.turns.iter().position(|(c, _)| c == caller)?;
         let mut lanes = self.turns[turn].1.iter().enumerate();
         lanes.find_map(|(lane, (_, queue))| Some((turn, lane, queue.iter().position(|i| i == item)?)))
     }
 
-    /// No longer waits; whether it did.
+    /// Removes a waiting item; returns true if it was waiting.
     pub fn withdraw(&mut self, caller: &Caller, item: &T) -> bool {
         let Some((turn, lane, own)) = self.find(caller, item) else { return false };
         let lanes = &mut self.turns[turn].1;
@@ -166,7 +170,7 @@ impl<T: PartialEq> Queue<T> {
         true
     }
 
-    /// How many start before it, and itself: 1 is next. `None` when it does not wait.
+    /// Position in the starting order: 1 is next. `None` when the item does not wait.
     #[must_use]
     pub fn position(&self, caller: &Caller, item: &T) -> Option<usize> {
         let (turn, lane, own) = self.find(caller, item)?;
@@ -250,7 +254,7 @@ mod tests {
             queue.done(&caller);
             order.extend(queue.take());
         }
-        // Behind one turn of each of theirs, not behind the twenty that wait.
+        // Each of the others delays it by one turn, not by the twenty that wait.
         assert_eq!(order.iter().position(|n| *n == 100), Some(WITHOUT_SESSION));
         order.retain(|n| *n != 100);
         assert!(order.is_sorted(), "{order:?}");

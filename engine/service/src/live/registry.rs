@@ -17,7 +17,7 @@ use super::caller::{Caller, handle};
 use super::current::{self, Current};
 use super::finished::{Finished, Memory};
 use super::queue::{Full, Lane, Places, Queue};
-use super::run::{Answer, Desk, Phase, Run, Stream, never_ran};
+use super::run::{Answer, Desk, Phase, Requested, Run, Stream, never_ran};
 use super::scribe::Scribe;
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Quotas, Workspaces};
@@ -32,24 +32,25 @@ use crate::report::{Code, ErrorReport};
 use crate::state::{StateChoice, StateFolder};
 use crate::tools::Caller as Tools;
 
-/// Bounds of a service.
+/// Limits of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Runs at once. Default 5.
+    /// Maximum number of concurrent runs. Default 5.
     pub concurrent: usize,
-    /// Runs at once of one caller. Default all of them; a front end with several callers leaves one for the others.
+    /// Maximum number of concurrent runs per caller. Default: all; a front end with several callers leaves
+    /// one for the others.
     pub concurrent_for_one: usize,
-    /// Runs of one caller that wait. Default 128.
+    /// Maximum number of waiting runs per caller. Default 128.
     pub waiting_for_one: usize,
-    /// Runs that wait. Default 1,024.
+    /// Maximum number of waiting runs. Default 1,024.
     pub waiting: usize,
-    /// Finished runs of one caller that are remembered. Default 128.
+    /// Maximum number of remembered finished runs per caller. Default 128.
     pub finished_for_one: usize,
-    /// How long a finished run is remembered. Default one hour.
+    /// Retention of a finished run. Default one hour.
     pub time_to_live: Duration,
-    /// Kept of each output stream. Default 1 MiB.
+    /// Bytes stored of each output stream. Default 1 MiB.
     pub output: usize,
-    /// Output of all finished runs that is held in memory. Default 128 MiB.
+    /// Output of all finished runs held in memory, in bytes. Default 128 MiB.
     pub held: usize,
     /// Quotas of workspaces.
     pub quotas: Quotas,
@@ -71,21 +72,23 @@ impl Default for Bounds {
     }
 }
 
-/// What a run does.
+/// The work of a run.
 pub type Work = Box<dyn FnOnce(Desk) -> BoxFuture<'static, Answer> + Send>;
 
-/// Something to run.
+/// An order to run something.
 pub struct Order {
-    /// What runs, for lists and the history, which remember its beginning.
+    /// Command for lists and the history, which store its beginning.
     pub command: Vec<String>,
-    /// The caller's own name for this order: asking again with it gives the run that it gave before, unless that was
+    /// The caller's idempotency key: another order with this key returns the same run, unless that run was
     /// cancelled.
     pub key: Option<String>,
-    /// Which of the caller's sessions asks: they take turns.
+    /// The caller's session; sessions take turns.
     pub lane: Lane,
-    /// All that was asked for, to tell another order of the same key. Only looked at with a key.
+    /// Everything that was requested, to detect a different order with the same key. Used only with a key.
     pub content: Vec<u8>,
-    /// The work.
+    /// Facts about the request, for the answer.
+    pub request: Requested,
+    /// Work to run.
     pub work: Work,
 }
 
@@ -98,15 +101,15 @@ impl std::fmt::Debug for Order {
     }
 }
 
-/// The longest command line that is remembered, in bytes.
+/// Maximum size of a stored command line, in bytes.
 const LONGEST_COMMAND: usize = 4096;
-/// The longest key.
+/// Maximum length of a key.
 pub const LONGEST_KEY: usize = 128;
-/// How often the old is forgotten.
+/// Interval of removing old runs.
 const SWEEP: Duration = Duration::from_secs(60);
-/// How long an examination of the host stays good.
+/// Time for which an examination of the host is reused.
 const EXAMINATION: Duration = Duration::from_secs(600);
-/// How long the end of everything may take.
+/// Time limit for shutting down.
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// The service. Clones share it.
@@ -119,11 +122,11 @@ struct Shared {
     bounds: Bounds,
     workspaces: Workspaces,
     state: Arc<StateFolder>,
-    /// Tools of plugins; none in a program that is no tool host, or without a place for them.
+    /// Tools of plugins; `None` in a program that is not a tool host, or without a state folder for them.
     tools: Option<Arc<Tools>>,
     tasks: Tasks,
     metrics: Metrics,
-    /// What goes on behind tasks.
+    /// Background tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
     scribe: Arc<Scribe>,
     table: Mutex<Table>,
@@ -146,7 +149,8 @@ struct Table {
 }
 
 impl Live {
-    /// Begins a service within a runtime. Workspaces are in the state folder and stay; what else a dead service left there goes.
+    /// Starts a service within a runtime. Workspaces in the state folder are kept; other leftovers of a dead
+    /// service there are removed.
     ///
     /// # Errors
     /// A report when the state folder cannot be used.
@@ -209,28 +213,29 @@ impl Live {
         self.0.pool.engine()
     }
 
-    /// The operator's configuration that is in force now.
+    /// The operator's configuration in force.
     #[must_use]
     pub fn configuration(&self) -> Arc<Configuration> {
         self.0.current.get()
     }
 
-    /// The same, for work that begins later.
+    /// The replaceable configuration, for jobs that start later.
     pub(super) fn current(&self) -> &Current {
         &self.0.current
     }
 
-    /// Puts another configuration in force, for all that begins from now on; what waits begins under it, too. Of what runs, it can only
-    /// take: hosts, where it says that there is no network. Says what counts only after the next start. Blocks.
+    /// Replaces the configuration for everything that starts from now on, including waiting runs. For running
+    /// ones it can only take rights away: their hosts, if it turns the network off. Returns the keys that
+    /// take effect only after the next start. Blocks.
     ///
     /// # Errors
-    /// A report: it cannot be used, and the one before stays in force.
+    /// A report when the new configuration cannot be used; the old one stays in force.
     pub fn reconfigure(&self, mut new: Configuration) -> Result<Vec<&'static str>, ErrorReport> {
         let old = self.configuration();
         (new.asker, new.reading) = (old.asker.clone(), old.reading.clone());
         current::check(&new)?;
         let later = current::later(&old, &new);
-        // What gives least is first: nothing between sees more than either has.
+        // Rights are reduced first, so that at no time more is allowed than under either configuration.
         self.0.workspaces.allow(Folders::of(&new.user.mcp, self.0.state.path()));
         if let Some(tools) = self.tools() {
             tools.reconfigure(&new);
@@ -239,7 +244,7 @@ impl Live {
         Ok(later)
     }
 
-    /// Whether there are several callers: then none of them holds every place, so that the others always find one.
+    /// Tells if there are several callers: then none of them can take every slot.
     pub fn share(&self, several: bool) {
         let all = self.0.bounds.concurrent;
         let mut table = self.table();
@@ -247,13 +252,13 @@ impl Live {
         self.pump(&mut table);
     }
 
-    /// Tools of plugins, where there can be any.
+    /// Tools of plugins, if available.
     #[must_use]
     pub fn tools(&self) -> Option<&Arc<Tools>> {
         self.0.tools.as_ref()
     }
 
-    /// The configuration for what a caller asks for: what is refused is held under its name.
+    /// The configuration for a caller's requests: refused code is held under its name.
     #[must_use]
     pub fn configuration_of(&self, caller: &Caller) -> Configuration {
         let state = StateChoice::Named(self.0.state.path().to_owned());
@@ -269,10 +274,10 @@ impl Live {
         Office::of(&self.configuration_of(caller), None)
     }
 
-    /// What a caller asks persons for.
+    /// Approvals of a caller.
     ///
     /// # Errors
-    /// Never, for a caller.
+    /// Never, since the configuration has a caller.
     pub fn approvals(&self, caller: &Caller) -> Result<Approvals, ErrorReport> {
         Approvals::of(&self.configuration_of(caller))
     }
@@ -283,7 +288,7 @@ impl Live {
         &self.0.metrics
     }
 
-    /// What is not counted but asked. Reads the state folder: blocks.
+    /// Values that are measured on request, not counted. Reads the state folder: blocks.
     #[must_use]
     pub fn now(&self) -> Now {
         let served = self.0.pool.served();
@@ -300,26 +305,26 @@ impl Live {
         }
     }
 
-    /// Calls that go on behind a task.
+    /// Calls that continue in the background.
     #[must_use]
     pub fn tasks(&self) -> &Tasks {
         &self.0.tasks
     }
 
-    /// Does something behind a task: the end of everything waits for it for a while.
+    /// Runs work in the background; shutting down waits for it, for a limited time.
     pub fn behind(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut behind = self.0.behind.lock().unwrap_or_else(PoisonError::into_inner);
         behind.retain(|one| !one.is_finished());
         behind.push(tokio::spawn(work));
     }
 
-    /// Whether it is ending: what is cancelled now was not cancelled by its caller.
+    /// True while shutting down: a run cancelled now was not cancelled by its caller.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         self.table().closed
     }
 
-    /// The bounds.
+    /// The limits.
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
         &self.0.bounds
@@ -331,7 +336,7 @@ impl Live {
         &self.0.workspaces
     }
 
-    /// What this host can enforce; found out by trying, at most every ten minutes.
+    /// Defenses that this host can enforce; examined at most every ten minutes.
     pub async fn examine(&self) -> Arc<Doctor> {
         let mut examined = self.0.examined.lock().await;
         if let Some((at, doctor)) = examined.as_ref()
@@ -346,10 +351,10 @@ impl Live {
         doctor
     }
 
-    /// Starts a run, or puts it in the queue.
+    /// Starts a run, or queues it.
     ///
     /// # Errors
-    /// A report: the queue is full, the key belongs to another order, or the service is ending.
+    /// A report when the queue is full, the key belongs to another order, or the service is shutting down.
     pub fn start(&self, caller: &Caller, order: Order) -> Result<Arc<Run>, ErrorReport> {
         let key = self.key(order.key.as_deref(), &order.content)?;
         let id = handle("run_")?;
@@ -364,17 +369,23 @@ impl Live {
         table.queue.push(caller, &order.lane, id.clone()).map_err(full)?;
         let command = beginning(order.command);
         let stored = Stored::begin(command.clone());
-        let run = Arc::new(Run::new(id.clone(), caller.clone(), command, key, self.0.bounds.output));
+        let run = Arc::new(Run::new(
+            id.clone(),
+            caller.clone(),
+            (command, order.request),
+            key,
+            self.0.bounds.output,
+        ));
         table.runs.insert(id.clone(), Arc::clone(&run));
         table.work.insert(id, (order.work, stored));
         self.pump(&mut table);
         Ok(run)
     }
 
-    /// The run that an order of this key gave before, which [`Live::start`] would give again.
+    /// The earlier run of this key, which [`Live::start`] would return again.
     ///
     /// # Errors
-    /// A report: the key is none, or belongs to another order.
+    /// A report when the key is invalid, or belongs to another order.
     pub fn again(
         &self,
         caller: &Caller,
@@ -397,17 +408,17 @@ impl Live {
         }
     }
 
-    /// A caller's run by its name.
+    /// A caller's run by its id.
     ///
     /// # Errors
-    /// The same report for what does not exist, what has been forgotten and what is another caller's.
+    /// One and the same report for unknown runs, forgotten runs and runs of other callers.
     pub fn run(&self, caller: &Caller, id: &str) -> Result<Arc<Run>, ErrorReport> {
         let table = self.table();
         let run = table.runs.get(id).filter(|r| r.caller == *caller && !self.0.is_old(r));
         run.map(Arc::clone).ok_or_else(|| {
             ErrorReport::new(Code::UnknownName, "there is no run of that run_id")
                 .field("run_id")
-                .hint("use a run_id from an answer to you; finished runs are forgotten after a while")
+                .hint("use a run_id from an answer to you; finished runs are forgotten after an hour, and with a server that was killed")
         })
     }
 
@@ -421,13 +432,13 @@ impl Live {
         runs
     }
 
-    /// A run's place in the queue: 1 is next. `None` when it does not wait.
+    /// A run's position in the queue: 1 is next. `None` when it does not wait.
     #[must_use]
     pub fn position(&self, run: &Run) -> Option<usize> {
         self.table().queue.position(&run.caller, &run.id)
     }
 
-    /// Cancels a run; it has ended when [`Run::ended`] says so.
+    /// Cancels a run; [`Run::ended`] tells when it has ended.
     pub fn cancel(&self, run: &Run) {
         run.cancel();
         let mut table = self.table();
@@ -440,7 +451,7 @@ impl Live {
         }
     }
 
-    /// Ends everything: runs, what is left of sandboxes. Workspaces stay.
+    /// Shuts down: ends all runs and removes the leftovers of sandboxes. Workspaces are kept.
     pub async fn close(&self) {
         let runs: Vec<_> = {
             let mut table = self.table();
@@ -481,7 +492,7 @@ impl Live {
         self.engine().settle(CLOSE).await;
     }
 
-    /// How many run, wait and are remembered. For tests and a status page.
+    /// Number of running, waiting and remembered runs. For tests and a status page.
     #[must_use]
     pub fn counts(&self) -> [usize; 3] {
         let table = self.table();
@@ -493,7 +504,7 @@ impl Live {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts what may start.
+    /// Starts all runs that may start.
     fn pump(&self, table: &mut Table) {
         while let Some(id) = table.queue.take() {
             let (Some(run), Some((work, stored))) = (table.runs.get(&id), table.work.remove(&id)) else {
@@ -510,7 +521,7 @@ impl Live {
         }
     }
 
-    /// Puts a run in the history.
+    /// Adds a run to the history.
     fn remember(&self, stored: Stored, mut outcome: Outcome, run: &Run) {
         let [out, err] = Stream::ALL.map(|s| run.kept(s)).map(|(kept, bytes)| Output::new(kept, bytes));
         (outcome.stdout, outcome.stderr) = (out, err);
@@ -523,7 +534,7 @@ impl Shared {
         run.ended_at().is_some_and(|at| at.elapsed() > self.bounds.time_to_live)
     }
 
-    /// Forgets finished runs that are old, too many of one caller, or too much to hold.
+    /// Forgets finished runs that are old, too many of one caller, or too large together.
     fn forget(&self, table: &mut Table) {
         let Bounds { finished_for_one, held, time_to_live, .. } = self.bounds;
         let memory = Memory { of_one: finished_for_one, bytes: held, time: time_to_live };
@@ -534,14 +545,14 @@ impl Shared {
 }
 
 impl Table {
-    /// A run has ended: from now on it may be forgotten.
+    /// Marks a run as ended: from now on it may be forgotten.
     fn ended(&mut self, run: &Run) {
         let at = run.ended_at().unwrap_or_else(Instant::now);
         self.finished.add(run.caller.clone(), run.id.clone(), at, run.held());
     }
 }
 
-/// Sees to it that a run has an end, also when its work panics.
+/// Ensures that a run ends, even when its work panics.
 struct Ending {
     live: Live,
     run: Arc<Run>,
@@ -552,7 +563,8 @@ struct Ending {
 impl Ending {
     fn with(self, answer: Answer) {
         let outcome = answer.outcome().clone();
-        // Whoever reads the numbers after the answer finds it counted: only this finishes a run that has begun.
+        // Counted before the answer is published, so that a client sees consistent numbers. Only this guard
+        // finishes a started run.
         self.live.0.metrics.run_ended(&outcome, Some(self.began.elapsed()));
         if self.run.finish(answer) {
             self.live.remember(self.stored.clone(), outcome, &self.run);

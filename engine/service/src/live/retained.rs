@@ -1,8 +1,8 @@
-//! Output that is kept: the beginning and the end of a stream, read by offset. Pure.
+//! Stored output: the beginning and the end of a stream, read by offset. Pure.
 
 use std::collections::VecDeque;
 
-/// A stream of bytes of which the first and the last part are kept.
+/// A byte stream of which the beginning and the end are stored.
 #[derive(Clone, Debug)]
 pub struct Retained {
     half: usize,
@@ -11,37 +11,37 @@ pub struct Retained {
     bytes: u64,
 }
 
-/// A piece of what is kept.
+/// A piece of the stored output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins: the offset asked for, or the first one after it that is kept.
+    /// Offset of its first byte: the requested offset, or the first stored one after it.
     pub offset: u64,
-    /// What was printed there.
+    /// Bytes printed there.
     pub bytes: Vec<u8>,
-    /// Where to read on.
+    /// Offset to continue from.
     pub next: u64,
 }
 
 impl Retained {
-    /// Keeps at most this many bytes, half of them from the beginning.
+    /// Stores at most this many bytes, half of them from the beginning.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { half: most / 2, head: Vec::new(), tail: VecDeque::new(), bytes: 0 }
     }
 
-    /// All that was printed, kept or not.
+    /// Number of bytes printed, stored or not.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Held in memory.
+    /// Number of bytes held in memory.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// Takes what was printed next.
+    /// Appends output.
     pub fn push(&mut self, more: &[u8]) {
         self.bytes += more.len() as u64;
         let (first, rest) = more.split_at(more.len().min(self.half - self.head.len()));
@@ -52,13 +52,13 @@ impl Retained {
         self.tail.extend(rest);
     }
 
-    /// The bytes that are gone: from here, that many. They lie between what is kept.
+    /// The gap between both stored parts: its offset and its length.
     #[must_use]
     pub fn gone(&self) -> (u64, u64) {
         (self.head.len() as u64, self.bytes - self.kept() as u64)
     }
 
-    /// Reads at most `most` bytes from an offset on.
+    /// Reads at most `most` bytes from an offset.
     #[must_use]
     pub fn read(&self, offset: u64, most: usize) -> Piece {
         let (gone_at, gone) = self.gone();
@@ -84,7 +84,7 @@ impl Retained {
     pub fn last(&self, most: usize) -> Piece {
         let (gone_at, gone) = self.gone();
         let from = self.bytes.saturating_sub(most as u64);
-        // What is asked for must not begin before the gap: the piece would end there.
+        // Must not begin before the gap: the piece would end there.
         let from = if gone > 0 { from.max(gone_at + gone) } else { from };
         let mut piece = self.read(from, most);
         if piece.next < self.bytes {
@@ -95,7 +95,7 @@ impl Retained {
         piece
     }
 
-    /// Everything that is kept, in order.
+    /// All stored bytes, in order.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         self.head.iter().chain(&self.tail).copied().collect()

@@ -1,5 +1,4 @@
-//! One run: where it stands, what it printed, what it came to. Whoever follows it may be slow: a follower sees the
-//! newest state, never a backlog.
+//! One run: its state, its output, its answer. A slow follower sees the newest state, never a backlog.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,7 @@ use tokio::sync::watch;
 use super::caller::Caller;
 use super::retained::{Piece, Retained};
 
-/// The longest message of a progress report, in bytes.
+/// Maximum length of a progress message, in bytes.
 const LONGEST_MESSAGE: usize = 300;
 
 /// One of a program's output streams.
@@ -26,7 +25,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Both.
+    /// Both streams.
     pub const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
 
     /// `stdout` or `stderr`.
@@ -39,50 +38,50 @@ impl Stream {
     }
 }
 
-/// What a run is doing.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It waits for its turn.
+    /// Waiting in the queue.
     Queued,
-    /// It runs.
+    /// Running.
     Running,
-    /// It has ended; the answer is there.
+    /// Ended; the answer is available.
     Finished,
 }
 
-/// How far a run says that it is.
+/// Progress as reported by a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Done so far, such as tests.
+    /// Units done so far, such as tests.
     pub done: u64,
-    /// Of how many, where that is known.
+    /// Total number of units, if known.
     pub total: Option<u64>,
-    /// What was done last. **It may come from the program**: a name of a test, not hotcell's words.
+    /// Latest unit done. **This text may come from the program**, such as the name of a test.
     pub message: String,
 }
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// What it is doing.
+    /// Phase.
     pub phase: Phase,
-    /// How far it is, where it says so.
+    /// Progress, if reported.
     pub progress: Option<Progress>,
-    /// Bytes that it printed, to standard output and standard error.
+    /// Bytes printed to standard output and standard error.
     pub printed: [u64; 2],
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug)]
 pub enum Answer {
     /// A program's outcome. Its output is in the run, see [`Run::read`].
     Outcome(Box<Outcome>),
-    /// What tests came to. Their output is in the run, see [`Run::read`].
+    /// A test report. The tests' output is in the run, see [`Run::read`].
     Tests(Box<TestReport>),
 }
 
 impl Answer {
-    /// The outcome of the sandbox.
+    /// Outcome of the sandbox.
     #[must_use]
     pub fn outcome(&self) -> &Outcome {
         match self {
@@ -91,7 +90,7 @@ impl Answer {
         }
     }
 
-    /// Bytes of text in it, about.
+    /// Approximate size of its texts, in bytes.
     fn held(&self) -> usize {
         let Self::Tests(report) = self else { return 0 };
         let texts = |c: &Case| {
@@ -105,16 +104,29 @@ impl Answer {
     }
 }
 
-/// A run that somebody started.
+/// Facts about the request for a run, for advice in its answer.
+#[derive(Clone, Debug, Default)]
+pub struct Requested {
+    /// Hosts that a person approved for it.
+    pub hosts: Option<String>,
+    /// True when the caller's code mentions other hosts.
+    pub may_fetch: bool,
+    /// The operator's limits, which are the maximum for every caller.
+    pub most: Option<hotcell_sandbox::Limits>,
+}
+
+/// A run.
 #[derive(Debug)]
 pub struct Run {
-    /// Its unguessable name.
+    /// Unguessable id.
     pub id: String,
-    /// Whose it is.
+    /// Owner.
     pub caller: Caller,
-    /// What runs, for a list.
+    /// Command, for a list.
     pub command: Vec<String>,
-    /// When it was asked for.
+    /// Facts about its request.
+    pub request: Requested,
+    /// Time of the request.
     pub asked: Instant,
     pub(super) key: Option<(String, u64)>,
     state: watch::Sender<State>,
@@ -134,7 +146,7 @@ impl Run {
     pub(super) fn new(
         id: String,
         caller: Caller,
-        command: Vec<String>,
+        (command, request): (Vec<String>, Requested),
         key: Option<(String, u64)>,
         kept: usize,
     ) -> Self {
@@ -144,6 +156,7 @@ impl Run {
             id,
             caller,
             command,
+            request,
             asked: Instant::now(),
             key,
             state: watch::Sender::new(state),
@@ -157,65 +170,65 @@ impl Run {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where it stands.
+    /// Current state.
     #[must_use]
     pub fn state(&self) -> State {
         self.state.borrow().clone()
     }
 
-    /// Follows it: the newest state at each change.
+    /// Follows the run: receives the newest state at each change.
     #[must_use]
     pub fn follow(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
-    /// Whether somebody has cancelled it.
+    /// True once the run was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         *self.cancelled.borrow()
     }
 
-    /// Ends its whole process tree, or takes it out of the queue; nothing when it has ended.
+    /// Ends its whole process tree, or removes it from the queue; does nothing when it has ended.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }
 
-    /// One more request is the reason that it runs: with a key there may be several.
+    /// Adds a holder: with a key, several requests may share a run.
     pub fn hold(&self) {
         self.holders.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One fewer is; whether none is left.
+    /// Removes a holder; returns true if it was the last one.
     #[must_use]
     pub fn release(&self) -> bool {
         self.holders.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
-    /// Waits until it has ended.
+    /// Waits until the run has ended.
     pub async fn ended(&self) {
-        // The sender is ours: it cannot be gone.
+        // `self` owns the sender, so it cannot be dropped.
         let _ = self.follow().wait_for(|s| s.phase == Phase::Finished).await;
     }
 
-    /// What it came to, once it has ended.
+    /// The answer, once the run has ended.
     #[must_use]
     pub fn answer(&self) -> Option<std::sync::Arc<Answer>> {
         self.inner().answer.clone()
     }
 
-    /// Reads what it printed, at most `most` bytes from an offset on.
+    /// Reads at most `most` bytes of output from an offset.
     #[must_use]
     pub fn read(&self, stream: Stream, offset: u64, most: usize) -> Piece {
         self.inner().output[stream as usize].read(offset, most)
     }
 
-    /// The last bytes that it printed.
+    /// The last bytes of output.
     #[must_use]
     pub fn last(&self, stream: Stream, most: usize) -> Piece {
         self.inner().output[stream as usize].last(most)
     }
 
-    /// All that is kept of a stream, and how much was printed.
+    /// All stored bytes of a stream, and the number of bytes printed.
     #[must_use]
     pub fn kept(&self, stream: Stream) -> (Vec<u8>, u64) {
         let inner = self.inner();
@@ -223,7 +236,7 @@ impl Run {
         (output.to_vec(), output.bytes())
     }
 
-    /// Bytes of output and reports that are held in memory.
+    /// Bytes of output and reports held in memory.
     pub(super) fn held(&self) -> usize {
         let inner = self.inner();
         inner.output.iter().map(Retained::kept).sum::<usize>() + inner.answer.as_ref().map_or(0, |a| a.held())
@@ -254,7 +267,7 @@ impl Run {
         self.state.send_modify(|s| s.progress = Some(progress));
     }
 
-    /// The end; the first one counts.
+    /// Ends the run; later calls have no effect.
     pub(super) fn finish(&self, answer: Answer) -> bool {
         {
             let mut inner = self.inner();
@@ -269,38 +282,38 @@ impl Run {
     }
 }
 
-/// What work has to do with: the engine, the run that it is, and word of its cancellation.
+/// Context of a run's work: the engine, the run, and its cancellation.
 #[derive(Clone, Debug)]
 pub struct Desk {
-    /// Has sandboxes ready.
+    /// Pool of ready sandboxes.
     pub pool: Pool,
     pub(super) run: std::sync::Arc<Run>,
 }
 
 impl Desk {
-    /// Waits until somebody cancels the run.
+    /// Waits until the run is cancelled.
     pub async fn cancelled(&self) {
         let _ = self.run.cancelled.subscribe().wait_for(|c| *c).await;
     }
 
-    /// Whether somebody has cancelled it.
+    /// True once the run was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         *self.run.cancelled.borrow()
     }
 
-    /// The program printed this.
+    /// Appends the program's output.
     pub fn wrote(&self, stream: Stream, bytes: &[u8]) {
         self.run.wrote(stream, bytes);
     }
 
-    /// This much is done.
+    /// Reports progress.
     pub fn progressed(&self, progress: Progress) {
         self.run.progressed(progress);
     }
 }
 
-/// The outcome of what was cancelled before it ran.
+/// Outcome of a run that was cancelled before it started.
 pub(super) fn never_ran() -> Outcome {
     Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled before it began")
 }

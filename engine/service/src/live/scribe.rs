@@ -1,4 +1,4 @@
-//! Runs go to the history behind their answers, several together; what cannot be written is tried again.
+//! Writes runs to the history after their answers, several at once; failed writes are retried.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,26 +9,26 @@ use hotcell_sandbox::Outcome;
 use crate::history::{History, HistoryError, Stored, bounded};
 use crate::state::StateFolder;
 
-/// How long after its answer a run is put in the history.
+/// Delay between a run's answer and its history entry.
 const LATER: Duration = Duration::from_millis(50);
-/// How long after it could not be; twice as long each time, up to [`LONGEST`].
+/// First delay before a retry; it doubles each time, up to [`LONGEST`].
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// Runs that wait to be written; beyond, the oldest are lost.
+/// Maximum number of runs waiting to be written; beyond it the oldest are lost.
 const MOST: usize = 500;
 
-/// Writes the history of a state folder.
+/// Writes the history of a state folder in the background.
 pub(super) struct Scribe {
     state: Arc<StateFolder>,
     waiting: Mutex<Waiting>,
-    /// Held by who writes, whether the last one could.
+    /// Held while writing; true when the last write succeeded.
     writing: Mutex<bool>,
 }
 
 #[derive(Default)]
 struct Waiting {
     runs: VecDeque<(Stored, Outcome)>,
-    /// Somebody sees to it that they are written.
+    /// True while a task is going to write them.
     in_hand: bool,
 }
 
@@ -41,7 +41,7 @@ impl Scribe {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a run in the history, a moment later. Within a runtime.
+    /// Adds a run to the history, after a short delay. Call this within a runtime.
     pub fn add(self: &Arc<Self>, stored: Stored, outcome: Outcome) {
         let mut waiting = self.waiting();
         waiting.runs.push_back((stored, outcome));
@@ -65,7 +65,7 @@ impl Scribe {
         }
     }
 
-    /// Writes what is not in the history yet; whether all of it could be. Blocks.
+    /// Writes all waiting runs; returns true if that succeeded. Blocks.
     pub fn write(&self) -> bool {
         let mut could = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *could, true);
@@ -74,10 +74,10 @@ impl Scribe {
             return true;
         }
         let Err(error) = write(&self.state, &mut runs) else { return true };
-        // More than will be written need not wait.
+        // Shortened now to what will be written, to save memory while waiting.
         runs.iter_mut().for_each(|(_, outcome)| *outcome = bounded(outcome));
         let mut waiting = self.waiting();
-        // Those that came meanwhile are younger.
+        // Runs added meanwhile are younger.
         runs.append(&mut waiting.runs);
         let lost = runs.len().saturating_sub(MOST);
         runs.drain(..lost);
@@ -92,7 +92,7 @@ impl Scribe {
     }
 }
 
-/// Takes out what is written.
+/// Removes runs from the queue as they are written.
 fn write(state: &StateFolder, runs: &mut VecDeque<(Stored, Outcome)>) -> Result<(), HistoryError> {
     let history = History::open(state)?;
     while let Some((stored, outcome)) = runs.front() {
@@ -116,7 +116,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = Arc::new(StateFolder::open(&dir.path().join("state")).unwrap());
         let scribe = Arc::new(Scribe::new(Arc::clone(&state)));
-        // Nobody can open that.
+        // A folder in place of the database cannot be opened.
         std::fs::create_dir(state.database()).unwrap();
         for id in 0..MOST + 2 {
             let (stored, outcome) = run(id);

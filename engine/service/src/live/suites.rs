@@ -1,5 +1,5 @@
-//! Tests in several folders of a workspace as one run: each suite in a sandbox of its own, in which its folder is the project, one
-//! after the other. All of them together have the time that one run has.
+//! Tests in several folders of a workspace as one run: each suite in a sandbox of its own, with its folder as
+//! the project, one after the other. All suites together share the time limit of one run.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ use crate::report::{Code, ErrorReport};
 use crate::state::StateChoice;
 use crate::test::{TestRequest, Unready};
 
-/// The shortest time that a suite begins with.
+/// Minimum time left for a suite to be started.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Whether the tests are in several suites, or in a folder below the project.
+/// True when the tests are in several suites, or in a subfolder of the project.
 pub(super) fn are_apart(request: &TestRequest, workspace: &Place) -> Result<bool, ErrorReport> {
     let suites = match workspace {
-        // What cannot be listed now is told by whoever prepares it.
+        // A folder that cannot be listed now is reported when the suite is prepared.
         Place::Kept(kept) => kept.view().ok().and_then(|view| request.apart(&view.as_project())),
         Place::Temporary(folder) => {
             ProjectFolder::open(folder.path()).ok().and_then(|folder| request.apart(&folder))
@@ -53,7 +53,7 @@ pub(super) fn are_apart(request: &TestRequest, workspace: &Place) -> Result<bool
         .hint("leave them out, or name the framework: then its tests run from the project's own folder"))
 }
 
-/// What was asked for, and who asks.
+/// The request and its caller.
 pub(super) struct Asked {
     pub request: TestRequest,
     pub limits: AskedLimits,
@@ -62,16 +62,16 @@ pub(super) struct Asked {
     pub leave: Leave,
 }
 
-/// The suites' folders, for as long as they run.
+/// Folders of the suites, kept while they run.
 struct Opened {
     folder: PathBuf,
     found: Vec<(Found, Option<String>)>,
-    /// Layers are laid over whole projects only. And a folder of the operator's may change while other suites run: what the guard
-    /// has read is what runs.
+    /// A copy of the project: layers are only possible over whole projects, and the operator's folder may
+    /// change while other suites run, so the copy ensures that the scanned code is the code that runs.
     _copy: Option<tempfile::TempDir>,
 }
 
-/// Runs them, under the configuration that is in force now.
+/// Runs the suites, under the configuration in force now.
 pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> TestReport {
     let began = Instant::now();
     let Asked { request, limits, asker, workspace, leave } = asked;
@@ -83,7 +83,7 @@ pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> Tes
         Ok(limits) => limits,
         Err(report) => return refused(report.to_string()),
     };
-    let around = surroundings(Some(&workspace));
+    let around = surroundings(Some(&workspace), &configuration.user.mcp.commit);
     let (looked_for, place, bounds) = (request.clone(), workspace, limits.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let opened = open(&looked_for, &place, &bounds);
@@ -94,7 +94,7 @@ pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> Tes
         Ok((Err(why), _)) => return refused(why),
         Err(error) => return refused(format!("the tests were not prepared: {error}")),
     };
-    // What was copied meanwhile is what was approved.
+    // Checks that the copy is what was approved.
     if let Err(why) = may_begin(&leave).await {
         return refused(why);
     }
@@ -142,7 +142,7 @@ pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> Tes
         shown.suite_is_over();
         cpu += Duration::from_micros(report.outcome.usage.cpu_us.unwrap_or(0));
         let stop = report.verdict == Verdict::Interrupted;
-        // Before they are joined: the joined report has the reasons of all.
+        // Before joining: the joined report contains the reasons of all.
         reports.push((suite.folder.clone(), inside(report, &opened.folder)));
         if stop {
             break;
@@ -151,7 +151,7 @@ pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> Tes
     suites::join(reports).unwrap_or_else(|| refused("the project has no suites any more"))
 }
 
-/// Finds the suites where nobody else writes. Blocks.
+/// Finds the suites in a place that no other process writes to. Blocks.
 fn open(request: &TestRequest, workspace: &Place, limits: &Limits) -> Result<Opened, String> {
     let copy = match workspace {
         Place::Temporary(_) => None,
@@ -167,7 +167,7 @@ fn open(request: &TestRequest, workspace: &Place, limits: &Limits) -> Result<Ope
     Ok(Opened { found: request.found(&project), folder, _copy: copy })
 }
 
-/// What the rest of the reports says where options are options of the command line.
+/// Replaces command-line options in a report by the tool's parameters.
 fn in_words_of_the_tool(report: &ErrorReport) -> String {
     ["framework", "coverage", "filter"]
         .iter()

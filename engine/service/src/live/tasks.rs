@@ -1,5 +1,5 @@
-//! Calls that go on behind a task, in the state folder's database: what became of one can be asked for after the service has
-//! ended. What a dead service left undone has failed.
+//! Calls that continue in the background, in the state folder's database: a result can be fetched even after
+//! the service has ended. Unfinished tasks of a dead service count as failed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,29 +14,35 @@ use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 use crate::time::micros_since_1970;
 
-/// How long what has ended is remembered: one hour.
+/// Retention of a finished task, in milliseconds: one hour.
 pub const REMEMBERED_MS: u64 = 3_600_000;
-/// Tasks of one caller; a further call is answered without one.
+/// Maximum number of tasks per caller; a further call is answered without a task.
 const MOST: u64 = 1000;
-/// The longest answer that is kept, in bytes.
+/// Maximum size of a stored answer, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Ends that are kept whole while they cannot be written down; of further ones it is only said that they came.
+/// Maximum number of complete results held in memory while they cannot be written; of further ones only the
+/// fact is stored.
 const UNWRITTEN: usize = 64;
 
-/// What became of a task whose service ended.
+/// Placeholder for a service's name: a run without a task, of a service that has ended.
+const LEFT: &str = "left";
+/// Maximum number of such rows per caller; the oldest are removed.
+const MOST_LEFT: u64 = 500;
+
+/// Result of a task whose service ended.
 const DIED: &str = "the server ended before it was done";
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stands {
-    /// It goes on.
+    /// In progress.
     Working,
-    /// It is done; this was the answer.
+    /// Completed, with this answer.
     Completed(Value),
-    /// It will never be done: why.
+    /// Failed, with the reason.
     Failed(String),
-    /// Its caller cancelled it.
+    /// Cancelled by its caller.
     Cancelled,
 }
 
@@ -54,24 +60,24 @@ impl Stands {
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Its name, which nobody can guess.
+    /// Unguessable id.
     pub id: String,
-    /// When it began, in microseconds since 1970.
+    /// Time of its start, in microseconds since 1970.
     pub created_us: i64,
-    /// When it changed last.
+    /// Time of its last change, in microseconds since 1970.
     pub updated_us: i64,
-    /// How long after its beginning it is remembered, in milliseconds; while it goes on, at least.
+    /// Retention after its start, in milliseconds; it is extended while the task is in progress.
     pub ttl_ms: u64,
-    /// Where it stands.
+    /// Current state.
     pub stands: Stands,
 }
 
-/// The tasks of a state folder, for one service.
+/// Tasks of a state folder, for one service.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     state: std::path::PathBuf,
     service: String,
-    /// What became of tasks and could not be written down: said from here until it can.
+    /// Results that could not be written; served from here until they can be.
     unwritten: Arc<Mutex<HashMap<String, Stands>>>,
 }
 
@@ -86,7 +92,7 @@ fn now() -> i64 {
 }
 
 impl Tasks {
-    /// Those of a state folder; `service` is the name of this service's own folder there.
+    /// Tasks of a state folder; `service` is the name of this service's own folder there.
     #[must_use]
     pub fn of(state: &StateFolder, service: &str) -> Self {
         Self { state: state.path().to_owned(), service: service.to_owned(), unwritten: Arc::default() }
@@ -99,22 +105,22 @@ impl Tasks {
     fn open(&self) -> Done<(StateFolder, Lent)> {
         let folder = StateFolder::open(&self.state).map_err(bad)?;
         let database = database::open_to_write(&folder).map_err(bad)?;
-        // What was answered is there, whatever happens to the machine.
+        // An answer that was given must survive a power loss.
         patiently(|| database.execute_batch("PRAGMA synchronous = FULL")).map_err(bad)?;
         Ok((folder, database))
     }
 
-    /// Begins one, unless it was begun. It is on the disk then. Blocks.
+    /// Begins a task, unless it exists. On return it is on the disk. Blocks.
     ///
     /// # Errors
-    /// A report: there are too many of this caller, or nothing can be written.
+    /// A report when this caller has too many tasks, or the task cannot be written.
     pub fn begin(&self, caller: &Caller, id: &str) -> Done<Task> {
         let (folder, database) = self.open()?;
         let now = now();
         self.end_those_of_the_dead(&folder, &database)?;
         let begun = database::transaction(&database, || -> rusqlite::Result<bool> {
             database.execute("DELETE FROM tasks WHERE expires <= ?1", [now])?;
-            let count = "SELECT count(*) FROM tasks WHERE caller = ?1";
+            let count = "SELECT count(*) FROM tasks WHERE caller = ?1 AND service <> 'left'";
             let count: u64 = database.query_row(count, [caller.to_string()], |row| row.get(0))?;
             if count >= MOST {
                 return Ok(false);
@@ -133,7 +139,35 @@ impl Tasks {
         self.get(caller, id)
     }
 
-    /// What services that have ended left undone has failed, so that it is forgotten in time.
+    /// Stores results of runs for requests to a later service: a client that starts a service for each call
+    /// asks another one than the run's. Existing tasks are left unchanged. Blocks.
+    ///
+    /// # Errors
+    /// A report when nothing can be written.
+    pub fn leave(&self, caller: &Caller, became: &[(String, Stands)]) -> Done<()> {
+        let (_, database) = self.open()?;
+        let now = now();
+        database::transaction(&database, || -> rusqlite::Result<()> {
+            database.execute("DELETE FROM tasks WHERE expires <= ?1", [now])?;
+            for (id, stands) in became {
+                database.execute(
+                    "INSERT OR IGNORE INTO tasks (id, caller, service, created, updated, state)
+                     VALUES (?1, ?2, ?3, ?4, ?4, 'working')",
+                    params![id, caller.to_string(), LEFT, now],
+                )?;
+                write(&database, id, stands)?;
+            }
+            database.execute(
+                "DELETE FROM tasks WHERE service = ?1 AND caller = ?2 AND id NOT IN
+                 (SELECT id FROM tasks WHERE service = ?1 AND caller = ?2 ORDER BY created DESC LIMIT ?3)",
+                params![LEFT, caller.to_string(), MOST_LEFT],
+            )?;
+            Ok(())
+        })
+        .map_err(bad)
+    }
+
+    /// Marks unfinished tasks of ended services as failed, so that they expire.
     fn end_those_of_the_dead(&self, folder: &StateFolder, database: &Connection) -> Done<()> {
         let of = || -> rusqlite::Result<Vec<String>> {
             let query = "SELECT DISTINCT service FROM tasks WHERE state = 'working' AND service <> ?1";
@@ -153,7 +187,8 @@ impl Tasks {
         Ok(())
     }
 
-    /// Writes down what became of one that goes on. Blocks. What cannot be written is remembered, and written when it is asked for.
+    /// Writes the result of a task in progress. Blocks. A result that cannot be written is held in memory,
+    /// and written when it is requested.
     ///
     /// # Errors
     /// A report when nothing can be written.
@@ -174,7 +209,7 @@ impl Tasks {
     /// A caller's task. Blocks.
     ///
     /// # Errors
-    /// The same report for what does not exist, what has been forgotten and what is another caller's.
+    /// One and the same report for unknown tasks, forgotten tasks and tasks of other callers.
     pub fn get(&self, caller: &Caller, id: &str) -> Done<Task> {
         let folder = StateFolder::open_existing(&self.state).map_err(bad)?.ok_or_else(unknown)?;
         let Some((database, form)) = database::open_to_read(&folder).map_err(bad)? else {
@@ -187,7 +222,7 @@ impl Tasks {
         let (mut task, service) = found.ok_or_else(unknown)?;
         let kept = self.unwritten().get(id).cloned();
         if let (Stands::Working, Some(became)) = (&task.stands, kept) {
-            // For whoever asks after this service has ended.
+            // For requests after this service has ended.
             if let Err(report) = self.end(id, &became) {
                 tracing::warn!("{report}");
             }
@@ -195,7 +230,7 @@ impl Tasks {
         }
         if task.stands == Stands::Working && service != self.service && !folder::lives(&folder, &service) {
             task.stands = Stands::Failed(DIED.to_owned());
-            // For whoever asks next; the answer is the same when it cannot be written.
+            // For the next request; the answer is the same if it cannot be written.
             if let Err(report) = self.end(id, &task.stands) {
                 tracing::warn!("{report}");
             }
@@ -243,7 +278,7 @@ fn read(database: &Connection, caller: &Caller, id: &str) -> rusqlite::Result<Op
             },
             _ => Stands::Failed(payload),
         };
-        // While it goes on, it is remembered for as long again.
+        // While the task is in progress, its retention is extended.
         let lasts = expires.unwrap_or(now).saturating_sub(created_us).max(0);
         let more = if expires.is_none() { REMEMBERED_MS } else { 0 };
         let ttl_ms = u64::try_from(lasts / 1000).unwrap_or(0).saturating_add(more).max(1);
@@ -301,6 +336,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_found_later_and_takes_no_places_of_tasks() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("s")).unwrap();
+        let (folder, tasks) = service(&state);
+        let (me, you) = (Caller::new("me"), Caller::new("you"));
+        tasks.begin(&me, "t").unwrap();
+        tasks.end("t", &Stands::Completed(json!(1))).unwrap();
+        let some: Vec<_> =
+            (0..MOST_LEFT + 20).map(|n| (format!("r{n}"), Stands::Completed(json!(n)))).collect();
+        tasks.leave(&me, &some[..20]).unwrap();
+        tasks.leave(&me, &[("t".to_owned(), Stands::Cancelled)]).unwrap();
+        tasks.leave(&me, &some[20..]).unwrap();
+        drop(folder);
+        let (_second, others) = service(&state);
+        assert_eq!(others.get(&me, "r519").unwrap().stands, Stands::Completed(json!(519)));
+        assert_eq!(others.get(&me, "t").unwrap().stands, Stands::Completed(json!(1)));
+        assert_eq!(others.get(&you, "r519").unwrap_err(), unknown());
+        assert_eq!(others.get(&me, "r0").unwrap_err(), unknown(), "the oldest go");
+        assert_eq!(others.begin(&me, "u").unwrap().stands, Stands::Working);
+    }
+
+    #[test]
     fn an_end_that_cannot_be_written_is_an_end() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
@@ -312,7 +369,7 @@ mod tests {
         }
         let answer = Stands::Completed(json!({ "content": [1] }));
         let database = Connection::open(state.database()).unwrap();
-        // As on a full disk: it can be read, and not written.
+        // As on a full disk: the database can be read, but not written.
         let full = "CREATE TRIGGER full BEFORE UPDATE ON tasks BEGIN SELECT RAISE(FAIL, 'full'); END";
         database.execute_batch(full).unwrap();
         for name in &names {

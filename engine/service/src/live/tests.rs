@@ -1,4 +1,4 @@
-//! A project's tests as work for the registry. The project is a workspace: nothing in it is trusted.
+//! A project's tests as a job for the registry. The project is a workspace, and nothing in it is trusted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,34 +23,35 @@ use crate::config::{Configuration, Merged, Settings};
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::{RunRequest, What};
-use crate::test::{TestRequest, Unready};
+use crate::test::{TestOptions, TestRequest, Unready};
 
-/// The longest filter, in bytes.
+/// Maximum length of a filter, in bytes.
 const LONGEST_FILTER: usize = 4096;
 
-/// A workspace's tests to run.
+/// A request to run a workspace's tests.
 #[derive(Debug)]
 pub struct TestsRequest {
-    /// The project.
+    /// Workspace that contains the project.
     pub workspace: Place,
-    /// What becomes of the changes there; else they are gone when it ends.
+    /// Treatment of the changes there; by default they are lost at the end of the run.
     pub keep: Keep,
-    /// A framework's name; else what the project looks like.
+    /// Framework by name; otherwise it is detected.
     pub framework: Option<String>,
-    /// Measure which lines run.
+    /// Measure line coverage.
     pub coverage: bool,
-    /// An image of the operator's.
+    /// One of the operator's images.
     pub image: Option<String>,
-    /// Which tests, as the framework reads it.
+    /// Selected tests, in the framework's syntax.
     pub filter: Option<String>,
     /// Limits.
     pub limits: AskedLimits,
-    /// Hosts that they may reach, and what a person approved of it.
+    /// Hosts that the tests may reach, and the person's approval.
     pub approved: Option<Arc<Approved>>,
 }
 
 impl TestsRequest {
-    /// Checks what can be checked before they run. Blocks for a moment: it reads the project.
+    /// Checks the request as far as possible before the tests run. Reads the project, and so blocks for a
+    /// moment.
     ///
     /// # Errors
     /// A report that names the field.
@@ -67,7 +68,7 @@ impl TestsRequest {
         }
         let configuration = live.configuration_of(caller);
         let limits = self.limits.of_tests(&configuration)?;
-        // Nobody who is not at the keyboard reaches a host, but for what somebody there approved.
+        // Only a run of a user at the keyboard reaches hosts, except for those that such a user approved.
         let hosts = self.approved.as_ref().map(|approved| approved.hosts.clone());
         let network = hosts.map_or(NetworkSetting::None, NetworkSetting::Hosts);
         let request = TestRequest {
@@ -84,12 +85,13 @@ impl TestsRequest {
                 ..Settings::default()
             },
             keep: self.keep,
+            options: TestOptions::default(),
         };
         there(&configuration, request.settings.image.as_deref())?;
         let workspace = self.workspace;
         let leave = Leave::new(self.approved, live.current().clone());
         if suites::are_apart(&request, &workspace)? {
-            // What an operator's configuration forbids is refused before a person is asked.
+            // Refuses what the operator's configuration forbids before a person is asked.
             merged(&request.settings, &configuration)?;
             let current = live.current().clone();
             let asker = configuration.asker;
@@ -102,7 +104,8 @@ impl TestsRequest {
             return Ok(TestsWork { work, is_answered: false });
         }
         let host = workspace.folder();
-        let prepared = request.prepare(&configuration, surroundings(Some(&workspace)));
+        let prepared =
+            request.prepare(&configuration, surroundings(Some(&workspace), &configuration.user.mcp.commit));
         let is_answered = prepared.is_err();
         let work: Work = match prepared {
             Err(Unready::Wrong(report)) => {
@@ -131,11 +134,11 @@ impl TestsRequest {
     }
 }
 
-/// Tests that can be asked to run.
+/// Tests that are ready to be queued.
 pub struct TestsWork {
-    /// What the registry is given.
+    /// Work for the registry.
     pub work: Work,
-    /// Nothing will run: there are no tests, or they were refused.
+    /// True when nothing will run: there are no tests, or they were refused.
     pub is_answered: bool,
 }
 
@@ -146,21 +149,40 @@ impl std::fmt::Debug for TestsWork {
 }
 
 impl AskedLimits {
-    /// Those of a run of tests, where none is wider than the operator's.
+    /// Limits of a test run, tightened from the operator's.
     pub(super) fn of_tests(&self, configuration: &Configuration) -> Result<Limits, ErrorReport> {
         self.within(&merged(&Settings::default(), configuration)?.policy.job.limits)
     }
 }
 
-/// Some tests under these settings.
+impl Live {
+    /// The operator's limits, of tests or of programs, which are the maximum for every caller.
+    #[must_use]
+    pub fn most(&self, tests: bool) -> Option<Limits> {
+        let configuration = self.configuration();
+        let defaults = if tests { crate::request::limits_for_tests() } else { Limits::default() };
+        let merged = merged_from(&Settings::default(), &configuration, defaults).ok()?;
+        Some(merged.policy.job.limits)
+    }
+}
+
+/// Merges some tests' settings with the configuration.
 fn merged(settings: &Settings, configuration: &Configuration) -> Result<Merged, ErrorReport> {
+    merged_from(settings, configuration, crate::request::limits_for_tests())
+}
+
+fn merged_from(
+    settings: &Settings,
+    configuration: &Configuration,
+    limits: Limits,
+) -> Result<Merged, ErrorReport> {
     let tests = RunRequest {
         kept: None,
         keep: Keep::default(),
         what: What::Program(Vec::new()),
         workspace: None,
         settings: settings.clone(),
-        limits: crate::request::limits_for_tests(),
+        limits,
         stdin: hotcell_sandbox::Stdin::Null,
     };
     tests.merge(configuration)
@@ -178,11 +200,11 @@ pub(super) fn as_settings(limits: &Limits) -> LimitSettings {
     }
 }
 
-/// What the followers of a run see of its tests.
+/// Progress of tests as shown to the followers of a run.
 pub(super) struct Shown<'a> {
     desk: &'a Desk,
     progress: Progress,
-    /// Tests of the suites before.
+    /// Number of tests in earlier suites.
     before: u64,
 }
 
@@ -191,7 +213,7 @@ impl<'a> Shown<'a> {
         Self { desk, progress: Progress::default(), before: 0 }
     }
 
-    /// What comes from now on is another suite's.
+    /// Marks the end of a suite: later events belong to the next one.
     pub(super) fn suite_is_over(&mut self) {
         self.before = self.progress.done;
     }
@@ -200,7 +222,7 @@ impl<'a> Shown<'a> {
         match what {
             hotcell_testing::Progress::Event(event) => {
                 match event {
-                    // The program chose the number.
+                    // The number comes from the program, and may be anything.
                     Event::Collected(count, _) => {
                         self.progress.total = Some(self.before.saturating_add(*count));
                     }
@@ -222,7 +244,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Whether tests that reach hosts may begin: they waited since that was approved.
+/// Checks that tests with network access may start: they waited since the approval.
 pub(super) async fn may_begin(leave: &Leave) -> Result<(), String> {
     if leave.is_none() {
         return Ok(());
@@ -233,7 +255,7 @@ pub(super) async fn may_begin(leave: &Leave) -> Result<(), String> {
     looked.unwrap_or_else(|error| Err(format!("the tests were not prepared: {error}")))
 }
 
-/// Lets whoever cancels the run stop its tests, and an operator who withdraws what they reach.
+/// Stops the tests when the run is cancelled, or when the operator withdraws their network.
 pub(super) async fn follow(
     desk: &Desk,
     cancel: &Cancel,
@@ -260,7 +282,7 @@ pub(super) async fn follow(
     }
 }
 
-/// The report as it may leave: the registry has the output, and no folder of the host is named.
+/// The report for a caller: the registry has the output, and host paths are removed.
 pub(super) fn inside(mut report: TestReport, host: &Path) -> TestReport {
     (report.outcome.stdout, report.outcome.stderr) = (Output::default(), Output::default());
     let told = report.reason == report.outcome.reason;

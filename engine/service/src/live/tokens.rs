@@ -1,6 +1,6 @@
-//! Who may ask over a network: tokens in a file of the state folder that only its owner can read.
+//! Authentication of network callers: tokens in a file of the state folder that only its owner can read.
 //!
-//! One caller a line, `NAME TOKEN`; `#` begins a comment. Whoever runs the service adds lines for further callers.
+//! One caller per line, `NAME TOKEN`; `#` begins a comment. The operator adds lines for further callers.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -14,22 +14,23 @@ use super::caller::{Caller, random_hex};
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 
-/// The file in the state folder.
+/// File name in the state folder.
 const FILE: &str = "mcp-tokens";
-/// The shortest token: 128 bits in hexadecimal.
+/// Minimum length of a token: 128 bits in hexadecimal.
 const SHORTEST: usize = 32;
-/// The longest token.
+/// Maximum length of a token.
 const LONGEST: usize = 256;
-/// The longest file.
+/// Maximum size of the file, in bytes.
 const LONGEST_FILE: u64 = 64 * 1024;
 
-/// Callers that come without a token: who starts the server, and everybody where nobody needs one. No token has these names.
+/// Names of callers without a token: the process that starts the server, and all callers where no token is
+/// needed. Tokens must not have these names.
 pub const NOT_TOKENS: [&str; 2] = ["stdio", "everybody"];
 
 /// The tokens of a service.
 #[derive(Clone)]
 pub struct Tokens {
-    /// Clones share them.
+    /// Shared between clones.
     all: Arc<RwLock<Vec<(Caller, String)>>>,
     path: PathBuf,
 }
@@ -41,10 +42,10 @@ impl std::fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Reads the file; makes it with one token when it is missing.
+    /// Reads the file, and creates it with one token when it is missing.
     ///
     /// # Errors
-    /// A report: others can read it, a line is wrong, or the system refuses.
+    /// A report when others can read the file, a line is invalid, or a system call fails.
     pub fn open(state: &StateFolder) -> Result<Self, ErrorReport> {
         let path = state.path().join(FILE);
         let bad = |why: String| {
@@ -56,7 +57,7 @@ impl Tokens {
             let mut new = OpenOptions::new();
             new.write(true).create(true).mode(0o600).custom_flags(nix::libc::O_NONBLOCK);
             let file = state.dir().open_with(FILE, &new).map_err(io)?;
-            // Another service may begin at the same time; and one may have died here.
+            // Another service may start at the same time, or may have died halfway.
             let mut file =
                 Flock::lock(file.into_std(), FlockArg::LockExclusive).map_err(|(_, e)| io(e.into()))?;
             let about = file.metadata().map_err(io)?;
@@ -77,14 +78,14 @@ impl Tokens {
         Ok(Self { all: Arc::new(RwLock::new(all)), path })
     }
 
-    /// Takes over what is in the file now, for all clones: `read` is what [`Tokens::open`] gave.
+    /// Replaces the tokens of all clones by those in `read`, a new result of [`Tokens::open`].
     pub fn replace(&self, read: &Self) {
         let all = read.all().clone();
         *self.all.write().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
-    /// Keeps, in all clones, only what is in the file still: what a person took away has gone, whatever else is wrong. How
-    /// many those are.
+    /// Removes, in all clones, the tokens that are not in `read`: a removed token must stop working even if
+    /// the rest of the configuration is invalid. Returns the number of removed tokens.
     pub fn narrow(&self, read: &Self) -> usize {
         let left = read.all().clone();
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -97,19 +98,19 @@ impl Tokens {
         self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many callers there are.
+    /// Number of callers.
     #[must_use]
     pub fn callers(&self) -> usize {
         self.all().len()
     }
 
-    /// Whose token this is. Takes the same time whatever is wrong with it.
+    /// Caller of a token. The time taken does not depend on which part of the token is wrong.
     #[must_use]
     pub fn caller(&self, token: &[u8]) -> Option<Caller> {
         let mut found = None;
@@ -122,7 +123,7 @@ impl Tokens {
     }
 }
 
-/// Compares all bytes, whichever differ.
+/// Compares all bytes, whether or not an earlier one differs.
 fn same(known: &[u8], given: &[u8]) -> bool {
     let mut differs = u8::from(known.len() != given.len());
     for (at, byte) in known.iter().enumerate() {
@@ -188,7 +189,7 @@ mod tests {
     fn services_that_begin_together_have_one_token() {
         let dir = tempfile::tempdir().unwrap();
         let open = || StateFolder::open(&dir.path().join("s")).unwrap();
-        // What one leaves that dies before it wrote.
+        // A process that dies before it writes leaves an empty file.
         let path = open().path().join(FILE);
         let mut options = std::fs::OpenOptions::new();
         std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create(true), 0o600).open(&path).unwrap();

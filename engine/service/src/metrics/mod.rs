@@ -1,6 +1,7 @@
-//! What a service counts for whoever watches it: how many, how long, never of what.
+//! Metrics of a service for its operator: counts and durations, never contents.
 //!
-//! A label is a word of ours, or the name of a tool that the operator installed; nothing that a caller says becomes one.
+//! A label is a word of hotcell's own, or the name of a tool that the operator installed; text from callers
+//! never becomes a label.
 
 pub mod process;
 pub(crate) mod state;
@@ -18,10 +19,10 @@ use hotcell_sandbox::outcome::{Cause, Outcome};
 use process::Process;
 use text::{Family, Kind, Sample, number};
 
-/// A name, its kind, and what it is. The operator's chapter has the same.
+/// Name, kind and description of a metric. The operator's chapter lists them, too.
 pub type About = (&'static str, Kind, &'static str);
 
-/// Everything that is counted, in the order in which it is told.
+/// All metrics, in order of output.
 pub const ALL: [About; 24] = [
     ("hotcell_build_info", Kind::Gauge, "Always 1; the version is a label."),
     ("hotcell_runs_total", Kind::Counter, "Runs that ended, by cause."),
@@ -69,10 +70,10 @@ pub const ALL: [About; 24] = [
     ("hotcell_uptime_seconds", Kind::Gauge, "How long it runs, in seconds."),
 ];
 
-/// The bounds of the buckets, in seconds.
+/// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0];
 
-/// Causes and their names, in the order of their declaration.
+/// Causes and their names, in declaration order.
 const CAUSES: [(Cause, &str); 15] = [
     (Cause::Exited, "exited"),
     (Cause::Signaled, "signaled"),
@@ -93,17 +94,17 @@ const CAUSES: [(Cause, &str); 15] = [
 
 const VERDICTS: [Verdict; 4] = [Verdict::Allow, Verdict::Review, Verdict::Incomplete, Verdict::Quarantine];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Tools that are counted by their name; further ones are `other`.
+/// Maximum number of tools counted by name; further ones are `other`.
 const MOST_TOOLS: usize = 512;
-/// What a tool is called that there is not, and those beyond the most.
+/// Labels for tools that do not exist, and for tools beyond the maximum.
 const NO_TOOL: [&str; 2] = ["unknown", "other"];
 
-/// How a call of a tool ended.
+/// Result of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Called {
-    /// It was answered.
+    /// The call succeeded.
     Ok,
-    /// The answer says what was wrong.
+    /// The call returned an error.
     Error,
 }
 
@@ -116,7 +117,7 @@ impl Called {
     }
 }
 
-/// The counters of a service.
+/// Counters of a service.
 #[derive(Debug)]
 pub struct Metrics {
     started: SystemTime,
@@ -129,7 +130,7 @@ pub struct Metrics {
     tools: Mutex<BTreeMap<(String, Called), u64>>,
     responses: [AtomicU64; CLASSES.len()],
     reloads: [AtomicU64; 2],
-    /// When the configuration in force was read, in seconds since 1970.
+    /// Time when the configuration in force was read, in seconds since 1970.
     configured: AtomicU64,
 }
 
@@ -152,18 +153,18 @@ impl Default for Metrics {
     }
 }
 
-/// What is only known by asking, at the time of a question.
+/// Values that are collected when metrics are requested.
 #[derive(Clone, Debug, Default)]
 pub struct Now {
-    /// Runs that run, wait, are remembered.
+    /// Runs: running, queued, remembered.
     pub runs: [usize; 3],
-    /// Sandboxes that runs got: hot, of these primed, cold.
+    /// Sandboxes given to runs: hot, of these primed, cold.
     pub served: [u64; 3],
-    /// Sandboxes that are ready.
+    /// Idle sandboxes.
     pub ready: usize,
-    /// Processes of plugins that failed; none without plugins.
+    /// Failed processes of plugins; `None` without plugins.
     pub host_failures: Option<u64>,
-    /// Approvals that wait, and items of the quarantine by state; none when they cannot be read.
+    /// Pending approvals, and quarantine items by state; `None` when they cannot be read.
     pub state: Option<(u64, Vec<(ItemState, u64)>)>,
 }
 
@@ -181,7 +182,7 @@ fn float(count: u64) -> f64 {
 }
 
 impl Metrics {
-    /// A run ended; `took` is the time since it began, where it did.
+    /// Counts a finished run; `took` is its duration, if it started.
     pub fn run_ended(&self, outcome: &Outcome, took: Option<Duration>) {
         if let Some(at) = CAUSES.iter().position(|(cause, _)| *cause == outcome.cause) {
             one(&self.runs[at]);
@@ -199,7 +200,7 @@ impl Metrics {
         }
     }
 
-    /// A tool was called. `None` stands for a name that no tool has.
+    /// Counts a tool call. `None` means a name that no tool has.
     pub fn called(&self, tool: Option<&str>, how: Called) {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let [unknown, other] = NO_TOOL;
@@ -210,14 +211,14 @@ impl Metrics {
         *tools.entry(key).or_default() += 1;
     }
 
-    /// A response was sent over HTTP.
+    /// Counts an HTTP response.
     pub fn responded(&self, status: u16) {
         if let Some(class) = usize::from(status / 100).checked_sub(1).and_then(|at| self.responses.get(at)) {
             one(class);
         }
     }
 
-    /// The configuration was read again; whether it is in force now.
+    /// Counts a reload of the configuration; `well` is true when the new one is in force.
     pub fn reloaded(&self, well: bool) {
         one(&self.reloads[usize::from(!well)]);
         if well {
@@ -225,7 +226,7 @@ impl Metrics {
         }
     }
 
-    /// Everything, for [`text::render`].
+    /// All metrics, for [`text::render`].
     #[must_use]
     pub fn families(&self, now: &Now) -> Vec<Family> {
         let process = Process::now();
@@ -320,7 +321,7 @@ impl Metrics {
                 bucket(*bound, sum)
             })
             .collect();
-        // Each bucket has those before it too, also when a run ends meanwhile.
+        // Buckets are cumulative, even when a run ends meanwhile.
         let count = self.run_count.load(Ordering::Relaxed).max(sum);
         samples.push(bucket(f64::INFINITY, count));
         let seconds = float(self.run_micros.load(Ordering::Relaxed)) / 1e6;

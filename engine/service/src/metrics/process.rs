@@ -1,29 +1,29 @@
-//! What the system says of this process.
+//! Statistics of this process from the operating system.
 
 use std::fs;
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// Numbers of this process; what the system does not tell is left out.
+/// Statistics of this process; unavailable ones are `None`.
 #[derive(Debug, Default)]
 pub struct Process {
     /// Resident memory, in bytes.
     pub resident: Option<u64>,
-    /// Open descriptors.
+    /// Number of open descriptors.
     pub descriptors: Option<u64>,
-    /// How many it may have.
+    /// Limit of open descriptors.
     pub most_descriptors: Option<u64>,
     /// Processor time, in seconds.
     pub cpu: Option<f64>,
 }
 
 impl Process {
-    /// As it is now.
+    /// Current values.
     #[must_use]
     pub fn now() -> Self {
         let resident = fs::read_to_string("/proc/self/status").ok().and_then(|text| resident(&text));
-        // One of them reads the folder.
+        // One descriptor is the one that reads the folder.
         let descriptors = fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1) as u64);
         let most_descriptors = getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft);
         let cpu = getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| {

@@ -1,4 +1,4 @@
-//! How much waits for a person, as the state folder has it.
+//! Number of entries in the state folder that wait for a person.
 
 use hotcell_guard::quarantine::State;
 use rusqlite::Connection;
@@ -9,13 +9,13 @@ use crate::quarantine::{Quarantine, QuarantineError};
 use crate::state::StateFolder;
 use crate::time::micros_since_1970;
 
-/// Approvals that wait, and items of the quarantine by state.
+/// Pending approvals, and quarantine items by state.
 pub type Counts = (u64, Vec<(State, u64)>);
 
-/// Counts them. Blocks.
+/// Counts pending approvals and quarantine items. Blocks.
 ///
 /// # Errors
-/// It cannot be read.
+/// [`QuarantineError`] when the database cannot be read.
 pub fn counts(folder: &StateFolder) -> Result<Counts, QuarantineError> {
     let store = match StateFolder::open_existing(folder.path())? {
         Some(folder) => Quarantine::open_to_read(folder)?,

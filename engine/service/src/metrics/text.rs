@@ -1,20 +1,20 @@
-//! The text format of Prometheus (version 0.0.4): families of numbers as lines. Pure.
+//! The text format of Prometheus (version 0.0.4): metric families as lines. Pure.
 
 use std::fmt::Write;
 
-/// What kind of number a family has.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// A counter, which only increases.
     Counter,
-    /// It goes up and down.
+    /// A value that can go up and down.
     Gauge,
-    /// How many took how long.
+    /// A distribution of durations.
     Histogram,
 }
 
 impl Kind {
-    /// As it is written.
+    /// Name in the text format.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,39 +25,39 @@ impl Kind {
     }
 }
 
-/// One number of a family.
+/// One sample of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What follows the family's name: nothing, or `_bucket`, `_sum` and `_count` of a histogram.
+    /// Suffix of the family's name: empty, or `_bucket`, `_sum` and `_count` of a histogram.
     pub suffix: &'static str,
     /// Labels and their values.
     pub labels: Vec<(&'static str, String)>,
-    /// The number.
+    /// Value.
     pub value: f64,
 }
 
 impl Sample {
-    /// A number with these labels.
+    /// A sample with these labels and no suffix.
     #[must_use]
     pub fn new(labels: Vec<(&'static str, String)>, value: f64) -> Self {
         Self { suffix: "", labels, value }
     }
 }
 
-/// Numbers of one name.
+/// Samples of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
-    /// The name.
+    /// Name of the metric.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Description, one sentence.
     pub help: &'static str,
-    /// The kind.
+    /// Kind of the metric.
     pub kind: Kind,
-    /// The numbers.
+    /// Samples.
     pub samples: Vec<Sample>,
 }
 
-/// The families as text. Those without a number are left out.
+/// Renders the families as text. Families without samples are left out.
 #[must_use]
 pub fn render(families: &[Family]) -> String {
     let mut text = String::new();
@@ -77,13 +77,13 @@ pub fn render(families: &[Family]) -> String {
     text
 }
 
-/// A text with what would end it written otherwise.
+/// Escapes a text for the format.
 fn escaped(text: &str, quoted: bool) -> String {
     let text = text.replace('\\', "\\\\").replace('\n', "\\n");
     if quoted { text.replace('"', "\\\"") } else { text }
 }
 
-/// A number as the format has it.
+/// Formats a number.
 pub(super) fn number(value: f64) -> String {
     if value == f64::INFINITY {
         "+Inf".to_owned()

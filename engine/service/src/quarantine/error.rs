@@ -1,4 +1,4 @@
-//! What holds when a step is taken, and why one is not.
+//! Conditions and errors of a step.
 
 use std::io;
 use std::time::Duration;
@@ -8,89 +8,89 @@ use hotcell_guard::quarantine::Illegal;
 use crate::database::DatabaseError;
 use crate::state::StateError;
 
-/// Items that are held at once.
+/// Maximum number of items held at once.
 pub(super) const MOST_ITEMS: u64 = 10_000;
 
-/// What holds when a step is taken.
+/// Conditions under which a step is taken.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Whoever releases is not who asked.
+    /// An item must be released by another person than the one who asked.
     pub two_persons: bool,
-    /// How long an item stays that nobody cares for.
+    /// Retention of items that no user handles.
     pub retention: Duration,
-    /// The digest of rules, version and limits: [`hotcell_guard::quarantine::policy_digest`].
+    /// Digest of rules, version and limits: [`hotcell_guard::quarantine::policy_digest`].
     pub policy: String,
-    /// Now, in microseconds since 1970.
+    /// Current time, in microseconds since 1970.
     pub now_us: i64,
 }
 
-/// Why a step was not taken.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QuarantineError {
-    /// The folder.
+    /// The state folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The database.
+    /// The database cannot be used.
     #[error("the quarantine in {0}")]
     Database(DatabaseError),
-    /// What SQLite said while the step was done; nothing of it is.
+    /// SQLite failed during the step, which was rolled back.
     #[error("the quarantine cannot be written: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// The files beside the database.
+    /// A file beside the database failed.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
     /// Another step takes too long.
     #[error("another hotcell holds the quarantine; try again")]
     Busy,
-    /// There is no room for one more.
+    /// The maximum number of items is held.
     #[error("{MOST_ITEMS} items are held; hotcell quarantine purge makes room")]
     Full,
-    /// No item has such an id.
+    /// No item has this id.
     #[error("there is no item {id:?} in quarantine; {hint}")]
     NoSuchItem {
-        /// As asked.
+        /// Requested id.
         id: String,
-        /// The nearest, or what to do.
+        /// The nearest id, or advice.
         hint: String,
     },
-    /// Several have.
+    /// Several items match this prefix.
     #[error("{id:?} could be {}; give more digits", among.join(", "))]
     Ambiguous {
-        /// As asked.
+        /// Requested id.
         id: String,
-        /// Some of those that it could be.
+        /// Some of the matching ids.
         among: Vec<String>,
     },
-    /// Not from there, or not by them.
+    /// The step is not allowed from this state, or for this actor.
     #[error("{id}: {why}")]
     Illegal {
-        /// The item.
+        /// Item.
         id: String,
-        /// Why.
+        /// Reason.
         why: Illegal,
     },
-    /// A release of it counts, for somebody else.
+    /// The item has a valid release for another caller.
     #[error(
         "{id} is released for {other} already; when that has run, or is taken back with hotcell quarantine \
              reject, it can be released for another"
     )]
     ForAnother {
-        /// The item.
+        /// Item.
         id: String,
-        /// The channel that it is for.
+        /// Channel that the release is for.
         other: String,
     },
-    /// There is nothing that a release could name.
+    /// The item has no digest that a release could name.
     #[error("{id} cannot be released: {why}; --guard report runs it all the same")]
     Unreleasable {
-        /// The item.
+        /// Item.
         id: String,
-        /// What is not known.
+        /// Part that is not known.
         why: String,
     },
 }
@@ -104,10 +104,10 @@ impl From<DatabaseError> for QuarantineError {
     }
 }
 
-/// A failure of a file, with what was tried.
+/// Maps a file's error, with the operation that failed.
 pub(super) fn io(what: &'static str) -> impl Fn(io::Error) -> QuarantineError {
     move |error| QuarantineError::Io { what, error }
 }
 
-/// What a step comes to.
+/// Result of a step.
 pub(super) type Done<T> = Result<T, QuarantineError>;

@@ -1,5 +1,6 @@
-//! What is done with something that is about to run and must not: it is held, or a release lets it run this once.
+//! Handling of refused code at the gate: it is held, or a release lets it run once.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hotcell_guard::quarantine::{Channel, State, policy_digest};
@@ -13,31 +14,32 @@ use super::rows;
 use super::steps::Judged;
 use super::store::Quarantine;
 use crate::actor::Actor;
+use crate::binaries::{self, Weighed};
 use crate::guard::{Guard, Passed, Target, rules, sentence};
 use crate::reader::Rules;
 use crate::state::{StateChoice, StateFolder};
 
-/// Where what is refused is held, and for whom.
+/// Where and for whom refused code is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// The state folder.
+    /// State folder.
     pub state: StateChoice,
-    /// Which way whoever asks came. Who it is, is found out when it is needed.
+    /// Channel of the caller. The user is looked up when needed.
     pub channel: Channel,
-    /// Whoever releases is not who asked.
+    /// An item must be released by another person than the one who asked.
     pub two_persons: bool,
-    /// How long an item stays that nobody cares for.
+    /// Retention of items that no user handles.
     pub retention: Duration,
 }
 
 impl Keep {
-    /// Who asks.
+    /// The actor who asks.
     #[must_use]
     pub fn actor(&self) -> Actor {
         Actor::here(self.channel.clone())
     }
 
-    /// What holds now, read under these rules.
+    /// Current conditions under these rules.
     #[must_use]
     pub fn terms(&self, rules: &Rules) -> Terms {
         Terms {
@@ -48,24 +50,47 @@ impl Keep {
         }
     }
 
-    /// Opens the quarantine to write.
+    /// Opens the quarantine for writing.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the state folder or the database cannot be used.
     pub fn open(&self) -> Result<Quarantine, QuarantineError> {
         Quarantine::open(StateFolder::open(self.state.path()?)?)
     }
 }
 
 impl Guard {
-    /// Decides by the report: something passes, or it is held and there is an outcome in which nothing ran.
+    /// Decides by the report: the code passes, or it is held and the outcome says that nothing ran.
     pub(crate) fn decide(&self, mut report: Report, targets: &[Target]) -> Result<Passed, Box<Outcome>> {
         let line = sentence(&report);
         if report.verdict < Verdict::Incomplete || self.mode != crate::guard::Mode::Enforce {
-            let warning =
+            let said =
                 (report.verdict != Verdict::Allow).then(|| format!("{}: {line}", report.verdict.name()));
-            return Ok(Passed { report, warning });
+            // Every run would repeat this warning about files that lie in the project and are not executed.
+            let warning = if crate::guard::is_only_there(&report) {
+                said.iter().for_each(|line| tracing::info!("guard: {line}"));
+                None
+            } else {
+                said
+            };
+            return Ok(Passed { report, warning, note: None });
         }
+        let weighed = self.weigh(&report, targets);
+        if let Some(Weighed { report, may_run, .. }) = &weighed
+            && report.verdict < Verdict::Incomplete
+        {
+            // Warn each time that code runs unread.
+            let what = if *may_run == 1 { "binary runs" } else { "binaries run" };
+            let warning = format!("{}: {may_run} {what} unread: {}", report.verdict.name(), sentence(report));
+            return Ok(Passed { report: report.clone(), warning: Some(warning), note: None });
+        }
+        // Binaries that may run are not a reason for the refusal, so its sentence leaves them out.
+        let line = weighed.as_ref().map_or(line, |weighed| sentence(&weighed.report));
+        let by_digest = weighed.and_then(|weighed| weighed.in_the_way).map_or_else(String::new, |path| {
+            let path = path.to_string_lossy();
+            let path = hotcell_guard::command::quote(&path);
+            format!("; hotcell approvals allow-binary {path} lets machine code of exactly these bytes run from now on")
+        });
         let next = match self.judge(&mut report, targets) {
             Some(Ok(Judged::Released { item, by })) => {
                 let left = item.release.as_ref().map_or(0, |release| release.uses);
@@ -74,7 +99,7 @@ impl Guard {
                     report.verdict.name(),
                     item.id
                 );
-                return Ok(Passed { report, warning: Some(warning) });
+                return Ok(Passed { report, warning: Some(warning), note: None });
             }
             Some(Ok(Judged::Held { item, ended })) => held(&item, ended.as_deref()),
             Some(Err(why)) => format!(
@@ -83,9 +108,23 @@ impl Guard {
             None => "Read it, then run it all the same with --guard report".to_owned(),
         };
         let mut outcome =
-            Outcome::without_a_run(Cause::Quarantined, format!("{line}; nothing was run. {next}"));
+            Outcome::without_a_run(Cause::Quarantined, format!("{line}; nothing was run. {next}{by_digest}"));
         outcome.scan = serde_json::to_value(&report).ok();
         Err(Box::new(outcome))
+    }
+
+    /// Weighs the binaries in a refused report: only for runs from the command line, and only where one
+    /// person decides.
+    fn weigh(&self, report: &Report, targets: &[Target]) -> Option<Weighed> {
+        let keep = self.keep.as_ref().filter(|keep| keep.channel == Channel::Cli && !keep.two_persons)?;
+        if report.verdict != Verdict::Incomplete {
+            return None;
+        }
+        let allowed = keep.binaries().unwrap_or_else(|error| {
+            tracing::warn!("which binaries may run cannot be read: {error}");
+            BTreeMap::new()
+        });
+        binaries::weigh(report, targets, &allowed)
     }
 
     /// Holds it or lets it run; `None` where whoever embeds this library keeps no quarantine.
@@ -106,7 +145,7 @@ impl Guard {
     }
 }
 
-/// Where it is held, and what to do next.
+/// Message that says where it is held, and what to do next.
 fn held(item: &Item, ended: Option<&str>) -> String {
     let id = &item.id;
     let what = match (item.state, ended) {

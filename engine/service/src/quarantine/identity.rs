@@ -1,60 +1,62 @@
-//! What was refused, by its bytes: a digest that no parser was asked for, and the files that a person has to see.
+//! Identifies refused code by its bytes: a digest that does not depend on a parser, and the files for a
+//! person to see.
 //!
-//! The reader, which met hostile bytes, is not believed what they were. Files are read once more by this process, as
-//! the gate reads them, and hashed. Who can change them meanwhile can change them after the scan as well.
+//! The reader handled hostile bytes, so its statements about them are not trusted. This process reads the
+//! files again, as the gate does, and hashes them. A process that can change the files meanwhile could change
+//! them after the scan as well.
 
 use std::collections::HashSet;
 use std::io;
 
 use hotcell_guard::{
-    Artifact, Language, Limits, PartState, Report, Severity, Verdict, Walk, merge, scan_path, unread,
+    Artifact, Kind, Language, Limits, PartState, Report, Severity, Verdict, Walk, merge, scan_path, unread,
 };
 
 use super::objects::hex_digest;
 use crate::guard::Target;
 use crate::view;
 
-/// Files of one item that are kept, and their bytes together.
+/// Maximum number of files kept for an item, and their maximum total size in bytes.
 const MOST: (usize, usize) = (64, 64 << 20);
-/// Files that are named because they are not kept.
+/// Maximum number of files that are listed without being kept.
 const NAMED: usize = 64;
 
 /// A refused artifact.
 #[derive(Debug)]
 pub struct Identified {
-    /// Its digest, as in a scan's report.
+    /// Digest, as in a scan's report.
     pub sha256: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it will be run as, where that is known.
+    /// Language that it will run as, if known.
     pub language: Option<Language>,
-    /// Why no release can name it: something in it has no digest.
+    /// Why it cannot be released: a part of it has no digest.
     pub unreleasable: Option<String>,
-    /// Files that asked for a look.
+    /// Files that need review.
     pub files: Vec<Flagged>,
-    /// Such files beyond those.
+    /// Number of further such files.
     pub left_out: u64,
 }
 
-/// A file that asked for a look.
+/// A file that needs review.
 #[derive(Debug)]
 pub struct Flagged {
-    /// Its path in the artifact.
+    /// Path in the artifact.
     pub part: String,
-    /// What it will be run as, where that is known.
+    /// Language that it will run as, if known.
     pub language: Option<Language>,
-    /// Its digest.
+    /// Digest.
     pub sha256: String,
-    /// Its size.
+    /// Size in bytes.
     pub size: u64,
-    /// Its bytes, or why they are not kept.
+    /// Contents, or the reason why they are not kept.
     pub bytes: Result<Vec<u8>, String>,
 }
 
-/// Reads what was refused.
+/// Identifies the refused code.
 ///
 /// # Errors
-/// It cannot be read any more.
+/// When it can no longer be read.
 pub fn identify(targets: &[Target], report: &Report) -> io::Result<Identified> {
     let limits = Limits::default();
     let wanted = flagged(report);
@@ -76,35 +78,37 @@ pub fn identify(targets: &[Target], report: &Report) -> io::Result<Identified> {
                 found.language = artifact.language;
                 report
             }
-            Target::View(base, layers) => view::read(&limits, base, layers, &mut look)?,
-            Target::Path(path) => {
-                let walk = Walk { gitignore: false, packages: false };
+            Target::Unread(part, why) => unread(part, PartState::Skipped(why.clone()), Verdict::Incomplete),
+            Target::View(base, layers, executed) => view::read(&limits, base, layers, executed, &mut look)?,
+            Target::Path(path, executed) => {
+                let walk = Walk { gitignore: false, packages: false, executed: Some(executed) };
                 scan_path(&limits, path, walk, &mut look, &mut |_| ())?
             }
         });
     }
+    // How a text is executed, if only the command tells that, is part of its name.
+    let by_name = matches!(targets, [Target::Source(artifact)] if !artifact.executed.is_empty());
     let whole = match (reports.len(), reports.pop()) {
-        (1, Some(only)) => only,
+        (1, Some(only)) if !by_name => only,
         (_, last) => merge("run", reports.into_iter().chain(last)),
     };
     for part in &whole.coverage.parts {
-        // Other bytes of a name would come to the same digest.
+        // Another file name could have the same replacement, and so the same digest.
         if part.path.contains('\u{fffd}') && found.unreleasable.is_none() {
             found.unreleasable =
                 Some(format!("a release is for names as well, and {} is not UTF-8", part.path));
         }
         if let PartState::Skipped(why) = &part.state
-            && part.language != "packages"
             && found.unreleasable.is_none()
         {
             found.unreleasable =
                 Some(format!("a release names bytes, and those of {} are not known ({why})", part.path));
         }
     }
-    // One file is run as something, and that decides what it does.
+    // A single file runs as one language, which is part of its identity.
     let only = match targets {
-        [Target::Path(path)] => path.is_file(),
-        [Target::Source(artifact)] => artifact.language.is_none(),
+        [Target::Path(path, _)] => path.is_file(),
+        [Target::Source(artifact)] => artifact.language.is_none() && artifact.executed.is_empty(),
         _ => false,
     };
     if only && found.unreleasable.is_none() {
@@ -152,14 +156,12 @@ fn look(
     report
 }
 
-/// The parts that have a finding above a note or were not read, and the files that they may be in: `a!b` may be in `a`,
+/// Parts with a finding above a note or not read, and the files that may contain them: `a!b` may be in `a`,
 /// or be a file of that name.
 fn flagged(report: &Report) -> HashSet<&str> {
     let findings = report.findings.iter().filter(|f| f.severity > Severity::Note).map(|f| f.part.as_str());
     let parts = report.coverage.parts.iter();
-    let unread = parts
-        .filter(|part| matches!(part.state, PartState::Skipped(_) | PartState::BytesOnly))
-        .map(|part| part.path.as_str());
+    let unread = parts.filter(|part| part.state.kind() == Kind::NotRead).map(|part| part.path.as_str());
     let mut all = HashSet::new();
     for part in findings.chain(unread) {
         all.insert(part);
@@ -171,12 +173,12 @@ fn flagged(report: &Report) -> HashSet<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_guard::{Pack, scan};
+    use hotcell_guard::{Executions, Pack, scan};
     use std::os::unix::ffi::OsStrExt;
 
     fn digest(dir: &std::path::Path) -> Identified {
         let report = unread("x", PartState::Inert, Verdict::Quarantine);
-        identify(&[Target::Path(dir.to_owned())], &report).unwrap()
+        identify(&[Target::Path(dir.to_owned(), Executions::default())], &report).unwrap()
     }
 
     #[test]
@@ -188,7 +190,7 @@ mod tests {
         std::os::unix::fs::symlink("a.py", dir.path().join("c.py")).unwrap();
         let pack = Pack::builtin().unwrap();
         let limits = Limits::default();
-        let walk = Walk { gitignore: false, packages: false };
+        let walk = Walk { gitignore: false, packages: false, executed: None };
         let read = &mut |file: &Artifact| scan(&pack, &limits, file);
         let scanned = scan_path(&limits, dir.path(), walk, read, &mut |_| ()).unwrap();
         let first = digest(dir.path());
@@ -222,10 +224,10 @@ mod tests {
         std::fs::write(dir.path().join("odd!name.py"), hostile).unwrap();
         let pack = Pack::builtin().unwrap();
         let limits = Limits::default();
-        let walk = Walk { gitignore: false, packages: false };
+        let walk = Walk { gitignore: false, packages: false, executed: None };
         let read = &mut |file: &Artifact| scan(&pack, &limits, file);
         let report = scan_path(&limits, dir.path(), walk, read, &mut |_| ()).unwrap();
-        let found = identify(&[Target::Path(dir.path().to_owned())], &report).unwrap();
+        let found = identify(&[Target::Path(dir.path().to_owned(), Executions::default())], &report).unwrap();
         assert_eq!(found.files.iter().filter(|f| f.bytes.is_ok()).count(), MOST.0);
         assert_eq!((found.files.len(), found.left_out), (MOST.0 + NAMED, 4));
         assert!(found.files.iter().all(|f| f.part != "good.py"));

@@ -5,114 +5,114 @@ use hotcell_guard::{Finding, Part, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The name of the form in its `schema` field.
+/// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.quarantine/1";
 
-/// `hotcell.quarantine/1`.
+/// List of items in the form `hotcell.quarantine/1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Items {
     /// Always `hotcell.quarantine/1`.
     pub schema: String,
-    /// The items, newest first.
+    /// Items, newest first.
     pub items: Vec<Item>,
 }
 
 impl Items {
-    /// A list of these.
+    /// A list of these items.
     #[must_use]
     pub fn new(items: Vec<Item>) -> Self {
         Self { schema: SCHEMA.to_owned(), items }
     }
 }
 
-/// Something that was refused.
+/// A refused artifact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
-    /// Eight hexadecimal digits. The beginning is enough where it is the only such.
+    /// Eight hexadecimal digits. An unambiguous prefix is enough.
     pub id: String,
-    /// The artifact's digest, as in its scan report.
+    /// Digest of the artifact, as in its scan report.
     pub sha256: String,
-    /// Where it stands now: a release that has ended counts no more.
+    /// Current state, which takes the end of a release into account.
     pub state: State,
-    /// What the guard says of it.
+    /// The guard's verdict.
     pub verdict: Verdict,
-    /// What was found, strictest first; in a list at most 20.
+    /// Findings, strictest first; in a list at most 20.
     pub findings: Vec<Finding>,
-    /// How many there are.
+    /// Number of findings.
     pub findings_total: u64,
-    /// When it was refused first; RFC 3339, UTC.
+    /// Time of the first refusal; RFC 3339, UTC.
     pub submitted: String,
-    /// When its content goes, unless it is refused again.
+    /// Time when its content is removed, unless it is refused again.
     pub expires: String,
-    /// The names that it came under.
+    /// Names that it was submitted under.
     pub names: Vec<String>,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it is run as, where that is known.
+    /// Language that it runs as, if known.
     pub language: Option<String>,
-    /// How often it was refused.
+    /// Number of refusals.
     pub seen: u64,
-    /// When it was refused last.
+    /// Time of the last refusal.
     pub last_seen: String,
-    /// The digest of rules, version and limits that it was read under.
+    /// Digest of rules, version and limits that it was scanned under.
     pub policy: String,
-    /// Whether those are in force now.
+    /// True when those are in force now.
     pub current: bool,
     /// Parts that were not read.
     pub unread: Vec<Part>,
-    /// Files that asked for a look.
+    /// Files that need review.
     pub files: Vec<Kept>,
-    /// Such files that are not even named.
+    /// Number of such files that are not listed.
     pub left_out: u64,
-    /// Why it cannot be released; null where it can.
+    /// Why it cannot be released; null when it can.
     pub unreleasable: Option<String>,
-    /// Who asked for its release first.
+    /// First request for its release.
     pub request: Option<Word>,
-    /// Who decided last.
+    /// Latest decision.
     pub decision: Option<Word>,
-    /// What was allowed last.
+    /// Latest release.
     pub release: Option<Terms>,
 }
 
 /// A file of an item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
-    /// Its path in the artifact.
+    /// Path in the artifact.
     pub part: String,
-    /// Its digest.
+    /// Digest.
     pub sha256: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Why it is not kept; null where it is.
+    /// Why it is not kept; null when it is.
     pub not_kept: Option<String>,
 }
 
-/// What somebody said.
+/// A statement of a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Word {
     /// User id and name.
     pub by: String,
-    /// The user id.
+    /// User id.
     pub uid: u32,
     /// `cli` or `mcp:CALLER`.
     pub channel: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// When; RFC 3339, UTC.
+    /// Time; RFC 3339, UTC.
     pub time: String,
 }
 
-/// The terms of a release.
+/// Terms of a release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Terms {
-    /// When it ends; RFC 3339, UTC.
+    /// Time when it ends; RFC 3339, UTC.
     pub expires: String,
-    /// Runs that are left.
+    /// Number of runs left.
     pub uses: u32,
-    /// The policy that it was made under.
+    /// Policy that it was made under.
     pub policy: String,
-    /// The channel whose runs it is for; null where it is for any.
+    /// Channel whose runs it is for; null for any channel.
     pub only: Option<String>,
-    /// Why it counts no more; null while it counts.
+    /// Why it is no longer valid; null while it is valid.
     pub ended: Option<String>,
 }

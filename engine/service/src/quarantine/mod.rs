@@ -1,20 +1,20 @@
-//! The quarantine: what the gate refused is held until a person decides, or until nobody cared for long enough.
+//! The quarantine: code that the gate refused is held until a person decides, or until its retention is over.
 //!
-//! An item is an artifact by its digest. Its rows stand in the state folder's database, the files that asked for a look in
-//! `objects/`, wrapped. What may be done with an item is decided by [`hotcell_guard::quarantine`]; every step is in the
-//! audit log ([`crate::audit`]) in the same transaction.
+//! An item is an artifact by its digest. Its rows are in the state folder's database, the files that need
+//! review in `objects/`, wrapped. [`hotcell_guard::quarantine`] decides which steps are allowed; every step
+//! is in the audit log ([`crate::audit`]) in the same transaction.
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`identity`] | what was refused, by its bytes |
+//! | [`identity`] | identifies refused code by its bytes |
 //! | `objects` | bytes by their digest, wrapped |
 //! | [`item`] | an item as it is shown |
 //! | `rows` | an item as it is stored |
-//! | [`error`] | what holds when a step is taken, and why one is not |
+//! | [`error`] | conditions and errors of a step |
 //! | [`store`] | the open quarantine: one change at a time |
 //! | `steps` | the steps, each one transaction |
-//! | [`gate`] | what is done with something that is about to run and must not |
-//! | [`office`] | the steps as front ends take them: what was read under other rules is read again first |
+//! | [`gate`] | handling of refused code at the gate |
+//! | [`office`] | the steps as front ends take them: items scanned under other rules are scanned again first |
 
 pub mod error;
 pub mod gate;
@@ -36,9 +36,9 @@ pub use store::Quarantine;
 
 use std::time::Duration;
 
-/// How long an item stays that nobody asks for and that is not refused again. Default 30 days.
+/// Default retention of an item that is neither requested nor refused again: 30 days.
 pub const RETENTION: Duration = Duration::from_secs(30 * 86_400);
-/// How long a release lasts when nobody says. One day.
+/// Default lifetime of a release: one day.
 pub const RELEASE: Duration = Duration::from_secs(86_400);
-/// The longest release: a year.
+/// Maximum lifetime of a release: a year.
 pub const LONGEST_RELEASE: Duration = Duration::from_secs(365 * 86_400);

@@ -1,7 +1,9 @@
-//! Bytes by their digest, wrapped: nothing on the host can run them, index them, or take them for what they are.
+//! Stores bytes by their digest, wrapped: programs on the host cannot run them, index them or recognise their
+//! type.
 //!
-//! An object is `objects/AA/SHA256` in the state folder, mode 0400: a line that says what it is, a random number, and the
-//! bytes XORed with a stream made of it. That is no secret, only a wrapping: whoever may read the file can unwrap it.
+//! An object is `objects/AA/SHA256` in the state folder, mode 0400: a magic line, a random number, and the
+//! bytes XORed with a stream derived from that number. This is not encryption: a user who can read the file
+//! can unwrap it.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -15,12 +17,12 @@ use crate::state::StateFolder;
 const FOLDER: &str = "objects";
 const MAGIC: &[u8] = b"hotcell-object/1\n";
 const NONCE: usize = 16;
-/// The largest object, in bytes; the guard looks at no larger file.
+/// Maximum size of an object, in bytes; the guard scans no larger file.
 pub(super) const LARGEST: u64 = 64 << 20;
-/// What a file is called until it is whole.
+/// Prefix of a file's name until it is complete.
 const UNFINISHED: &str = "new-";
 
-/// The folder of objects.
+/// Folder of objects.
 #[derive(Debug)]
 pub(super) struct Objects(Dir);
 
@@ -30,7 +32,7 @@ impl Objects {
         Ok(Self(folder.dir().open_dir(FOLDER)?))
     }
 
-    /// Keeps bytes. When they are there already, nothing happens.
+    /// Stores bytes. Does nothing when they are stored already.
     pub fn put(&self, bytes: &[u8]) -> io::Result<String> {
         let name = hex_digest(bytes);
         let shelf = self.shelf(&name, true)?;
@@ -51,17 +53,18 @@ impl Objects {
             }
             file.sync_all()?;
             self.0.rename(&unfinished, &shelf, &name)?;
-            // The name as well as the bytes: a handle on the folder is no open file of it.
+            // Syncs the name as well as the bytes; the folder's handle is not open as a file, so it is opened
+            // again.
             shelf.open(".")?.sync_all()
         })();
         if written.is_err() {
-            // A full disk has room for the next one again.
+            // Frees the space on a full disk.
             let _ = self.0.remove_file(&unfinished);
         }
         written.map(|()| name)
     }
 
-    /// The bytes of a digest, which they have to have.
+    /// Bytes of a digest, which is verified.
     pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
         let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
         let mut options = OpenOptions::new();
@@ -76,7 +79,8 @@ impl Objects {
         if hex_digest(&body) == name { Ok(body) } else { Err(bad("its content was changed")) }
     }
 
-    /// Takes out files that never became whole, because their process died. Under the quarantine's lock nobody writes one.
+    /// Removes incomplete files of processes that died. Under the quarantine's lock no process is writing
+    /// one.
     pub fn sweep_unfinished(&self) -> io::Result<()> {
         for entry in self.0.entries()? {
             let name = entry?.file_name();
@@ -87,7 +91,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The same, and objects that no row knows.
+    /// Like [`Objects::sweep_unfinished`], and removes objects that no row names.
     pub fn sweep(&self, known: &HashSet<String>) -> io::Result<()> {
         self.sweep_unfinished()?;
         for entry in self.0.entries()? {
@@ -114,7 +118,7 @@ impl Objects {
     }
 }
 
-/// XOR with sha256 of the number and a counter: the same again gives the bytes back.
+/// XORs with sha256 of the number and a counter; applying it twice restores the bytes.
 fn mask(nonce: &[u8], bytes: &mut [u8]) {
     for (count, block) in bytes.chunks_mut(32).enumerate() {
         let mut hash = Sha256::new();

@@ -1,10 +1,13 @@
-//! The steps as front ends take them. What was read under other rules is read again first, from what is kept.
+//! Steps of the quarantine for front ends. Items scanned under other rules are scanned again first, from the
+//! stored files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hotcell_guard::quarantine::{Channel, State};
-use hotcell_guard::{Artifact, Held, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread};
+use hotcell_guard::{
+    Artifact, Executions, Held, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread,
+};
 use hotcell_sandbox::Confinement;
 
 use super::error::{QuarantineError, Terms};
@@ -23,13 +26,13 @@ use crate::reading::Reading;
 use crate::report::{Code, ErrorReport, printable};
 use crate::state::{StateChoice, StateFolder};
 
-/// Items that are read again for one list; the others say that they are not current.
+/// Maximum number of items scanned again for one list; the others are marked as not current.
 const REREAD: usize = 100;
-/// Findings of an item in a list.
+/// Maximum number of findings per item in a list.
 const LISTED: usize = 20;
-/// The longest reason, in characters.
+/// Maximum length of a reason, in characters.
 const REASON: usize = 1000;
-/// The most runs of one release.
+/// Maximum number of runs of one release.
 const USES: u32 = 1000;
 
 /// The quarantine for one actor, under the rules in force.
@@ -40,22 +43,23 @@ pub struct Office {
     reading: Reading,
 }
 
-/// A reader takes what the host has.
+/// A reader uses the first confinement that the host supports.
 const CONFINEMENTS: [Confinement; 2] = [Confinement::Namespaces, Confinement::LandlockOnly];
 
 type Done<T> = Result<T, ErrorReport>;
 
 impl Office {
-    /// For this actor. Nothing is opened yet.
+    /// The quarantine for this actor. Opens nothing yet.
     #[must_use]
     pub fn new(keep: Keep, rules: Rules, reading: Reading) -> Self {
         Self { keep, rules, reading }
     }
 
-    /// For whoever asks by a configuration; a folder of rules that is named goes before the configured one.
+    /// The quarantine for the caller of a configuration; a named folder of rules takes precedence over the
+    /// configured one.
     ///
     /// # Errors
-    /// A report when the rules cannot be read, or nobody asks.
+    /// A report when the rules cannot be read, or the configuration has no caller.
     pub fn of(configuration: &Configuration, rules: Option<&Path>) -> Done<Self> {
         let configured =
             || configuration.environment.rules.as_deref().or(configuration.user.rules.as_deref());
@@ -63,19 +67,19 @@ impl Office {
         let rules = crate::guard::rules(rules.or_else(configured), pinned.into_iter().flatten().next())?;
         let keep = configuration.keep();
         let keep = keep.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the quarantine"))?;
-        Ok(Self::new(keep, rules, configuration.reading.clone()))
+        Ok(Self::new(keep, rules, configuration.reading()))
     }
 
     pub(crate) fn terms(&self) -> Terms {
         self.keep.terms(&self.rules)
     }
 
-    /// A model sees what came by its own channel.
+    /// Channel whose items are visible: a model sees only those of its own channel.
     fn own(&self) -> Option<&Channel> {
         Some(&self.keep.channel).filter(|channel| matches!(channel, Channel::Model(_)))
     }
 
-    /// To a model, what is released for another caller is held.
+    /// Shows a model an item released for another caller as held.
     fn as_seen(&self, item: &mut Item) {
         let own = self.own().map(ToString::to_string);
         let only = item.release.as_ref().and_then(|release| release.only.as_ref());
@@ -97,8 +101,8 @@ impl Office {
         open().map_err(|e: QuarantineError| of_quarantine(&e))
     }
 
-    /// Every item that the actor may see, those that were refused last first. Where nothing can be written, items that
-    /// were read under other rules stay as they are, and say so.
+    /// All items that the actor may see, the most recently refused first. When the quarantine cannot be
+    /// written, items scanned under other rules stay as they are, and are marked as not current.
     ///
     /// # Errors
     /// A report when the quarantine cannot be read.
@@ -123,10 +127,10 @@ impl Office {
         Ok(items)
     }
 
-    /// An item by its id, or the beginning of it.
+    /// An item by its id, or an unambiguous prefix of it.
     ///
     /// # Errors
-    /// A report that names the nearest id, or what is in the way.
+    /// A report when no item matches, with the nearest id, or when the quarantine cannot be read.
     pub fn show(&self, id: &str) -> Done<Item> {
         let terms = self.terms();
         let read = |quarantine: &Quarantine| {
@@ -148,10 +152,10 @@ impl Office {
         }
     }
 
-    /// The bytes of an item's file that is kept, for a person.
+    /// Bytes of a stored file of an item, for a person.
     ///
     /// # Errors
-    /// A report when they cannot be read, or are not those that were kept.
+    /// A report when they cannot be read, or do not match the digest.
     pub fn content(&self, sha256: &str) -> Done<Vec<u8>> {
         let quarantine = self.open_to_read()?.ok_or_else(|| nothing(sha256))?;
         quarantine.content(sha256).map_err(|e| of_quarantine(&e))
@@ -165,26 +169,27 @@ impl Office {
         let Some(quarantine) = self.open_to_read()? else { return Ok(None) };
         let terms = self.terms();
         let item = quarantine.of_artifact(sha256, &terms).map_err(|e| of_quarantine(&e))?;
-        // What came by another channel is not there.
+        // Items of other channels are invisible.
         Ok(item.filter(|item| quarantine.show(&item.id, self.own(), &terms).is_ok()))
     }
 
-    /// Reads a file, or a folder with layers over it, as the gate would, and says under which id it is held, if it is.
+    /// Scans a file, or a folder with layers over it, as the gate would, and adds the id of the item if it is
+    /// held.
     ///
     /// # Errors
     /// A report when it cannot be read.
     pub fn scan(&self, path: &Path, layers: &[PathBuf]) -> Done<Report> {
         let mut scan = self.reading.begin(self.rules.clone(), &CONFINEMENTS);
-        let walk = Walk { gitignore: false, packages: false };
+        let walk = Walk { gitignore: false, packages: false, executed: None };
         let mut read = |artifact: &Artifact| scan.read(artifact);
         let limits = Limits::default();
         let target = match layers {
-            [] => Target::Path(path.to_owned()),
-            layers => Target::View(path.to_owned(), layers.to_vec()),
+            [] => Target::Path(path.to_owned(), Executions::default()),
+            layers => Target::View(path.to_owned(), layers.to_vec(), Executions::default()),
         };
         let report = match layers {
             [] => scan_path(&limits, path, walk, &mut read, &mut |_| ()),
-            layers => crate::view::read(&limits, path, layers, &mut read),
+            layers => crate::view::read(&limits, path, layers, &Executions::default(), &mut read),
         };
         let mut report =
             report.map_err(|e| ErrorReport::new(Code::InvalidValue, format!("it cannot be read: {e}")))?;
@@ -196,31 +201,31 @@ impl Office {
         Ok(report)
     }
 
-    /// The rules that items are read under.
+    /// Rules that items are scanned under.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// The item of what a scan found, when it is held already.
+    /// The item of scanned code, if it is held already.
     ///
     /// # Errors
-    /// A report when it cannot be read any more, or the quarantine cannot be read.
+    /// A report when the code can no longer be read, or the quarantine cannot be read.
     pub fn held(&self, target: Target, report: &Report) -> Done<Option<Item>> {
-        // What cannot be asked holds nothing.
+        // Without a quarantine nothing is held.
         if matches!(self.keep.state, StateChoice::Nowhere) || self.open_to_read()?.is_none() {
             return Ok(None);
         }
         self.of_artifact(&identified(target, report)?.sha256)
     }
 
-    /// Holds what a scan found, as the gate would.
+    /// Holds scanned code, as the gate would.
     ///
     /// # Errors
-    /// A report when it cannot be read any more, or not be kept.
+    /// A report when the code can no longer be read, or cannot be stored.
     pub fn hold(&self, target: Target, report: &Report) -> Done<Item> {
         let found = identified(target, report)?;
-        // A release stays for whoever runs it.
+        // A release is left for the run that uses it.
         match self.of_artifact(&found.sha256)?.filter(|item| item.state == State::Released) {
             Some(item) => Ok(item),
             None => match self.open()?.judge(&found, report, &self.keep.actor(), &self.terms()) {
@@ -233,17 +238,18 @@ impl Office {
     /// Asks for a release.
     ///
     /// # Errors
-    /// A report that says why not.
+    /// A report when the item is not found, the step is not allowed, or the database fails.
     pub fn request(&self, id: &str, reason: &str) -> Done<Item> {
         let reason = reasoned(reason)?;
         let terms = self.terms();
         self.existing(id)?.request(id, &reason, &self.keep.actor(), &terms).map_err(|e| of_quarantine(&e))
     }
 
-    /// Lets it run `uses` times (one) within `lasts` ([`RELEASE`]), exactly as it is read under the rules in force.
+    /// Allows `uses` runs (default: one) within `lasts` (default: [`RELEASE`]), exactly as scanned under the
+    /// rules in force.
     ///
     /// # Errors
-    /// A report that says why not.
+    /// A report when the item is not found, the step is not allowed, or the database fails.
     pub fn release(&self, id: &str, reason: &str, lasts: Option<Duration>, uses: Option<u32>) -> Done<Item> {
         let reason = reasoned(reason)?;
         let (lasts, uses) = (lasts.unwrap_or(RELEASE), uses.unwrap_or(1));
@@ -262,7 +268,7 @@ impl Office {
             .map_err(|e| of_quarantine(&e))
     }
 
-    /// An item as it is read under the rules in force: what is released is what a person can see now.
+    /// An item as scanned under the rules in force: a person releases what they can see now.
     pub(crate) fn current(&self, id: &str) -> Done<Item> {
         let item = self.show(id)?;
         if !item.current && item.state != State::Purged {
@@ -272,20 +278,20 @@ impl Office {
         Ok(item)
     }
 
-    /// Says no.
+    /// Rejects an item.
     ///
     /// # Errors
-    /// A report that says why not.
+    /// A report when the item is not found, the step is not allowed, or the database fails.
     pub fn reject(&self, id: &str, reason: &str) -> Done<Item> {
         let reason = reasoned(reason)?;
         let terms = self.terms();
         self.existing(id)?.reject(id, &reason, &self.keep.actor(), &terms).map_err(|e| of_quarantine(&e))
     }
 
-    /// Takes an item's content out, or that of all whose time is over.
+    /// Removes an item's content, or that of all expired items.
     ///
     /// # Errors
-    /// A report that says why not.
+    /// A report when the item is not found, the step is not allowed, or the database fails.
     pub fn purge(&self, id: Option<&str>) -> Done<Vec<Item>> {
         let terms = self.terms();
         let actor = &self.keep.actor();
@@ -299,7 +305,7 @@ impl Office {
         purged.map_err(|e| of_quarantine(&e))
     }
 
-    /// The last entries of the audit log.
+    /// Last entries of the audit log.
     ///
     /// # Errors
     /// A report when it cannot be read.
@@ -310,7 +316,7 @@ impl Office {
         }
     }
 
-    /// Checks the audit log. What is wrong with it is in the answer.
+    /// Checks the audit log. A problem that was found is in the result.
     ///
     /// # Errors
     /// A report when it cannot be read.
@@ -330,7 +336,7 @@ impl Office {
         }
     }
 
-    /// The quarantine to write, where there is one: asking for what is not there makes nothing.
+    /// The quarantine for writing, if it exists: asking for an unknown item creates nothing.
     fn existing(&self, id: &str) -> Done<Quarantine> {
         match self.open_to_read()? {
             Some(_) => self.open(),
@@ -338,7 +344,7 @@ impl Office {
         }
     }
 
-    /// Reads items again under the rules in force.
+    /// Scans items again under the rules in force.
     fn reread(&self, quarantine: &Quarantine, items: &[&Item], terms: &Terms) -> Done<()> {
         let mut scan = self.reading.begin(self.rules.clone(), &CONFINEMENTS);
         let mut read = Vec::new();
@@ -354,7 +360,7 @@ impl Office {
             });
             read.push((item, reports.collect::<Vec<_>>()));
         }
-        // What no reader read says nothing of them.
+        // Without a working reader the results mean nothing.
         scan.end().map_err(unreadable)?;
         for (item, reports) in read {
             let again = || {
@@ -377,12 +383,12 @@ fn identified(target: Target, report: &Report) -> Done<Identified> {
     })
 }
 
-/// Whether it has to be read again.
+/// True when the item has to be scanned again.
 fn is_old(item: &Item) -> bool {
     !item.current && item.state != State::Purged
 }
 
-/// What the kept files say now, and what the others said then.
+/// Combines new reports on the stored files with the old report on the others.
 fn joined(before: Report, item: &Item, reports: Vec<Report>) -> Report {
     let kept: Vec<&str> =
         item.files.iter().filter(|file| file.not_kept.is_none()).map(|file| file.part.as_str()).collect();
@@ -421,7 +427,7 @@ fn nothing(id: &str) -> ErrorReport {
     of_quarantine(&QuarantineError::NoSuchItem { id: id.to_owned(), hint })
 }
 
-/// A failure of the quarantine as a report.
+/// Converts an error of the quarantine into a report.
 #[must_use]
 pub fn of_quarantine(error: &QuarantineError) -> ErrorReport {
     match error {

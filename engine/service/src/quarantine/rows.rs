@@ -1,7 +1,7 @@
 //! An item as it is stored: one row, and the rows of its files.
 
 use hotcell_guard::quarantine::{Release, State};
-use hotcell_guard::{Language, PartState, Report, Severity};
+use hotcell_guard::{Kind, Language, PartState, Report, Severity};
 use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
 
 use super::error::Terms;
@@ -9,13 +9,13 @@ use super::item::{Item, Kept, Terms as Shown, Word};
 use crate::audit::After;
 use crate::time::{micros_since_1970, rfc3339};
 
-/// Findings that are stored of an item.
+/// Maximum number of findings stored per item.
 const FINDINGS: usize = 500;
-/// Unread parts.
+/// Maximum number of unread parts stored per item.
 const PARTS: usize = 200;
-/// Names, and characters of one.
+/// Maximum number of names per item, and maximum length of a name in characters.
 const NAMES: (usize, usize) = (8, 1024);
-/// Characters of any text in a report: a reader that was taken over could send long ones.
+/// Maximum length, in characters, of any text in a report: a compromised reader could send long ones.
 const TEXT: usize = 4096;
 
 /// A row of the table `quarantine`.
@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub seq: i64,
     pub id: String,
     pub sha256: String,
-    /// As `serde` writes it; empty where it is not known.
+    /// As written by `serde`; empty when it is not known.
     pub language: String,
     pub state: State,
     pub policy: String,
@@ -40,14 +40,14 @@ pub(super) struct Row {
     pub request: Option<Word>,
     pub decision: Option<Word>,
     pub release: Option<Release>,
-    /// The channel that the release is for; any where there is none.
+    /// Channel that the release is for; `None` for any.
     pub only: Option<String>,
 }
 
 const COLUMNS: &str = "seq, id, sha256, language, state, policy, report, names, bytes, submitted, last_seen, seen, \
     two_persons, unreleasable, left_out, request, decision, release_policy, release_expires, release_uses, release_for";
 
-/// The columns, as a database of any form has them.
+/// The columns, for a database of any schema version.
 fn columns(database: &Connection) -> rusqlite::Result<String> {
     let newest = crate::approvals::rows::there(database)?;
     Ok(if newest { COLUMNS.to_owned() } else { COLUMNS.replace("release_for", "NULL") })
@@ -114,20 +114,20 @@ pub(super) fn by_digest(
     database.query_row(&query, [sha256, language], read).optional()
 }
 
-/// The newest row of an artifact, whatever it is run as.
+/// The newest row of an artifact, in any language.
 pub(super) fn by_digest_alone(database: &Connection, sha256: &str) -> rusqlite::Result<Option<Row>> {
     let columns = columns(database)?;
     let query = format!("SELECT {columns} FROM quarantine WHERE sha256 = ?1 ORDER BY last_seen DESC LIMIT 1");
     database.query_row(&query, [sha256], read).optional()
 }
 
-/// The row of an id.
+/// The row with an id.
 pub(super) fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
     let query = format!("SELECT {} FROM quarantine WHERE id = ?1", columns(database)?);
     database.query_row(&query, [id], read).optional()
 }
 
-/// Every row, those that were refused last first; with a channel, those that it submitted.
+/// All rows, the most recently refused first; with a channel, only those that it submitted.
 pub(super) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
     let columns = columns(database)?;
     let query = format!(
@@ -140,7 +140,7 @@ pub(super) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<V
 }
 
 impl Row {
-    /// Writes it: over the row of its number, or as a new one, whose number it gets.
+    /// Writes the row: over the row with its number, or as a new one, whose number it gets.
     pub fn write(&mut self, database: &Connection) -> rusqlite::Result<()> {
         let seq = (self.seq > 0).then_some(self.seq);
         let word = |word: &Option<Word>| word.as_ref().map(text).transpose();
@@ -188,7 +188,7 @@ impl Row {
         Ok(())
     }
 
-    /// What the audit log is to say of it.
+    /// State for the audit log.
     pub fn after(&self, reason: Option<&str>) -> After {
         let release = self.release.as_ref();
         After {
@@ -203,17 +203,17 @@ impl Row {
         }
     }
 
-    /// What it is run as, by its name.
+    /// Name of the language that it runs as.
     pub fn run_as(&self) -> Option<&'static str> {
         serde_json::from_str::<Language>(&self.language).ok().map(Language::name)
     }
 
-    /// Whether its release is for somebody else than this channel.
+    /// True when its release is for another channel.
     pub fn is_for_another(&self, channel: &str) -> bool {
         self.release.is_some() && self.only.as_ref().is_some_and(|only| only != channel)
     }
 
-    /// Why its release counts no more; `None` while it counts, or where there is none.
+    /// Why its release is no longer valid; `None` while it is valid, or without a release.
     pub fn ended(&self, terms: &Terms) -> Option<String> {
         let release = self.release.as_ref()?;
         release.covers(&self.sha256, &terms.policy, terms.now_us).err().map(|why| why.to_string())
@@ -258,7 +258,7 @@ impl Row {
         }
     }
 
-    /// Remembers one more name.
+    /// Adds names, within the limits.
     pub fn named(&mut self, names: &[String]) {
         for name in names {
             let name: String = name.chars().take(NAMES.1).collect();
@@ -274,12 +274,12 @@ pub(super) fn language_column(language: Option<Language>) -> String {
     language.and_then(|l| serde_json::to_string(&l).ok()).unwrap_or_default()
 }
 
-/// A report as it is stored: what was found, and what was not read, within bounds.
+/// A report as it is stored: findings and unread parts, within the limits.
 pub(super) fn stored(report: &Report) -> Report {
     let mut report = report.clone();
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     report.findings.truncate(FINDINGS);
-    report.coverage.parts.retain(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly));
+    report.coverage.parts.retain(|part| part.state.kind() == Kind::NotRead);
     report.coverage.parts.truncate(PARTS);
     let mut texts: Vec<&mut String> = report.artifact.names.iter_mut().collect();
     for f in &mut report.findings {
@@ -289,7 +289,7 @@ pub(super) fn stored(report: &Report) -> Report {
     }
     for part in &mut report.coverage.parts {
         texts.extend([&mut part.path, &mut part.language]);
-        if let PartState::Skipped(why) = &mut part.state {
+        if let PartState::Skipped(why) | PartState::SetAside(why) = &mut part.state {
             texts.push(why);
         }
     }
@@ -300,7 +300,7 @@ pub(super) fn stored(report: &Report) -> Report {
     report
 }
 
-/// Whether a report has anything to be looked at.
+/// True when findings of this severity need review.
 pub(super) fn is_serious(severity: Severity) -> bool {
     severity > Severity::Note
 }
@@ -312,18 +312,18 @@ pub(super) struct File {
     pub language: String,
     pub sha256: String,
     pub bytes: u64,
-    /// Why it is not kept.
+    /// Why it is not stored.
     pub why: Option<String>,
 }
 
 impl File {
-    /// What it is run as.
+    /// Language that it runs as.
     pub fn language(&self) -> Option<Language> {
         serde_json::from_str(&self.language).ok()
     }
 }
 
-/// The files of an item.
+/// Files of an item.
 pub(super) fn files(database: &Connection, item: i64) -> rusqlite::Result<Vec<File>> {
     let mut statement = database.prepare(
         "SELECT part, language, sha256, bytes, why FROM quarantine_files WHERE item = ?1 ORDER BY rowid",
@@ -340,7 +340,7 @@ pub(super) fn files(database: &Connection, item: i64) -> rusqlite::Result<Vec<Fi
     statement.query_map([item], file)?.collect()
 }
 
-/// Puts these in place of the files of an item.
+/// Replaces the files of an item.
 pub(super) fn replace_files(database: &Connection, item: i64, files: &[File]) -> rusqlite::Result<()> {
     database.execute("DELETE FROM quarantine_files WHERE item = ?1", [item])?;
     let mut insert = database.prepare(
@@ -352,13 +352,13 @@ pub(super) fn replace_files(database: &Connection, item: i64, files: &[File]) ->
     Ok(())
 }
 
-/// Remembers that an item came by a channel.
+/// Records that a channel submitted an item.
 pub(super) fn seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<()> {
     let insert = "INSERT OR IGNORE INTO quarantine_seen (item, channel) VALUES (?1, ?2)";
     database.execute(insert, params![item, channel]).map(drop)
 }
 
-/// Whether it did.
+/// True when a channel submitted an item.
 pub(super) fn was_seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<bool> {
     let query = "SELECT EXISTS (SELECT 1 FROM quarantine_seen WHERE item = ?1 AND channel = ?2)";
     database.query_row(query, params![item, channel], |row| row.get(0))
@@ -370,19 +370,19 @@ pub(super) fn objects(database: &Connection) -> rusqlite::Result<std::collection
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Bytes of those objects together.
+/// Total size of these objects, in bytes.
 pub(super) fn kept_bytes(database: &Connection) -> rusqlite::Result<u64> {
     let query = "SELECT coalesce(sum(bytes), 0) FROM
                  (SELECT DISTINCT sha256, bytes FROM quarantine_files WHERE why IS NULL)";
     database.query_row(query, [], |row| row.get(0))
 }
 
-/// Items that are not purged.
+/// Number of items that are not purged.
 pub(super) fn count(database: &Connection) -> rusqlite::Result<u64> {
     database.query_row("SELECT count(*) FROM quarantine WHERE state <> 'purged'", [], |row| row.get(0))
 }
 
-/// Now, in microseconds since 1970.
+/// Current time, in microseconds since 1970.
 pub(super) fn now() -> i64 {
     micros_since_1970(std::time::SystemTime::now())
 }

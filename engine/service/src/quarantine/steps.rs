@@ -19,20 +19,20 @@ use crate::approvals::rows as approvals;
 use crate::audit;
 use crate::time::rfc3339;
 
-/// Bytes of all files that are kept together.
+/// Maximum total size of all stored files, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What became of something that was about to run.
+/// Result for code that was about to run.
 #[derive(Debug)]
 pub(crate) enum Judged {
-    /// A release lets it run, this once.
+    /// A release lets it run once.
     Released { item: Item, by: String },
-    /// It is held.
+    /// The code is held.
     Held { item: Item, ended: Option<String> },
 }
 
 impl Quarantine {
-    /// Holds what was refused, or lets it run by a release, which has one use less then.
+    /// Holds refused code, or lets it run by a release, which then has one use less.
     pub(crate) fn judge(
         &self,
         found: &Identified,
@@ -51,7 +51,7 @@ impl Quarantine {
                 if ended.is_none() && row.is_for_another(&channel) {
                     let mut row =
                         self.hold(database, &objects, Some(row), found, report, &language, actor, terms)?;
-                    // To whoever it is not for, it is held.
+                    // A caller that the release is not for sees the item as held.
                     row.state = State::Held;
                     let ended = Some("it is for another caller".to_owned());
                     let item = row.item(rows::files(database, row.seq)?, terms);
@@ -143,7 +143,7 @@ impl Quarantine {
                 row
             }
         };
-        // New, or read under other rules than before.
+        // New, or scanned under other rules than before.
         let action = if row.policy.is_empty() { "hold" } else { "reread" };
         row.policy.clone_from(&terms.policy);
         row.report = rows::stored(report);
@@ -159,7 +159,7 @@ impl Quarantine {
         Ok(row)
     }
 
-    /// A release that counts no more ends, before anything else is done.
+    /// Ends a release that is no longer valid, before anything else is done.
     fn lapsed(&self, database: &Connection, mut row: Row, actor: &Actor, terms: &Terms) -> Done<Row> {
         if row.state == State::Released
             && let Some(why) = row.ended(terms)
@@ -176,10 +176,10 @@ impl Quarantine {
         Ok(row)
     }
 
-    /// Asks for a release. While it is asked for, who asked first stays the one who did.
+    /// Asks for a release. While a request is open, the first requester stays recorded.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database fails.
     pub fn request(&self, id: &str, reason: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
         let of = matches!(actor.channel, Channel::Model(_)).then_some(&actor.channel);
         self.change(|database| {
@@ -187,7 +187,8 @@ impl Quarantine {
             let mut row = self.lapsed(database, row, actor, terms)?;
             let before = row.state;
             if before == State::Released && of.is_some() {
-                // What is released needs nobody's word; that it is for another caller, a request of its own says.
+                // A released item needs no request; a release for another caller is handled by an approval of
+                // its own.
                 if row.is_for_another(&actor.channel.to_string()) {
                     row.state = State::UnderReview;
                 }
@@ -196,7 +197,7 @@ impl Quarantine {
             row.two_persons |= terms.two_persons;
             row.state = step(&row, Some(before), Step::Request, actor, persons(&row, actor, terms))?;
             if before == State::UnderReview && of.is_some() {
-                // A model that asks again has asked.
+                // A model that asks again has asked already.
                 return Ok(row.item(rows::files(database, row.seq)?, terms));
             }
             if before != State::UnderReview {
@@ -206,10 +207,10 @@ impl Quarantine {
         })
     }
 
-    /// Lets it run: so often, until then, as it was read under the rules in force.
+    /// Releases an item for a number of runs and a limited time, as scanned under the rules in force.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database fails.
     pub fn release(
         &self,
         id: &str,
@@ -221,7 +222,7 @@ impl Quarantine {
         self.change(|database| self.release_for(database, id, None, reason, how, actor, terms))
     }
 
-    /// The same within a step, for the runs of one channel only where there is one.
+    /// Like [`Quarantine::release`], within a step; with a channel, only for its runs.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn release_for(
         &self,
@@ -260,15 +261,15 @@ impl Quarantine {
         self.finish(database, row, Step::Release, Some(reason), actor, terms)
     }
 
-    /// Says no. A release ends.
+    /// Rejects an item, and ends its release.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database fails.
     pub fn reject(&self, id: &str, reason: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
         self.change(|database| self.reject_within(database, id, reason, actor, terms))
     }
 
-    /// The same within a step.
+    /// Like [`Quarantine::reject`], within a step.
     pub(crate) fn reject_within(
         &self,
         database: &Connection,
@@ -286,10 +287,11 @@ impl Quarantine {
         self.finish(database, row, Step::Reject, Some(reason), actor, terms)
     }
 
-    /// Takes the content of an item out; that it was here stays known.
+    /// Removes the content of an item; the row that records it stays.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database or a file
+    /// fails.
     pub fn purge(&self, id: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
         let item = self.change(|database| {
             let row = self.find(database, id, None)?;
@@ -299,10 +301,10 @@ impl Quarantine {
         Ok(item)
     }
 
-    /// The same with every item whose time is over.
+    /// Purges every expired item.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the database or a file fails.
     pub fn purge_expired(&self, actor: &Actor, terms: &Terms) -> Done<Vec<Item>> {
         let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
         let before = terms.now_us.saturating_sub(retention);
@@ -317,7 +319,7 @@ impl Quarantine {
         Ok(purged)
     }
 
-    /// What nobody cared for goes whenever something is held. It can wait: no error.
+    /// Removes expired items whenever an item is held. It can wait, so errors are ignored.
     fn forget_expired(&self, terms: &Terms) {
         let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
         let old: rusqlite::Result<bool> = self.database.query_row(
@@ -348,7 +350,7 @@ impl Quarantine {
         self.finish(database, row, Step::Purge, Some(reason), actor, terms)
     }
 
-    /// Takes out objects that nothing names any more.
+    /// Removes objects that no row names.
     fn sweep(&self) -> Done<()> {
         let _turn = self.turn()?;
         let known = rows::objects(&self.database)?;
@@ -369,7 +371,8 @@ impl Quarantine {
         Ok(row.item(rows::files(database, row.seq)?, terms))
     }
 
-    /// Puts in a report of the kept files that was made under the rules in force. A release made under others ends.
+    /// Stores a report on the stored files that was made under the rules in force. A release made under other
+    /// rules ends.
     pub(super) fn reread(&self, id: &str, report: &Report, actor: &Actor, terms: &Terms) -> Done<Item> {
         self.change(|database| {
             let row = self.find(database, id, None)?;
@@ -389,7 +392,7 @@ impl Quarantine {
 }
 
 impl Row {
-    /// What becomes of the approvals that were asked for it.
+    /// Updates the approvals that were requested for the item.
     fn approvals(
         &self,
         database: &Connection,
@@ -406,7 +409,8 @@ impl Row {
 
 fn persons(row: &Row, actor: &Actor, terms: &Terms) -> Persons {
     Persons {
-        // Another configuration does not take back what stood when it was held or asked for.
+        // A changed configuration does not lift the rule that was in force when the item was held or
+        // requested.
         two: row.two_persons || terms.two_persons,
         requester: row.request.as_ref().map(|word| word.uid),
         actor: actor.uid,
@@ -428,9 +432,9 @@ fn word(reason: &str, actor: &Actor, terms: &Terms) -> Word {
     }
 }
 
-/// Keeps the files that asked for a look, as far as there is room.
+/// Stores the files that need review, as far as there is room.
 fn keep(database: &Connection, objects: &Objects, found: &Identified) -> Done<Vec<File>> {
-    // What a dead process left may be what the disk is full of.
+    // Leftovers of a dead process may be what fills the disk.
     objects.sweep_unfinished().map_err(io("a file cannot be kept"))?;
     let mut kept = rows::kept_bytes(database)?;
     let mut files = Vec::new();

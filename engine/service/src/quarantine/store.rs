@@ -1,4 +1,4 @@
-//! The open quarantine: one change at a time, all of it or nothing, and what can be read of it.
+//! The open quarantine: reading, and one atomic change at a time.
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ use crate::database::{self, Lent, patiently, transaction};
 use crate::ids::{Meant, meant};
 use crate::state::StateFolder;
 
-/// Held while a step is done, so that the log's end in its file is never older than the last one's.
+/// Lock file held during a step, so that the head file is never older than that of the step before.
 const LOCK: &str = "quarantine.lock";
-/// How long another step may take.
+/// Time limit for waiting for another step.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The open quarantine of a state folder.
@@ -30,32 +30,32 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// Opens it to write; makes it when it is missing.
+    /// Opens the quarantine for writing, and creates it when it is missing.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the state folder or the database cannot be used.
     pub fn open(folder: StateFolder) -> Done<Self> {
         let database = database::open_to_write(&folder)?;
-        // A step that was told is done, whatever happens to the machine.
+        // A confirmed step must survive a power loss.
         patiently(|| database.execute_batch("PRAGMA synchronous = FULL"))?;
         Ok(Self { database, folder })
     }
 
-    /// Opens it to read; `None` when there is none yet.
+    /// Opens the quarantine for reading; `None` when it does not exist yet.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the state folder or the database cannot be used.
     pub fn open_to_read(folder: StateFolder) -> Done<Option<Self>> {
         let opened = database::open_to_read(&folder)?.filter(|(_, form)| *form >= 2);
         Ok(opened.map(|(database, _)| Self { database, folder }))
     }
 
-    /// One step at a time, all of it or nothing; then the log's end goes to its file.
+    /// Runs one step at a time, atomically; afterwards the log's head is written to its file.
     pub(super) fn change<T>(&self, work: impl FnOnce(&Connection) -> Done<T>) -> Done<T> {
         self.step(work)
     }
 
-    /// The same for steps of others that are in the same log.
+    /// Like [`Quarantine::change`], for steps of other modules that share the log.
     pub(crate) fn step<T, E: From<QuarantineError> + From<rusqlite::Error>>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E>,
@@ -64,7 +64,7 @@ impl Quarantine {
         let before = audit::head(&self.database)?;
         let file = "the end of the audit log cannot be written";
         if before.is_none() && !audit::has_head(&self.folder) {
-            // From now on a missing file is a mistake.
+            // From now on a missing file is an error.
             audit::write_head(&self.folder, None).map_err(io(file))?;
         }
         let done = transaction(&self.database, || work(&self.database))?;
@@ -101,29 +101,29 @@ impl Quarantine {
         Objects::open(&self.folder).map_err(io("the folder of what is kept cannot be opened"))
     }
 
-    /// Every item, or those that came by a channel; those that were refused last first.
+    /// All items, or those that a channel submitted; the most recently refused first.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the database cannot be read.
     pub fn list(&self, of: Option<&Channel>, terms: &Terms) -> Done<Vec<Item>> {
         let of = of.map(ToString::to_string);
         let rows = patiently(|| rows::all(&self.database, of.as_deref()))?;
         rows.iter().map(|row| Ok(row.item(rows::files(&self.database, row.seq)?, terms))).collect()
     }
 
-    /// An item by its id, or the beginning of it; with a channel, only one that came by it.
+    /// An item by its id, or an unambiguous prefix of it; with a channel, only an item that it submitted.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when no item matches, several do, or the database cannot be read.
     pub fn show(&self, id: &str, of: Option<&Channel>, terms: &Terms) -> Done<Item> {
         let row = self.find(&self.database, id, of)?;
         Ok(row.item(rows::files(&self.database, row.seq)?, terms))
     }
 
-    /// The item of an artifact, whatever it is run as.
+    /// The item of an artifact, in any language.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the database cannot be read.
     pub fn of_artifact(&self, sha256: &str, terms: &Terms) -> Done<Option<Item>> {
         let row = patiently(|| rows::by_digest_alone(&self.database, sha256))?;
         Ok(row.map(|row| row.item(Vec::new(), terms)))
@@ -136,7 +136,7 @@ impl Quarantine {
         let mut ids = Vec::new();
         for row in known {
             let (id, seq) = row?;
-            // Another's items are not there.
+            // Items of other channels are invisible.
             if of.as_deref().map_or(Ok(true), |of| rows::was_seen_by(database, seq, of))? {
                 ids.push(id);
             }
@@ -155,40 +155,40 @@ impl Quarantine {
         }
     }
 
-    /// The bytes of a file of an item.
+    /// Bytes of a stored file.
     ///
     /// # Errors
-    /// [`QuarantineError`], also where they are not those that were kept.
+    /// [`QuarantineError::Io`] when they cannot be read or do not match the digest.
     pub fn content(&self, sha256: &str) -> Done<Vec<u8>> {
         self.objects()?.get(sha256).map_err(io("what was kept cannot be read"))
     }
 
-    /// The files of an item that are kept, as they were, with what they are run as.
+    /// Stored files of an item, with their rows and bytes.
     pub(super) fn kept(&self, id: &str) -> Done<Vec<(File, Done<Vec<u8>>)>> {
         let row = self.find(&self.database, id, None)?;
         let files = rows::files(&self.database, row.seq)?.into_iter().filter(|file| file.why.is_none());
         Ok(files.map(|file| (file.clone(), self.content(&file.sha256))).collect())
     }
 
-    /// What is stored of an item's report.
+    /// Stored report of an item.
     pub(super) fn report(&self, id: &str) -> Done<Report> {
         Ok(self.find(&self.database, id, None)?.report)
     }
 
-    /// The last entries of the audit log, newest last.
+    /// Last entries of the audit log, newest last.
     ///
     /// # Errors
-    /// [`QuarantineError`].
+    /// [`QuarantineError`] when the database cannot be read.
     pub fn audit(&self, most: u64) -> Done<AuditLog> {
         Ok(patiently(|| audit::last(&self.database, most))?)
     }
 
-    /// Checks the audit log; with a digest that was noted as its end once, also that it is still in it.
+    /// Checks the audit log; with a head digest noted earlier, also that the log still contains it.
     ///
     /// # Errors
-    /// [`QuarantineError`] where it cannot be read; what is wrong with it is in the answer.
+    /// [`QuarantineError`] when the log cannot be read; a problem that was found is in the result.
     pub fn verify(&self, noted: Option<&str>) -> Done<AuditLog> {
-        // While no step is half done, where that can be had.
+        // Waits until no step is half done, if possible.
         let _turn = self.turn().ok();
         Ok(patiently(|| audit::verify(&self.database, &self.folder, noted))?)
     }

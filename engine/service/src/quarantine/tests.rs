@@ -87,7 +87,7 @@ fn an_artifact_is_one_item_however_often_it_is_refused() {
     assert_eq!(quarantine.audit(100).unwrap().total, 1, "nothing new was done");
     let changed = hold(&quarantine, &format!("{HOSTILE} "), &me(), &terms(3));
     assert_ne!(changed.id, first.id);
-    // A model sees what came by its channel.
+    // A model sees the items of its own channel.
     let of = |actor: &Actor| quarantine.list(Some(&actor.channel), &terms(4)).unwrap().len();
     assert_eq!((quarantine.list(None, &terms(4)).unwrap().len(), of(&model())), (2, 1));
     assert!(quarantine.show(&changed.id, Some(&model().channel), &terms(4)).is_err());
@@ -165,16 +165,17 @@ fn who_may_do_what() {
     let release = |actor: &Actor, terms: &Terms| quarantine.release(&id, "r", (RELEASE, 1), actor, terms);
     assert!(matches!(why(release(&model(), &terms(2))), Illegal::NotYours { .. }));
     assert_eq!(why(release(&me(), &two(2))), Illegal::NotAsked);
-    // A model asks, for whom it works cannot answer, and asking again changes neither.
+    // After a model's request the user whom it works for cannot release; another request does not change
+    // that.
     quarantine.request(&id, "please", &model(), &two(3)).unwrap();
     quarantine.request(&id, "please please", &other(), &two(4)).unwrap();
     assert_eq!(why(release(&me(), &two(5))), Illegal::SamePerson(1));
-    // Another configuration does not take it back.
+    // A changed configuration does not lift it.
     assert_eq!(why(release(&me(), &terms(6))), Illegal::SamePerson(1));
     assert_eq!(release(&other(), &two(7)).unwrap().state, State::Released);
     quarantine.reject(&id, "after all not", &me(), &two(8)).unwrap();
     assert!(matches!(why(quarantine.request(&id, "r", &model(), &two(9))), Illegal::NotFrom { .. }));
-    // Nor does taking it out and having it refused again.
+    // Nor does purging the item and having it refused again.
     quarantine.purge(&id, &me(), &terms(10)).unwrap();
     hold(&quarantine, HOSTILE, &me(), &terms(11));
     assert_eq!(why(release(&me(), &terms(12))), Illegal::NotAsked);
@@ -201,7 +202,7 @@ fn what_nobody_cares_for_goes_and_leaves_a_trace() {
     let short = |now_us| Terms { retention: std::time::Duration::from_secs(1), ..terms(now_us) };
     let old = hold(&quarantine, HOSTILE, &me(), &short(0));
     let object = old.files[0].sha256.clone();
-    // The next one that is held takes it out.
+    // Holding the next item purges the expired one.
     let young = hold(&quarantine, &format!("{HOSTILE}#"), &me(), &short(2_000_000));
     let item = quarantine.show(&old.id, None, &short(2_000_000)).unwrap();
     assert_eq!((item.state, item.findings.len(), item.files.len()), (State::Purged, 0, 0));
@@ -257,19 +258,19 @@ fn what_was_done_past_the_log_is_found() {
         }
         assert!(place.problem().unwrap().contains(word));
     }
-    // A process that is killed between a step and the file leaves the file behind the log: no mistake.
+    // A process killed between a step and the file leaves an old head: not an error.
     let place = begun();
     let before = std::fs::read(place.state().join("audit.head")).unwrap();
     place.open().reject(&place.open().list(None, &terms(4)).unwrap()[0].id, "no", &me(), &terms(4)).unwrap();
     std::fs::write(place.state().join("audit.head"), before).unwrap();
     assert_eq!(place.problem(), None);
-    // Through SQL as it is, nothing can be changed.
+    // Through SQL alone, nothing can be changed.
     let place = begun();
     let database = Connection::open(place.state().join("hotcell.db")).unwrap();
     for sql in ["UPDATE audit SET actor = ''", "DELETE FROM audit"] {
         assert!(database.execute_batch(sql).unwrap_err().to_string().contains("only added to"));
     }
-    // A log that was made anew is found by who noted its end.
+    // A forged log is detected with a head noted earlier.
     let noted = place.open().verify(None).unwrap().head.unwrap().hash;
     assert_eq!(place.open().verify(Some(&noted)).unwrap().problem, None);
     assert!(begun().open().verify(Some(&noted)).unwrap().problem.is_some());
@@ -312,7 +313,7 @@ fn a_database_of_the_first_form_gets_the_tables() {
 
 #[test]
 fn a_disk_that_is_full_holds_nothing_half() {
-    // A file where the folder of objects should be is as good as a full disk, and needs no mount.
+    // A file in place of the folder of objects acts like a full disk, and needs no mount.
     let place = Place::new();
     let quarantine = place.open();
     std::fs::write(place.state().join("objects"), "").unwrap();

@@ -1,27 +1,30 @@
-//! A call of somebody who has to ask a person for what it is denied: what a person allowed for this call goes with it once, and
-//! what it is still denied is asked for.
+//! A call by a caller who has to ask a person for denied capabilities: those approved for this call are used
+//! once, and those still denied are requested.
 
 use hotcell_tools::sources::sha256;
-use hotcell_tools::{Answer, Capability};
+use hotcell_tools::{Answer, CallError, Capability};
 use tokio_util::sync::CancellationToken;
 
+use super::beyond::Beyond;
 use super::caller::{Caller, Uncalled};
 use super::plugins::{Done, Ready};
 use super::progress::Watch;
-use crate::approvals::what::{beginning, readable};
+use crate::approvals::what::{readable, whole};
 use crate::approvals::{Approvals, Standing, What};
 use crate::report::{Code, ErrorReport};
 
-/// An answer, and where it stands what it was denied.
+/// An answer, and the state of the request for denied capabilities.
 #[derive(Debug)]
 pub struct Asked {
-    /// The answer.
-    pub answer: Answer,
-    /// What a person was asked for it; nothing where nothing was denied that could be granted.
+    /// The answer, or the error.
+    pub answer: Result<Answer, CallError>,
+    /// The request to a person; `None` when no grantable capability was denied.
     pub standing: Option<Done<Standing>>,
+    /// Folders that the call named and the plugin does not hold; empty unless the call failed.
+    pub beyond: Beyond,
 }
 
-/// A call, by which an approval finds it again.
+/// Identity of a call, by which its approval is found again.
 #[derive(Clone, Debug)]
 struct Call {
     plugin: String,
@@ -38,9 +41,7 @@ impl Call {
             component: ready.digest.clone(),
             tool: tool.to_owned(),
             arguments: sha256(arguments.as_bytes()),
-            shown: beginning(
-                &serde_json::from_str(arguments).map(|value| readable(&value)).unwrap_or_default(),
-            ),
+            shown: serde_json::from_str(arguments).map(|value| readable(&value)).unwrap_or_default(),
         }
     }
 
@@ -49,17 +50,17 @@ impl Call {
         (plugin, component, tool, arguments) == (&self.plugin, &self.component, &self.tool, &self.arguments)
     }
 
-    fn asks(self, capabilities: Vec<String>) -> What {
+    fn asks(self, capabilities: Vec<String>) -> Result<What, ErrorReport> {
         let Self { plugin, component, tool, arguments, shown } = self;
-        What::Grant { plugin, component, tool, arguments, shown, capabilities }
+        Ok(What::Grant { plugin, component, tool, arguments, shown: whole(shown)?, capabilities })
     }
 }
 
 impl Caller {
-    /// Calls a tool for somebody; what it is denied is asked for in their name.
+    /// Calls a tool for a caller; denied capabilities are requested in the caller's name.
     ///
     /// # Errors
-    /// [`Uncalled`].
+    /// [`Uncalled`] when there is no such tool, or the plugins cannot be read.
     pub async fn call_asking(
         &self,
         approvals: &Approvals,
@@ -81,24 +82,38 @@ impl Caller {
             Ok(once)
         };
         let ready = self.ready(tool, once).await?;
-        let answer = self.call_ready(ready, arguments, cancel, watch).await?;
-        let Ok((call, mut wanted)) = given.await else { return Ok(Asked { answer, standing: None }) };
-        // A tool host that was taken over can say anything here: only what could be granted is asked for.
+        let (held, request) = (ready.held.clone(), ready.request.clone());
+        let answer = match self.call_ready(ready, arguments, cancel, watch).await {
+            Ok(answer) => Ok(answer),
+            Err(Uncalled::Call(error)) => Err(error),
+            Err(report) => return Err(report),
+        };
+        let (failed, denied) = match &answer {
+            Ok(answer) => (answer.is_error, &answer.denied[..]),
+            Err(CallError::Trap { denied, .. }) => (true, &denied[..]),
+            Err(_) => (false, &[][..]),
+        };
+        let beyond = match failed {
+            true => Beyond::of(&serde_json::from_str(arguments).unwrap_or_default(), &held, &request),
+            false => Beyond::default(),
+        };
+        let Ok((call, mut wanted)) = given.await else { return Ok(Asked { answer, standing: None, beyond }) };
+        // A compromised tool host can claim any denial: only grantable capabilities are requested.
         let plain = |word: &&String| word.parse::<Capability>().is_ok();
-        let denied: Vec<String> = answer.denied.iter().filter(plain).cloned().collect();
+        let denied: Vec<String> = denied.iter().chain(&beyond.words).filter(plain).cloned().collect();
         if denied.is_empty() {
-            return Ok(Asked { answer, standing: None });
+            return Ok(Asked { answer, standing: None, beyond });
         }
-        // What went with this call and was used is needed by the next one too.
+        // Capabilities used up by this call are needed by the next one, too.
         wanted.extend(denied);
         wanted.sort();
         wanted.dedup();
         let (desk, plugins) = (approvals.clone(), self.plugins().clone());
         let asked = tokio::task::spawn_blocking(move || {
-            plugins.may_be_granted(&call.plugin, &call.component, &wanted).ok()?;
-            Some(desk.ask(&call.asks(wanted), None))
+            plugins.may_be_asked(&call.plugin, &call.component, &wanted).ok()?;
+            Some(call.asks(wanted).and_then(|what| desk.ask(&what, None)))
         });
         let failed = |e| Some(Err(ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"))));
-        Ok(Asked { answer, standing: asked.await.unwrap_or_else(failed) })
+        Ok(Asked { answer, standing: asked.await.unwrap_or_else(failed), beyond })
     }
 }

@@ -1,7 +1,7 @@
-//! What a call asks for, each question to whoever can answer it: settings, secrets, stored values, requests, sandboxed runs, scans.
+//! Requests of a call to the host: settings, secrets, stored values, HTTP requests, sandboxed runs, scans.
 //!
-//! It is made for one call and knows what its plugin holds. What does not hold is answered `Denied`, in the words of
-//! `hotcell tool grant`.
+//! A broker is made for one call and knows the grants of its plugin. A request without a grant is answered
+//! `Denied`, in the syntax of `hotcell tool grant`.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use hotcell_egress::{Resolver, System};
-use hotcell_guard::{Artifact, PartState, Severity};
+use hotcell_guard::{Artifact, Severity};
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
-use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::toolchain::{Asks, Surroundings};
 use hotcell_sandbox::{Bytes, Confinement, Engine, Limits};
 use hotcell_tools::ask::{Blob, Finding, Refused};
 use hotcell_tools::capability;
@@ -29,37 +29,38 @@ use super::secrets::{self, Placeholders};
 use super::values::Values;
 use crate::changes::Keep;
 use crate::config::{Configuration, EnvSetting, Settings};
+use crate::live::command::without_plantable;
 use crate::network::NetworkSetting;
 use crate::report::ErrorReport;
 use crate::request::{Language, RunRequest, What};
 
-/// Runs of one call.
+/// Maximum number of runs per call.
 const RUNS: u32 = 16;
-/// Runs of all calls at the same time; others wait, and their time goes on.
+/// Maximum number of concurrent runs of all calls; others wait, while their time goes on.
 const TURNS: usize = 2;
-/// Scans of one call.
+/// Maximum number of scans per call.
 const SCANS: u32 = 1000;
-/// The longest artifact of a scan, in bytes.
+/// Maximum size of an artifact to scan, in bytes.
 const ARTIFACT: usize = 1 << 20;
-/// Findings of a scan that are told.
+/// Maximum number of findings in an answer.
 const FINDINGS: usize = 1000;
-/// Files of a run, and all their bytes.
+/// Maximum number of files for a run, and their maximum total size in bytes.
 const FILES: (usize, usize) = (256, 8 << 20);
-/// Clients that are kept: one for each plugin that sent something.
+/// Maximum number of pooled clients: one per plugin that sent something.
 const CLIENTS: usize = 32;
-/// For what ended sandboxes left to be removed.
+/// Time limit for removing the leftovers of ended sandboxes.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// What answers take, for all calls.
+/// State shared by all calls.
 pub(super) struct Means {
     configuration: RwLock<Configuration>,
     plugins: Plugins,
     values: Values,
     resolver: Arc<dyn Resolver>,
-    /// No connection of one plugin serves another.
+    /// Connections are never shared between plugins.
     clients: Mutex<HashMap<String, Client>>,
     engine: OnceLock<Engine>,
-    /// Runs of all plugins at the same time, besides those that the service makes for callers.
+    /// Permits for runs of all plugins, beside the runs that the service makes for callers.
     turns: Semaphore,
 }
 
@@ -76,12 +77,12 @@ impl Means {
         })
     }
 
-    /// The configuration that is in force now.
+    /// The configuration in force.
     fn configuration(&self) -> Configuration {
         self.configuration.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Another one is in force from now on, also for calls that are under way.
+    /// Replaces the configuration, also for calls in progress.
     pub fn reconfigure(&self, configuration: Configuration) {
         self.plugins.set(configuration.user.tools.clone());
         *self.configuration.write().unwrap_or_else(PoisonError::into_inner) = configuration;
@@ -107,14 +108,14 @@ impl Means {
     }
 }
 
-/// Answers one call.
+/// Answers the requests of one call.
 pub(super) struct CallBroker {
     means: Arc<Means>,
     plugin: String,
     held: Held,
-    /// How long the call may take.
+    /// Time limit of the call.
     wall: Duration,
-    /// When it ends at the latest, from its first question on: before that it may have waited for its turn.
+    /// Latest end of the call, counted from its first request: before that it may have waited in a queue.
     until: OnceLock<Instant>,
     placeholders: AsyncMutex<Placeholders>,
     runs: AtomicU32,
@@ -139,7 +140,7 @@ impl CallBroker {
         }
     }
 
-    /// What is left of the call, or less.
+    /// Time left for the call, or `asked_ms` if that is shorter.
     fn left(&self, asked_ms: u64) -> Duration {
         left(*self.until.get_or_init(|| Instant::now() + self.wall), Instant::now(), asked_ms)
     }
@@ -180,7 +181,17 @@ impl CallBroker {
                 let placeholder = self.placeholders.lock().await.give(&name).map_err(Refused::TooMuch)?;
                 Ok(Reply::Text { text: Some(placeholder) })
             }
-            Ask::KvGet { .. } | Ask::KvSet { .. } | Ask::KvDelete { .. } | Ask::KvKeys { .. } => {
+            Ask::ConfigKeys => {
+                let settings = self.means.plugins.settings();
+                let settings = settings.config.get(&self.plugin);
+                let is_set = |key: &&String| settings.is_some_and(|settings| settings.contains_key(*key));
+                Ok(Reply::Keys { keys: self.held.config.iter().filter(is_set).cloned().collect() })
+            }
+            Ask::KvGet { .. }
+            | Ask::KvSet { .. }
+            | Ask::KvDelete { .. }
+            | Ask::KvSwap { .. }
+            | Ask::KvKeys { .. } => {
                 let (values, plugin) = (self.means.values.clone(), self.plugin.clone());
                 blocking(move || values.answer(&plugin, ask)).await?
             }
@@ -201,7 +212,7 @@ impl CallBroker {
                 if self.runs.fetch_add(1, Ordering::AcqRel) >= RUNS {
                     return Err(Refused::TooMuch(format!("a call has at most {RUNS} runs")));
                 }
-                // Nobody closes it.
+                // The semaphore is never closed.
                 let _place = self.means.turns.acquire().await;
                 let most = self.means.plugins.policy().sandbox_memory;
                 let memory = memory.map_or(most, |asked| Bytes(asked).min(most));
@@ -232,7 +243,13 @@ impl CallBroker {
             let limits = &mut merged.policy.job.limits;
             limits.wall = limits.wall.min(wall);
             limits.memory = limits.memory.min(memory);
-            let around = Surroundings { cwd: folder.path().to_owned(), ..Surroundings::of_this_process() };
+            // A plugin names programs, and does not choose an installation.
+            let around = Surroundings {
+                cwd: folder.path().to_owned(),
+                asks: Asks::Caller,
+                ..Surroundings::of_this_process()
+            };
+            let around = without_plantable(around, &configuration.user.mcp.commit);
             Ok((folder, request.prepare(merged, around)))
         })
         .await??;
@@ -250,7 +267,7 @@ impl CallBroker {
         };
         drop(folder);
         let mut outcome = outcome;
-        // Of findings and of the host's folders it is told as much as a model is.
+        // A plugin learns no more about findings and host folders than a model.
         crate::guard::for_a_model(&mut outcome);
         if matches!(outcome.cause, Cause::NotFound | Cause::NotExecutable | Cause::Refused) {
             tracing::info!(target: "hotcell_contents", "a run of {} was not made: {:?}", self.plugin, outcome.reason);
@@ -282,24 +299,27 @@ impl Broker for CallBroker {
     }
 }
 
-/// What is left until then, or less where less is asked for, and never nothing: what runs out at once says so itself.
+/// Time left until `until`, or `asked_ms` if that is shorter, but at least 1 ms: a timeout then reports
+/// itself.
 fn left(until: Instant, now: Instant, asked_ms: u64) -> Duration {
     let left = until.saturating_duration_since(now);
     left.min(Duration::from_millis(asked_ms)).max(Duration::from_millis(1))
 }
 
-/// A mistake of the operator's, which names files of this host: that is for the log.
+/// An operator's mistake, which names host files: the details go to the log.
 fn unavailable(report: &ErrorReport) -> Refused {
     tracing::warn!(target: "hotcell_contents", "a plugin's request cannot be met: {report}");
     Refused::Unavailable("hotcell's own settings do not allow it; its log says why".to_owned())
 }
 
-/// Of a name that nothing can have. It is not repeated: what is denied stands in a command for a person to type.
+/// Error for an invalid name. The name is not repeated, since denials are shown in a command for a person to
+/// type.
 fn no_name() -> Refused {
     Refused::Invalid("that is no name: letters, digits and a few signs, at most 64".to_owned())
 }
 
-/// The operator's settings without those that give a run something of this host: a plugin's run has what the plugin holds.
+/// The operator's settings without those that give a run access to the host: a plugin's run gets only what
+/// the plugin holds.
 fn without_grants(mut configuration: Configuration) -> Configuration {
     for settings in [&mut configuration.user, &mut configuration.environment] {
         settings.env.clear();
@@ -311,7 +331,7 @@ fn without_grants(mut configuration: Configuration) -> Configuration {
     configuration
 }
 
-/// While it is there, a run goes on.
+/// A permit that keeps a run going until it is dropped.
 struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {
@@ -320,13 +340,13 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Work that waits for a disk or for another process.
+/// Runs work that blocks on a disk or another process.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refused> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|e| Refused::Unavailable(format!("hotcell itself failed: {e}")))
 }
 
-/// A run as a plugin asks for it.
+/// A run requested by a plugin.
 struct Asked {
     argv: Vec<String>,
     files: Vec<(String, Blob)>,
@@ -337,7 +357,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The request, and the folder that it starts in.
+    /// The request, and the folder that the run starts in.
     fn request(self) -> Result<(tempfile::TempDir, RunRequest), Refused> {
         let invalid = |why: &str| Refused::Invalid(why.to_owned());
         if self.argv.first().is_none_or(String::is_empty) {
@@ -380,7 +400,7 @@ impl Asked {
             kept: None,
             settings: Settings {
                 env: env.collect(),
-                // Nobody who is not at the keyboard reaches a host.
+                // Only a run of a user at the keyboard reaches hosts.
                 network: Some(NetworkSetting::None),
                 ..Settings::default()
             },
@@ -392,7 +412,7 @@ impl Asked {
     }
 }
 
-/// Reads an artifact as the gate would.
+/// Scans an artifact as the gate would.
 fn scan(
     configuration: &Configuration,
     name: String,
@@ -412,15 +432,12 @@ fn scan(
     let folder = environment.rules.as_deref().or(user.rules.as_deref());
     let pinned = environment.rules_digest.as_ref().or(user.rules_digest.as_ref());
     let rules = crate::guard::rules(folder, pinned).map_err(|e| unavailable(&e))?;
-    let mut scan = configuration.reading.begin(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]);
+    let mut scan =
+        configuration.reading().begin(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]);
     let report = scan.read(&artifact);
     scan.end().map_err(|why| Refused::Unavailable(format!("nothing can be read: {why}")))?;
     let parts = &report.coverage.parts;
-    let unread = parts.iter().filter_map(|part| match &part.state {
-        PartState::Skipped(why) => Some(format!("{}: {why}", part.path)),
-        PartState::BytesOnly => Some(format!("{}: nothing here reads it", part.path)),
-        PartState::Parsed | PartState::Recovered | PartState::Inert => None,
-    });
+    let unread = parts.iter().filter_map(|part| Some(format!("{}: {}", part.path, part.why_not_read()?)));
     Ok(Reply::Scanned {
         verdict: report.verdict.name().to_owned(),
         language: parts.first().map(|part| part.language.clone()),
@@ -429,7 +446,7 @@ fn scan(
     })
 }
 
-/// What a caller is told of these: the gravest first, and only so many.
+/// Findings for the caller: the most severe first, within the limit.
 fn gravest(mut findings: Vec<hotcell_guard::Finding>) -> Vec<Finding> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings.truncate(FINDINGS);

@@ -1,4 +1,4 @@
-//! Each bound of what a call may ask for is reached, and told.
+//! Each limit of a call's requests is enforced and reported.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -24,18 +24,18 @@ impl Bench {
         Self { means: Arc::new(Means::new(configuration, plugins).unwrap()), _dir: dir }
     }
 
-    /// Of a call that holds this, and may take so long.
+    /// Broker for a call with these grants and this time limit.
     fn broker(&self, held: Held, wall: Duration) -> CallBroker {
         CallBroker::new(Arc::clone(&self.means), "plugin", held, wall, None)
     }
 
-    /// Of one that may run and scan.
+    /// Broker for a call that may run and scan.
     fn usual(&self) -> CallBroker {
         self.broker(Held { sandbox: true, guard: true, ..Held::default() }, Duration::from_secs(60))
     }
 }
 
-/// A run that names no program, so that it is refused as soon as it is looked at.
+/// A run that names no program, and so is refused at once.
 fn none() -> Ask {
     run(Vec::new())
 }
@@ -80,7 +80,7 @@ fn the_clock_of_a_call_runs_from_its_first_question() {
 #[tokio::test]
 async fn a_request_ends_with_the_time_of_its_call() {
     let bench = Bench::new();
-    // It takes connections, and says nothing.
+    // Accepts connections, but never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = format!("http://{}", silent.local_addr().unwrap());
     let net: BTreeSet<Origin> = [place.parse().unwrap()].into();
@@ -119,7 +119,7 @@ async fn runs_of_all_plugins_have_turns_and_those_of_a_call_a_number() {
     }
     let why = too_much(broker.answer(none()).await);
     assert!(why.contains("at most 16 runs"), "{why}");
-    // Of another call nothing was counted, and the turns are there again.
+    // Another call starts with fresh counts, and all permits are free again.
     assert!(invalid(&bench.usual().answer(none()).await));
     assert_eq!(bench.means.turns.available_permits(), TURNS);
 }

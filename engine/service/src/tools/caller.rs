@@ -9,7 +9,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Describe;
+use super::beyond::Beyond;
 use super::broker::{CallBroker, Means};
+use super::kept::Kept;
 use super::plugins::{Done, Plugins, Ready};
 use super::progress::Watch;
 use crate::config::{Configuration, find_profile};
@@ -21,14 +23,15 @@ pub struct Caller {
     hosts: Hosts,
     means: Arc<Means>,
     pub(super) changes: OnceLock<watch::Receiver<u64>>,
+    kept: Kept,
 }
 
-/// Why there is no answer.
+/// Why a call has no answer.
 #[derive(Debug)]
 pub enum Uncalled {
     /// There is no such tool, or the plugins cannot be read.
     Report(ErrorReport),
-    /// The call came to nothing.
+    /// The call failed.
     Call(CallError),
 }
 
@@ -38,7 +41,7 @@ impl Describe for Hosts {
     }
 }
 
-/// Namespaces too, unless the operator's own profile is one without.
+/// Confinements with namespaces, unless the operator's own profile has none.
 fn confinement(configuration: &Configuration) -> Confinement {
     let Configuration { user, environment, .. } = configuration;
     let chosen = environment.profile.as_ref().or(user.profile.as_ref());
@@ -48,7 +51,7 @@ fn confinement(configuration: &Configuration) -> Confinement {
 }
 
 impl Caller {
-    /// For whoever asks by a configuration; `program` is hotcell's own, which a tool host is started as.
+    /// A caller for a configuration; `program` is hotcell's own, and is started as a tool host.
     ///
     /// # Errors
     /// A report when the state folder cannot be used.
@@ -59,21 +62,34 @@ impl Caller {
         let hosts = Hosts::new(options);
         let hosts = hosts.map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
         let means = Arc::new(Means::new(configuration.clone(), plugins.clone())?);
-        Ok(Self { plugins, hosts, means, changes: OnceLock::new() })
+        Ok(Self { plugins, hosts, means, changes: OnceLock::new(), kept: Kept::default() })
     }
 
-    /// Another configuration is in force from now on. What tool hosts are confined by stays as it is.
+    /// Replaces the configuration. The confinement of tool hosts stays the same.
     pub fn reconfigure(&self, configuration: &Configuration) {
         self.means.reconfigure(configuration.clone());
     }
 
-    /// The processes, which also read components that are added.
+    /// Folders in the arguments of a failed call that its plugin does not hold.
+    #[must_use]
+    pub fn beyond(&self, tool: &str, arguments: &str) -> Beyond {
+        let Ok(ready) = self.plugins.ready(tool) else { return Beyond::default() };
+        Beyond::of(&serde_json::from_str(arguments).unwrap_or_default(), &ready.held, &ready.request)
+    }
+
+    /// Answers that were too long to be shown whole.
+    #[must_use]
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// The pool of tool hosts, which also read components that are added.
     #[must_use]
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    /// What is there.
+    /// The plugins.
     #[must_use]
     pub fn plugins(&self) -> &Plugins {
         &self.plugins
@@ -82,15 +98,16 @@ impl Caller {
     /// Calls a tool by its name with a JSON object. Dropping the future ends the call.
     ///
     /// # Errors
-    /// [`Uncalled`].
+    /// [`Uncalled::Report`] when there is no such tool or the plugins cannot be read, [`Uncalled::Call`] when
+    /// the call failed.
     pub async fn call(&self, tool: &str, arguments: &str) -> Result<Answer, Uncalled> {
         self.call_until(tool, arguments, CancellationToken::new(), None).await
     }
 
-    /// The same, until somebody cancels it; `watch` hears how far it is.
+    /// Like [`Caller::call`], with a token to cancel it; `watch` receives progress reports.
     ///
     /// # Errors
-    /// [`Uncalled`].
+    /// Like [`Caller::call`].
     pub async fn call_until(
         &self,
         tool: &str,
@@ -102,13 +119,13 @@ impl Caller {
         self.call_ready(ready, arguments, cancel, watch).await
     }
 
-    /// A tool by its name, with what `once` gives it for this call.
+    /// Finds a tool by its name, with the capabilities in `once` for this call.
     pub(super) async fn ready(
         &self,
         tool: &str,
         once: impl FnOnce(&Ready) -> Done<Vec<String>> + Send + 'static,
     ) -> Result<Ready, Uncalled> {
-        // Another thread and back takes as long as half of a small call.
+        // A thread switch would take half as long as a small call.
         if let Some(ready) = self.plugins.ready_at_once(tool) {
             return Ok(ready);
         }
@@ -124,7 +141,7 @@ impl Caller {
         looked.await.map_err(failed).flatten().map_err(Uncalled::Report)
     }
 
-    /// Calls what is ready.
+    /// Calls a prepared tool.
     pub(super) async fn call_ready(
         &self,
         ready: Ready,
@@ -132,7 +149,7 @@ impl Caller {
         cancel: CancellationToken,
         watch: Option<Watch>,
     ) -> Result<Answer, Uncalled> {
-        let Ready { plugin, digest, wasm, path, held, keeps: alone, identities } = ready;
+        let Ready { plugin, digest, wasm, path, held, keeps: alone, identities, .. } = ready;
         let limits = self.plugins.settings().limits();
         let env =
             held.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
@@ -141,7 +158,7 @@ impl Caller {
         self.hosts.call(&plugin, &path, arguments, Arc::new(broker), cancel).await.map_err(Uncalled::Call)
     }
 
-    /// Ends the processes, and waits for it and for what sandboxed runs left, 5 s at most.
+    /// Ends the tool hosts, and waits up to 5 s for them and for the leftovers of sandboxed runs.
     pub async fn close(&self) {
         self.hosts.close().await;
         self.means.close().await;

@@ -1,4 +1,5 @@
-//! Whether the tools became others: by a person's doing, or because files that plugins came from were compiled again.
+//! Watches for changes of the tools: by a person, or because files that plugins came from were compiled
+//! again.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -11,17 +12,17 @@ use tokio::sync::watch;
 use super::caller::Caller;
 use super::rows::Plugin;
 
-/// How often it is looked.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// Files of a folder that are looked at.
+/// Maximum number of files checked in a folder.
 const MOST: usize = 4096;
 
-/// What tells one state of a file from another, without reading it.
+/// Identifies a file's state without reading it.
 type Stamp = (PathBuf, u64, u64, i64, i64);
 
 impl Caller {
-    /// Counts how often the list of tools became another, grants included. The first call begins to look, every second, until
-    /// the caller is dropped; plugins whose files changed are read again then.
+    /// Counts changes of the list of tools, grants included. The first call starts a check every second,
+    /// until the caller is dropped; plugins whose files changed are read again.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -59,19 +60,19 @@ async fn look(caller: Weak<Caller>, sender: watch::Sender<u64>) {
     }
 }
 
-/// Files that plugins came from, as they were last seen, by the plugins' names.
+/// Files that plugins came from, as last seen, by the plugins' names.
 #[derive(Default)]
 struct Files(HashMap<String, Vec<Stamp>>);
 
 impl Files {
-    /// Whether a plugin's files are others than when this was last asked; the first time they are.
+    /// True when a plugin's files changed since the last call, and on the first call.
     fn changed(&mut self, plugin: &Plugin) -> bool {
         let now = stamps(Path::new(&plugin.version.place));
         self.0.insert(plugin.name.clone(), now.clone()).is_none_or(|before| before != now)
     }
 }
 
-/// Of a component: it and its signature. Of a folder: everything in it.
+/// For a component: itself and its signature. For a folder: everything in it.
 fn stamps(place: &Path) -> Vec<Stamp> {
     let mut paths = vec![place.to_owned(), PathBuf::from(format!("{}.minisig", place.display()))];
     if let Ok(entries) = place.read_dir() {
@@ -114,7 +115,7 @@ mod tests {
         for number in 0..MOST + 100 {
             std::fs::File::create(dir.path().join(number.to_string())).unwrap();
         }
-        // And the folder itself.
+        // Plus the folder itself.
         assert_eq!(stamps(dir.path()).len(), MOST + 1);
     }
 }

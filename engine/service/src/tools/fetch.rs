@@ -1,4 +1,5 @@
-//! From what a person named to a version that was looked at: fetched, its signature checked, described. Nothing is kept yet.
+//! From a named source to an inspected version: fetched, its signature checked, described. Nothing is stored
+//! yet.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,24 +15,24 @@ use super::rows::Version;
 use crate::config::of_file;
 use crate::report::{Code, ErrorReport};
 
-/// Reads components without trusting them: a process of its own that can be ended.
+/// Reads untrusted components in a process of its own that can be ended.
 pub trait Describe: Send + Sync {
-    /// What a component says of itself.
+    /// Description that a component gives of itself.
     fn describe<'a>(&'a self, wasm: &'a [u8]) -> BoxFuture<'a, Result<Description, LoadError>>;
 }
 
-/// How a plugin is added.
+/// Options for adding a plugin.
 #[derive(Clone, Debug, Default)]
 pub struct AddOptions {
-    /// A minisign key, or its file, that has to have signed the component.
+    /// A key, or its file, that has to have signed it: minisign's the component, cosign's the artifact of a registry.
     pub key: Option<String>,
-    /// The signature's file, where it does not lie beside the component.
+    /// File of the signature, if it is not beside the component.
     pub signature: Option<PathBuf>,
-    /// It may take the place of a plugin of its name that came from elsewhere.
+    /// Replace a plugin of this name that came from another source.
     pub replace: bool,
 }
 
-/// A version that was looked at.
+/// An inspected version.
 #[derive(Debug)]
 pub(super) struct Looked {
     pub name: String,
@@ -40,7 +41,7 @@ pub(super) struct Looked {
 }
 
 impl Plugins {
-    /// Fetches a version and looks at it.
+    /// Fetches and inspects a version.
     pub(super) async fn look(
         &self,
         source: &OsStr,
@@ -62,17 +63,20 @@ impl Plugins {
         let fetched = source.fetch().await.map_err(|e| of_source(&e))?;
         let signature = match &options.signature {
             Some(file) => Some(text(&cwd.join(file), 4096).map_err(|e| of_source(&e))?),
-            None => fetched.signature,
+            None => fetched.signature.clone(),
         };
-        // The operator's key goes before any other.
+        // The operator's key takes precedence over all others.
         let required = self.settings().required().map_err(|e| of_signature(&e, true))?;
         let configured = required.is_some();
         let bad = |e: SignatureError| of_signature(&e, configured);
         let named = options.key.as_deref().map(|named| Key::parse(named, cwd).map_err(bad)).transpose()?;
         let signer = match required.or(named) {
             Some(key) => {
-                key.check(&fetched.wasm, signature.as_deref()).map_err(bad)?;
-                Some(key.base64().to_owned())
+                if key.cosign().is_some() && options.signature.is_some() {
+                    return Err(bad(SignatureError::NotHere));
+                }
+                source.check(&fetched, &key, signature.as_deref()).await.map_err(bad)?;
+                Some(key)
             }
             None => None,
         };
@@ -80,8 +84,10 @@ impl Plugins {
         if description.exports.is_empty() {
             return Err(of_load(source, &LoadError::NoTools));
         }
-        // What is signed is the component. A manifest beside it is anybody's.
-        if let (Some(_), Some((beside, file))) = (&signer, &fetched.manifest)
+        // minisign signs only the component, so anyone could have written a manifest beside it. cosign signs
+        // the whole artifact.
+        if let (Some(key), Some((beside, file))) = (&signer, &fetched.manifest)
+            && key.cosign().is_none()
             && description.manifest.as_ref() != Some(beside)
         {
             let why =
@@ -114,7 +120,7 @@ impl Plugins {
             pinned: fetched.pinned,
             description,
             manifest,
-            signer,
+            signer: signer.map(|key| key.base64().to_owned()),
         };
         Ok(Looked { name, version, wasm: fetched.wasm })
     }

@@ -1,5 +1,6 @@
-//! Requests of plugins, to addresses that were checked. Redirects are the plugin's to follow: it sees them, and the next place
-//! has to be granted as well. No proxy of the environment's is used, and no name of the host's own network is reached.
+//! HTTP requests of plugins, to checked addresses. Redirects are left to the plugin: it sees them, and the
+//! next origin has to be granted as well. Proxies of the environment are ignored, and names never lead to the
+//! host's own network.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,17 +19,17 @@ use reqwest::{Client, Method, Url};
 use super::secrets::Placeholders;
 use crate::report::{Code, ErrorReport};
 
-/// The longest body, either way, in bytes.
+/// Maximum size of a request or response body, in bytes.
 const BODY: usize = 8 << 20;
-/// The longest headers, names and values together.
+/// Maximum size of all headers, names and values together, in bytes.
 const HEADERS: usize = 64 << 10;
-/// The most of them.
+/// Maximum number of headers.
 const MOST_HEADERS: usize = 128;
-/// The longest URL.
+/// Maximum length of a URL, in bytes.
 const LONGEST_URL: usize = 8192;
-/// Until somebody answers.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Headers that are the connection's, or say who is asked: those are the host's.
+/// Headers of the connection, or that name the server: only the host sets them.
 const OURS: [&str; 10] = [
     "host",
     "connection",
@@ -72,7 +73,7 @@ impl Resolve for Checked {
     }
 }
 
-/// A request as a plugin asks for it.
+/// A request from a plugin.
 pub(super) struct Outgoing {
     pub method: String,
     pub url: String,
@@ -83,7 +84,7 @@ pub(super) struct Outgoing {
 
 /// A client that connects to checked addresses only.
 pub(super) fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport> {
-    // The second of two calls finds it set.
+    // Fails when it is set already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .dns_resolver(Arc::new(Checked(resolver)))
@@ -97,7 +98,8 @@ pub(super) fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport>
         })
 }
 
-/// What the address in a place is, where nothing is ever sent to it although a grant names it. The host's own loopback can be named.
+/// Kind of an origin's address if nothing is ever sent there, even with a grant. The host's own loopback can
+/// be granted.
 pub(super) fn unreachable(place: &Origin) -> Option<&'static str> {
     let address: IpAddr = place.host.parse().ok()?;
     match reach(address) {
@@ -106,17 +108,17 @@ pub(super) fn unreachable(place: &Origin) -> Option<&'static str> {
     }
 }
 
-/// Whether a plugin may send there.
+/// Checks that a plugin may send there.
 pub(super) fn allowed(held: &Held, url: &Url) -> Result<Origin, Refused> {
     let origin = Origin::of(url).map_err(Refused::Invalid)?;
-    // What was granted was checked then; this is what holds now.
+    // The check at the time of the grant may be outdated.
     if unreachable(&origin).is_some() || !held.net.contains(&origin) {
         return Err(Refused::Denied(format!("net={origin}")));
     }
     Ok(origin)
 }
 
-/// Sends a request and takes the answer, without the secrets that left with it.
+/// Sends a request and receives the answer, with the secrets that were sent removed from it.
 pub(super) async fn send(
     client: &Client,
     held: &Held,
@@ -181,7 +183,7 @@ fn filled(
         map.append(key, text);
     }
     if placeholders.any_left() {
-        // What comes back has to be read.
+        // The response is searched for secrets, so it must not be compressed.
         map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
     Ok(map)
@@ -218,7 +220,7 @@ async fn received(
     })
 }
 
-/// Without the URL, which may have a secret in it.
+/// Error text without the URL, which may contain a secret.
 fn told(error: &reqwest::Error) -> String {
     let text = if error.is_timeout() { "it took too long" } else { "the request failed" };
     with_causes(text.to_owned(), error)

@@ -1,4 +1,4 @@
-//! A server on loopback that tells what it was sent, and resolvers that lie.
+//! Tests with a server on loopback that echoes requests, and resolvers that lie.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use hotcell_tools::ask::Refused;
 
 use super::*;
 
-/// Answers each connection by what it was sent; the address.
+/// Starts a server that answers each connection by its request; returns the address.
 fn server(answer: impl Fn(&str) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -25,12 +25,12 @@ fn server(answer: impl Fn(&str) -> String + Send + 'static) -> SocketAddr {
     address
 }
 
-/// A plain answer.
+/// A plain response.
 fn plain(headers: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
-/// Says these, one after the other, the last again and again.
+/// Gives these answers one after the other, and repeats the last.
 #[derive(Debug)]
 struct Says(Vec<&'static str>, AtomicUsize);
 
@@ -103,7 +103,7 @@ fn a_granted_address_is_reached_and_no_other() {
             other => panic!("{url}: {other:?}"),
         }
     }
-    // However the address is spelled, it is the one that was granted.
+    // However the address is spelled, it is the granted one.
     assert_eq!(body(get(&format!("http://0x7f.1:{port}/"), &[&own])), "hello");
 }
 
@@ -155,7 +155,7 @@ fn a_name_is_never_an_address_of_the_host_s_own() {
 fn a_name_that_moves_inside_between_look_ups_is_not_followed() {
     let address = server(|_| plain("", "inside"));
     let place = format!("http://moves.example:{}", address.port());
-    // A public address that nobody answers at, and then the host's own.
+    // A public address where no server answers, followed by the host's own.
     let client = says(&["192.0.2.1 127.0.0.1", "127.0.0.1"]);
     for _ in 0..2 {
         let mut outgoing = get(&place, &[]);
@@ -183,7 +183,7 @@ fn a_redirect_is_the_plugin_s_to_follow() {
 
 #[test]
 fn a_secret_is_sent_to_its_place_and_an_echo_of_it_is_not_shown() {
-    // Says what it was sent, in its body and in a header.
+    // Echoes the request in its body and in a header.
     let echo = |said: &str| {
         let line = said.lines().find(|line| line.starts_with("authorization")).unwrap_or("none").to_owned();
         plain(&format!("x-echo: {line}\r\n"), said)

@@ -1,31 +1,39 @@
-//! Plugins: components that a person added, what was granted to them, and what they ask for while they run.
+//! Plugins: components that a person added, their grants, and their requests while they run.
 //!
-//! Rows stand in the state folder's database, components in `tools/components/`, by their digests. Every change is in the
-//! audit log ([`crate::audit`]) in the same transaction, and only a person on the command line makes one that gives anything.
+//! Rows are in the state folder's database, components in `tools/components/`, by their digests. Every change
+//! is in the audit log ([`crate::audit`]) in the same transaction, and only a person on the command line can
+//! make a change that grants rights.
 //!
 //! | module | idea |
 //! | --- | --- |
 //! | [`settings`] | the operator's table `tools` |
 //! | `rows` | a plugin as it is stored |
 //! | [`report`] | plugins and tools as they are shown |
-//! | [`plugins`] | what is there, and what is in force |
-//! | `fetch` | from a source to a version that was looked at |
+//! | [`plugins`] | installed plugins, and their grants in force |
+//! | `fetch` | from a source to an inspected version |
 //! | [`caller`] | a call, from a tool's name to its answer |
-//! | [`asking`] | a call of somebody who has to ask a person for what it is denied |
-//! | `changes` | whether the tools became others |
-//! | `broker` | what a call asks for: each question to whoever can answer it |
-//! | [`progress`] | how far a call says that it is |
-//! | `http` | requests of plugins, to addresses that were checked |
+//! | [`asking`] | a call by a caller who has to ask a person for denied capabilities |
+//! | `changes` | watches for changes of the tools |
+//! | `broker` | requests of a call to the host |
+//! | [`progress`] | progress reports of a call |
+//! | `http` | HTTP requests of plugins, to checked addresses |
 //! | `secrets` | secrets that plugins use unseen |
+//! | [`told`] | error codes and exit statuses of failed calls |
+//! | [`mod@beyond`] | folders that a failed call named and its plugin does not hold |
+//! | [`kept`] | answers that were too long to be shown whole |
+//! | `offer` | which of a plugin's tools are offered |
 //! | `values` | values that plugins keep |
 //! | `steps` | add, update, accept, grant, revoke, remove: each one transaction |
 
 pub mod asking;
+pub mod beyond;
 mod broker;
 pub mod caller;
 mod changes;
 mod fetch;
 mod http;
+pub mod kept;
+pub(crate) mod offer;
 pub mod plugins;
 pub mod progress;
 pub mod report;
@@ -35,11 +43,14 @@ pub mod settings;
 mod steps;
 #[cfg(test)]
 mod tests;
+pub mod told;
 mod values;
 
 pub use asking::Asked;
+pub use beyond::Beyond;
 pub use caller::{Caller, Uncalled};
 pub use fetch::{AddOptions, Describe};
+pub use offer::Choice;
 pub use plugins::{Plugins, Ready};
 pub use progress::Watch;
 pub use report::{Inspection, Tool, ToolList};

@@ -1,4 +1,4 @@
-//! What is there, and what of it is in force.
+//! Installed plugins, and which of their grants are in force.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use hotcell_tools::mapping::names::tool_names;
 use hotcell_tools::{Capability, Export, Held, Request};
 use rusqlite::Connection;
 
+use super::offer::Offer;
 use super::report::{Inspection, NotInForce, SCHEMA, State, Tool, ToolList};
 use super::rows::{self, Components, Granted, Plugin, Version};
 use super::values::Values;
@@ -25,52 +26,58 @@ use crate::state::{StateChoice, StateFolder};
 
 pub(super) type Done<T> = Result<T, ErrorReport>;
 
-/// The folder in the state folder.
+/// Folder name in the state folder.
 const FOLDER: &str = "tools";
 
 /// Plugins of a state folder, for one actor.
 #[derive(Clone, Debug)]
 pub struct Plugins {
     state: StateChoice,
-    /// The operator's, which may become others.
+    /// The operator's settings, which can be replaced.
     settings: Arc<RwLock<Arc<ToolSettings>>>,
     pub(super) actor: Actor,
-    /// The folder of the user's configuration, where secrets are.
+    /// Folder of the user's configuration, which contains secrets.
     home: Option<PathBuf>,
-    /// What was read last, for as long as nobody writes.
+    /// Plugins as last read, valid until the database changes.
     stock: Arc<Mutex<Option<Known>>>,
 }
 
-/// Every plugin, by name.
+/// All plugins, by name.
 type Stock = Vec<Shelved>;
-/// With when it was read.
+/// Plugins, with the version of the data at which they were read.
 type Known = (Seen, Arc<Stock>);
 
-/// A plugin with what is granted to it, read once for many calls.
+/// A plugin with its grants, read once for many calls.
 pub(super) struct Shelved {
     plugin: Plugin,
     granted: Vec<Granted>,
-    /// What it asks for.
+    /// Capabilities that it requests.
     request: Request,
-    /// The names of its tools, in the order of its exports.
+    /// Names of its tools, in the order of its exports.
     names: Vec<String>,
+    /// Which of them are offered.
+    offer: Offer,
 }
 
 impl Shelved {
-    /// As it stands in the database.
+    /// Reads the grants of a plugin from the database.
     pub fn of(plugin: Plugin, database: &Connection) -> rusqlite::Result<Self> {
         let granted = plugin.granted(database)?;
         let names = tool_names(&plugin.name, &plugin.version.description.exports);
-        Ok(Self { granted, request: plugin.version.request(), names, plugin })
+        let offer = plugin.offer(database)?;
+        Ok(Self { granted, request: plugin.version.request(), names, offer, plugin })
     }
 
-    /// One of its tools.
+    /// One of its tools that are offered.
     fn export(&self, tool: &str) -> Option<&Export> {
+        if !self.offer.has(tool) {
+            return None;
+        }
         let exports = &self.plugin.version.description.exports;
         self.names.iter().zip(exports).find_map(|(name, export)| (name == tool).then_some(export))
     }
 
-    /// One of its tools, with what is in force of what is granted to it.
+    /// A callable tool, with its grants that are in force.
     fn ready(&self, export: &Export, granted: &[Granted], held: Held, components: &Components) -> Ready {
         let Version { digest, .. } = &self.plugin.version;
         Ready {
@@ -80,6 +87,7 @@ impl Shelved {
             digest: digest.clone(),
             path: export.path.clone(),
             plugin: self.plugin.name.clone(),
+            request: self.request.clone(),
             held,
         }
     }
@@ -91,26 +99,28 @@ impl std::fmt::Debug for Shelved {
     }
 }
 
-/// A tool that can be called, with what it holds.
+/// A callable tool, with its grants.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Its plugin.
+    /// Plugin name.
     pub plugin: String,
     /// sha256 of the component, in hexadecimal.
     pub digest: String,
-    /// The component.
+    /// File of the component.
     pub wasm: PathBuf,
-    /// Which function: [`hotcell_tools::Export::path`].
+    /// Function: [`hotcell_tools::Export::path`].
     pub path: String,
-    /// What is in force.
+    /// Capabilities that its plugin requests.
+    pub request: Request,
+    /// Grants in force.
     pub held: Held,
-    /// Whether it keeps values, which no other plugin's code may come near.
+    /// True when it stores values, which must be out of reach of other plugins' code.
     pub keeps: bool,
-    /// Which folders its paths were when they were granted.
+    /// Identities of its granted folders at the time of the grant.
     pub identities: BTreeMap<PathBuf, FileId>,
 }
 
-/// A failure on the way through a transaction.
+/// A failure inside a transaction.
 pub(super) struct Failed(pub ErrorReport);
 
 impl From<ErrorReport> for Failed {
@@ -135,10 +145,10 @@ impl From<QuarantineError> for Failed {
 }
 
 impl Plugins {
-    /// For whoever asks by a configuration.
+    /// Plugins for the caller of a configuration.
     ///
     /// # Errors
-    /// A report when nobody asks.
+    /// A report when the configuration has no caller.
     pub fn of(configuration: &Configuration) -> Done<Self> {
         let asker = configuration.asker.clone();
         let (channel, state) =
@@ -158,21 +168,21 @@ impl Plugins {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Other settings are in force from now on, for all clones.
+    /// Replaces the settings, for all clones.
     pub(super) fn set(&self, settings: ToolSettings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// The folder of the user's configuration.
+    /// Folder of the user's configuration.
     #[must_use]
     pub fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
-    /// Where compiled components may be kept: made, for us alone.
+    /// Folder for compiled components; created private to this user.
     ///
     /// # Errors
-    /// A report when it cannot be.
+    /// A report when it cannot be created.
     pub fn cache(&self) -> Done<PathBuf> {
         let folder = self.folder()?;
         crate::live::folder::make_private(folder.dir(), FOLDER).map_err(|e| self.of_io(&e))?;
@@ -181,7 +191,7 @@ impl Plugins {
         Ok(folder.path().join(FOLDER).join("compiled"))
     }
 
-    /// Where plugins keep values.
+    /// Store of the plugins' values.
     pub(super) fn values(&self) -> Done<Values> {
         Ok(Values(self.folder()?.path().to_owned()))
     }
@@ -196,7 +206,7 @@ impl Plugins {
         StateFolder::open(self.state.path().map_err(bad)?).map_err(bad)
     }
 
-    /// The database to write.
+    /// Opens the database for writing.
     pub(super) fn open(&self) -> Done<(Quarantine, Components)> {
         let folder = self.folder()?;
         let components = Components(folder.path().join(FOLDER).join("components"));
@@ -204,7 +214,7 @@ impl Plugins {
         Ok((store, components))
     }
 
-    /// Reads, where there is something to read.
+    /// Reads from the database, if it exists.
     pub(super) fn read<T: Default>(
         &self,
         work: impl FnOnce(&Lent, &Components) -> Result<T, Failed>,
@@ -220,7 +230,7 @@ impl Plugins {
         }
     }
 
-    /// Every plugin with its grants: read again when somebody wrote.
+    /// All plugins with their grants; read again when the database has changed.
     fn stock(&self, database: &Lent) -> Result<Arc<Stock>, Failed> {
         let seen = database.seen()?;
         let lock = || self.stock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +246,7 @@ impl Plugins {
         Ok(stock)
     }
 
-    /// The operator's policy. Hotcell's own folders are nobody's.
+    /// The operator's policy. Hotcell's own folders are never granted.
     pub(super) fn policy(&self) -> Policy {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let state = self.state.path().ok().map(real);
@@ -244,7 +254,7 @@ impl Plugins {
         self.settings().policy(state.into_iter().chain(home).collect())
     }
 
-    /// What is in force of what is granted to whoever requests so much, and what is not.
+    /// Grants that are in force for a plugin with this request, and those that are not.
     fn in_force(&self, request: &Request, granted: &[Granted]) -> (Held, Vec<NotInForce>) {
         let told =
             |capability: &Capability, why: String| NotInForce { capability: capability.to_string(), why };
@@ -257,7 +267,7 @@ impl Plugins {
         (joined.held, missing)
     }
 
-    /// What the operator requires of signatures holds for what is there already, too.
+    /// Checks the operator's requirement of a signature, which also applies to plugins installed earlier.
     pub(super) fn check_signer(&self, version: &Version) -> Done<()> {
         let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("tools.signed_by");
         let Some(required) = self.settings().required().map_err(|e| bad(e.to_string()))? else {
@@ -270,7 +280,7 @@ impl Plugins {
         Err(bad(why).hint("add a signed one: hotcell tool add --replace SOURCE"))
     }
 
-    /// The tools of all plugins.
+    /// Tools of all plugins.
     ///
     /// # Errors
     /// A report when they cannot be read.
@@ -285,17 +295,28 @@ impl Plugins {
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 
-    /// The tools of one plugin.
+    /// Exported functions of a plugin that are not tools, each with the reason.
     ///
     /// # Errors
-    /// A report that names the nearest.
+    /// A report when there is no such plugin.
+    pub fn left_out(&self, name: &str) -> Done<Vec<(String, String)>> {
+        self.read(|database, _| {
+            let left_out = find(database, name)?.version.description.left_out;
+            Ok(left_out.into_iter().map(|one| (one.function, one.message)).collect())
+        })
+    }
+
+    /// Tools of one plugin.
+    ///
+    /// # Errors
+    /// A report with the nearest name, when there is no such plugin.
     pub fn list_of(&self, name: &str) -> Done<ToolList> {
         let tools =
             self.read(|database, _| Ok(self.tools_of(&Shelved::of(find(database, name)?, database)?)))?;
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 
-    pub(super) fn tools_of(&self, Shelved { plugin, granted, request, names }: &Shelved) -> Vec<Tool> {
+    pub(super) fn tools_of(&self, Shelved { plugin, granted, request, names, offer }: &Shelved) -> Vec<Tool> {
         let (held, not_in_force) = self.in_force(request, granted);
         let granted: Vec<String> = held.capabilities().iter().map(ToString::to_string).collect();
         let exports = &plugin.version.description.exports;
@@ -303,6 +324,7 @@ impl Plugins {
         let state = if plugin.pending.is_some() { State::UpdateWaits } else { State::Ready };
         let named = names.iter().cloned().zip(exports);
         let tools = named.map(|(name, export)| Tool {
+            offered: offer.has(&name),
             name,
             plugin: plugin.name.clone(),
             digest: plugin.version.digest.clone(),
@@ -322,13 +344,13 @@ impl Plugins {
     /// A tool by its name, ready to be called.
     ///
     /// # Errors
-    /// A report that names the nearest tool.
+    /// A report with the nearest tool, when there is no such tool.
     pub fn ready(&self, tool: &str) -> Done<Ready> {
         self.ready_with(tool, &[])
     }
 
-    /// The same for a tool of a plugin that asks for nothing, to which so nothing can be granted, without waiting for another
-    /// process or for a folder but the state's; `None` where there is more to look at.
+    /// Like [`Plugins::ready`], without blocking, for a tool whose plugin requests no capabilities, so that
+    /// no grants have to be checked; `None` when more has to be read.
     pub(super) fn ready_at_once(&self, tool: &str) -> Option<Ready> {
         let folder = StateFolder::open_existing(self.state.path().ok()?).ok()??;
         let seen = seen_at_once(&folder)?;
@@ -337,13 +359,13 @@ impl Plugins {
             _ => return None,
         };
         let (shelved, export) = stock.iter().find_map(|shelved| Some((shelved, shelved.export(tool)?)))?;
-        // A key that is required stands in a file.
+        // A required key would have to be read from a file.
         let nothing = shelved.request.words().is_empty() && self.settings().signed_by.is_none();
         let components = Components(folder.path().join(FOLDER).join("components"));
         nothing.then(|| shelved.ready(export, &[], Held::default(), &components))
     }
 
-    /// The same as [`Plugins::ready`], with capabilities that are for one call only.
+    /// Like [`Plugins::ready`], with additional capabilities for one call.
     pub(super) fn ready_with(&self, tool: &str, once: &[String]) -> Done<Ready> {
         let (found, known) = self.read(|database, components| {
             let stock = self.stock(database)?;
@@ -355,7 +377,10 @@ impl Plugins {
                 let (held, _) = self.in_force(&shelved.request, &granted);
                 return Ok((Some(shelved.ready(export, &granted, held, components)), Vec::new()));
             }
-            Ok((None, stock.iter().flat_map(|shelved| shelved.names.iter().cloned()).collect()))
+            let all = stock.iter().flat_map(|shelved| shelved.names.iter().map(move |name| (shelved, name)));
+            // Of what is not offered not even the names are told: who asks may be a model.
+            let offered = all.filter(|(shelved, name)| shelved.offer.has(name)).map(|(_, name)| name.clone());
+            Ok((None, offered.collect::<Vec<_>>()))
         })?;
         found.ok_or_else(|| {
             let report =
@@ -367,10 +392,10 @@ impl Plugins {
         })
     }
 
-    /// The page of a plugin that is there, or of a component that is not.
+    /// Inspects an installed plugin, or a component that is not installed.
     ///
     /// # Errors
-    /// A report: there is neither, or it cannot be read.
+    /// A report when `what` is neither, or cannot be read.
     pub async fn inspect(
         &self,
         what: &std::ffi::OsStr,
@@ -383,7 +408,8 @@ impl Plugins {
                 let Some(plugin) = rows::by_name(database, name)? else { return Ok(None) };
                 let granted = plugin.granted(database)?;
                 let pending = plugin.pending.as_ref().map(|pending| (pending, granted.as_slice()));
-                Ok(Some(Inspection::of(&plugin.name, &plugin.version, pending)))
+                let page = Inspection::of(&plugin.name, &plugin.version, pending);
+                Ok(Some(page.with(&plugin.offer(database)?)))
             })?;
             if let Some(page) = there {
                 return Ok(page);

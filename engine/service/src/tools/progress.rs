@@ -1,26 +1,26 @@
-//! How far a call says that it is.
+//! Progress reports of a call.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// What a tool reported last.
+/// A tool's latest report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
-    /// So much.
+    /// Amount done.
     pub done: u64,
-    /// Of so much.
+    /// Total amount.
     pub total: Option<u64>,
-    /// In the tool's own words, which are not ours.
+    /// Message in the tool's own words, which are not trusted.
     pub message: Option<String>,
 }
 
-/// Where a call's reports go.
+/// Sender of a call's reports.
 #[derive(Clone, Debug)]
 pub struct Watch(Arc<watch::Sender<Reported>>);
 
 impl Watch {
-    /// A watch, and what hears it.
+    /// A watch and its receiver.
     #[must_use]
     pub fn new() -> (Self, watch::Receiver<Reported>) {
         let (sender, receiver) = watch::channel(Reported::default());

@@ -8,163 +8,169 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::offer::Offer;
 use super::rows::{Granted, Version};
 
-/// The name of the list's form in its `schema` field.
+/// Value of the `schema` field of a list.
 pub const SCHEMA: &str = "hotcell.tools/1";
-/// The same of one component's page.
+/// Value of the `schema` field of an inspection.
 pub const INSPECT_SCHEMA: &str = "hotcell.inspect/1";
 
-/// `hotcell.tools/1`: tools of all plugins, in the order of their names.
+/// List in the form `hotcell.tools/1`: tools of all plugins, in the order of their names.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ToolList {
     /// Always `hotcell.tools/1`.
     pub schema: String,
-    /// The tools.
+    /// Tools.
     pub tools: Vec<Tool>,
 }
 
 /// One tool.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Tool {
-    /// What it is called by: `PLUGIN_FUNCTION`.
+    /// Name of the tool: `PLUGIN_FUNCTION`.
     pub name: String,
-    /// Its plugin.
+    /// Plugin of the tool.
     pub plugin: String,
     /// sha256 of the component, in hexadecimal.
     pub digest: String,
-    /// What the component's author says of it; may be empty.
+    /// Description by the component's author; may be empty.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// JSON Schema of its answer.
+    /// JSON Schema of the answer.
     pub output_schema: Value,
-    /// What is in force, in the words of `hotcell tool grant`.
+    /// Whether callers are offered it; see `hotcell tool offer`.
+    pub offered: bool,
+    /// Grants in force, in the words of `hotcell tool grant`.
     pub granted: Vec<String>,
-    /// What it asks for; `…` stands for a value that a person chooses.
+    /// Requested capabilities; `…` is a placeholder for a value that a person chooses.
     pub requested: Vec<String>,
-    /// What was granted and is not in force, each with the reason.
+    /// Grants that are not in force, each with the reason.
     pub not_in_force: Vec<NotInForce>,
-    /// `ready`, or `update_waits` where a newer component waits for a person: the old one is used.
+    /// `ready`, or `update_waits` when a newer component waits for a person: the old one is used.
     pub state: State,
 }
 
-/// Something granted that is not in force.
+/// A grant that is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotInForce {
-    /// What.
+    /// Capability.
     pub capability: String,
-    /// Why not.
+    /// Reason.
     pub why: String,
 }
 
-/// How a plugin stands.
+/// State of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It can be called.
+    /// Callable.
     Ready,
-    /// The same, and a newer component waits for `hotcell tool accept`.
+    /// Callable, and a newer component waits for `hotcell tool accept`.
     UpdateWaits,
 }
 
-/// `hotcell.inspect/1`: what a component is and can do at most, from what is in it. Nothing of it was run.
+/// Report in the form `hotcell.inspect/1`: what a component is and can do at most, according to its contents.
+/// None of it was run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Inspection {
     /// Always `hotcell.inspect/1`.
     pub schema: String,
-    /// The plugin's name, or the one that it would have.
+    /// Name of the plugin, or the name that it would get.
     pub plugin: String,
-    /// Where it came from.
+    /// Source that it came from.
     pub source: String,
     /// sha256 of the component, in hexadecimal.
     pub digest: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Its functions.
+    /// Functions.
     pub exports: Vec<Exported>,
-    /// Exported functions that are no tools.
+    /// Exported functions that are not tools.
     pub left_out: Vec<LeftOut>,
     /// Names of its imports.
     pub imports: Vec<String>,
-    /// What its imports would let it do, whatever its manifest says.
+    /// Capabilities that its imports would allow, whatever its manifest says.
     pub capabilities_at_most: Vec<String>,
-    /// Its manifest.
+    /// Manifest.
     pub manifest: Option<InspectedManifest>,
-    /// Keys that signed it, of those that were named.
+    /// Keys that signed it, among the named ones.
     pub signatures: Vec<String>,
-    /// What a newer component that waits for a person changes; null where none waits.
+    /// Changes of a newer component that waits for a person; null when nothing waits.
     pub update: Option<Update>,
 }
 
 /// One function of a component.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Exported {
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
+    /// Whether callers are offered it; see `hotcell tool offer`.
+    pub offered: bool,
     /// Where it is in the component.
     pub path: String,
-    /// What its author says of it.
+    /// Description by its author.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// JSON Schema of its answer.
+    /// JSON Schema of the answer.
     pub output_schema: Value,
 }
 
-/// An exported function that is no tool.
+/// An exported function that is not a tool.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LeftOut {
-    /// Where it is in the component.
+    /// Path in the component.
     pub function: String,
-    /// Why.
+    /// Reason.
     pub message: String,
 }
 
-/// What a manifest says.
+/// Contents of a manifest.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InspectedManifest {
-    /// The plugin's name.
+    /// Name of the plugin.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: String,
-    /// What it is for.
+    /// Purpose.
     pub description: String,
-    /// What it asks for.
+    /// Requested capabilities.
     pub requested: Vec<String>,
-    /// Why it asks, for whoever grants it, by the words of `requested`. Some need no reason.
+    /// Reasons for the person who grants, by the entries of `requested`. Some need no reason.
     pub reasons: BTreeMap<String, String>,
 }
 
-/// A version that waits, with everything that is different about it.
+/// A version that waits, with all its differences.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Update {
-    /// What `hotcell tool accept` takes: sha256 over the component, its manifest, its source and who signed it.
+    /// Argument of `hotcell tool accept`: sha256 over the component, its manifest, its source and its signer.
     pub id: String,
     /// sha256 of its component, in hexadecimal.
     pub digest: String,
-    /// Where it came from.
+    /// Source that it came from.
     pub source: String,
-    /// What it changes, line by line: `+` came, `-` went, `~` changed.
+    /// Changes, line by line: `+` added, `-` removed, `~` changed.
     pub changes: Vec<String>,
-    /// What a model is told otherwise, word by word.
+    /// Changes of the texts that a model sees, in full.
     pub told: Vec<Told>,
-    /// Keys that signed it, of those that were named.
+    /// Keys that signed it, among the named ones.
     pub signatures: Vec<String>,
-    /// What was granted to the version before, and is granted to it once it is accepted.
+    /// Grants of the previous version, which it gets once it is accepted.
     pub grants: Vec<String>,
 }
 
-/// What a model is told of a tool, before and after.
+/// A text about a tool that a model sees, before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Told {
-    /// The export.
+    /// Export.
     pub tool: String,
     /// `description`, `input_schema` or `output_schema`.
     pub what: String,
-    /// As it was; null for a new tool.
+    /// Old text; null for a new tool.
     pub before: Option<String>,
-    /// As it is.
+    /// New text.
     pub after: String,
 }
 
@@ -194,7 +200,7 @@ impl Told {
 }
 
 impl Update {
-    /// Of a version that waits.
+    /// Describes a waiting version.
     pub(super) fn of(plugin: &str, before: &Version, after: &Version, granted: &[Granted]) -> Self {
         let difference = difference(plugin, before, after);
         let mut changes = difference.lines();
@@ -213,7 +219,7 @@ impl Update {
     }
 }
 
-/// What one version changes of another.
+/// Changes from one version to another.
 pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Difference {
     use hotcell_tools::update::Version as Compared;
     let (old, new) = (before.request(), after.request());
@@ -239,12 +245,20 @@ pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Dif
 }
 
 impl Inspection {
+    /// Sets which of its tools are offered.
+    #[must_use]
+    pub(super) fn with(mut self, offer: &Offer) -> Self {
+        self.exports.iter_mut().for_each(|export| export.offered = offer.has(&export.tool));
+        self
+    }
+
     /// Of a version under a name.
     pub(super) fn of(plugin: &str, version: &Version, pending: Option<(&Version, &[Granted])>) -> Self {
         let exports = &version.description.exports;
         let names = tool_names(plugin, exports);
         let exported = names.into_iter().zip(exports).map(|(tool, export)| Exported {
             tool,
+            offered: true,
             path: export.path.clone(),
             description: export.description.clone(),
             input_schema: export.input_schema.clone(),

@@ -1,6 +1,6 @@
 //! A plugin as it is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hotcell_sandbox::FileId;
@@ -9,6 +9,7 @@ use hotcell_tools::{Capability, Description, Held, Manifest, Request};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
+use super::offer::Offer;
 use crate::audit::AfterTool;
 
 /// One version of a plugin.
@@ -17,51 +18,53 @@ use crate::audit::AfterTool;
 pub(crate) struct Version {
     /// sha256 of the component, in hexadecimal.
     pub digest: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What stays the same when it has something newer.
+    /// Place that stays the same for newer versions.
     pub place: String,
-    /// Whether that is on this host.
+    /// True when that place is on this host.
     pub local: bool,
-    /// Where exactly it came from.
+    /// Exact source.
     pub pinned: String,
-    /// What it says of itself.
+    /// Description by the component itself.
     pub description: Description,
-    /// Its manifest, if it has one.
+    /// Manifest, if it has one.
     pub manifest: Option<String>,
-    /// The key that signed it, where one was named.
+    /// Key that signed it, if one was named.
     pub signer: Option<String>,
 }
 
 impl Version {
-    /// The manifest, read.
+    /// The parsed manifest.
     pub fn manifest(&self) -> Option<Manifest> {
-        // It was read when it came here.
+        // Validated when it was added.
         Manifest::parse(self.manifest.as_deref()?, Path::new(hotcell_tools::manifest::FILE)).ok()
     }
 
-    /// What a person agrees to with it, in 64 hexadecimal digits: the component, its manifest, its source and who signed it.
+    /// Digest of everything that a person agrees to, 64 hexadecimal digits: the component, its manifest, its
+    /// source and its signer.
     pub fn agreed(&self) -> String {
         let all = (&self.digest, &self.manifest, &self.place, &self.signer);
-        // Strings only: they have a form in JSON.
+        // Strings can always be written as JSON.
         sha256(&serde_json::to_vec(&all).unwrap_or_default())
     }
 
-    /// Whether it imports the store of values, which takes no grant.
+    /// Whether the component imports the key-value store, which needs no grant, by hotcell's name or WASI's.
     pub fn keeps(&self) -> bool {
-        self.description.imports.iter().any(|import| import.starts_with("hotcell:tool/kv@"))
+        let stores = ["hotcell:tool/kv@", "wasi:keyvalue/"];
+        self.description.imports.iter().any(|import| stores.iter().any(|store| import.starts_with(store)))
     }
 
-    /// Its version, as its author counts; empty where the manifest says none.
+    /// Version given by its author; empty when the manifest has none.
     pub fn counted(&self) -> String {
         self.manifest().map(|manifest| manifest.version).unwrap_or_default()
     }
 
-    /// What it asks for.
+    /// Capabilities that it requests.
     pub fn request(&self) -> Request {
         match self.manifest() {
             Some(manifest) => manifest.request,
-            // One that cannot be read any more asks for nothing.
+            // A version with an unreadable manifest requests nothing.
             None if self.manifest.is_some() => Request::default(),
             None => Request::of_imports(&self.description.at_most),
         }
@@ -77,7 +80,7 @@ pub(crate) struct Plugin {
     pub pending: Option<Version>,
 }
 
-/// A row of what is granted.
+/// A row of a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub capability: Capability,
@@ -85,10 +88,10 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    /// Why it cannot be used now: its folder is gone, or another has its name.
+    /// Why it cannot be used now: its folder is gone, or was replaced.
     pub fn lost(&self) -> Option<String> {
         let (Capability::Read(path) | Capability::Write(path)) = &self.capability else { return None };
-        // A link on the way would lead elsewhere than where it led then.
+        // A link on the way could lead elsewhere than at the time of the grant.
         let now = path.canonicalize().and_then(|canonical| match canonical == *path {
             true => FileId::of(path),
             false => Err(std::io::Error::other("it is reached by a link now")),
@@ -121,7 +124,7 @@ fn text(version: &Version) -> rusqlite::Result<String> {
     serde_json::to_string(version).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))
 }
 
-/// Every plugin, by name. A database of an older form has none.
+/// All plugins, by name. Older databases have none.
 pub(crate) fn all(database: &Connection) -> rusqlite::Result<Vec<Plugin>> {
     let there = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'plugins'";
     if database.query_row(there, [], |row| row.get::<_, i64>(0))? == 0 {
@@ -138,7 +141,7 @@ pub(crate) fn by_name(database: &Connection, name: &str) -> rusqlite::Result<Opt
 }
 
 impl Plugin {
-    /// Adds it, or writes its versions.
+    /// Adds the plugin, or updates its versions.
     pub fn write(&self, database: &Connection) -> rusqlite::Result<()> {
         let pending = self.pending.as_ref().map(text).transpose()?;
         database.execute(
@@ -149,12 +152,12 @@ impl Plugin {
         Ok(())
     }
 
-    /// Takes it out, with everything that it has.
+    /// Removes the plugin with all its data.
     pub fn remove(&self, database: &Connection) -> rusqlite::Result<()> {
         database.execute("DELETE FROM plugins WHERE name = ?1", [&self.name]).map(drop)
     }
 
-    /// What is granted to its component, in order.
+    /// Grants of its component, in order.
     pub fn granted(&self, database: &Connection) -> rusqlite::Result<Vec<Granted>> {
         let mut rows = database.prepare_cached(
             "SELECT capability, dev, ino FROM plugin_grants WHERE plugin = ?1 AND digest = ?2 ORDER BY capability",
@@ -166,7 +169,7 @@ impl Plugin {
         let mut all = Vec::new();
         for row in rows {
             let (text, identity) = row?;
-            // What this build does not understand is not granted.
+            // A capability unknown to this build is not granted.
             if let Ok(capability) = text.parse() {
                 let identity =
                     identity.map(|(dev, ino)| FileId { dev: dev.cast_unsigned(), ino: ino.cast_unsigned() });
@@ -176,7 +179,7 @@ impl Plugin {
         Ok(all)
     }
 
-    /// Grants something to its component.
+    /// Adds a grant to its component.
     pub fn grant(
         &self,
         database: &Connection,
@@ -201,7 +204,7 @@ impl Plugin {
         Ok(())
     }
 
-    /// Takes it back; whether it was there.
+    /// Revokes a grant; returns true if it existed.
     pub fn revoke(&self, database: &Connection, capability: &str) -> rusqlite::Result<bool> {
         let gone = database.execute(
             "DELETE FROM plugin_grants WHERE plugin = ?1 AND digest = ?2 AND capability = ?3",
@@ -210,7 +213,7 @@ impl Plugin {
         Ok(gone > 0)
     }
 
-    /// Makes `version` the one in force, with what was granted to the one before where `keeps`.
+    /// Puts `version` in force; it gets the previous version's grants if `keeps`.
     pub fn take(&mut self, database: &Connection, version: Version, keeps: bool) -> rusqlite::Result<()> {
         if keeps {
             database.execute(
@@ -228,6 +231,31 @@ impl Plugin {
         self.write(database)
     }
 
+    /// Which of its tools are offered. A database of an older form knows no choice; what this build does not understand offers
+    /// nothing.
+    pub fn offer(&self, database: &Connection) -> rusqlite::Result<Offer> {
+        let there = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'plugin_offers'";
+        if database.query_row(there, [], |row| row.get::<_, i64>(0))? == 0 {
+            return Ok(Offer::default());
+        }
+        let query = "SELECT offer FROM plugin_offers WHERE plugin = ?1";
+        let text: Option<String> = database.query_row(query, [&self.name], |row| row.get(0)).optional()?;
+        let nothing = || Offer::Only(BTreeSet::new());
+        Ok(text.map_or_else(Offer::default, |text| serde_json::from_str(&text).unwrap_or_else(|_| nothing())))
+    }
+
+    /// Offers these of its tools.
+    pub fn choose(&self, database: &Connection, offer: &Offer) -> rusqlite::Result<()> {
+        if offer.is_all() {
+            let delete = "DELETE FROM plugin_offers WHERE plugin = ?1";
+            return database.execute(delete, [&self.name]).map(drop);
+        }
+        let text =
+            serde_json::to_string(offer).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+        let insert = "INSERT OR REPLACE INTO plugin_offers (plugin, offer) VALUES (?1, ?2)";
+        database.execute(insert, params![self.name, text]).map(drop)
+    }
+
     /// How it stands, for the log.
     pub fn after(&self, database: &Connection) -> rusqlite::Result<AfterTool> {
         Ok(AfterTool {
@@ -236,19 +264,20 @@ impl Plugin {
             agreed: self.version.agreed(),
             pending: self.pending.as_ref().map(Version::agreed),
             granted: self.granted(database)?.iter().map(|g| g.capability.to_string()).collect(),
+            offer: Some(self.offer(database)?).filter(|offer| !offer.is_all()),
             removed: false,
         })
     }
 }
 
-/// All that was granted, as one.
+/// All grants combined.
 pub(crate) fn held(granted: &[Granted]) -> Held {
     let mut held = Held::default();
     granted.iter().for_each(|one| held.add(one.capability.clone()));
     held
 }
 
-/// Which folders were granted, by their paths.
+/// Identities of the granted folders, by their paths.
 pub(crate) fn identities(granted: &[Granted]) -> BTreeMap<PathBuf, FileId> {
     let of = |one: &Granted| match &one.capability {
         Capability::Read(path) | Capability::Write(path) => Some((path.clone(), one.identity?)),
@@ -257,17 +286,17 @@ pub(crate) fn identities(granted: &[Granted]) -> BTreeMap<PathBuf, FileId> {
     granted.iter().filter_map(of).collect()
 }
 
-/// Where components are kept, by their digests.
+/// Folder of components, by their digests.
 #[derive(Clone, Debug)]
 pub(crate) struct Components(pub PathBuf);
 
 impl Components {
-    /// The file of a digest.
+    /// File of a digest.
     pub fn file(&self, digest: &str) -> PathBuf {
         self.0.join(format!("{digest}.wasm"))
     }
 
-    /// Keeps a component, as a whole or not at all.
+    /// Stores a component, atomically.
     pub fn put(&self, digest: &str, wasm: &[u8]) -> std::io::Result<()> {
         use std::io::Write;
         use std::os::unix::fs::DirBuilderExt;
@@ -279,7 +308,8 @@ impl Components {
         std::fs::File::open(&self.0)?.sync_all()
     }
 
-    /// Removes what no plugin has: also what somebody left who was stopped halfway. While nothing else is done.
+    /// Removes components that no plugin has, including leftovers of interrupted steps. Call this while no
+    /// step is in progress.
     pub fn sweep(&self, database: &Connection) -> rusqlite::Result<()> {
         let plugins = all(database)?;
         let versions = plugins.iter().flat_map(|p| std::iter::once(&p.version).chain(&p.pending));

@@ -1,4 +1,5 @@
-//! Secrets that plugins use unseen: where they are kept, what stands for them, and where they are put in and taken out again.
+//! Secrets that plugins use unseen: where they are stored, their placeholders, and where they are inserted
+//! and removed again.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,17 +12,18 @@ use hotcell_tools::Origin;
 
 use crate::config::SECRET;
 
-/// The longest secret, in bytes.
+/// Maximum size of a secret, in bytes.
 const LONGEST: u64 = 8192;
-/// How a placeholder begins.
+/// Prefix of a placeholder.
 const PREFIX: &str = "hotcell-secret-";
-/// Placeholders of one call.
+/// Maximum number of placeholders per call.
 const MOST: usize = 64;
 
-/// A secret's value: the variable `HOTCELL_SECRET_NAME`, else the file `secrets/NAME` in the configuration's folder.
+/// A secret's value: the variable `HOTCELL_SECRET_NAME`, else the file `secrets/NAME` in the configuration's
+/// folder.
 ///
 /// # Errors
-/// A sentence: the file can be read by others, or is no file.
+/// A sentence, when others can read the file, or it is not a regular file.
 pub(super) fn value(name: &str, home: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
     let variable = std::env::var_os(format!("HOTCELL_{SECRET}{name}"));
     if let Some(value) = variable.filter(|value| !value.is_empty()) {
@@ -57,20 +59,20 @@ fn of_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Another spelling of a secret is looked for from this length on.
+/// Minimum length, in bytes, of an encoded form of a secret to search for.
 const SHORTEST: usize = 8;
 
-/// What stands for secrets during one call.
+/// Placeholders for secrets during one call.
 #[derive(Debug, Default)]
 pub(super) struct Placeholders {
-    /// Placeholder to name.
+    /// Secret names by placeholder.
     names: BTreeMap<String, String>,
-    /// Values that left, each with what stands for it.
+    /// Values that were sent, each with its placeholder.
     left: Vec<(Vec<u8>, String)>,
 }
 
 impl Placeholders {
-    /// A fresh one; the same name has the same one throughout the call.
+    /// A new placeholder; the same secret has one placeholder throughout the call.
     pub fn give(&mut self, name: &str) -> Result<String, String> {
         if let Some((placeholder, _)) = self.names.iter().find(|(_, known)| *known == name) {
             return Ok(placeholder.clone());
@@ -84,7 +86,8 @@ impl Placeholders {
         Ok(placeholder)
     }
 
-    /// Puts secrets into a header's value, those that `to` may have. Others stay what they are: a text without a meaning.
+    /// Replaces placeholders in a header's value by those secrets that `to` may receive. Other placeholders
+    /// stay as they are, without a meaning.
     pub fn fill(
         &mut self,
         header: &[u8],
@@ -109,13 +112,13 @@ impl Placeholders {
         Ok((filled, any))
     }
 
-    /// Whether a secret left during this call.
+    /// True when a secret was sent during this call.
     pub fn any_left(&self) -> bool {
         !self.left.is_empty()
     }
 
-    /// Takes secrets out of what came back: as they are, in base64 also within something longer, percent-encoded, and as JSON
-    /// writes them. Whom a secret is sent to can spell it in ways that are not known here.
+    /// Removes secrets from a response: as they are, in base64 also within a longer text, percent-encoded,
+    /// and JSON-escaped. A server that receives a secret can encode it in ways that are not recognised here.
     pub fn scrub(&self, bytes: Vec<u8>) -> Vec<u8> {
         self.left.iter().fold(bytes, |bytes, (secret, placeholder)| {
             spellings(secret).iter().fold(bytes, |bytes, spelled| match find(&bytes, spelled) {
@@ -126,7 +129,7 @@ impl Placeholders {
     }
 }
 
-/// How a value may come back.
+/// Encoded forms of a value.
 fn spellings(secret: &[u8]) -> Vec<Vec<u8>> {
     use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     use std::fmt::Write;
@@ -145,19 +148,19 @@ fn spellings(secret: &[u8]) -> Vec<Vec<u8>> {
         percent.to_ascii_lowercase().into_bytes(),
         percent.into_bytes(),
     ];
-    // In a text of JSON, where / may be written with a backslash or not.
+    // In JSON a `/` may be escaped or not.
     let text = String::from_utf8_lossy(secret);
     let quoted = serde_json::to_string(&text).unwrap_or_default();
     let quoted = quoted.trim_matches('"');
     all.push(quoted.as_bytes().to_vec());
     all.push(quoted.replace('/', "\\/").into_bytes());
-    // In the middle of something longer the characters that belong to the secret alone.
+    // Within a longer text, only the characters that depend on the secret alone.
     for before in 1..3 {
         let mut shifted = vec![0; before];
         shifted.extend_from_slice(secret);
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let encoded = engine.encode(&shifted);
-            // Of a very short one nothing is its own.
+            // A very short secret has no such characters.
             let own = encoded.as_bytes().get(4..shifted.len() / 3 * 4).unwrap_or_default();
             all.push(own.to_vec());
         }
@@ -165,9 +168,9 @@ fn spellings(secret: &[u8]) -> Vec<Vec<u8>> {
     let whole = secret.len() / 3 * 4;
     all.push(STANDARD_NO_PAD.encode(secret).into_bytes()[..whole].to_vec());
     all.push(URL_SAFE_NO_PAD.encode(secret).into_bytes()[..whole].to_vec());
-    // Fewer characters would be found anywhere.
+    // Shorter forms would match by chance.
     all.retain(|spelled| spelled.len() >= SHORTEST || spelled == secret);
-    // The longest first: a shorter one may be its beginning.
+    // Longest first, since a shorter form may be a prefix of it.
     all.sort_by_key(|spelled| std::cmp::Reverse(spelled.len()));
     all.dedup();
     all
@@ -222,7 +225,7 @@ mod tests {
         for short in ["", "a", "ab", "abc", "\u{fc}"] {
             assert!(spellings(short.as_bytes()).iter().all(|s| s.len() >= SHORTEST || s == short.as_bytes()));
         }
-        // As part of a longer text, wherever it begins.
+        // As part of a longer text, at any offset.
         for before in ["", "B", "Be", "Bearer "] {
             let encoded =
                 base64::engine::general_purpose::STANDARD.encode(format!("{before}s3cret/+value and more"));

@@ -1,5 +1,5 @@
-//! The table `tools` of the user's configuration: what plugins may have at most, and their settings. A project's file has none:
-//! it comes with code that nobody has read.
+//! The table `tools` of the user's configuration: upper limits for plugins, and their settings. A project's
+//! file must not have it, since it comes with unreviewed code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,33 +13,34 @@ use hotcell_tools::signature::{Key as Signer, SignatureError};
 use hotcell_tools::{Limits, Origin};
 use serde::{Deserialize, Deserializer};
 
-/// The table. What is not set allows whatever a person grants.
+/// The table. Unset keys allow everything that a person grants.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "the table tools")]
 pub struct ToolSettings {
-    /// Folders that may be granted, and folders in them.
+    /// Folders that may be granted, including their subfolders.
     pub folders: Option<Vec<PathBuf>>,
-    /// Whether folders may be granted to be written.
+    /// Allow grants to write folders.
     pub write: Option<bool>,
-    /// Places that may be granted: `["https://api.github.com"]`.
+    /// Origins that may be granted: `["https://api.github.com"]`.
     #[serde(deserialize_with = "origins")]
     pub net: Option<BTreeSet<Origin>>,
     /// Variables that may be granted.
     pub env: Option<BTreeSet<String>>,
     /// Secrets that may be granted.
     pub secrets: Option<BTreeSet<String>>,
-    /// Whether sandboxed runs may be granted.
+    /// Allow grants of sandboxed runs.
     pub sandbox: Option<bool>,
-    /// The most memory of one of them.
+    /// Maximum memory of a sandboxed run.
     pub sandbox_memory: Option<Bytes>,
-    /// Whether scans may be granted.
+    /// Allow grants of scans.
     pub guard: Option<bool>,
-    /// Memory of one call. 64 MiB.
+    /// Memory limit of a call. Default: 64 MiB.
     pub memory: Option<Bytes>,
-    /// Wall clock of one call. 10 s.
+    /// Time limit of a call, wall clock. Default: 10 s.
     #[serde(deserialize_with = "time")]
     pub timeout: Option<Duration>,
-    /// The minisign key that has to have signed every component, or its file, counted from the configuration's folder.
+    /// Minisign key that must have signed every component, or its file, relative to the configuration's
+    /// folder.
     pub signed_by: Option<String>,
     /// Settings of plugins: `[tools.config.PLUGIN]`.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
@@ -73,16 +74,16 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error
 }
 
 impl ToolSettings {
-    /// The same with paths counted from a folder.
+    /// Resolves relative paths against a folder.
     #[must_use]
     pub fn from_folder(mut self, base: &Path) -> Self {
-        // What is granted is canonical, so this is as well.
+        // Grants contain canonical paths, so these are canonical, too.
         let real = |folder: PathBuf| {
             let folder = base.join(folder);
             folder.canonicalize().unwrap_or(folder)
         };
         self.folders = self.folders.map(|all| all.into_iter().map(real).collect());
-        // A name that is no key is a file beside the configuration, never one of a folder that somebody works in.
+        // A text that is not a key is a file beside the configuration, never one of the working folder.
         self.signed_by = self.signed_by.map(|named| match Signer::is_key(&named) {
             true => named,
             false => base.join(named).to_string_lossy().into_owned(),
@@ -90,7 +91,7 @@ impl ToolSettings {
         self
     }
 
-    /// As the policy of grants; `own` are folders that nobody gets.
+    /// The policy for grants; `own` are folders that are never granted.
     #[must_use]
     pub fn policy(&self, own: Vec<PathBuf>) -> Policy {
         let usual = Policy::default();
@@ -107,15 +108,15 @@ impl ToolSettings {
         }
     }
 
-    /// The key that has to have signed what is used, in base64.
+    /// The key that must have signed every component, in base64.
     ///
     /// # Errors
-    /// It is none, or its file cannot be read.
+    /// When it is not a key, or its file cannot be read.
     pub fn required(&self) -> Result<Option<Signer>, SignatureError> {
         self.signed_by.as_deref().map(|named| Signer::parse(named, Path::new("/"))).transpose()
     }
 
-    /// The limits of a call.
+    /// Limits of a call.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let usual = Limits::default();

@@ -1,5 +1,4 @@
-//! Add, update, accept, grant, revoke, remove: each one transaction with its entry in the audit log, and nothing of it where it
-//! fails.
+//! Add, update, accept, grant, revoke, remove: each one atomic transaction with its entry in the audit log.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,12 +8,14 @@ use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::FileId;
 use hotcell_tools::Capability;
 use hotcell_tools::grant::expand;
+use hotcell_tools::mapping::names::tool_names;
 use hotcell_tools::signature::Key;
 use hotcell_tools::sources::Source;
 use rusqlite::Connection;
 
 use super::fetch::{AddOptions, Describe, Looked};
 use super::http::unreachable;
+use super::offer::{Choice, Offer};
 use super::plugins::{Done, Failed, Plugins, Shelved, find};
 use super::report::{Inspection, SCHEMA, ToolList, difference};
 use super::rows::{self, Granted, Plugin};
@@ -23,24 +24,24 @@ use crate::audit::{self, AfterTool};
 use crate::report::{Code, ErrorReport};
 use crate::time::micros_since_1970;
 
-/// The fewest digits of a digest that name it.
+/// Minimum number of digits of a digest prefix.
 const DIGITS: usize = 8;
 
-/// What became of a version.
+/// Result of adding a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is a new plugin.
+    /// A new plugin.
     New,
-    /// It is the plugin's version now.
+    /// Replaced the plugin's version.
     Updated,
-    /// It waits for a person, who is shown what it changes.
+    /// Waiting for a person, who sees its changes.
     Waits,
-    /// It was there already.
+    /// Installed already.
     Same,
 }
 
 impl Plugins {
-    /// A model asks for nothing here: what gives rights is a person's.
+    /// Only a person on the command line may give rights.
     fn person(&self) -> Done<()> {
         if self.actor.channel == Channel::Cli {
             return Ok(());
@@ -52,7 +53,7 @@ impl Plugins {
     fn step<T>(&self, work: impl FnOnce(&Connection, &rows::Components) -> Result<T, Failed>) -> Done<T> {
         let (store, components) = self.open()?;
         let done = store.step(|database| work(database, &components));
-        // What a step left that is nobody's any more, or never became anybody's.
+        // Removes components that no plugin has (any more).
         let _ = store.step(|database| components.sweep(database).map_err(Failed::from));
         done.map_err(|Failed(report)| report)
     }
@@ -60,8 +61,8 @@ impl Plugins {
     /// Adds a plugin, or another version of one.
     ///
     /// # Errors
-    /// A report: the source, the component, the manifest or the signature is not what it has to be, or another plugin has the
-    /// name. Nothing is kept then.
+    /// A report when the source, the component, the manifest or the signature is invalid, or another plugin
+    /// has the name. Nothing is stored then.
     pub async fn add(
         &self,
         source: &OsStr,
@@ -75,11 +76,12 @@ impl Plugins {
         Ok((name, self.keep(&looked, options.replace)?))
     }
 
-    /// Looks again at those plugins that lie on this host and of which `may` says that they may have changed. A version that
-    /// gives no more and tells a model nothing else is taken; others wait for a person. The names of plugins that changed.
+    /// Checks plugins from this host that may have changed according to `may`. A version with no further
+    /// rights and unchanged texts for models is taken; others wait for a person. Returns the names of changed
+    /// plugins.
     ///
     /// # Errors
-    /// A report when the plugins cannot be read. One that cannot be read again stays as it is.
+    /// A report when the plugins cannot be read. A single plugin that cannot be read again stays as it is.
     pub(super) async fn refresh(
         &self,
         describer: &dyn Describe,
@@ -116,7 +118,7 @@ impl Plugins {
         if same(&plugin.version) || plugin.pending.as_ref().is_some_and(same) {
             return Ok(false);
         }
-        // Who signed the last one has to have signed this one, to be taken for its signer.
+        // The new version counts as signed only by the signer of the last one.
         let key = plugin.version.signer.as_deref().and_then(|key| Key::parse(key, Path::new("/")).ok());
         let signs = |key: &Key| key.check(&fetched.wasm, fetched.signature.as_deref()).is_ok();
         let key = key.filter(signs).map(|key| key.base64().to_owned());
@@ -186,11 +188,11 @@ impl Plugins {
         })
     }
 
-    /// Accepts the version that waits, which is named by the beginning of [`super::report::Update::id`]: what was shown is what is taken. What was
-    /// granted to the one before is granted to it.
+    /// Accepts the waiting version, named by a prefix of [`super::report::Update::id`], so that the version
+    /// accepted is the one that was shown. It gets the grants of the previous version.
     ///
     /// # Errors
-    /// A report: none waits, or another one does.
+    /// A report when no version waits, or another one does.
     pub fn accept(&self, name: &str, digest: &str) -> Done<ToolList> {
         self.person()?;
         self.step(|database, _| {
@@ -209,10 +211,10 @@ impl Plugins {
         })
     }
 
-    /// What waits, for a person to look at.
+    /// The waiting version, for a person to inspect.
     ///
     /// # Errors
-    /// A report: none waits.
+    /// A report when no version waits.
     pub fn waiting(&self, name: &str) -> Done<Inspection> {
         let page = self.read(|database, _| {
             let plugin = find(database, name)?;
@@ -223,10 +225,12 @@ impl Plugins {
         page.ok_or_else(|| nothing_waits(name))
     }
 
-    /// Grants capabilities to the plugin's component, all of them or none. A folder's path counts from `cwd`.
+    /// Grants capabilities to the plugin's component, all of them or none. A folder's path is relative to
+    /// `cwd`.
     ///
     /// # Errors
-    /// A report: one means nothing, was not asked for, is against the operator's policy, or its folder is not there.
+    /// A report when a capability is invalid, was not requested or violates the operator's policy, or its
+    /// folder does not exist.
     pub fn grant(&self, name: &str, words: &[String], cwd: &Path) -> Done<ToolList> {
         self.person()?;
         self.step(|database, _| {
@@ -240,8 +244,14 @@ impl Plugins {
         })
     }
 
-    /// What these words give to a plugin, where they may be granted to it at all.
+    /// Grants for these capabilities, if they may be granted to the plugin.
     pub(super) fn permitted(&self, plugin: &Plugin, words: &[String], cwd: &Path) -> Done<Vec<Granted>> {
+        self.permitted_if(plugin, words, cwd, true)
+    }
+
+    /// Like [`Plugins::permitted`], but folders are accessed only if `look`: a caller must not learn which
+    /// ones exist.
+    fn permitted_if(&self, plugin: &Plugin, words: &[String], cwd: &Path, look: bool) -> Done<Vec<Granted>> {
         if words.is_empty() {
             return Ok(Vec::new());
         }
@@ -257,6 +267,8 @@ impl Plugins {
             };
             let capability = parse(word)?;
             let (capability, identity) = match capability {
+                // Resolved when a person approves.
+                other if !look => Ok((other, None)),
                 Capability::Read(path) => located(&path, cwd).map(|(p, i)| (Capability::Read(p), Some(i))),
                 Capability::Write(path) => located(&path, cwd).map(|(p, i)| (Capability::Write(p), Some(i))),
                 other => Ok((other, None)),
@@ -276,11 +288,24 @@ impl Plugins {
         Ok(all)
     }
 
-    /// Whether these words could be granted to the plugin's component now, for good or for one call.
+    /// Checks that these capabilities could be granted to the plugin's component now, permanently or for one
+    /// call.
     ///
     /// # Errors
-    /// A report: it is another component, or one of them could not be.
+    /// A report when the component is another one, or a capability cannot be granted.
     pub fn may_be_granted(&self, name: &str, component: &str, words: &[String]) -> Done<()> {
+        self.may_be(name, component, words, true)
+    }
+
+    /// Checks that a person may be asked for these capabilities, without access to folders.
+    ///
+    /// # Errors
+    /// Like [`Plugins::may_be_granted`], except that missing folders are not noticed.
+    pub(super) fn may_be_asked(&self, name: &str, component: &str, words: &[String]) -> Done<()> {
+        self.may_be(name, component, words, false)
+    }
+
+    fn may_be(&self, name: &str, component: &str, words: &[String], look: bool) -> Done<()> {
         self.read(|database, _| {
             let plugin = find(database, name)?;
             if plugin.version.digest != component {
@@ -290,15 +315,15 @@ impl Plugins {
                     .hint("nothing was allowed; deny it, and the same call asks anew")
                     .into());
             }
-            self.permitted(&plugin, words, Path::new("/"))?;
+            self.permitted_if(&plugin, words, Path::new("/"), look)?;
             Ok(())
         })
     }
 
-    /// Takes back what was granted; nothing named is all of it.
+    /// Revokes grants; an empty list revokes all.
     ///
     /// # Errors
-    /// A report: one of them was not granted. Nothing is taken back then.
+    /// A report when one of them was not granted. Nothing is revoked then.
     pub fn revoke(&self, name: &str, words: &[String], cwd: &Path) -> Done<ToolList> {
         self.person()?;
         self.step(|database, _| {
@@ -335,10 +360,25 @@ impl Plugins {
         })
     }
 
+    /// Offers these tools of a plugin to callers, and no others.
+    ///
+    /// # Errors
+    /// A report that names the nearest tool to one that there is not.
+    pub fn offer(&self, name: &str, choice: &Choice) -> Done<ToolList> {
+        self.person()?;
+        self.step(|database, _| {
+            let plugin = find(database, name)?;
+            let tools = tool_names(&plugin.name, &plugin.version.description.exports);
+            plugin.choose(database, &Offer::of(choice, &plugin.name, &tools)?)?;
+            self.log(database, "tool_offer", &plugin)?;
+            self.listed(database, &plugin)
+        })
+    }
+
     /// Removes a plugin with its grants and its stored values.
     ///
     /// # Errors
-    /// A report: there is none.
+    /// A report when there is no such plugin.
     pub fn remove(&self, name: &str) -> Done<()> {
         self.person()?;
         self.step(|database, _| {
@@ -350,6 +390,7 @@ impl Plugins {
                 agreed: plugin.version.agreed(),
                 pending: None,
                 granted: Vec::new(),
+                offer: None,
                 removed: true,
             };
             append(database, &self.actor, "tool_remove", &after)
@@ -384,8 +425,9 @@ fn parse(word: &str) -> Result<Capability, ErrorReport> {
     })
 }
 
-/// A folder as it is granted: its canonical path, and which one it is.
+/// A folder as it is granted: its canonical path, and which one it is. No link of a clone's leads out of it.
 fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, FileId), String> {
+    crate::typed::real_from(cwd, path, &[]).map_err(|astray| astray.to_string())?;
     let path = cwd.join(path);
     let real = path.canonicalize().map_err(|e| format!("the folder cannot be opened: {e}"))?;
     let plain =
@@ -400,7 +442,7 @@ fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, FileId), Stri
     Ok((real, identity))
 }
 
-/// Whether somebody who takes `asked` back means this.
+/// True when revoking `asked` includes this grant.
 fn is_meant(asked: &Capability, granted: &Capability, cwd: &Path) -> bool {
     let same = |asked: &Path, granted: &Path| {
         let path = cwd.join(asked);

@@ -1,4 +1,4 @@
-//! Steps of plugins, with a describer that reads what a component's text says.
+//! Steps of plugins, with a fake describer that reads a component's text.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -195,8 +195,12 @@ fn grants_have_to_be_asked_for_and_folders_to_be_there() {
                     net = [\"https://a.org\", \"https://b.org\"]\n";
     place.write("p/plugin.toml", manifest);
     place.write("file", "");
+    place.write("clone/.git/HEAD", "");
+    place.write("private/key", "");
+    std::os::unix::fs::symlink("../private", place.work().join("clone/out")).unwrap();
     place.add("p").unwrap();
     for (word, why) in [
+        ("read=clone/out", "is a link that came with"),
         ("read=none", "cannot be opened"),
         ("read=file", "it is no folder"),
         ("read=../state", "hotcell keeps its own"),
@@ -255,7 +259,7 @@ fn an_update_waits_when_it_changes_what_somebody_agreed_to() {
     place.add("files.wasm").unwrap();
     let digest = || place.plugins().ready("files_read").unwrap().digest;
     let first = digest();
-    // Nothing was granted, and nothing else is told of it: taken.
+    // The plugin has no grants, and its texts are unchanged: taken.
     place.write("files.wasm", &format!("read|wasi:a@2|{ALL}|reads"));
     assert_eq!(place.add("files.wasm").unwrap().1, Added::Updated);
     assert_ne!(digest(), first);
@@ -324,7 +328,7 @@ fn what_is_accepted_is_what_was_shown() {
     assert_eq!(told[3..], [("read", "description", Some("reads"))]);
     assert_eq!(shown.told[3].after, "reads, and then sends it");
     assert_eq!(shown.grants, ["guard"]);
-    // The same component, that asks for more meanwhile.
+    // An equal component, with a manifest that requests more.
     manifest("guard = \"to scan\"\nsandbox = \"to run\"\n");
     place.add("files").unwrap();
     let error = place.plugins().accept("files", &shown.id).unwrap_err().to_string();
@@ -333,7 +337,7 @@ fn what_is_accepted_is_what_was_shown() {
     assert_eq!((now.digest == shown.digest, now.id == shown.id), (true, false));
     place.plugins().accept("files", &now.id).unwrap();
     assert_eq!(place.problem(), None);
-    // Nor is a manifest changed past the log.
+    // A manifest changed past the log is not used either.
     let database = rusqlite::Connection::open(place.dir.path().join("state/hotcell.db")).unwrap();
     let changed = "UPDATE plugins SET version = replace(version, 'to run', 'to ruin')";
     assert_eq!(database.execute(changed, []).unwrap(), 1);
@@ -353,19 +357,19 @@ fn an_older_version_is_not_taken_by_itself() {
     assert_eq!(place.add("files").unwrap().1, Added::Updated);
     let digest = || place.plugins().ready("files_read").unwrap().digest;
     let newest = digest();
-    // What was replaced is handed out again; nothing else is different.
+    // The old file is served again; nothing else changed.
     write("1", "0.2.0");
     assert_eq!(block(place.plugins().refresh(&Texts, |_| true)).unwrap(), ["files"]);
     assert_eq!(place.add("files").unwrap().1, Added::Waits);
     assert_eq!(digest(), newest);
     let waiting = place.plugins().waiting("files").unwrap().update.unwrap();
     assert_eq!(waiting.changes, ["~ version 0.3.0 to 0.2.0: an OLDER one", "~ code"]);
-    // A person may want it.
+    // A person may accept it.
     place.plugins().accept("files", &waiting.id).unwrap();
     assert_eq!(digest(), waiting.digest);
 }
 
-/// What minisign's own documentation signs: the bytes `test`.
+/// Key and signature from minisign's own documentation, for the bytes `test`.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\n\
     RUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocrCo8KLzZwo=\n\
@@ -466,7 +470,7 @@ fn a_plugin_keeps_values_within_bounds() {
         keys,
         Reply::Keys { keys: ["x1", "x10", "x11", "x12", "x13", "x14"].map(str::to_owned).to_vec() }
     );
-    // So many keys, however short they are.
+    // The limit is on the number of keys, however short they are.
     let database = rusqlite::Connection::open(place.dir.path().join("state/hotcell.db")).unwrap();
     let many = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1023) \
                 INSERT INTO plugin_values (plugin, key, value) SELECT 'other', 'k' || n, x'' FROM n";
@@ -477,4 +481,81 @@ fn a_plugin_keeps_values_within_bounds() {
     assert_eq!(get("files", "a"), Reply::Value { value: None });
     place.plugins().remove("files").unwrap();
     assert!(matches!(set("files", "a", 1), Err(Refused::Unavailable(_))), "who is gone keeps nothing");
+}
+
+#[test]
+fn a_choice_among_tools_holds_until_another_is_made() {
+    let place = Place::new("");
+    place.write("files.wasm", "read list write||");
+    place.add("files.wasm").unwrap();
+    let plugins = place.plugins();
+    let offered = || -> Vec<String> {
+        let tools = place.plugins().list().unwrap().tools;
+        tools.into_iter().filter(|tool| tool.offered).map(|tool| tool.name).collect()
+    };
+    let words = |words: &str| words.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(offered().len(), 3);
+    let list = plugins.offer("files", &Choice::Only(words("read files_list"))).unwrap();
+    assert_eq!(list.tools.len(), 3, "whoever chooses sees all");
+    assert_eq!(offered(), ["files_list", "files_read"]);
+    // Not even its name is told, nor is it nearest to another: who asks may be a model, by a server that a person started.
+    let state = StateChoice::Named(place.dir.path().join("state"));
+    let asker = Some((Channel::Model("m".to_owned()), state));
+    let agent = Plugins::of(&Configuration { asker, ..place.configuration.clone() }).unwrap();
+    for asked in ["files_write", "files_writ"] {
+        for plugins in [&plugins, &agent] {
+            let report = plugins.ready(asked).unwrap_err();
+            let told = format!("{} {}", report.message, report.hint.unwrap_or_default());
+            assert!(told.contains("there is no tool") && !told.contains("offer"), "{told}");
+            assert!(!told.contains("did you mean files_write"), "{told}");
+        }
+    }
+    assert_eq!(agent.offer("files", &Choice::All).unwrap_err().code, Code::Usage, "a model chooses nothing");
+    // Tools that are new in another version are offered, or not, as the choice says.
+    place.write("files.wasm", "read list write find||");
+    place.add("files.wasm").unwrap();
+    let digest = plugins.waiting("files").unwrap().update.unwrap().id;
+    plugins.accept("files", &digest).unwrap();
+    assert_eq!(offered(), ["files_list", "files_read"]);
+    plugins.offer("files", &Choice::Hide(words("write"))).unwrap();
+    assert_eq!(offered(), ["files_find", "files_list", "files_read"]);
+    for (plugin, choice, near) in [
+        ("files", Choice::Only(words("raed")), "did you mean read?"),
+        ("file", Choice::All, "did you mean files?"),
+    ] {
+        assert!(plugins.offer(plugin, &choice).unwrap_err().hint.unwrap().contains(near));
+    }
+    assert_eq!(offered().len(), 3, "a mistake changes nothing");
+    plugins.offer("files", &Choice::All).unwrap();
+    assert_eq!(offered().len(), 4);
+    assert!(place.actions().iter().any(|action| action == "tool_offer"));
+    Office::of(&place.configuration, None).unwrap().verify(None).unwrap();
+    plugins.offer("files", &Choice::Hide(words("read"))).unwrap();
+    plugins.remove("files").unwrap();
+    place.add("files.wasm").unwrap();
+    assert_eq!(offered().len(), 4, "of one that is gone nothing stays");
+}
+
+#[test]
+fn a_value_is_swapped_while_it_is_as_it_was_seen() {
+    use hotcell_tools::ask::Blob;
+    use hotcell_tools::{Ask, Reply};
+    let place = Place::new("");
+    place.write("files.wasm", "read||");
+    place.add("files.wasm").unwrap();
+    let values = place.plugins().values().unwrap();
+    let text = |text: &str| Blob(text.as_bytes().to_vec());
+    for (seen, new, reply) in [
+        (Some("a"), "b", Reply::Value { value: None }),
+        (None, "a", Reply::Done),
+        (None, "b", Reply::Value { value: Some(text("a")) }),
+        (Some("b"), "c", Reply::Value { value: Some(text("a")) }),
+        (Some("a"), "c", Reply::Done),
+        (Some("c"), "c", Reply::Done),
+    ] {
+        let ask = Ask::KvSwap { key: "k".to_owned(), seen: seen.map(text), value: text(new) };
+        assert_eq!(values.answer("files", ask), Ok(reply), "{seen:?} {new}");
+    }
+    let long = Ask::KvSwap { key: "k".repeat(257), seen: None, value: text("") };
+    assert!(values.answer("files", long).is_err());
 }

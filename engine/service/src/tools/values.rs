@@ -1,4 +1,4 @@
-//! Values that plugins keep: a small store of each one's own, in the database.
+//! Values that plugins store: a small key-value store for each plugin, in the database.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,21 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::database::{self, transaction};
 use crate::state::StateFolder;
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 const KEY: usize = 256;
-/// The longest value, in bytes.
+/// Maximum length of a value, in bytes.
 const VALUE: usize = 64 << 10;
-/// Keys of a plugin.
+/// Maximum number of keys per plugin.
 const KEYS: u64 = 1024;
-/// Bytes of a plugin, keys and values.
+/// Maximum size of a plugin's keys and values, in bytes.
 const BYTES: u64 = 1 << 20;
 
-/// Where the values are.
+/// State folder that contains the values.
 #[derive(Clone, Debug)]
 pub(super) struct Values(pub PathBuf);
 
 impl Values {
-    /// Answers one question. Waits for the disk.
+    /// Answers one request. Blocks on the disk.
     pub fn answer(&self, plugin: &str, ask: Ask) -> Result<Reply, Refused> {
         let unavailable =
             |e: &dyn std::fmt::Display| Refused::Unavailable(format!("the values cannot be used: {e}"));
@@ -32,14 +32,18 @@ impl Values {
         let long = |key: &str| key.len() > KEY;
         match &ask {
             Ask::KvGet { key } | Ask::KvDelete { key } if long(key) => return Err(too_large()),
-            Ask::KvSet { key, value } if long(key) || value.0.len() > VALUE => return Err(too_large()),
+            Ask::KvSet { key, value } | Ask::KvSwap { key, value, .. }
+                if long(key) || value.0.len() > VALUE =>
+            {
+                return Err(too_large());
+            }
             _ => {}
         }
         transaction(&database, || of(&database, plugin, ask)).map_err(|Stopped(why)| why)
     }
 }
 
-/// Why a transaction was taken back.
+/// Error that rolls back a transaction.
 struct Stopped(Refused);
 
 impl From<rusqlite::Error> for Stopped {
@@ -59,6 +63,13 @@ fn of(database: &Connection, plugin: &str, ask: Ask) -> Result<Reply, Stopped> {
             let value: Option<Vec<u8>> =
                 database.query_row(query, [plugin, &key], |row| row.get(0)).optional()?;
             Ok(Reply::Value { value: value.map(Blob) })
+        }
+        Ask::KvSwap { key, seen, value } => {
+            // All of it is one transaction.
+            match of(database, plugin, Ask::KvGet { key: key.clone() })? {
+                Reply::Value { value: now } if now != seen => Ok(Reply::Value { value: now }),
+                _ => of(database, plugin, Ask::KvSet { key, value }),
+            }
         }
         Ask::KvSet { key, value } => {
             database.execute(

@@ -1,4 +1,4 @@
-//! Of the module above.
+//! Tests of the module above.
 
 use super::*;
 
@@ -29,6 +29,7 @@ fn hosts(plan: &Plan) -> Vec<&str> {
 fn each_lock_names_its_registries() {
     let npm = r#"{"lockfileVersion": 3, "packages": {"": {}, "packages/own": {}, "node_modules/own": {"link": true, "resolved": "packages/own"},
             "node_modules/a": {"integrity": "sha512-x"},
+            "node_modules/a/node_modules/c": {"inBundle": true}, "node_modules/a/node_modules/c/node_modules/@d/e": {"inBundle": true},
             "node_modules/b": {"integrity": "sha512-x", "resolved": "https://Npm.Example.org/b/-/b-1.tgz"}}}"#;
     let cargo = "[[package]]\nname = \"me\"\nversion = \"1\"\n[[package]]\nname = \"a\"\nversion = \"1\"\n\
                      source = \"registry+https://github.com/rust-lang/crates.io-index\"\n\
@@ -61,13 +62,13 @@ fn modules_of_go_come_from_its_proxy_by_their_digests() {
     assert_eq!((plans.len(), plans[0].installer), (1, Installer::Go));
     assert_eq!(hosts(&plans[0]), ["proxy.golang.org:443"]);
     assert_eq!(plans[0].files.keys().collect::<Vec<_>>(), ["go.mod", "go.sum"]);
-    // A workspace, with what its modules say.
+    // A workspace, with the lock files of its modules.
     let work =
         &[("go.work", "use ./a\n"), ("a/go.mod", "module a\n"), ("a/go.sum", sum), ("a/a.go", "package a")];
     let all = work.iter().map(|(name, _)| (*name).to_owned()).collect();
     let plans = super::plans(&Files(work.to_vec(), all)).unwrap();
     assert_eq!(plans[0].files.keys().collect::<Vec<_>>(), ["a/go.mod", "a/go.sum", "go.work"]);
-    // Nothing is asked for, or it is there.
+    // No dependencies, or all of them vendored.
     for files in [
         &[("go.mod", "module p\n")][..],
         &[("go.sum", sum)],
@@ -108,6 +109,23 @@ fn what_no_registry_has_is_named() {
                 r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"integrity": "x", "resolved": "https://x.org:8443/a"}}}"#,
             ),
             "no plain host",
+        ),
+        // A bundled package must be below one that is fetched.
+        (
+            npm(r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"inBundle": true}}}"#),
+            "none with a digest is there",
+        ),
+        (
+            npm(
+                r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"inBundle": true}, "node_modules/a/node_modules/b": {"inBundle": true}}}"#,
+            ),
+            "none with a digest is there",
+        ),
+        (
+            npm(
+                r#"{"lockfileVersion": 3, "packages": {"node_modules/a": {"inBundle": true, "resolved": "https://x.org/a.tgz"}}}"#,
+            ),
+            "has no digest",
         ),
         (npm(r#"{"lockfileVersion": 3, "packages": {"../x": {}}}"#), "no path below the project"),
         (npm(r#"{"lockfileVersion": 3, "packages": {"/etc": {}}}"#), "no plain path"),

@@ -1,7 +1,9 @@
-//! Lock files of uv, Poetry and Pipenv, as what `pip` installs: each package at its one version, with the digests of its files and
-//! the markers under which it is wanted, which are for pip to judge, since only it knows which Python that is.
+//! Lock files of uv, Poetry and Pipenv, translated for `pip`: each package at its one version, with the
+//! digests of its files and its markers. The markers are evaluated by pip, since only it knows the Python
+//! version.
 //!
-//! pip takes nothing whose digest is not named, and asks nobody what a package needs. Pure; the project is hostile.
+//! pip accepts no package without a digest, and resolves no dependencies itself. Pure; the project is
+//! hostile.
 
 mod pipenv;
 mod poetry;
@@ -18,16 +20,16 @@ use serde::de::DeserializeOwned;
 
 use super::lock::{LockError, MOST_BYTES, Plan, bad, host, is_plain, pip_install, text};
 
-/// Groups and extras that are installed beside those that are installed anyway.
+/// Groups and extras that are installed in addition to the default ones.
 const FOR_TESTS: [&str; 3] = ["test", "tests", "testing"];
-/// Where packages come from unless something else is said.
+/// Default index.
 const PYPI: &str = "https://pypi.org/simple";
-/// Ways to a package that differ in their markers.
+/// Maximum number of paths to a package that differ in their markers.
 const MOST_WAYS: usize = 64;
-/// What pip gets to read.
+/// Requirements file for pip.
 const LOCKED: &str = "locked.txt";
 
-/// A lock file of this kind, where the project has one; the first, should it have several.
+/// Plan for a lock file of these tools; the first one if the project has several.
 pub(super) fn locked(project: &dyn Project) -> Option<Result<Plan, LockError>> {
     type Read = fn(&dyn Project, &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError>;
     let known: [(&str, Read); 3] =
@@ -41,13 +43,13 @@ pub(super) fn locked(project: &dyn Project) -> Option<Result<Plan, LockError>> {
 struct Pinned {
     name: String,
     version: String,
-    /// One of them has to hold; none is always.
+    /// At least one of them has to hold; empty means always.
     markers: Vec<String>,
-    /// As `sha256:…`.
+    /// In the form `sha256:…`.
     hashes: BTreeSet<String>,
-    /// The registry.
+    /// Registry.
     index: String,
-    /// Where its files are, as far as that is known.
+    /// Addresses of its files, as far as known.
     files: BTreeSet<String>,
 }
 
@@ -97,7 +99,7 @@ fn plan(file: &str, all: &[Pinned]) -> Result<Plan, LockError> {
     Ok(pip_install(&[file], &[LOCKED], files, hosts, &["--no-deps", "--require-hashes"]))
 }
 
-/// One that pip takes for a digest.
+/// True for a digest that pip accepts.
 fn is_digest(text: &str) -> bool {
     let (kind, hex) = text.split_once(':').unwrap_or_default();
     matches!(kind, "sha256" | "sha384" | "sha512")
@@ -105,13 +107,13 @@ fn is_digest(text: &str) -> bool {
         && hex.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// A condition, in the words of PEP 508, in brackets.
+/// A condition of PEP 508, in parentheses.
 fn marker(file: &str, text: &str) -> Result<String, LockError> {
     let known = |b: u8| b.is_ascii_alphanumeric() || b" _.-+*'\"<>=!~()".contains(&b);
     if text.trim().is_empty() || !text.bytes().all(known) || text.contains(" -") {
         return Err(bad(file, format!("{text:.200} is no marker")));
     }
-    // uv's conflicts, which it alone can judge.
+    // Conflicts can only be evaluated by uv.
     if text.contains("extra") {
         return Err(bad(file, format!("the marker {text:.200} is not done here; install by yourself")));
     }
@@ -124,7 +126,7 @@ fn parsed<T: DeserializeOwned>(project: &dyn Project, file: &str) -> Result<T, L
     toml::from_str(&lock).map_err(|e| bad(file, format!("is no lock file: {}", e.message())))
 }
 
-/// What `pyproject.toml` says at a path of keys.
+/// Value in `pyproject.toml` at a path of keys.
 fn says(project: &dyn Project, keys: &[&str]) -> Option<toml::Value> {
     let bytes = project.read("pyproject.toml")?;
     let mut at: toml::Value = toml::from_str(&String::from_utf8_lossy(&bytes)).ok()?;
@@ -141,7 +143,8 @@ struct File {
     hash: Option<String>,
 }
 
-/// A name as locks have it. <https://packaging.python.org/en/latest/specifications/name-normalization/>
+/// Normalises a name as lock files do.
+/// <https://packaging.python.org/en/latest/specifications/name-normalization/>
 fn normal(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()

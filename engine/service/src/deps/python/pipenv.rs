@@ -40,7 +40,7 @@ struct PipenvPackage {
     index: Option<String>,
 }
 
-/// Both of its sections. <https://pipenv.pypa.io/en/latest/pipfile.html>
+/// Reads both sections. <https://pipenv.pypa.io/en/latest/pipfile.html>
 pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
     let lock: PipenvLock = serde_json::from_slice(&text(project, file)?)
         .map_err(|e| bad(file, format!("is no lock file: {e}")))?;
@@ -68,7 +68,7 @@ pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Ve
             Some(both) if both.version != one.version => {
                 return Err(bad(file, format!("has two versions of {name:.100}")));
             }
-            // Wanted by either.
+            // Required by either section.
             Some(both) => {
                 let always = both.markers.is_empty() || one.markers.is_empty();
                 both.markers = if always { Vec::new() } else { [both.markers.clone(), one.markers].concat() };

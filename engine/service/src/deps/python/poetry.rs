@@ -1,4 +1,4 @@
-//! `poetry.lock`: a list, in which each package says for which groups and under which markers it is wanted.
+//! `poetry.lock`: a list in which each package names its groups and markers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -49,8 +49,8 @@ struct PoetrySource {
     url: String,
 }
 
-/// All groups that are not optional. The form from Poetry 2.0 on, which says under which markers a package is wanted.
-/// <https://python-poetry.org/docs/basic-usage/>
+/// Reads all groups that are not optional. The format is that of Poetry 2.0 and later, which includes the
+/// markers of a package. <https://python-poetry.org/docs/basic-usage/>
 pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
     let lock: PoetryLock = parsed(project, file)?;
     let version = &lock.metadata.lock_version;
@@ -82,7 +82,7 @@ pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Ve
             Some(PoetryMarkers::All(text)) => vec![Some(text)],
             Some(PoetryMarkers::OfGroups(each)) => groups.iter().map(|group| each.get(*group)).collect(),
         };
-        // Of the groups one may want it always.
+        // One of the groups may require it always.
         let texts = texts.into_iter().collect::<Option<BTreeSet<_>>>().unwrap_or_default();
         let index = match &package.source {
             None => PYPI.to_owned(),

@@ -1,4 +1,4 @@
-//! Of the modules above.
+//! Tests of the modules above.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn hosts(plan: &Plan) -> Vec<&str> {
     plan.hosts.iter().map(String::as_str).collect()
 }
 
-/// A lock of uv's of these packages: name, version, and the rest of the entry.
+/// A lock file of uv with these packages: name, version, and the rest of the entry.
 fn uv_lock(packages: &[(&str, &str, &str)]) -> String {
     let mut text = "version = 1\nrevision = 5\nrequires-python = \">=3.11\"\n".to_owned();
     for (name, version, rest) in packages {
@@ -91,7 +91,7 @@ fn what_a_project_needs_by_uv() {
     for word in ["--no-deps", "--require-hashes", "--only-binary=:all:", "-rlocked.txt"] {
         assert!(plan.argv.contains(&word.into()), "{word}");
     }
-    // The groups that the project has by default.
+    // The project's default groups.
     for (says, with) in [("[\"lint\"]", ["l", "t"]), ("\"all\"", ["l", "v"]), ("[]", ["a", "t"])] {
         let project = format!("[tool.uv]\ndefault-groups = {says}\n");
         let plan = of(&[("uv.lock", &lock), ("pyproject.toml", &project)]).unwrap();
@@ -101,7 +101,7 @@ fn what_a_project_needs_by_uv() {
     }
 }
 
-/// Each package is wanted with a marker and without, in the order that would follow each way anew.
+/// Each package is required with a marker and without, in the order that would follow each path again.
 #[test]
 fn a_lock_with_many_ways_is_read_at_once() {
     let names: Vec<String> = (0..60).map(|n| format!("v{n:02}")).collect();
@@ -117,7 +117,7 @@ fn a_lock_with_many_ways_is_read_at_once() {
     let plan = of(&[("uv.lock", &uv_lock(&packages))]).unwrap();
     assert_eq!(lines(&plan).len(), 60);
     assert!(lines(&plan).iter().all(|line| !line.contains(';')), "{:?}", lines(&plan));
-    // A chain of markers, which no project has.
+    // A chain of markers, longer than in any real project.
     let names: Vec<String> = (0..90).map(|n| format!("v{n:02}")).collect();
     let chain =
         |n: usize| format!("dependencies = [{{ name = \"{}\", marker = \"os_name == '{n}'\" }}]", names[n]);
@@ -284,7 +284,7 @@ fn what_is_not_installed_is_named() {
 }
 
 proptest::proptest! {
-    /// However packages need one another, the end is reached, and each line is one that pip takes for a package.
+    /// For any dependency graph, reading ends, and each line is a valid requirement for pip.
     #[test]
     fn any_graph_is_read(edges in proptest::collection::vec((0..6usize, 0..6usize, 0..4u8), 0..24)) {
         let names = ["own", "a", "b", "c", "d", "e"];

@@ -1,4 +1,4 @@
-//! `uv.lock`: a graph, in which the way to a package says under which markers it is wanted.
+//! `uv.lock`: a graph in which the path to a package determines its markers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -71,13 +71,13 @@ impl UvEdge {
 }
 
 impl UvPackage {
-    /// Where it is, of the project's own.
+    /// Path of one of the project's own packages.
     fn local(&self) -> Option<&str> {
         let UvSource { r#virtual, editable, directory, .. } = &self.source;
         r#virtual.as_deref().or(editable.as_deref()).or(directory.as_deref())
     }
 
-    /// The folder, where it is one below the project, of one that is installed to be edited.
+    /// Folder of a package in editable mode, if it is below the project.
     fn folder(&self) -> Option<PathBuf> {
         match self.source.editable.as_deref()? {
             "." => Some(PathBuf::new()),
@@ -101,11 +101,11 @@ impl UvPackage {
     }
 }
 
-/// Which markers have to hold for one way to a package.
+/// Markers that have to hold for one path to a package.
 type Way<'a> = BTreeSet<&'a str>;
 
-/// Ways that are to be followed, by how many markers are on them: none is found after one that asks for more, so that what was
-/// followed once stands.
+/// Paths to follow, ordered by their number of markers: a path with fewer markers never comes after one with
+/// more, so a package's result is final once it was followed.
 #[derive(Default)]
 struct Ahead<'a>(BTreeMap<usize, Vec<(&'a UvEdge, Way<'a>)>>);
 
@@ -126,7 +126,8 @@ impl<'a> Ahead<'a> {
     }
 }
 
-/// What the project's own packages need, with their default groups. <https://docs.astral.sh/uv/concepts/projects/layout/#the-lockfile>
+/// Reads the dependencies of the project's own packages, with their default groups.
+/// <https://docs.astral.sh/uv/concepts/projects/layout/#the-lockfile>
 pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
     let lock: UvLock = parsed(project, file)?;
     if lock.version != 1 {
@@ -148,7 +149,7 @@ pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Ve
     if !has_root && lock.manifest.dependency_groups.is_empty() && !lock.package.is_empty() {
         return Err(bad(file, "does not say which of its packages the project needs"));
     }
-    // A package, and what it needs more for one of its extras.
+    // A package, and the additional dependencies of its extras.
     let mut found: BTreeMap<(usize, Option<&str>), Vec<Way<'_>>> = BTreeMap::new();
     while let Some((edge, way)) = ahead.pop() {
         let named = by_name.get(edge.name.as_str()).map_or(&[][..], Vec::as_slice);
@@ -158,7 +159,7 @@ pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Ve
         };
         for extra in edge.extra.iter().map(|extra| Some(extra.as_str())).chain([None]) {
             let ways = found.entry((place, extra)).or_default();
-            // Wanted already, by one that asks for less.
+            // Already required under weaker conditions.
             if ways.iter().any(|other| other.is_subset(&way)) {
                 continue;
             }
@@ -191,14 +192,14 @@ pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Ve
     Ok((all, lock.package.iter().filter_map(UvPackage::folder).collect()))
 }
 
-/// What the project's own packages name, and what a workspace does whose root is no package.
+/// Direct dependencies of the project's own packages, or those of a workspace whose root is not a package.
 fn wanted<'a>(project: &dyn Project, lock: &'a UvLock) -> Vec<&'a UvEdge> {
     let default = match says(project, &["tool", "uv", "default-groups"]) {
         None => Some(BTreeSet::from(["dev".to_owned()])),
         Some(toml::Value::Array(these)) => {
             Some(these.iter().filter_map(|one| one.as_str().map(normal)).collect())
         }
-        // All.
+        // All groups.
         Some(_) => None,
     };
     let is_for_tests = |name: &str| FOR_TESTS.contains(&name);

@@ -1,10 +1,12 @@
-//! What psql says of a file that it reads: `psql:FILE:LINE: ERROR:  MESSAGE`, and below it where in the statement.
+//! Parses psql's messages about a file: `psql:FILE:LINE: ERROR:  MESSAGE`, followed by the place in the
+//! statement.
 
 use hotcell_sandbox::outcome::{Diagnostic, Severity};
 
 use super::{MOST, split_place};
 
-/// The longest source in which places are looked for, and how much of it above the end of a statement.
+/// Maximum size of a source in which places are searched, in bytes; below, how much is searched above the end
+/// of a statement.
 const LONGEST_SOURCE: usize = 1 << 20;
 const WINDOW: usize = 64 << 10;
 
@@ -21,11 +23,12 @@ const LEVELS: [(&str, Severity); 10] = [
     ("LOG:  ", Severity::Note),
 ];
 
-/// Reads what it printed, which the program can print as well. `source` is the file: psql tells the line on which a statement ends.
+/// Parses psql's output, which may be mixed with the program's own. `source` is the file: psql reports the
+/// line on which a statement ends.
 pub(super) fn read(printed: &str, source: &str) -> Vec<Diagnostic> {
     let source: Vec<&str> = if source.len() > LONGEST_SOURCE { Vec::new() } else { source.lines().collect() };
     let mut rows: Vec<Diagnostic> = Vec::new();
-    // Each row has one.
+    // Each message has at most one place.
     let mut placed = true;
     let mut lines = printed.lines().peekable();
     while let Some(line) = lines.next() {
@@ -58,16 +61,17 @@ fn row(rest: &str) -> Option<Diagnostic> {
     Some(Diagnostic { file, line, column: None, severity, code: None, message: message.to_owned() })
 }
 
-/// The part of `LINE 2: PART` that is the statement's.
+/// The statement's part of `LINE 2: PART`.
 fn snippet(line: &str) -> Option<&str> {
     let (number, shown) = line.strip_prefix("LINE ")?.split_once(": ")?;
     number.parse::<u32>().ok().map(|_| shown)
 }
 
-/// Finds what is shown of a statement: on the line that was told or the next above it. `caret` counts from the row's beginning.
+/// Finds the quoted part of a statement: on the reported line, or the nearest above it. `caret` counts from
+/// the start of the line that quotes it.
 fn place(row: &mut Diagnostic, line: &str, shown: &str, caret: Option<usize>, source: &[&str]) {
     let Some(end) = row.line.filter(|end| *end > 0) else { return };
-    // Both ends of a long line are left out.
+    // psql cuts both ends of a long line.
     let begun = shown.strip_prefix("...").unwrap_or(shown);
     let part = begun.strip_suffix("...").unwrap_or(begun);
     let before = line.chars().count() - begun.chars().count();
@@ -106,7 +110,7 @@ mod tests {
                 source,
                 (Some(3), Some(4), Error, "syntax error at or near \"t\""),
             ),
-            // What is shown is nowhere: the statement's end.
+            // The quoted part is not found: the end of the statement is used.
             ("psql:m.sql:4: ERROR:  no\nLINE 1: other\n        ^\n", source, (Some(4), None, Error, "no")),
             (
                 "psql:m.sql:5: error: invalid command \\nonsense\n",

@@ -1,22 +1,22 @@
-//! Which folders of the host a workspace of a caller's may stand over, and which it may be committed to: those that the
-//! operator's own configuration names, and folders in them. Nothing is allowed that is not named.
+//! Host folders that a caller's workspace may be made over or committed to: those that the operator's own
+//! configuration names, including subfolders. Anything not named is forbidden.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::McpSettings;
 use crate::report::{Code, ErrorReport};
 
-/// The folders that the operator allows.
+/// Folders that the operator allows.
 #[derive(Clone, Debug, Default)]
 pub struct Folders {
     readable: Vec<PathBuf>,
     writable: Vec<PathBuf>,
-    /// The service's own state, of which nothing is ever allowed.
+    /// The service's own state folder, which is never allowed.
     state: PathBuf,
 }
 
 impl Folders {
-    /// From the operator's configuration. A folder that is not there allows nothing.
+    /// Reads the operator's configuration. A missing folder allows nothing.
     #[must_use]
     pub fn of(settings: &McpSettings, state: &Path) -> Self {
         let real = |folders: &[PathBuf]| folders.iter().filter_map(|f| f.canonicalize().ok()).collect();
@@ -26,10 +26,10 @@ impl Folders {
         Self { readable, writable, state: state.to_owned() }
     }
 
-    /// A folder that a workspace may be made over, without links.
+    /// Resolves a folder that a workspace may be made over into a path without links.
     ///
     /// # Errors
-    /// The same report for what is not there and what is not allowed.
+    /// One and the same report for a folder that does not exist and one that is not allowed.
     pub fn readable(&self, folder: &str) -> Result<PathBuf, ErrorReport> {
         let real = Path::new(folder).canonicalize().ok().filter(|_| Path::new(folder).is_absolute());
         real.filter(|real| real.is_dir() && self.allows(&self.readable, real)).ok_or_else(|| {
@@ -39,10 +39,10 @@ impl Folders {
         })
     }
 
-    /// Whether a workspace may go on standing over its folder.
+    /// Checks that a workspace over this folder may still be used.
     ///
     /// # Errors
-    /// A report when it may not any more.
+    /// A report when the folder is no longer allowed.
     pub fn still_readable(&self, folder: &Path) -> Result<(), ErrorReport> {
         self.still(
             &self.readable,
@@ -51,16 +51,16 @@ impl Folders {
         )
     }
 
-    /// Whether a workspace may be committed to its folder.
+    /// Checks that a workspace may be committed to its folder.
     ///
     /// # Errors
-    /// A report when it may not.
+    /// A report when this is not allowed.
     pub fn writable(&self, folder: &Path) -> Result<(), ErrorReport> {
         self.still(&self.writable, folder, "the operator does not allow a commit to this workspace's folder")
     }
 
     fn still(&self, roots: &[PathBuf], folder: &Path, why: &str) -> Result<(), ErrorReport> {
-        // Somebody may have put a link in its place.
+        // Another process may have replaced it by a link.
         if folder.canonicalize().is_ok_and(|real| real == folder && self.allows(roots, &real)) {
             return Ok(());
         }
@@ -120,11 +120,11 @@ mod tests {
         }
         assert!(folders.readable("read").is_err(), "a relative path means nothing");
         assert_eq!(may(&named(&[], &[]), "read"), (false, false));
-        // Not the state folder, nor what contains it.
+        // Neither the state folder nor a folder that contains it.
         assert_eq!(may(&named(&[], &[""]), ""), (false, false));
         assert_eq!(may(&named(&[], &[""]), "state"), (false, false));
         assert_eq!(may(&named(&[], &[""]), "other"), (true, true));
-        // A link in its place later on.
+        // Later replaced by a link.
         assert!(folders.writable(&at("write/in")).is_ok());
         std::fs::remove_dir(at("write/in")).unwrap();
         std::os::unix::fs::symlink(at("other"), at("write/in")).unwrap();

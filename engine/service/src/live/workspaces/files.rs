@@ -1,4 +1,4 @@
-//! Files that are to be written, held against the bounds. Pure.
+//! Checks files to be written against the limits. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,16 +13,17 @@ use crate::report::ErrorReport;
 pub struct NewFile {
     /// Path below the workspace.
     pub path: String,
-    /// Its bytes.
+    /// Contents.
     pub bytes: Vec<u8>,
-    /// Whether it can be executed.
+    /// True for an executable file.
     pub executable: bool,
 }
 
-/// Checks files of one call, which may not need more than a whole workspace has; of two with the same path the later counts.
+/// Checks the files of one call, which must not exceed a whole workspace's quota; of two with the same path
+/// the later one is used.
 ///
 /// # Errors
-/// A report: a bound or a path.
+/// A report when a limit is exceeded or a path is invalid.
 pub(super) fn plan<'a>(
     files: &'a [NewFile],
     quotas: &Quotas,
@@ -53,15 +54,15 @@ pub(super) fn plan<'a>(
     Ok(planned)
 }
 
-/// The folders around a path.
+/// Parent folders of a path.
 pub(super) fn around(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty())
 }
 
-/// Whether a workspace may hold so much.
+/// Checks that a workspace may hold this many bytes and files.
 ///
 /// # Errors
-/// A report with the bound.
+/// A report with the exceeded limit.
 pub(super) fn fits(bytes: u64, files: u64, quotas: &Quotas) -> Result<(), ErrorReport> {
     for (what, is, most) in [
         ("bytes in the workspace", bytes, quotas.bytes),

@@ -1,16 +1,17 @@
-//! Workspaces of callers: each with an owner, quotas and a name that nobody can guess, in the same store as a person's own,
-//! where it stays when the service ends.
+//! Workspaces of callers: each has an owner, quotas and an unguessable name. They are in the same store as
+//! the user's own workspaces, and are kept when the service ends.
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | `one` | what a caller does with one |
-//! | `allowed` | which folders of the host it may stand over |
+//! | `one` | operations on one workspace |
+//! | `allowed` | host folders that a workspace may be made over |
 //! | `protected` | protected names in a commit, which a person approves |
-//! | `files` | files that are to be written, checked against the bounds |
+//! | `files` | checks of files to be written |
 //! | `temporary` | a plain folder for one run |
-//! | `told` | what a caller is told of errors |
+//! | `told` | error messages for callers |
 
 mod allowed;
+mod edits;
 mod files;
 mod one;
 mod protected;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 use hotcell_workspace::store::{Quota, Source, Store, StoreError, Summary};
 
 pub use allowed::Folders;
+pub use edits::Edit;
 pub use files::NewFile;
 pub use one::{Entry, EntryKind, Taken, Used, Workspace};
 pub use temporary::Temporary;
@@ -38,27 +40,28 @@ use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 use told::{of_store, over, unknown};
 
-/// How long a call waits for another one on the same workspace.
+/// Time limit for waiting for another call on the same workspace.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bounds of workspaces.
+/// Limits of workspaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Quotas {
-    /// Workspaces of one caller. Default 32.
+    /// Maximum number of workspaces per caller. Default 32.
     pub workspaces: usize,
-    /// Workspaces of all callers. Default 256.
+    /// Maximum number of workspaces of all callers. Default 256.
     pub all_workspaces: usize,
-    /// Bytes of files that one workspace holds beside its source. Default 64 MiB.
+    /// Maximum size of the files that one workspace holds beside its source, in bytes. Default 64 MiB.
     pub bytes: u64,
-    /// Bytes of one file, and of an export. Default 16 MiB.
+    /// Maximum size of one file, and of an export, in bytes. Default 16 MiB.
     pub file: u64,
-    /// Files and folders that one workspace holds beside its source. Default 4,096.
+    /// Maximum number of files and folders that one workspace holds beside its source. Default 4,096.
     pub files: u64,
-    /// Files in one call. Default 1,024.
+    /// Maximum number of files in one call. Default 1,024.
     pub at_once: usize,
-    /// Snapshots of one workspace; together they hold at most four times what it may. Default 16.
+    /// Maximum number of snapshots per workspace; together they hold at most four times its quota. Default
+    /// 16.
     pub snapshots: usize,
-    /// How long a workspace lives after it was last used. Default 24 hours.
+    /// Retention of a workspace after its last use. Default 24 hours.
     pub time_to_live: Duration,
 }
 
@@ -89,25 +92,25 @@ struct Shared {
     store: Arc<Store>,
     quotas: Quotas,
     folders: RwLock<Folders>,
-    /// What callers that are one process have made or named: of others they are told nothing.
+    /// Workspaces that single-process callers have created or named; they learn of no others.
     met: Mutex<BTreeSet<(Caller, String)>>,
-    /// When this process used them last, by a clock that nobody sets.
+    /// Last use in this process, by the monotonic clock.
     used: Mutex<HashMap<String, Instant>>,
-    /// Held while workspaces are counted and one more is made.
+    /// Held while counting workspaces and creating one.
     making: Mutex<()>,
 }
 
-/// Where a run takes place.
+/// Working folder of a run.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// Files for this run alone.
     Temporary(Arc<Temporary>),
-    /// A workspace as it was when it was pinned.
+    /// A pinned workspace.
     Kept(Arc<Kept>),
 }
 
 impl Place {
-    /// The host's folder. Not for a caller's eyes.
+    /// Folder on the host. Must not be shown to a caller.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         match self {
@@ -116,7 +119,7 @@ impl Place {
         }
     }
 
-    /// The workspace, where it is one that stays.
+    /// The pinned workspace, if it is one.
     #[must_use]
     pub fn kept(&self) -> Option<&Arc<Kept>> {
         match self {
@@ -130,7 +133,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does something once nobody else has the workspace.
+/// Retries while another call holds the workspace.
 fn patiently<T>(work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -143,9 +146,9 @@ fn patiently<T>(work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreErro
     }
 }
 
-/// How long nobody has used a workspace: by the calendar, which counts other processes' use too and has no answer where the clock
-/// was set back, and by this process's own clock, where it used it. A clock that is set forward makes nothing old that was used
-/// here.
+/// Time since the last use of a workspace. `calendar` is by the wall clock, includes uses by other processes,
+/// and is `None` when the clock was set back; `here` is by this process's monotonic clock, if it used the
+/// workspace. Setting the clock forward does not age a workspace used by this process.
 fn unused(calendar: Option<Duration>, here: Option<Duration>) -> Duration {
     let calendar = calendar.unwrap_or_default();
     here.map_or(calendar, |here| here.min(calendar))
@@ -156,14 +159,14 @@ impl Shared {
         self.folders.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody has used it for long.
+    /// True when it was unused for longer than the retention.
     fn is_old(&self, id: &str) -> bool {
         let Ok(calendar) = self.store.used(id) else { return false };
         let here = locked(&self.used).get(id).map(Instant::elapsed);
         unused(calendar.elapsed().ok(), here) > self.quotas.time_to_live
     }
 
-    /// Whether a caller knows of it: it is its own, and a process knows only what it has met.
+    /// True when a caller may see it: it must be the owner, and a single-process caller must have met it.
     fn knows(&self, caller: &Caller, summary: &Summary) -> bool {
         summary.holder.as_deref() == Some(&caller.to_string())
             && (!caller.is_process() || locked(&self.met).contains(&(caller.clone(), summary.id.clone())))
@@ -176,15 +179,15 @@ impl Shared {
         }
     }
 
-    /// Every workspace that some caller has.
+    /// Workspaces of all callers.
     fn of_callers(&self) -> Result<Vec<Summary>, ErrorReport> {
         let ids = self.store.ids().map_err(|e| of_store(&e))?;
-        // One may go while we look.
+        // One may disappear meanwhile.
         let all = ids.iter().filter(|id| !self.is_old(id)).filter_map(|id| self.store.look(id).ok());
         Ok(all.filter(|summary| summary.holder.is_some()).collect())
     }
 
-    /// Whether a caller may have one more.
+    /// Checks that a caller may create another one.
     fn room(&self, caller: &Caller) -> Result<(), ErrorReport> {
         let all = self.of_callers()?;
         let own = all.iter().filter(|summary| self.knows(caller, summary)).count();
@@ -212,12 +215,12 @@ impl Workspaces {
         })
     }
 
-    /// Other folders of the host are allowed from now on.
+    /// Replaces the allowed host folders.
     pub(super) fn allow(&self, folders: Folders) {
         *self.shared.folders.write().unwrap_or_else(PoisonError::into_inner) = folders;
     }
 
-    /// The name of the service's own folder.
+    /// Name of the service's own folder.
     #[must_use]
     pub(super) fn service(&self) -> String {
         self.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -229,10 +232,11 @@ impl Workspaces {
         &self.shared.quotas
     }
 
-    /// Makes one with these files, over a folder of the host where the operator allows that. Blocks.
+    /// Creates a workspace with these files, over a host folder if the operator allows it. Blocks.
     ///
     /// # Errors
-    /// A report: a quota, a path, a folder, or the disk. Nothing is made then.
+    /// A report when a quota is exceeded, a path or folder is invalid, or the disk fails. Nothing is created
+    /// then.
     pub fn create(
         &self,
         caller: &Caller,
@@ -263,19 +267,19 @@ impl Workspaces {
         Ok(workspace)
     }
 
-    /// A plain folder with files that no caller can name, gone with its last use. Blocks.
+    /// Creates a plain folder with files that no caller can name, removed after its last use. Blocks.
     ///
     /// # Errors
-    /// A report: a quota, a path, or the disk.
+    /// A report when a quota is exceeded, a path is invalid, or the disk fails.
     pub fn temporary(&self, files: &[NewFile]) -> Result<Arc<Temporary>, ErrorReport> {
         let planned = files::plan(files, &self.shared.quotas)?;
         Temporary::make(&self.folder, &planned).map(Arc::new)
     }
 
-    /// A caller's workspace by its name; it counts as used.
+    /// A caller's workspace by its name; this counts as a use.
     ///
     /// # Errors
-    /// The same report for what does not exist, what has been removed and what is another caller's.
+    /// One and the same report for unknown workspaces, removed workspaces and workspaces of other callers.
     pub fn get(&self, caller: &Caller, id: &str) -> Result<Workspace, ErrorReport> {
         let shared = &self.shared;
         let summary = shared.store.look(id).map_err(|_| unknown())?;
@@ -301,10 +305,10 @@ impl Workspaces {
         own
     }
 
-    /// Another one that begins where this is. Blocks.
+    /// Creates a workspace with the current contents of this one. Blocks.
     ///
     /// # Errors
-    /// A report: a quota, or as [`Workspaces::get`].
+    /// A report when a quota is exceeded, or as in [`Workspaces::get`].
     pub fn fork(&self, caller: &Caller, id: &str) -> Result<Workspace, ErrorReport> {
         self.get(caller, id)?;
         let shared = &self.shared;
@@ -315,21 +319,21 @@ impl Workspaces {
         Ok(Workspace::new(fork, caller, shared))
     }
 
-    /// Removes one; what a run of it still needs goes when that has ended. Blocks.
+    /// Removes a workspace; layers that a run still needs are removed when it has ended. Blocks.
     ///
     /// # Errors
-    /// As [`Workspaces::get`].
+    /// Like [`Workspaces::get`].
     pub fn remove(&self, caller: &Caller, id: &str) -> Result<(), ErrorReport> {
         self.get(caller, id)?;
         patiently(|| self.shared.store.remove(id)).map_err(|e| of_store(&e))
     }
 
-    /// Removes what nobody has used for long, and layers that ended runs have left. Blocks.
+    /// Removes workspaces unused for longer than the retention, and layers left by finished runs. Blocks.
     pub(super) fn forget(&self) {
         let store = &self.shared.store;
         for id in store.ids().unwrap_or_default() {
             let of_caller = || store.look(&id).is_ok_and(|summary| summary.holder.is_some());
-            // Somebody may have begun to use it in this moment.
+            // A caller may have used it again at this moment.
             if self.shared.is_old(&id)
                 && of_caller()
                 && let Err(error) = store.remove(&id)

@@ -1,13 +1,15 @@
-//! One workspace of a caller, and what is done with it. Everything here blocks.
+//! One workspace of a caller, and its operations. Everything here blocks.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hotcell_sandbox::outcome::Change;
+use hotcell_sandbox::outcome::{Change, Marked};
 use hotcell_workspace::store::{Pinned, Source, Summary, Workspace as Held};
-use hotcell_workspace::{Committed, Kind, Left, diff, layer, store};
+use hotcell_workspace::{Allow, Committed, Kind, Left, diff, layer, store};
 
+use super::edits::{Edit, edited};
 use super::files::{around, plan};
 use super::protected;
 use super::told::{cannot, failed, in_the_way, of_store, over};
@@ -18,42 +20,42 @@ use crate::live::caller::Caller;
 use crate::live::paths::relative;
 use crate::report::{Code, ErrorReport};
 
-/// Entries of a workspace that are looked at for a list.
+/// Maximum number of entries examined for a list.
 const MOST_ENTRIES: usize = 200_000;
-/// The longest diff, in bytes.
+/// Maximum size of a diff, in bytes.
 const LONGEST_DIFF: usize = 4 << 20;
-/// The longest name of a snapshot, in characters.
+/// Maximum length of a snapshot's name, in characters.
 const LONGEST_NAME: usize = 64;
-/// How many times what a workspace may hold its snapshots may.
+/// Maximum size of all snapshots together, as a multiple of the workspace's quota.
 const SNAPSHOTS_HOLD: u64 = 4;
 
 /// A workspace of a caller.
 #[derive(Clone, Debug)]
 pub struct Workspace {
-    /// Its unguessable name.
+    /// Unguessable id.
     pub id: String,
-    /// Whose it is.
+    /// Owner.
     pub caller: Caller,
     shared: Arc<Shared>,
 }
 
-/// What a workspace holds beside its source.
+/// Size of a workspace beside its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Bytes of files.
+    /// Size of its files, in bytes.
     pub bytes: u64,
-    /// Files and folders; with a source, what was deleted of it too.
+    /// Number of files and folders; over a source, deleted ones count, too.
     pub files: u64,
 }
 
-/// What an entry is.
+/// Kind of entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link that a program made.
+    /// A symbolic link made by a program.
     Link,
 }
 
@@ -62,32 +64,59 @@ pub enum EntryKind {
 pub struct Entry {
     /// Path below the workspace.
     pub path: String,
-    /// What it is.
+    /// Kind of entry.
     pub kind: EntryKind,
-    /// Bytes of a file.
+    /// Size of a file, in bytes.
     pub bytes: u64,
 }
 
-/// What a commit came to.
+/// Result of a commit.
 #[derive(Debug)]
 pub struct Taken {
-    /// Paths that were taken over.
+    /// Committed paths.
     pub done: Vec<String>,
-    /// Paths that were not, and why.
+    /// Paths left out, with the reasons; git's own state is one row per repository.
     pub left: Vec<(String, String)>,
-    /// Where it stands what a person was asked for, or why nobody was.
+    /// Committed paths that a person should look at.
+    pub marked: Vec<Marked>,
+    /// State of the request to a person, or the reason why it could not be made.
     pub standing: Option<Result<Standing, ErrorReport>>,
 }
 
 impl Taken {
-    fn of(committed: &Committed) -> Self {
+    fn of(committed: &Committed, id: &str) -> Self {
+        let how =
+            format!("only a person takes it over, with hotcell workspace commit {id} --allow-protected");
+        let left = crate::changes::left_out(&committed.left, &how);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         Self {
             done: committed.done.iter().map(|path| text(path)).collect(),
-            left: committed.left.iter().map(|(path, left)| (text(path), left.to_string())).collect(),
+            left: left.into_iter().map(|row| (row.path, row.why)).collect(),
+            marked: crate::changes::marked(committed),
             standing: None,
         }
     }
+}
+
+/// Text of a file of at most this size, and whether it is executable.
+fn text_of(view: &hotcell_workspace::Stack<'_>, path: &Path, most: u64) -> io::Result<(String, bool)> {
+    let node = view.node(path)?.ok_or(io::ErrorKind::NotFound)?;
+    if node.kind != Kind::File {
+        return Err(if node.kind == Kind::Folder {
+            io::ErrorKind::IsADirectory
+        } else {
+            io::ErrorKind::InvalidInput
+        }
+        .into());
+    }
+    let mut bytes = Vec::new();
+    view.file(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))?;
+    Ok((text, node.mode & 0o111 != 0))
 }
 
 impl Workspace {
@@ -107,7 +136,7 @@ impl Workspace {
         self.shared.store.take_within(&self.id, PATIENCE).map_err(|e| of_store(&e))
     }
 
-    /// Its state now, for a run.
+    /// Pins its current state for a run.
     ///
     /// # Errors
     /// A report when it is gone.
@@ -115,7 +144,7 @@ impl Workspace {
         Kept::pin(&self.shared.store, &self.id).map_err(|e| of_store(&e))
     }
 
-    /// What it holds.
+    /// Current size.
     ///
     /// # Errors
     /// A report when it is gone or cannot be read.
@@ -124,7 +153,7 @@ impl Workspace {
         Ok(Used { bytes: held.bytes, files: held.files })
     }
 
-    /// The folder of the host that it stands over.
+    /// Host folder that it is over.
     ///
     /// # Errors
     /// A report when it is gone.
@@ -143,10 +172,10 @@ impl Workspace {
         Ok(self.look()?.snapshots.into_iter().map(|snapshot| snapshot.name).collect())
     }
 
-    /// Writes files, each as a whole; all or none.
+    /// Writes complete files; all or none.
     ///
     /// # Errors
-    /// A report: a quota, a path, or the disk.
+    /// A report when a quota is exceeded, a path is invalid, or the disk fails.
     pub fn write(&self, files: &[NewFile]) -> Result<(), ErrorReport> {
         let planned = plan(files, &self.shared.quotas)?;
         let mut workspace = self.take()?;
@@ -178,10 +207,47 @@ impl Workspace {
         workspace.write(&all).map_err(|e| of_store(&e))
     }
 
-    /// Reads a file: its size, and at most `most` bytes from an offset on.
+    /// Replaces pieces of text in files, all or none, in order; returns the number of replacements per edit.
     ///
     /// # Errors
-    /// A report: a path, or what is not a file.
+    /// A report when a path is invalid, a file is not text, a piece does not occur or occurs several times,
+    /// or a quota is exceeded.
+    pub fn edit(&self, edits: &[Edit]) -> Result<Vec<usize>, ErrorReport> {
+        let mut workspace = self.take()?;
+        let mut files: BTreeMap<PathBuf, (String, String, bool)> = BTreeMap::new();
+        let mut counts = Vec::with_capacity(edits.len());
+        for (at, edit) in edits.iter().enumerate() {
+            let own = relative(&edit.path)?;
+            if !files.contains_key(&own) {
+                let most = self.shared.quotas.file;
+                let read = workspace.with_view(|_, view| Ok(text_of(view, &own, most)));
+                let (text, executable) =
+                    read.map_err(|e| of_store(&e))?.map_err(|e| cannot(&edit.path, "be edited", &e))?;
+                files.insert(own.clone(), (edit.path.clone(), text, executable));
+            }
+            let Some((_, text, _)) = files.get_mut(&own) else { continue };
+            let (new, count) = edited(text, edit, at, self.shared.quotas.file)?;
+            *text = new;
+            counts.push(count);
+            let held: u64 = files.values().map(|(_, text, _)| text.len() as u64).sum();
+            if held > self.shared.quotas.bytes {
+                return Err(over("bytes of the edited files", held, self.shared.quotas.bytes).field("edits"));
+            }
+        }
+        let new = |(path, (_, text, executable)): (&PathBuf, &(String, String, bool))| store::NewFile {
+            path: path.clone(),
+            bytes: text.clone().into_bytes(),
+            executable: *executable,
+        };
+        let all: Vec<_> = files.iter().map(new).collect();
+        workspace.write(&all).map_err(|e| of_store(&e))?;
+        Ok(counts)
+    }
+
+    /// Reads a file: its size, and at most `most` bytes from an offset.
+    ///
+    /// # Errors
+    /// A report when the path is invalid or not a file.
     pub fn read(&self, path: &str, offset: u64, most: usize) -> Result<(u64, Vec<u8>), ErrorReport> {
         let own = relative(path)?;
         let read = self.pin()?.with_view(|_, view| {
@@ -204,7 +270,7 @@ impl Workspace {
     /// Entries below a folder, or below the top, by path.
     ///
     /// # Errors
-    /// A report: a path, or what is not a folder.
+    /// A report when the path is invalid or not a folder.
     pub fn list(&self, below: Option<&str>) -> Result<Vec<Entry>, ErrorReport> {
         let start = below.map(relative).transpose()?.unwrap_or_default();
         let found = self.pin()?.with_view(|_, view| {
@@ -234,10 +300,10 @@ impl Workspace {
         Ok(found.into_iter().map(entry).collect())
     }
 
-    /// Removes a file or folder with all that is in it.
+    /// Removes a file, or a folder with its contents.
     ///
     /// # Errors
-    /// A report: a path, or what is not there.
+    /// A report when the path is invalid or does not exist.
     pub fn remove(&self, path: &str) -> Result<(), ErrorReport> {
         let own = relative(path)?;
         self.take()?.delete(&own).map_err(|e| match &e {
@@ -246,7 +312,7 @@ impl Workspace {
         })
     }
 
-    /// What it changed in its source, by path, and the same as a unified diff.
+    /// Changes to the source, by path, and as a unified diff.
     ///
     /// # Errors
     /// A report when it cannot be read.
@@ -257,11 +323,12 @@ impl Workspace {
         Ok((found.iter().map(crate::changes::row).collect(), text.map_err(|e| of_store(&e))?))
     }
 
-    /// Takes its changes over into its folder, where the operator allows that; protected names only when a person approved exactly
-    /// these. What nobody approved is left out, and asked for.
+    /// Commits its changes to its folder, if the operator allows it; changes of protected names need a
+    /// person's approval of exactly these changes. Without an approval they are left out, and requested.
+    /// Git's own state is neither committed nor requested: a person could not review it.
     ///
     /// # Errors
-    /// A report: not allowed, conflicts, or the disk.
+    /// A report when the commit is not allowed, there are conflicts, or the disk fails.
     pub fn commit(&self, approvals: &Approvals) -> Result<Taken, ErrorReport> {
         let mut workspace = self.take()?;
         let Source::Folder(folder) = workspace.summary().source else {
@@ -269,16 +336,19 @@ impl Workspace {
         };
         self.shared.folders().writable(&folder)?;
         let owner = workspace.owner_of_source();
-        let committed = workspace.commit(false, owner).map_err(|e| of_store(&e))?;
-        let mut taken = Taken::of(&committed);
-        if !committed.left.iter().any(|(_, left)| matches!(left, Left::Protected(_))) {
+        let committed = workspace.commit(Allow::Nothing, owner).map_err(|e| of_store(&e))?;
+        let mut taken = Taken::of(&committed, &self.id);
+        let asks = |left: &Left| left.wants_yes() && !matches!(left, Left::Git(_));
+        if !committed.left.iter().any(|(_, left)| asks(left)) {
             return Ok(taken);
         }
-        // The workspace is held: what is asked for is what would be taken over.
+        // The workspace is locked, so the request describes exactly what would be committed.
         let what = protected::asked(&workspace, &folder)?;
         if approvals.take(&what)?.is_some() {
-            let more = Taken::of(&workspace.commit(true, owner).map_err(|e| of_store(&e))?);
+            let more = workspace.commit(Allow::Names, owner).map_err(|e| of_store(&e))?;
+            let more = Taken::of(&more, &self.id);
             taken.done.extend(more.done);
+            taken.marked.extend(more.marked);
             taken.left = more.left;
         } else {
             taken.standing = Some(approvals.ask(&what, None));
@@ -286,18 +356,18 @@ impl Workspace {
         Ok(taken)
     }
 
-    /// Goes back to a snapshot, or to the source as it is now.
+    /// Resets it to a snapshot, or to the current source.
     ///
     /// # Errors
-    /// A report: there is no such snapshot.
+    /// A report when there is no such snapshot.
     pub fn discard(&self, to: Option<&str>) -> Result<(), ErrorReport> {
         self.take()?.discard(to).map_err(|e| of_store(&e))
     }
 
-    /// Keeps its present state under a name.
+    /// Saves its current state under a name.
     ///
     /// # Errors
-    /// A report: the name, or a bound.
+    /// A report when the name is invalid, or a limit is exceeded.
     pub fn snapshot(&self, name: &str) -> Result<(), ErrorReport> {
         let length = name.chars().count();
         if length == 0 || length > LONGEST_NAME || name.chars().any(char::is_control) {
@@ -321,10 +391,10 @@ impl Workspace {
         workspace.snapshot(name).map_err(|e| of_store(&e))
     }
 
-    /// All of it as a tar archive.
+    /// Exports everything as a tar archive.
     ///
     /// # Errors
-    /// A report: it is longer than the quota of a file, or cannot be read.
+    /// A report when the archive exceeds the quota of a file, or cannot be read.
     pub fn export(&self) -> Result<Vec<u8>, ErrorReport> {
         let most = self.shared.quotas.file;
         let mut archive = Bounded { bytes: Vec::new(), most: usize::try_from(most).unwrap_or(usize::MAX) };
@@ -341,7 +411,7 @@ impl Workspace {
     }
 }
 
-/// Bytes, at most so many.
+/// A buffer of limited size.
 struct Bounded {
     bytes: Vec<u8>,
     most: usize,

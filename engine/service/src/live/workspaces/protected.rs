@@ -1,26 +1,37 @@
-//! Protected names in a commit: what exactly a person approves.
+//! Protected names in a commit: the exact subject that a person approves.
 
 use std::io;
 use std::path::Path;
 
-use hotcell_workspace::commit::admit;
-use hotcell_workspace::diff;
 use hotcell_workspace::store::Workspace;
+use hotcell_workspace::{Allow, Folder, Judge, diff};
 
 use super::told::of_store;
 use crate::approvals::content::Content;
-use crate::approvals::what::{SHOWN, What, beginning};
+use crate::approvals::what::{MAX_SHOWN, What, whole};
 use crate::report::ErrorReport;
 
-/// Names that are listed.
+/// Maximum number of names listed.
 const NAMES: usize = 100;
-/// The longest diff that is looked at for what is shown, in bytes.
-const LONGEST: usize = 4 * SHOWN;
+/// Maximum size of a diff, in bytes: one byte more than a person may be asked to read, so that a longer one
+/// is noticed.
+const LONGEST: usize = MAX_SHOWN + 1;
 
-/// What a commit of a workspace would take over if protected names were allowed: for one of which the others are taken over already.
+/// Subject of the request to commit protected names of a workspace, whose other changes are committed
+/// already.
 pub(super) fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<What, ErrorReport> {
     let mut found = workspace.changes().map_err(|e| of_store(&e))?;
-    found.retain(|change| admit(change, true).is_none());
+    let judged = workspace.with_view(|before, after| {
+        let mut judge = Judge::new(&Folder::open(folder)?, before, after, Allow::Names)?;
+        let mut admitted = Vec::new();
+        for change in found.drain(..) {
+            if judge.left(&change)?.is_none() {
+                admitted.push(change);
+            }
+        }
+        Ok(admitted)
+    });
+    let found = judged.map_err(|e| of_store(&e))?;
     let folder = folder.to_string_lossy().into_owned();
     let mut content = Content::default();
     content.text(workspace.id().as_bytes());
@@ -36,6 +47,6 @@ pub(super) fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<What, Er
         paths: found.iter().take(NAMES).map(|change| change.path.to_string_lossy().into_owned()).collect(),
         total: found.len() as u64,
         content: content.finish(),
-        shown: beginning(&shown),
+        shown: whole(shown)?,
     })
 }

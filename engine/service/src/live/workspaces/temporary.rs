@@ -1,4 +1,5 @@
-//! A plain folder of the service for one run, gone with its last use. A program never writes to it: it gets a copy-on-write view.
+//! A plain folder of the service for one run, removed after its last use. Programs never write to it: they
+//! get a copy-on-write view.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,7 +14,7 @@ use crate::live::caller::handle;
 use crate::live::folder::ServiceFolder;
 use crate::report::ErrorReport;
 
-/// Files for one run. The folder is there until nothing uses it any more.
+/// Files for one run. The folder exists as long as it is used.
 #[derive(Debug)]
 pub struct Temporary {
     name: String,
@@ -38,14 +39,14 @@ impl Temporary {
         Ok(made)
     }
 
-    /// Its folder on the host. Not for a caller's eyes.
+    /// Path of the folder on the host. Must not be shown to a caller.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Others are kept out by the service's folder; inside it belongs to whoever the program is.
+/// Other users are kept out by the service's folder; the sandbox's user needs access inside it.
 fn open_to_all(recursive: bool) -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o755).recursive(recursive);
@@ -73,7 +74,7 @@ impl Drop for Temporary {
             }
         };
         match tokio::runtime::Handle::try_current() {
-            // A thread of the runtime has better things to do.
+            // Removal would block a thread of the runtime.
             Ok(runtime) => drop(runtime.spawn_blocking(remove)),
             Err(_) => remove(),
         }

@@ -1,4 +1,4 @@
-//! Of the module above.
+//! Tests of the module above.
 
 use super::*;
 use crate::approvals::{Approvals, Standing};
@@ -65,7 +65,7 @@ fn another_caller_s_is_unknown() {
     let (me, other) = (Caller::new("me"), Caller::new("other"));
     let w = all.create(&me, &[file("a", b"1")], None).unwrap();
     let unknown = all.get(&me, "ws_0").unwrap_err();
-    // A person's own is nobody's here.
+    // The user's own workspace is invisible to callers.
     let persons = {
         let store = Store::open(&dir.path().join("state/workspaces"), Quota::default(), None).unwrap();
         store.create(Source::Empty).unwrap().id().to_owned()
@@ -78,7 +78,7 @@ fn another_caller_s_is_unknown() {
     assert_eq!(all.get(&me, &persons).unwrap_err(), unknown);
     assert!(all.list(&other).is_empty() && all.list(&me).len() == 1);
     assert_eq!(w.id.len(), 3 + 32, "128 bits");
-    // A run may still use what is removed.
+    // A run may still use a removed workspace.
     let kept = w.kept().unwrap();
     let (_, layers) = kept.mount();
     all.remove(&me, &w.id).unwrap();
@@ -198,7 +198,7 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
     let Some(Ok(Standing::Waits(asked))) = taken.standing else { panic!("{:?}", taken.standing) };
     assert_eq!(std::fs::read_to_string(at("write/f")).unwrap(), "new\n");
     assert!(!at("write/.mcp.json").exists());
-    // What was approved is these bytes: others ask anew, and the same go through once.
+    // The approval is for these bytes: others need a new request, and these are committed once.
     person.approve(&asked.id, None, None).unwrap();
     write.write(&[file(".mcp.json", b"{1}")]).unwrap();
     let other = write.commit(&desk).unwrap();
@@ -220,7 +220,7 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
     assert_eq!(std::fs::read_to_string(at("write/f")).unwrap(), "somebody's\n");
     let empty = all.create(&me, &[], None).unwrap();
     assert!(empty.commit(&desk).unwrap_err().message.contains("not made over a folder"));
-    // What the operator takes back is gone at once.
+    // A folder that the operator withdraws is unusable at once.
     let later = again(&dir, Quotas::default(), Folders::default());
     assert!(later.get(&me, &write.id).unwrap_err().message.contains("any more"));
 }
@@ -283,7 +283,7 @@ fn a_clock_that_is_set_makes_nothing_old_that_was_used() {
         // Another process used it meanwhile.
         (hours(1), hours(25), hours(1)),
         (hours(500_000), hours(0), hours(0)),
-        // Set back.
+        // The clock was set back.
         (None, None, hours(0)),
         (None, hours(25), hours(0)),
     ] {

@@ -1,4 +1,4 @@
-//! What a caller is told where something cannot be done: its own words, and no folder of the host.
+//! Error messages for callers: with the caller's own words, and without host paths.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use hotcell_workspace::store::StoreError;
 
 use crate::report::{Code, ErrorReport};
 
-/// Paths that one message names.
+/// Maximum number of paths in one message.
 const PATHS: usize = 20;
 
 pub(super) fn unknown() -> ErrorReport {
@@ -46,7 +46,7 @@ pub(super) fn cannot(path: &str, what: &str, error: &io::Error) -> ErrorReport {
         .hint("workspace_list shows what is there")
 }
 
-/// The system refused; its words have no path in them.
+/// A system call failed; its message contains no path.
 pub(super) fn failed(what: &str, error: &io::Error) -> ErrorReport {
     ErrorReport::new(Code::State, format!("{what}: {}", words(error)))
 }
@@ -57,7 +57,7 @@ fn words(error: &io::Error) -> String {
         .map_or_else(|| error.to_string(), |e| nix::errno::Errno::from_raw(e).desc().to_owned())
 }
 
-/// What the store said.
+/// Converts an error of the store.
 pub(super) fn of_store(error: &StoreError) -> ErrorReport {
     use hotcell_workspace::store::StoreError as E;
     let invalid = |why: String, field: &str| ErrorReport::new(Code::InvalidValue, why).field(field);

@@ -1,0 +1,247 @@
+//! Caches in the state folder, which only save time: each may be removed at any time, and is made again when
+//! it is needed.
+//!
+//! | kind | folder | what |
+//! | --- | --- | --- |
+//! | `deps` | `deps/` | what `--deps` installed, and compiled of it ahead |
+//! | `builds` | `builds/` | what compilers made of a toolchain's own, as Go's standard library |
+//! | `warm` | `warm/` | what `test --cache NAME` keeps of a build tool |
+//! | `components` | `tools/compiled/` | tools' components as machine code |
+//! | `readings` | `readings.db` | reports of files that the guard has read |
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hotcell_workspace::Folder;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::builds::{EMPTY, WARM};
+use crate::known;
+use crate::state::StateFolder;
+use crate::time::micros_since_1970;
+
+/// The schema's name.
+pub const SCHEMA: &str = "hotcell.cache/1";
+/// Kinds that are a folder with an entry for each thing that is kept.
+const FOLDERS: [(&str, &str); 4] =
+    [("deps", "deps"), ("builds", "builds"), ("warm", WARM), ("components", "tools/compiled")];
+/// The key of the compiled components: it is no entry, and the others are nothing without it.
+const KEY: &str = "key";
+const READINGS: &str = "readings";
+
+/// `hotcell.cache/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CacheList {
+    /// Always `hotcell.cache/1`.
+    pub schema: String,
+    /// The state folder; names are relative to it.
+    #[schemars(with = "String")]
+    pub folder: PathBuf,
+    /// Existing entries, the last used first; for `prune` and `clear`, the removed ones.
+    pub entries: Vec<Entry>,
+    /// Total size of these entries.
+    pub bytes: u64,
+}
+
+/// Something that is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Entry {
+    /// `deps`, `builds`, `warm`, `components` or `readings`.
+    pub kind: String,
+    /// Its path in the state folder.
+    pub name: String,
+    /// Its size on disk.
+    pub bytes: u64,
+    /// When it was made or used last, in microseconds since 1970.
+    pub used_us: i64,
+}
+
+/// Criteria for `prune`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prune {
+    /// Minimum time without use of the entries to remove.
+    pub older: Option<Duration>,
+    /// Maximum number of bytes to keep; the entries used longest ago are removed first.
+    pub most: Option<u64>,
+}
+
+impl CacheList {
+    fn new(state: &StateFolder, entries: Vec<Entry>) -> Self {
+        let bytes = entries.iter().map(|entry| entry.bytes).sum();
+        Self { schema: SCHEMA.to_owned(), folder: state.path().to_owned(), entries, bytes }
+    }
+}
+
+/// Lists the entries of all caches, the last used first.
+///
+/// # Errors
+/// When the state folder or one of its caches cannot be read.
+pub fn list(state: &StateFolder) -> io::Result<CacheList> {
+    let mut entries = Vec::new();
+    for (kind, folder) in FOLDERS {
+        let inside = match fs::read_dir(state.path().join(folder)) {
+            Ok(inside) => inside,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        };
+        for entry in inside {
+            let entry = entry?;
+            let name = entry.file_name();
+            if kind == "components" && name == KEY || kind == "warm" && name == EMPTY {
+                continue;
+            }
+            // An entry that was removed meanwhile.
+            let Ok(about) = entry.metadata() else { continue };
+            entries.push(Entry {
+                kind: kind.to_owned(),
+                name: Path::new(folder).join(name).display().to_string(),
+                bytes: taken(&entry.path(), &about),
+                used_us: about.modified().map_or(0, micros_since_1970),
+            });
+        }
+    }
+    if let Ok(about) = fs::symlink_metadata(state.path().join(known::DATABASE)) {
+        entries.push(Entry {
+            kind: READINGS.to_owned(),
+            name: known::DATABASE.to_owned(),
+            bytes: about.len(),
+            used_us: about.modified().map_or(0, micros_since_1970),
+        });
+    }
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.used_us));
+    Ok(CacheList::new(state, entries))
+}
+
+/// Bytes of a file, or of all files in a folder; links are not followed.
+fn taken(path: &Path, about: &fs::Metadata) -> u64 {
+    if !about.is_dir() {
+        return about.len();
+    }
+    let inside = fs::read_dir(path).into_iter().flatten().flatten();
+    inside.filter_map(|entry| Some(taken(&entry.path(), &entry.metadata().ok()?))).sum()
+}
+
+/// Removes the entries that meet the criteria. Returns the removed ones.
+///
+/// # Errors
+/// When the entries cannot be listed, or one cannot be removed.
+pub fn prune(state: &StateFolder, what: Prune, now: SystemTime) -> io::Result<CacheList> {
+    let all = list(state)?;
+    let before = what.older.and_then(|older| now.checked_sub(older)).map(micros_since_1970);
+    let goes = chosen(&all.entries, before, what.most);
+    remove(state, goes)
+}
+
+/// Removes all entries. Returns the removed ones.
+///
+/// # Errors
+/// When the entries cannot be listed, or one cannot be removed.
+pub fn clear(state: &StateFolder) -> io::Result<CacheList> {
+    let all = list(state)?.entries;
+    remove(state, all)
+}
+
+/// Entries to remove, of `all` in the order of use, the last used first: those used before `before`, and
+/// those beyond `most` bytes.
+fn chosen(all: &[Entry], before: Option<i64>, most: Option<u64>) -> Vec<Entry> {
+    let mut bytes = 0u64;
+    let goes = |entry: &&Entry| {
+        let old = before.is_some_and(|before| entry.used_us < before);
+        // A removed larger entry counts too: no smaller one that was used earlier is kept in its place.
+        bytes = bytes.saturating_add(if old { 0 } else { entry.bytes });
+        old || most.is_some_and(|most| bytes > most)
+    };
+    all.iter().filter(goes).cloned().collect()
+}
+
+fn remove(state: &StateFolder, entries: Vec<Entry>) -> io::Result<CacheList> {
+    let folder = Folder::ours(state.path())?;
+    let mut removed = Vec::new();
+    for entry in entries {
+        match folder.remove_all(Path::new(&entry.name)) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(io::Error::other(format!("{} cannot be removed: {e}", entry.name))),
+        }
+        if entry.kind == READINGS {
+            for end in ["-wal", "-shm"] {
+                let _ = folder.remove_all(Path::new(&format!("{}{end}", known::DATABASE)));
+            }
+        }
+        removed.push(entry);
+    }
+    Ok(CacheList::new(state, removed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, bytes: u64, used_us: i64) -> Entry {
+        Entry { kind: "deps".to_owned(), name: name.to_owned(), bytes, used_us }
+    }
+
+    #[test]
+    fn what_goes_is_old_or_over_the_most() {
+        let all = [entry("a", 10, 9), entry("b", 10, 8), entry("c", 10, 7), entry("d", 1, 6)];
+        for (before, most, goes) in [
+            (None, None, ""),
+            (Some(8), None, "cd"),
+            (Some(0), None, ""),
+            (None, Some(31), ""),
+            (None, Some(30), "d"),
+            (None, Some(20), "cd"),
+            (None, Some(0), "abcd"),
+            (Some(8), Some(10), "bcd"),
+        ] {
+            let got: String = chosen(&all, before, most).into_iter().map(|entry| entry.name).collect();
+            assert_eq!(got, goes, "{before:?} {most:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_made_again_is_named_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateFolder::open(&dir.path().join("state")).unwrap();
+        let at = |path: &str| state.path().join(path);
+        for folder in ["deps/pip-1/lib", "builds/go-1", "tools/compiled", "tools/components", "objects/aa"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        for (file, text) in [
+            ("deps/pip-1/lib/a.py", "12345"),
+            ("deps/npm-2.failed", "why"),
+            ("builds/go-1/x", "1"),
+            ("tools/compiled/key", "secret"),
+            ("tools/compiled/e1", "1234"),
+            ("tools/components/c", "1"),
+            ("objects/aa/b", "1"),
+            ("readings.db", "123"),
+            ("hotcell.db", "1"),
+        ] {
+            fs::write(at(file), text).unwrap();
+        }
+        std::os::unix::fs::symlink(at("objects"), at("deps/pip-1/link")).unwrap();
+        let found = list(&state).unwrap();
+        let mut names: Vec<_> = found.entries.iter().map(|e| (e.name.as_str(), e.kind.as_str())).collect();
+        names.sort_unstable();
+        let want = [
+            ("builds/go-1", "builds"),
+            ("deps/npm-2.failed", "deps"),
+            ("deps/pip-1", "deps"),
+            ("readings.db", "readings"),
+            ("tools/compiled/e1", "components"),
+        ];
+        assert_eq!(names, want);
+        let none =
+            prune(&state, Prune { older: Some(Duration::from_secs(3600)), most: None }, SystemTime::now());
+        assert!(none.unwrap().entries.is_empty());
+        assert_eq!(clear(&state).unwrap().entries.len(), 5);
+        assert!(list(&state).unwrap().entries.is_empty());
+        for stays in ["tools/compiled/key", "tools/components/c", "objects/aa/b", "hotcell.db"] {
+            assert!(at(stays).exists(), "{stays}");
+        }
+    }
+}

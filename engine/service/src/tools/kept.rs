@@ -1,0 +1,103 @@
+//! Answers of tools that were too long to be shown whole, for reading on. In memory, separate per caller, the
+//! oldest dropped first.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::live::{Caller, random_hex};
+
+/// Maximum total size of all answers, in bytes.
+const BYTES: usize = 32 << 20;
+/// Maximum number of answers per caller, so that one caller does not displace those of all others.
+const OF_ONE: usize = 8;
+/// Retention of an answer.
+const AGE: Duration = Duration::from_secs(3600);
+
+/// The stored answers.
+#[derive(Debug, Default)]
+pub struct Kept(Mutex<VecDeque<One>>);
+
+#[derive(Debug)]
+struct One {
+    id: String,
+    caller: Caller,
+    text: Arc<str>,
+    at: Instant,
+}
+
+impl Kept {
+    /// Stores an answer and returns its unguessable name; `None` when it is too large.
+    pub fn keep(&self, caller: &Caller, text: &str) -> Option<String> {
+        let id = format!("answer_{}", random_hex(16).ok()?);
+        self.put(caller, &id, text, Instant::now()).then_some(id)
+    }
+
+    fn put(&self, caller: &Caller, id: &str, text: &str, now: Instant) -> bool {
+        if text.len() > BYTES {
+            return false;
+        }
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|one| now.saturating_duration_since(one.at) < AGE);
+        let own = all.iter().filter(|one| one.caller == *caller).count();
+        if own >= OF_ONE
+            && let Some(oldest) = all.iter().position(|one| one.caller == *caller)
+        {
+            all.remove(oldest);
+        }
+        let mut total: usize = all.iter().map(|one| one.text.len()).sum();
+        while total + text.len() > BYTES {
+            let Some(oldest) = all.pop_front() else { break };
+            total -= oldest.text.len();
+        }
+        all.push_back(One { id: id.to_owned(), caller: caller.clone(), text: text.into(), at: now });
+        true
+    }
+
+    /// An answer of this caller.
+    #[must_use]
+    pub fn get(&self, caller: &Caller, id: &str) -> Option<Arc<str>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = all.iter().filter(|one| one.caller == *caller && one.at.elapsed() < AGE);
+        own.find(|one| one.id == id).map(|one| Arc::clone(&one.text))
+    }
+
+    /// Names of this caller's answers with their lengths, the newest first.
+    #[must_use]
+    pub fn list(&self, caller: &Caller) -> Vec<(String, usize)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = all.iter().rev().filter(|one| one.caller == *caller && one.at.elapsed() < AGE);
+        own.map(|one| (one.id.clone(), one.text.len())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_its_caller_s_and_the_oldest_goes() {
+        let (kept, a, b) = (Kept::default(), Caller::new("a"), Caller::new("b"));
+        let id = kept.keep(&a, "text").unwrap();
+        assert_eq!(kept.get(&a, &id).as_deref(), Some("text"));
+        assert!(kept.get(&b, &id).is_none() && kept.list(&b).is_empty());
+        let all: Vec<String> = (0..OF_ONE).map(|_| kept.keep(&a, "x").unwrap()).collect();
+        assert!(kept.get(&a, &id).is_none() && kept.get(&a, &all[0]).is_some());
+        // Another caller's large answers displace only older ones.
+        let large = "y".repeat(BYTES / 2);
+        kept.keep(&b, &large).unwrap();
+        let last = kept.keep(&b, &large).unwrap();
+        assert!(kept.list(&a).is_empty() && kept.get(&b, &last).is_some());
+        assert!(kept.keep(&b, &"z".repeat(BYTES + 1)).is_none());
+    }
+
+    #[test]
+    fn nothing_is_kept_for_ever() {
+        let (kept, a) = (Kept::default(), Caller::new("a"));
+        let Some(past) = Instant::now().checked_sub(AGE) else { return };
+        kept.put(&a, "old", "x", past);
+        assert!(kept.get(&a, "old").is_none() && kept.list(&a).is_empty());
+        kept.put(&a, "new", "x", Instant::now());
+        assert_eq!(kept.list(&a).len(), 1);
+    }
+}
