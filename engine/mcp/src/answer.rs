@@ -1,39 +1,66 @@
-//! What a run came to, as a model reads it: the fields of the outcome within a budget, and a short text of the same.
+//! Formats the result of a run for a model: the outcome's fields within a budget, and a short text with the
+//! same content.
 
-use hotcell_sandbox::outcome::{Cause, Commit, LayerState, Outcome};
+use hotcell_sandbox::outcome::{Cause, Commit, LayerState, Limit, Outcome};
 use hotcell_sandbox::units::format_duration;
-use hotcell_service::live::{Answer, Live, Phase, Run, Stream};
+use hotcell_service::live::{Answer, Live, Phase, Requested, Run, Stream};
 use hotcell_service::report::printable;
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
-use crate::BUDGET;
 use crate::resources::uri_of_stream;
-use crate::text::{Shown, beginning};
+use crate::text::{Shown, barred, beginning, bounded};
 
-/// Rows of denials that are shown.
+/// Maximum number of denials shown.
 const DENIALS: usize = 20;
-/// Characters of changed paths.
-const CHANGES: usize = 3_000;
-/// Characters of a diff.
-const DIFF: usize = 6_000;
-/// Conflicts that are named.
+/// Budget for changed paths, in characters.
+const CHANGES: usize = 2_000;
+/// Budget for a diff, in characters.
+const DIFF: usize = 5_000;
+/// Maximum number of conflicts shown.
 const CONFLICTS: usize = 20;
-/// Left to the output however long the rest is.
-const LEAST: usize = 4_000;
-/// Characters of each stream in the short text.
-const SHORT: usize = 1_500;
+/// Budget for both streams together, in characters. Some clients write an answer of more than about 20 kB to
+/// a file instead of showing it, and most send both text and structure, so each has to stay below half of
+/// that.
+const OUTPUT: usize = 7_000;
+/// Folders and files of tools' caches, whose changes are not reported.
+const CACHES: [&str; 7] = [
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".nyc_output",
+    ".vitest-cache",
+];
 
-/// A run as it stands: its outcome when it has ended, else how far it is.
+/// Level of detail of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Only unusual fields that have a value.
+    News,
+    /// All fields.
+    All,
+}
+
+impl Detail {
+    /// Detail for the argument `verbose`.
+    #[must_use]
+    pub const fn of(verbose: bool) -> Self {
+        if verbose { Self::All } else { Self::News }
+    }
+}
+
+/// Answer about a run: its outcome when it has ended, else its progress.
 #[must_use]
-pub fn of_run(live: &Live, run: &Run) -> CallToolResult {
+pub fn of_run(live: &Live, run: &Run, detail: Detail) -> CallToolResult {
     let mut fields = Map::new();
     fields.insert("run_id".into(), json!(run.id));
     let Some(answer) = run.answer() else { return under_way(live, run, fields) };
     fields.insert("status".into(), json!("finished"));
     let (words, links) = match answer.as_ref() {
-        Answer::Outcome(outcome) => finished(run, outcome, &mut fields),
-        Answer::Tests(report) => crate::tests_answer::finished(run, report, &mut fields),
+        Answer::Outcome(outcome) => finished(run, outcome, detail, &mut fields),
+        Answer::Tests(report) => crate::tests_answer::finished(run, report, detail, &mut fields),
     };
     let mut content = vec![ContentBlock::text(words)];
     content.extend(links);
@@ -42,8 +69,22 @@ pub fn of_run(live: &Live, run: &Run) -> CallToolResult {
 
 fn result(content: Vec<ContentBlock>, fields: Map<String, Value>) -> CallToolResult {
     let mut result = CallToolResult::success(content);
-    result.structured_content = Some(Value::Object(fields));
+    let mut structure = Value::Object(fields);
+    without_nulls(&mut structure);
+    result.structured_content = Some(structure);
     result
+}
+
+/// Removes null values, at any depth.
+pub(crate) fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
 }
 
 fn under_way(live: &Live, run: &Run, mut fields: Map<String, Value>) -> CallToolResult {
@@ -62,24 +103,52 @@ fn under_way(live: &Live, run: &Run, mut fields: Map<String, Value>) -> CallTool
     };
     if let Some(progress) = &state.progress {
         fields.insert("progress".into(), json!({ "done": progress.done, "total": progress.total }));
+        if let Some(total) = progress.total {
+            words.push_str(&format!("; {} of {total} done", progress.done));
+        }
     }
-    let hint = "call run_status with this run_id to wait for the end, run_output to read what it prints, \
-                run_cancel to stop it";
+    let hint = "it goes on: call run_status with this run_id and wait_ms to wait for its end, run_output to read what it \
+                prints, run_cancel to stop it";
     fields.insert("hint".into(), json!(hint));
-    words.push_str(&format!("; run_id {}\n{hint}", run.id));
-    let mut lines = words + "\n";
-    let share = (BUDGET - LEAST) / 2;
-    for stream in Stream::ALL {
-        let shown = Shown::of(run, stream, share);
-        fields.insert(stream.name().into(), shown.to_json(&uri_of_stream(&run.id, stream)));
-        lines.push_str(&Shown::of(run, stream, SHORT).to_lines(stream.name()));
-    }
-    result(vec![ContentBlock::text(lines)], fields)
+    words.push_str(&format!("; run_id {}\n{hint}\n", run.id));
+    let links = streams(run, OUTPUT, &mut fields, &mut words);
+    drop(links);
+    result(vec![ContentBlock::text(words)], fields)
 }
 
-/// Leaves out what is the same for all runs, or nobody's question here: what every sandbox has mounted, the steps of
-/// its set-up, and why a layer cannot be had, with the host's own paths.
-pub(crate) fn without_noise(outcome: &mut Outcome) {
+/// Adds the output to both forms of an answer, cut to the same length; returns links to streams that are not
+/// shown whole.
+pub(crate) fn streams(
+    run: &Run,
+    budget: usize,
+    fields: &mut Map<String, Value>,
+    words: &mut String,
+) -> Vec<ContentBlock> {
+    let printed = run.state().printed;
+    // One stream can use the part of the budget that the other does not need.
+    let needs = |at: usize| usize::try_from(printed[at]).unwrap_or(usize::MAX).saturating_mul(2);
+    let first = needs(0).min((budget / 2).max(budget.saturating_sub(needs(1))));
+    let shares = [first.max(64), budget.saturating_sub(first).max(64)];
+    let mut links = Vec::new();
+    for (stream, share) in Stream::ALL.into_iter().zip(shares) {
+        // An empty standard error is the usual case, and is left out.
+        if stream == Stream::Stderr && printed[1] == 0 {
+            continue;
+        }
+        let shown = Shown::of(run, stream, share);
+        let uri = uri_of_stream(&run.id, stream);
+        fields.insert(stream.name().into(), shown.to_json(&uri));
+        words.push_str(&shown.to_lines(stream.name()));
+        if shown.omitted.is_some() {
+            links.push(link(uri, stream, shown.bytes));
+        }
+    }
+    links
+}
+
+/// Removes details that do not help a model: the reasons why layers are unavailable, with paths of the host;
+/// the mounts of every sandbox; and the steps of its set-up.
+fn without_noise(outcome: &mut Outcome) {
     for state in outcome.layers.states.values_mut() {
         if let LayerState::Unavailable(why) = state {
             "doctor says why".clone_into(why);
@@ -89,21 +158,72 @@ pub(crate) fn without_noise(outcome: &mut Outcome) {
     outcome.timings_us.steps.clear();
 }
 
-/// Bounds what an answer says of changes: a budget of characters for the paths, and one for the diff.
-pub(crate) fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
-    if let Some(rows) = &outcome.changes {
+/// Fields of an outcome without the output: all of them, or the unusual ones.
+pub(crate) fn of_outcome(outcome: &Outcome, detail: Detail) -> Map<String, Value> {
+    let mut whole = outcome.clone();
+    let left_out = whole.denials.len().saturating_sub(DENIALS);
+    whole.denials.truncate(DENIALS);
+    without_noise(&mut whole);
+    whole.reason = whole.reason.as_deref().map(bounded);
+    let mut fields = match serde_json::to_value(&whole) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    fields.retain(|name, _| name != "stdout" && name != "stderr");
+    if detail == Detail::News {
+        let ran = !matches!(outcome.cause, Cause::Refused | Cause::Internal);
+        fields.retain(|name, value| match name.as_str() {
+            "cause" | "exit_code" | "signal" | "reason" | "kept" | "commit" => true,
+            "limits_hit" | "denials" => value.as_array().is_some_and(|rows| !rows.is_empty()),
+            // A compiled program is the usual case.
+            "compile" => {
+                value["done"] == false || value["diagnostics"].as_array().is_some_and(|said| !said.is_empty())
+            }
+            "scan" => value.get("verdict").is_some_and(|verdict| verdict != "allow"),
+            "layers" => !ran && value.as_object().is_some_and(|all| all.len() > 3),
+            _ => false,
+        });
+    }
+    if left_out > 0 {
+        fields.insert("denials_omitted".into(), json!(left_out));
+    }
+    with_changes(outcome, &mut fields);
+    fields
+}
+
+/// Whether a changed path belongs to a tool's cache.
+fn is_cache(path: &str) -> bool {
+    path.split('/').any(|part| CACHES.contains(&part)) || path.ends_with(".pyc")
+}
+
+/// Cuts the changes in an answer: a budget of characters for the paths, and one for the diff.
+fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
+    for name in ["changes", "diff", "kept"] {
+        fields.shift_remove(name);
+    }
+    let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
+    if !rows.is_empty() {
         let mut room = CHANGES;
-        let fits = |row: &&hotcell_sandbox::outcome::Change| {
-            let cost = json!(row).to_string().chars().count();
+        let row = |row: &&hotcell_sandbox::outcome::Change| {
+            let mut row = json!(row);
+            if row["marks"].as_array().is_some_and(Vec::is_empty)
+                && let Value::Object(fields) = &mut row
+            {
+                fields.shift_remove("marks");
+            }
+            row
+        };
+        let fits = |row: &Value| {
+            let cost = row.to_string().chars().count();
             room.checked_sub(cost).map(|rest| room = rest).is_some()
         };
-        let shown: Vec<_> = rows.iter().take_while(fits).collect();
+        let shown: Vec<_> = rows.iter().map(row).take_while(fits).collect();
         if shown.len() < rows.len() {
             fields.insert("changes_omitted".into(), json!(rows.len() - shown.len()));
         }
         fields.insert("changes".into(), json!(shown));
     }
-    if let Some(diff) = &outcome.diff {
+    if let Some(diff) = outcome.diff.as_deref().filter(|diff| !diff.is_empty()) {
         let shown = &diff[..beginning(diff, DIFF)];
         if shown.len() < diff.len() {
             fields.insert("diff_omitted".into(), json!(diff.len() - shown.len()));
@@ -113,86 +233,100 @@ pub(crate) fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
     if let Some(kept) = &outcome.kept {
         let mut kept = kept.clone();
         kept.conflicts.truncate(CONFLICTS);
+        kept.left.truncate(CONFLICTS);
         fields.insert("kept".into(), json!(kept));
     }
 }
 
-/// What became of the changes, in a line.
+/// Text about the changes: whether they were kept, their paths, and the diff.
 pub(crate) fn words_of_changes(outcome: &Outcome) -> String {
-    match &outcome.kept {
-        Some(Commit { error: Some(error), .. }) => {
-            format!("its changes were not kept: {}\n", printable(error))
+    let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
+    let mut words = match &outcome.kept {
+        Some(Commit { error: Some(error), conflicts, .. }) => {
+            let conflicts = conflicts.iter().take(CONFLICTS);
+            let conflicts: String =
+                conflicts.map(|path| format!("changed by others: {}\n", printable(path))).collect();
+            format!("its changes were not kept: {}\n{conflicts}", printable(error))
         }
-        Some(kept) => format!("{} changed paths stay in the workspace\n", kept.done),
-        None => outcome
-            .changes
-            .as_ref()
-            .map_or_else(String::new, |rows| format!("{} changed paths\n", rows.len())),
+        Some(kept) => {
+            let left = kept.left.iter().take(CONFLICTS);
+            let left = left.map(|left| format!("left out: {}: {}\n", printable(&left.path), left.why));
+            format!("{} changed paths stay in the workspace\n{}", kept.done, left.collect::<String>())
+        }
+        None if rows.is_empty() => String::new(),
+        None => format!("{} changed paths, which are gone now; keep: true leaves them\n", rows.len()),
+    };
+    let mut room = CHANGES / 2;
+    for (at, row) in rows.iter().enumerate() {
+        let kind = serde_json::to_value(row.kind).ok().and_then(|k| k.as_str().map(str::to_owned));
+        let line = format!("{} {}\n", kind.unwrap_or_default(), printable(&row.path));
+        let Some(rest) = room.checked_sub(line.chars().count()) else {
+            words.push_str(&format!("({} more)\n", rows.len() - at));
+            break;
+        };
+        room = rest;
+        words.push_str(&line);
     }
+    if let Some(diff) = outcome.diff.as_deref().filter(|diff| !diff.is_empty()) {
+        let shown = &diff[..beginning(diff, DIFF)];
+        words.push_str(&barred(shown));
+        if shown.len() < diff.len() {
+            words.push_str(&format!("({} bytes of the diff are left out)\n", diff.len() - shown.len()));
+        }
+    }
+    words
 }
 
-/// A link to a stream that is not shown whole.
+/// Link to a stream that is not shown whole.
 pub(crate) fn link(uri: String, stream: Stream, bytes: u64) -> ContentBlock {
     ContentBlock::resource_link(
         Resource::new(uri, stream.name()).with_mime_type("text/plain").with_size(bytes),
     )
 }
 
-/// Adds the outcome's fields; gives the short text, and links to streams that are not shown whole.
-fn finished(run: &Run, outcome: &Outcome, fields: &mut Map<String, Value>) -> (String, Vec<ContentBlock>) {
-    let mut whole = outcome.clone();
-    let left_out = whole.denials.len().saturating_sub(DENIALS);
-    whole.denials.truncate(DENIALS);
-    without_noise(&mut whole);
-    if let Ok(Value::Object(outcome)) = serde_json::to_value(&whole) {
-        fields.extend(outcome.into_iter().filter(|(name, _)| name != "stdout" && name != "stderr"));
-    }
-    if left_out > 0 {
-        fields.insert("denials_omitted".into(), json!(left_out));
-    }
-    with_changes(outcome, fields);
-    let hint = hint(outcome);
-    if let Some(hint) = hint {
-        fields.insert("hint".into(), json!(hint));
-    }
-    let used = Value::Object(fields.clone()).to_string().chars().count();
-    let mut left = BUDGET.saturating_sub(used + 600).max(LEAST);
-
-    let mut words = summary(outcome);
-    words.push_str(&format!("; run_id {}\n", run.id));
+/// Adds the outcome's fields; returns the text, and links to streams that are not shown whole.
+fn finished(
+    run: &Run,
+    outcome: &Outcome,
+    detail: Detail,
+    fields: &mut Map<String, Value>,
+) -> (String, Vec<ContentBlock>) {
+    fields.extend(of_outcome(outcome, detail));
+    let hint = hint(outcome, &run.request);
+    let mut words = format!("{}; run_id {}\n", summary(outcome), run.id);
     words.push_str(&words_of_changes(outcome));
     if let Some(hint) = hint {
         words.push_str(&format!("{hint}\n"));
+        fields.insert("hint".into(), json!(hint));
     }
-    let mut links = Vec::new();
-    // What one stream does not need is the other's.
-    let printed = run.state().printed;
-    let needs = |at: usize| usize::try_from(printed[at]).unwrap_or(usize::MAX).saturating_mul(2);
-    let shares =
-        if needs(0) < left / 2 { [needs(0), left - needs(0)] } else { [left - needs(1).min(left / 2), 0] };
-    for stream in Stream::ALL {
-        let share = if stream == Stream::Stdout { shares[0].max(64) } else { left };
-        let shown = Shown::of(run, stream, share);
-        let uri = uri_of_stream(&run.id, stream);
-        let json = shown.to_json(&uri);
-        left = left.saturating_sub(json.to_string().chars().count()).max(64);
-        if shown.omitted.is_some() {
-            links.push(link(uri, stream, shown.bytes));
-        }
-        fields.insert(stream.name().into(), json);
-        words.push_str(&Shown::of(run, stream, SHORT).to_lines(stream.name()));
+    if detail == Detail::All {
+        words.push_str(&format!("{}\n", details(fields)));
     }
+    let links = streams(run, OUTPUT, fields, &mut words);
     (words, links)
 }
 
-/// One line: how it ended, after how long, which limits it hit and what it was denied.
+/// Fields that only a verbose answer has, as JSON behind bars.
+pub(crate) fn details(fields: &Map<String, Value>) -> String {
+    const NAMES: [&str; 8] =
+        ["usage", "layers", "mounts", "timings_us", "denials_complete", "compile", "command", "interpreter"];
+    let lines = NAMES.iter().filter_map(|name| {
+        let value =
+            fields.get(*name).or_else(|| fields.get("outcome")?.get(*name)).filter(|v| !v.is_null())?;
+        let value: String = printable(&value.to_string()).chars().take(1_500).collect();
+        Some(format!("| {name}: {value}"))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// One line with the ending, the duration, the limits hit and the denials.
 pub(crate) fn summary(outcome: &Outcome) -> String {
     let mut words = match (outcome.cause, outcome.exit_code, &outcome.signal, &outcome.reason) {
         // A compiler that made no program.
-        (Cause::Exited, Some(_), _, Some(reason)) => printable(reason),
+        (Cause::Exited, Some(_), _, Some(reason)) => bounded(&printable(reason)),
         (Cause::Exited, Some(code), _, _) => format!("exited with code {code}"),
         (Cause::Signaled, _, Some(signal), _) => format!("ended by {signal}"),
-        (_, _, _, Some(reason)) => printable(reason),
+        (_, _, _, Some(reason)) => bounded(&printable(reason)),
         (cause, ..) => format!("ended: {cause:?}").to_lowercase(),
     };
     if let Some(wall) = outcome.usage.wall_us {
@@ -214,33 +348,115 @@ pub(crate) fn summary(outcome: &Outcome) -> String {
     words
 }
 
-/// What to do next, where the cause alone does not say it.
-pub(crate) fn hint(outcome: &Outcome) -> Option<&'static str> {
-    let denied_network = || outcome.denials.iter().any(|d| d.layer == "network");
+/// The next step, where the cause alone does not show it. Output of the program is never part of it.
+pub(crate) fn hint(outcome: &Outcome, request: &Requested) -> Option<String> {
+    let reached =
+        |limit: Limit| outcome.limits_hit.iter().rev().find(|hit| hit.limit == limit).map(|hit| hit.value);
+    // Suggests more only where the operator allows more than was reached.
+    let more = |limit: Limit, field: &str, most: Option<u64>| match (reached(limit), most) {
+        (Some(value), Some(most)) if value < most => format!(", or ask for more with limits.{field}"),
+        _ => "; more is not allowed here".to_owned(),
+    };
+    let most = request.most.as_ref();
+    let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     Some(match outcome.cause {
         Cause::WallLimit => {
-            "it did not end in time: look for an endless loop or a wait for input, do less, or ask for more with limits.timeout_seconds"
+            let most = most.map(|m| micros(m.wall));
+            format!(
+                "it did not end in time: look for an endless loop or a wait for input, or do less{}",
+                more(Limit::Wall, "timeout_seconds", most)
+            )
         }
         Cause::CpuLimit => {
-            "it computed for too long: look for an endless loop, do less, or ask for more with limits.cpu_seconds"
+            let most = most.map(|m| m.cpu_time.map_or(u64::MAX, micros));
+            format!(
+                "it computed for too long: look for an endless loop, or do less{}",
+                more(Limit::CpuTime, "cpu_seconds", most)
+            )
         }
         Cause::MemoryLimit => {
-            "it needed too much memory: process the data in pieces, or ask for more with limits.memory_mib"
+            format!(
+                "it needed too much memory: process the data in pieces{}",
+                more(Limit::Memory, "memory_mib", most.map(|m| m.memory.0))
+            )
         }
         Cause::ProcessLimit => {
-            "it kept starting processes or threads beyond the limit: start fewer, or ask for more with limits.processes"
+            format!(
+                "it kept starting processes or threads beyond the limit: start fewer{}",
+                more(Limit::Processes, "processes", most.map(|m| u64::from(m.processes)))
+            )
         }
         Cause::DiskLimit | Cause::FileLimit => {
-            "it kept writing to a full disk: write less, or ask for more with limits.disk_mib"
+            format!(
+                "it kept writing to a full disk: write less{}",
+                more(Limit::Disk, "disk_mib", most.map(|m| m.disk.0))
+            )
         }
-        Cause::OutputLimit => "it printed too much: print less, or write to a file and print parts of it",
-        Cause::Cancelled => "it was cancelled; call again to run it anew",
-        Cause::Signaled => "a signal ended it: a crash of the program, or it killed itself",
-        Cause::Exited if outcome.exit_code != Some(0) && denied_network() => {
-            "there is no network in the sandbox but a private loopback: give the program its data as files"
+        Cause::OutputLimit => {
+            "it printed too much: print less, or write to a file and print parts of it".to_owned()
         }
+        Cause::Cancelled => "it was cancelled; call again to run it anew".to_owned(),
+        Cause::Signaled => "a signal ended it: a crash of the program, or it killed itself".to_owned(),
+        Cause::Exited if outcome.exit_code != Some(0) => return of_network(outcome, request),
         _ => return None,
     })
+}
+
+/// The next step for a failed run that was denied the network, or requested something outside its hosts.
+fn of_network(outcome: &Outcome, request: &Requested) -> Option<String> {
+    let denied = outcome.denials.iter().any(|d| d.layer == "network");
+    match &request.hosts {
+        Some(hosts) if denied => Some(format!(
+            "it reached for an address that was not approved: only {} may be reached; name others in network",
+            printable(hosts)
+        )),
+        Some(_) => None,
+        None if denied => Some(
+            "there is no network in the sandbox but a private loopback: give the program its data as files, or name \
+             hosts in network, which a person has to approve"
+                .to_owned(),
+        ),
+        None if request.may_fetch => Some(
+            "it ran without network, where no name resolves and nothing can be downloaded: give the program its data as \
+             files, or name hosts in network, which a person has to approve"
+                .to_owned(),
+        ),
+        None => None,
+    }
+}
+
+/// Whether a call mentions hosts: programs that download, or network calls and addresses in source code.
+#[must_use]
+pub(crate) fn speaks_of_hosts(text: &str) -> bool {
+    const WORDS: [&str; 22] = [
+        "http://",
+        "https://",
+        "pip install",
+        "pip3 install",
+        "urlopen",
+        "requests.",
+        "httpx",
+        "aiohttp",
+        "getaddrinfo",
+        "gethostby",
+        "create_connection",
+        "socket.",
+        "curl ",
+        "wget ",
+        "npm install",
+        "npm i ",
+        "git clone",
+        "apt-get",
+        "cargo add",
+        "go get",
+        "net.Dial",
+        "fetch(",
+    ];
+    let program = text.split_whitespace().next().unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or_default();
+    ["curl", "wget", "pip", "pip3", "npm", "git", "ssh", "ping", "nslookup", "dig", "host", "apt"]
+        .contains(&program)
+        || WORDS.iter().any(|word| text.contains(word))
 }
 
 #[cfg(test)]
@@ -261,10 +477,77 @@ mod tests {
             Cause::Cancelled,
             Cause::Signaled,
         ] {
-            assert!(hint(&Outcome::without_a_run(cause, "")).is_some(), "{cause:?}");
+            assert!(hint(&Outcome::without_a_run(cause, ""), &Requested::default()).is_some(), "{cause:?}");
         }
         let refused = Outcome::without_a_run(Cause::Refused, "no landlock here;\nsee doctor");
-        assert_eq!((hint(&refused), summary(&refused).as_str()), (None, "no landlock here;\\nsee doctor"));
+        assert_eq!(
+            (hint(&refused, &Requested::default()), summary(&refused).as_str()),
+            (None, "no landlock here;\\nsee doctor")
+        );
+    }
+
+    #[test]
+    fn more_is_only_offered_where_it_is_allowed() {
+        use hotcell_sandbox::outcome::{Evidence, LimitHit};
+        let most = hotcell_sandbox::Limits::default();
+        for (value, offered) in [(most.memory.0, false), (most.memory.0 / 2, true)] {
+            let mut outcome = Outcome::without_a_run(Cause::MemoryLimit, "");
+            let evidence = Evidence::Kernel;
+            outcome.limits_hit.push(LimitHit { limit: Limit::Memory, value, at_us: 1, evidence });
+            let request = Requested { most: Some(most.clone()), ..Requested::default() };
+            let said = hint(&outcome, &request).unwrap();
+            assert_eq!(said.contains("limits.memory_mib"), offered, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_network_is_spoken_of_as_it_was() {
+        let denial = Denial {
+            layer: "network".into(),
+            operation: "connect".into(),
+            target: "192.0.2.1:80".into(),
+            errno: "EPERM".into(),
+            count: 1,
+        };
+        let said = |hosts: Option<&str>, denied: bool, may_fetch: bool, code: i32| {
+            let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+            outcome.exit_code = Some(code);
+            outcome.denials.extend(denied.then(|| denial.clone()));
+            let request = Requested { hosts: hosts.map(str::to_owned), may_fetch, most: None };
+            hint(&outcome, &request).unwrap_or_default()
+        };
+        for (hosts, denied, may_fetch, code, want) in [
+            (None, true, false, 1, "there is no network"),
+            (None, false, true, 1, "no name resolves"),
+            (None, false, false, 1, ""),
+            (None, true, true, 0, ""),
+            (Some("pypi.org:443"), true, true, 1, "only pypi.org:443 may be reached"),
+            (Some("pypi.org:443"), false, true, 1, ""),
+        ] {
+            let got = said(hosts, denied, may_fetch, code);
+            assert!(if want.is_empty() { got.is_empty() } else { got.contains(want) }, "{got}");
+        }
+        for (text, want) in [
+            ("pip install x", true),
+            ("/usr/bin/curl -sS x", true),
+            ("import urllib.request as u; u.urlopen(x)", true),
+            ("print('curly')", false),
+            ("python3 app.py", false),
+        ] {
+            assert_eq!(speaks_of_hosts(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn caches_are_no_changes() {
+        for (path, want) in [
+            ("__pycache__/a.cpython-311.pyc", true),
+            ("src/.pytest_cache/v/x", true),
+            ("cache.py", false),
+            ("a/pycache/x", false),
+        ] {
+            assert_eq!(is_cache(path), want, "{path}");
+        }
     }
 
     #[test]

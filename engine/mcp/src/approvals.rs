@@ -1,4 +1,7 @@
-//! What an answer says of an approval: where it stands, and what a person types. No tool approves.
+//! Approvals in answers: their state, and the command that a user types. No tool approves.
+
+use std::path::Path;
+use std::sync::OnceLock;
 
 use hotcell_service::approvals::{Approval, Kind, Standing};
 use hotcell_service::report::{Code, ErrorReport, printable};
@@ -7,23 +10,47 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-/// The field of an answer's `_meta` with the approval that the call needs.
+/// State folder for commands that a user types, where they would not find it themselves. A process serves one
+/// state folder.
+static STATE: OnceLock<String> = OnceLock::new();
+
+/// Sets the state folder for commands that a user is told to type.
+pub fn name_state(folder: &Path) {
+    let text = folder.to_string_lossy();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+@:".contains(&b);
+    let word = if !text.is_empty() && text.bytes().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    };
+    let _ = STATE.set(word);
+}
+
+/// Command line for a user, with the state folder where it is needed.
+pub(crate) fn typed(command: &str) -> String {
+    match STATE.get() {
+        Some(state) => format!("hotcell {command} --state {state}"),
+        None => format!("hotcell {command}"),
+    }
+}
+
+/// Field of an answer's `_meta` with the approval that the call needs.
 const META: &str = "hotcell/approval";
-/// The longest sentence about what is asked, in characters.
+/// Maximum length of the sentence about the request, in characters.
 const SENTENCE: usize = 300;
 
-/// An approval that a call needs, as a model reads it.
+/// Approval that a call needs, for a model.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Needed {
-    /// Its id.
+    /// Id of the approval.
     pub id: String,
     /// pending, approved or denied.
     pub state: String,
-    /// What to do next.
+    /// Next step.
     pub hint: String,
 }
 
-/// What is asked, in a line.
+/// The request in one line.
 pub(crate) fn sentence(approval: &Approval) -> String {
     let line = printable(&approval.detail.sentence());
     match line.char_indices().nth(SENTENCE) {
@@ -32,7 +59,7 @@ pub(crate) fn sentence(approval: &Approval) -> String {
     }
 }
 
-/// Where it stands, and what to do next.
+/// State of an approval, and the next step.
 pub(crate) fn needed(standing: &Standing) -> Needed {
     let approval = standing.approval();
     let (id, asks) = (&approval.id, sentence(approval));
@@ -44,7 +71,8 @@ pub(crate) fn needed(standing: &Standing) -> Needed {
         Standing::Waits(_) => (
             "pending",
             format!(
-                "a person has to approve it ({asks}): tell them to type: hotcell approvals approve {id}. Then {then}"
+                "a person has to approve it ({asks}): tell them to type: {}. Then {then}",
+                typed(&format!("approvals approve {id}"))
             ),
         ),
         Standing::Approved(_) => ("approved", format!("a person approved it ({asks}); {then}")),
@@ -57,7 +85,7 @@ pub(crate) fn needed(standing: &Standing) -> Needed {
     Needed { id: id.clone(), state: state.to_owned(), hint }
 }
 
-/// Puts it where the server and a client find it.
+/// Adds the approval to an answer's `_meta`, for the server and the client.
 pub(crate) fn mark(result: &mut CallToolResult, standing: &Standing) {
     let approval = standing.approval();
     let mut meta = result.meta.take().unwrap_or_default();
@@ -66,7 +94,7 @@ pub(crate) fn mark(result: &mut CallToolResult, standing: &Standing) {
     result.meta = Some(meta);
 }
 
-/// Adds the same as a text.
+/// Adds the approval to an answer as text.
 pub(crate) fn tell(result: &mut CallToolResult, standing: &Result<Standing, ErrorReport>) {
     match standing {
         Ok(standing) => {
@@ -77,7 +105,7 @@ pub(crate) fn tell(result: &mut CallToolResult, standing: &Result<Standing, Erro
     }
 }
 
-/// An answer to a call that did nothing, because somebody has to approve it first.
+/// Answer to a call that was not executed because a user has to approve it first.
 pub(crate) fn refusal(standing: &Standing) -> CallToolResult {
     let report = ErrorReport::new(Code::NeedsApproval, needed(standing).hint);
     let mut result = crate::tools::refused(&report);
@@ -85,7 +113,7 @@ pub(crate) fn refusal(standing: &Standing) -> CallToolResult {
     result
 }
 
-/// The id of the approval that an answer waits for.
+/// Id of the approval that an answer waits for.
 pub(crate) fn waits(result: &CallToolResult) -> Option<String> {
     let about = result.meta.as_ref()?.0.get(META)?;
     let id = about["id"].as_str().filter(|_| about["state"] == "pending")?;

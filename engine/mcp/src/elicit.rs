@@ -1,9 +1,11 @@
-//! Asks a person through the caller's own client, where the operator allows that (`approvals = "elicitation"`). A client may answer
-//! by itself: that is what the operator chose, and the audit log has the channel.
+//! Asks a user through the caller's own client, where the operator allows that (`approvals = "elicitation"`).
+//! A client may answer by itself: the operator accepts that with this setting, and the audit log records the
+//! channel.
 //!
-//! Revisions with sessions are asked by a request of the server's own. In the newest one the answer to the call says what is wanted,
-//! and the call comes again with the client's response and a state of ours, which is signed with the key of the installation and
-//! bound to caller, tool, arguments, time, and one use.
+//! In revisions with sessions, the server sends a request of its own. In the newest revision the answer to
+//! the call contains the question, and the client repeats the call with the response and a state of ours. The
+//! state is signed with the key of the installation, and bound to caller, tool, arguments, time, and a single
+//! use.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +14,7 @@ use hotcell_service::approvals::key::{Unopened, open, seal};
 use hotcell_service::approvals::{Approval, Approvals};
 use hotcell_service::live::asking::sorted;
 use hotcell_service::live::{Caller, Live};
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::report::{Code, ErrorReport, barred_within, printable};
 use hotcell_service::time::micros_since_1970;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ElicitRequestParams, InputRequest,
@@ -27,32 +29,32 @@ use crate::vain::Vain;
 use crate::wait::Listener;
 use crate::{approvals, tools};
 
-/// How long a person may take.
+/// Timeout for the user's response.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long the state of a question counts.
+/// Validity of the state of a question.
 const STATE: Duration = Duration::from_secs(600);
-/// The name of the question.
+/// Name of the question.
 const QUESTION: &str = "approval";
-/// The longest question, in characters.
+/// Maximum length of a question, in characters.
 const LONGEST: usize = 4_000;
 
-/// What travels through the client.
+/// State that travels through the client.
 #[derive(Debug, Serialize, Deserialize)]
 struct Carried {
     approval: String,
     ticket: String,
 }
 
-/// What a client's response says.
+/// A user's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Yes,
     No,
-    /// Neither: why.
+    /// No decision, with the reason.
     Nothing(&'static str),
 }
 
-/// Calls a tool; where it needs an approval, asks for it and calls again.
+/// Calls a tool; if it needs an approval, asks for it and calls the tool again.
 pub(crate) async fn call(
     live: &Live,
     caller: &Caller,
@@ -117,7 +119,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The person behind the client, where the operator lets it ask one.
+    /// Access to approvals, where the operator allows this client to ask its user.
     fn person(&self) -> Option<Approvals> {
         self.live.approvals(self.caller).ok()?.through_the_client()
     }
@@ -127,19 +129,19 @@ impl Asking<'_> {
         version.is_some_and(|v| v.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
     }
 
-    /// Whether the client says that it can show a form.
+    /// Whether the client declares support for forms.
     fn can_ask(&self) -> bool {
         let capabilities = self.context.client_capabilities();
         let elicitation = capabilities.and_then(|all| all.elicitation);
         elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
     }
 
-    /// What a state is bound to.
+    /// The values to which a state is bound.
     fn bound(&self, arguments: &Value) -> Vec<u8> {
         json!([self.caller.to_string(), "tools/call", self.name, sorted(arguments)]).to_string().into_bytes()
     }
 
-    /// The question of an approval, as an answer to the call.
+    /// The question about an approval, as an answer to the call.
     async fn question(
         &self,
         person: &Approvals,
@@ -163,7 +165,7 @@ impl Asking<'_> {
         Ok(InputRequiredResult::new(Some(questions), Some(state)))
     }
 
-    /// Takes the response to a question that was asked before.
+    /// Processes the response to an earlier question.
     async fn resume(
         &self,
         person: &Approvals,
@@ -178,7 +180,7 @@ impl Asking<'_> {
         let carried =
             open(&key, state, bound, micros_since_1970(SystemTime::now())).map_err(|e| match e {
                 Unopened::Expired => bad("requestState has expired: call again without it"),
-                // Also another caller's, and that of another call.
+                // Also for a state of another caller or another call.
                 Unopened::NotOurs => bad(NOT_OURS),
             })?;
         let carried: Carried = serde_json::from_str(&carried).map_err(|_| bad(NOT_OURS))?;
@@ -191,7 +193,7 @@ impl Asking<'_> {
         Ok(decided.await)
     }
 
-    /// Asks by a request of our own, and takes the response.
+    /// Sends a request of our own, and processes the response.
     async fn ask(&self, person: &Approvals, id: &str) -> Result<Word, ErrorReport> {
         let (desk, asked) = (person.clone(), id.to_owned());
         let approval = tools::blocking(move || desk.show(&asked)).await?;
@@ -208,7 +210,7 @@ impl Asking<'_> {
                 Word::Nothing("the client did not ask anybody")
             }
         };
-        // The operator may have ended this while somebody thought about it.
+        // The operator may have disabled elicitation while the user decided.
         if self.person().is_none() {
             return Ok(Word::Nothing("the operator lets nobody be asked here any more"));
         }
@@ -216,7 +218,7 @@ impl Asking<'_> {
         tools::blocking(move || decide(&desk, &id, word)).await
     }
 
-    /// Says in the answer what came of a question that was not answered with yes.
+    /// Adds the result of a question to the answer, unless it was yes.
     fn note(&self, result: &mut CallToolResult, outcome: Result<Word, ErrorReport>) {
         let why = match outcome {
             Ok(Word::Yes) => return,
@@ -241,7 +243,7 @@ fn decide(desk: &Approvals, id: &str, word: Word) -> Result<Word, ErrorReport> {
     Ok(word)
 }
 
-/// What a response says. Yes is a box that was ticked: accepting an empty form is not enough.
+/// Parses a response. Yes requires a ticked box; accepting an empty form is not enough.
 fn said(response: &Value) -> Word {
     match (response["action"].as_str(), &response["content"]["allow"]) {
         (Some("accept"), Value::Bool(true)) => Word::Yes,
@@ -251,7 +253,7 @@ fn said(response: &Value) -> Word {
     }
 }
 
-/// The form that a person sees.
+/// The form for the user.
 fn form(approval: &Approval) -> Result<Value, ErrorReport> {
     Ok(json!({
         "mode": "form",
@@ -267,21 +269,29 @@ fn form(approval: &Approval) -> Result<Value, ErrorReport> {
     }))
 }
 
-/// What is asked, exactly: our words, and behind a bar what the caller wrote.
+/// Maximum line length of a caller's text. Forms wrap longer lines themselves, and the wrapped parts would
+/// have no bar.
+const COLUMNS: usize = 76;
+
+/// The exact request: our words, and the caller's text behind bars.
 ///
 /// # Errors
-/// Where it does not fit: nobody says yes to what they were not shown.
+/// When the text is too long for a form: a user must not approve anything that was not shown.
 fn question(approval: &Approval) -> Result<String, ErrorReport> {
-    let mut text =
-        format!("hotcell: {} asks to {}.\n", approval.asked_by, printable(&approval.detail.sentence()));
+    let mut text = format!(
+        "hotcell: {} asks to {}.\n",
+        printable(&approval.asked_by),
+        printable(&approval.detail.sentence())
+    );
     if let Some(reason) = &approval.reason {
-        text.push_str(&format!("Why, in its words: | {}\n", printable(reason)));
+        text.push_str("Why, in its words:\n");
+        text.push_str(&barred_within(reason, "| ", COLUMNS));
     }
     let end = format!("It is for one use, until {}. sha256 {}", approval.expires, approval.digest);
     let look = approval.detail.look().map_or_else(String::new, |look| format!("; more: {look}"));
     let room = LONGEST.saturating_sub(end.len() + look.len());
     for line in approval.detail.lines() {
-        let line = format!("| {}\n", printable(&line));
+        let line = barred_within(&line, "| ", COLUMNS);
         if text.chars().count() + line.chars().count() > room {
             let why = format!(
                 "it is too long for a form; a person looks at it with hotcell approvals show {}",

@@ -1,5 +1,5 @@
-//! Both fronts, fed with any bytes: what fuzzing and its smaller sister in the tests do. Behind them is nobody who runs anything;
-//! what a call's arguments are is read as it always is.
+//! Feeds arbitrary bytes to both transports, for fuzzing and for a short variant of it in the tests. No tool
+//! is executed, but the arguments of calls are parsed as usual.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,18 +19,18 @@ use tokio_util::sync::CancellationToken;
 use crate::lines::Lines;
 use crate::{HttpOptions, http, server, tools};
 
-/// Longer than any input may take, on a machine that has other things to do.
+/// Time limit for any input, with room for a busy machine.
 const HANGS: Duration = Duration::from_secs(60);
-/// How long a client listens before it looks whether it hears a stream that has no end.
+/// Interval at which a client checks whether it receives an endless stream.
 const LISTENS: Duration = Duration::from_secs(2);
-/// The word for such a stream.
+/// Media type of such a stream.
 const STREAM: &[u8] = b"text/event-stream";
-/// The longest line here, in bytes.
+/// Maximum length of a line here, in bytes.
 const LONGEST: usize = 8 << 10;
-/// Between the two ends.
+/// Buffer size between the two ends, in bytes.
 const PIPE: usize = 4 << 10;
 
-/// Reads calls, and does nothing.
+/// A server that parses calls and does nothing.
 #[derive(Clone, Copy)]
 struct Nobody;
 
@@ -60,10 +60,10 @@ impl ServerHandler for Nobody {
     }
 }
 
-/// What the front on standard output says to these bytes, which come in pieces of so many.
+/// Output of the stdio transport for these bytes, which arrive in pieces of `piece` bytes.
 ///
 /// # Errors
-/// It never ends, or cannot begin.
+/// When the transport hangs or cannot start.
 pub fn stdio(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
     within(async {
         let (near, far) = duplex(PIPE);
@@ -81,10 +81,10 @@ pub fn stdio(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
     })
 }
 
-/// What the front on HTTP answers to these bytes on a connection, which come in pieces of so many.
+/// Response of the HTTP transport to these bytes on a connection, which arrive in pieces of `piece` bytes.
 ///
 /// # Errors
-/// It never ends, or cannot begin.
+/// When the transport hangs or cannot start.
 pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
     within(async {
         let (near, far) = duplex(PIPE);
@@ -92,12 +92,12 @@ pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
         let options = HttpOptions { address, passed: None, tokens: None, hosts: Vec::new(), plain: false };
         let ending = CancellationToken::new();
         let app = http::app(address, &options, || Nobody, ending.clone());
-        // What was asked for is answered to a client that sends no more.
+        // Lets a client that has closed its sending side still receive responses.
         let mut http1 = http::http1();
         let service = TowerToHyperService::new(app);
         let connection = http1.half_close(true).serve_connection(TokioIo::new(far), service);
         let (mut from, to) = split(near);
-        // What has been said is looked at while it is still being listened to.
+        // Checked while the listener still receives.
         let said = RefCell::new(Vec::<u8>::new());
         let streams = || said.borrow().windows(STREAM.len()).any(|words| words == STREAM);
         let listen = async {
@@ -109,7 +109,7 @@ pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
         {
             let talk = async { tokio::join!(connection, feed(to, bytes, piece), listen) };
             let mut talk = std::pin::pin!(talk);
-            // Only a stream of events may be without an end: anything else goes on until it has ended, or hangs.
+            // Only an event stream may be endless; anything else has to end, or counts as hanging.
             while tokio::time::timeout(LISTENS, &mut talk).await.is_err() && !streams() {}
         }
         ending.cancel();
@@ -119,7 +119,7 @@ pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
 
 async fn feed(mut to: impl AsyncWrite + Unpin, bytes: &[u8], piece: usize) {
     for piece in bytes.chunks(piece.max(1)) {
-        // Who hears no more has ended.
+        // The other side has closed the connection.
         if to.write_all(piece).await.is_err() {
             return;
         }
@@ -135,7 +135,7 @@ fn within(work: impl Future<Output = Vec<u8>>) -> Result<Vec<u8>, String> {
     done.map_err(|_| format!("it does not end within {} s", HANGS.as_secs()))
 }
 
-/// Beginnings for whoever makes bytes up: a whole conversation on standard input, and requests on a connection.
+/// Seeds for mutation: a whole conversation over stdio, and requests on a connection.
 #[must_use]
 pub fn seeds() -> [Vec<Vec<u8>>; 2] {
     let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"f","version":"1"}}}"#;

@@ -1,7 +1,7 @@
-//! MCP over streamable HTTP: many callers, each by its token.
+//! MCP over streamable HTTP: many callers, each identified by its token.
 //!
-//! Before a request's body is read it is known who sends it. Hosts, origins, bodies, headers, connections, sessions
-//! and open requests are all bounded. What cannot be had safely is refused when it is asked for.
+//! The caller is identified before a request's body is read. Hosts, origins, bodies, headers, connections,
+//! sessions and open requests are all bounded. An unsafe configuration is refused at start.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,11 +19,12 @@ use axum::response::{IntoResponse, Response};
 use hotcell_service::live::tokens::NOT_TOKENS;
 use hotcell_service::live::{Caller, Lane, Live, Tokens};
 use http_body::Frame;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use nix::sys::resource::{Resource, getrlimit};
-use rmcp::model::ErrorData;
+use rmcp::model::{ErrorData, RequestId};
 use rmcp::service::RxJsonRpcMessage;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -34,81 +35,86 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::salvage::salvage;
+use crate::strangers::{Connection, Strangers};
+use crate::unprimed::Unprimed;
 use crate::wait::Closed;
-use crate::{LAST_WORDS, LONGEST_MESSAGE, Server, values};
+use crate::{LAST_WORDS, LONGEST_MESSAGE, Server, unprimed, values};
 
-/// Where the protocol is spoken.
+/// Path of the endpoint.
 pub const PATH: &str = "/mcp";
-/// Connections at once; further ones wait. Half of the descriptors that we may have, when that is fewer: runs need some.
+/// Maximum number of connections, of which at most a quarter may be without a token (see
+/// [`crate::strangers`]). Half of our descriptor limit when that is lower, since runs need descriptors too.
 const CONNECTIONS: usize = 1024;
-/// Open requests of one caller; further ones are answered with 429.
+/// Maximum number of open requests per caller; further ones get a 429.
 const REQUESTS: usize = 256;
-/// KiB of the bodies of one caller's open requests, without those that are small; further ones wait.
+/// Maximum size of the large bodies of one caller's open requests together, in KiB; further ones wait.
 const LARGE: usize = 64 * 1024;
-/// The longest small body, in bytes.
+/// Maximum size of a small body, in bytes.
 const SMALL: u64 = 64 * 1024;
-/// Sessions of one caller, in revisions that have them.
+/// Maximum number of sessions per caller, in revisions with sessions.
 const SESSIONS: usize = 128;
-/// How long a session may be idle.
+/// Idle timeout of a session.
 const SESSION_IDLE: Duration = Duration::from_secs(3600);
-/// How long what was said of a cancelled call is kept: it has no answer that its caller could still ask for.
+/// Retention of the messages of a cancelled call, which has no answer that its caller could still request.
 const CANCELLED: Duration = Duration::from_secs(5);
-/// How long a session was idle that ends when its caller begins one more than [`SESSIONS`].
+/// Minimum idle time of a session that may be ended when its caller begins more than [`SESSIONS`].
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// How long the headers of a request may take to come.
+/// Timeout for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(10);
-/// How long the body of a request may take to come.
+/// Timeout for the body of a request.
 const BODY: Duration = Duration::from_secs(30);
-/// The longest headers of a request, in bytes.
+/// Maximum size of the headers of a request, in bytes.
 const LONGEST_HEADERS: usize = 64 * 1024;
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
+const REVISION: &str = "mcp-protocol-version";
 
-/// How to serve over HTTP.
+/// Options for serving over HTTP.
 #[derive(Debug)]
 pub struct HttpOptions {
-    /// The address; port 0 for any. Where a socket was passed, its own.
+    /// Address; port 0 for any free port. With a passed socket, the address of that socket.
     pub address: SocketAddr,
-    /// A socket that listens already.
+    /// A socket that is already listening.
     pub passed: Option<std::net::TcpListener>,
-    /// The callers. `None` lets everybody in, on loopback only.
+    /// Tokens of the callers. `None` allows every client, on loopback only.
     pub tokens: Option<Tokens>,
-    /// Names by which clients may call this server, besides those of loopback and the address.
+    /// Names by which clients may address this server, besides those of loopback and the address.
     pub hosts: Vec<String>,
-    /// Beyond loopback without encryption: somebody else sees to that.
+    /// Serve beyond loopback without encryption, which a proxy in front provides.
     pub plain: bool,
 }
 
-/// Why it cannot be served.
+/// Reason why serving is refused or fails.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Without a token, beyond loopback.
+    /// No tokens beyond loopback.
     #[error(
         "--no-auth lets everybody in, and {0} can be reached from other machines; use 127.0.0.1, or tokens"
     )]
     Open(SocketAddr),
-    /// Unencrypted, beyond loopback.
+    /// No encryption beyond loopback.
     #[error(
         "{0} can be reached from other machines, and tokens would go there unencrypted; \
          use 127.0.0.1 behind a proxy that speaks TLS, or say --plain-http if the network is yours alone"
     )]
     Plain(SocketAddr),
-    /// Numbers beyond loopback, without anything that guards them.
+    /// Metrics beyond loopback without protection.
     #[error(
         "metrics at {0} could be read from other machines; use 127.0.0.1, or --http with tokens and --plain-http: \
          whoever asks for them beyond loopback needs a token too"
     )]
     Metrics(SocketAddr),
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("{address} cannot be listened on: {error}")]
     Bind {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system call.
         error: std::io::Error,
     },
 }
 
-/// A server that listens, and does not answer yet.
+/// A server that listens and does not respond yet.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
@@ -116,10 +122,10 @@ pub struct Listening {
     options: HttpOptions,
 }
 
-/// Listens.
+/// Starts listening.
 ///
 /// # Errors
-/// [`HttpError`].
+/// [`HttpError::Bind`] when the address cannot be bound; other variants when the options are unsafe.
 pub async fn listen(mut options: HttpOptions) -> Result<Listening, HttpError> {
     let asked = options.address;
     if !asked.ip().is_loopback() {
@@ -141,7 +147,7 @@ pub async fn listen(mut options: HttpOptions) -> Result<Listening, HttpError> {
 }
 
 impl Listening {
-    /// The address, with its port.
+    /// Address of the socket, with its port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -149,7 +155,7 @@ impl Listening {
 
     /// Serves until `stop` resolves; then every run is ended.
     pub async fn serve(self, live: Live, stop: impl Future<Output = ()>) {
-        // Plugins are read again when their files change, whether or not a client listens.
+        // Watches the plugins' files for changes, whether or not a client listens.
         let _changes = live.tools().map(hotcell_service::tools::Caller::changes);
         let server = Server::for_many(live.clone());
         let counted = live.clone();
@@ -158,7 +164,7 @@ impl Listening {
             .await;
     }
 
-    /// Serves any handler the same way; `close` ends what open requests wait for.
+    /// Serves any handler in this way; `close` ends the waiting of open requests.
     pub async fn serve_with<S: ServerHandler + Send + 'static, F: Future<Output = ()>>(
         self,
         server: impl Fn() -> S + Send + Sync + 'static,
@@ -168,7 +174,7 @@ impl Listening {
         self.serve_counted(server, stop, close, |_| ()).await;
     }
 
-    /// The same; `counting` hears the status of each response.
+    /// Like [`Self::serve_with`]; `counting` receives the status of each response.
     async fn serve_counted<S: ServerHandler + Send + 'static, F: Future<Output = ()>>(
         self,
         server: impl Fn() -> S + Send + Sync + 'static,
@@ -183,32 +189,36 @@ impl Listening {
             std::future::ready(response)
         }));
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-        let places = Arc::new(Semaphore::new(connections(descriptors)));
+        let places = Strangers::new(connections(descriptors));
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let next = async {
-                let place = Arc::clone(&places).acquire_owned().await;
-                (place, self.listener.accept().await)
-            };
-            let (place, accepted) = tokio::select! {
-                next = next => next,
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
                 () = &mut stop => break,
             };
-            let Ok((stream, _)) = accepted else {
-                // Out of descriptors, most likely: some will be closed.
+            let Ok((stream, from)) = accepted else {
+                // Probably out of descriptors, of which some will be closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let connection =
-                http1().serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
-            let connection = graceful.watch(connection);
+            let place = places.enter(from.ip());
+            let (app, with) = (TowerToHyperService::new(app.clone()), Arc::clone(&place));
+            let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                request.extensions_mut().insert(Arc::clone(&with));
+                app.call(request)
+            });
+            let connection = graceful.watch(http1().serve_connection(TokioIo::new(stream), service));
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
+                let ended = tokio::select! {
+                    ended = connection => ended,
+                    // Another connection without a token took its slot.
+                    () = place.ended() => Ok(()),
+                };
+                if let Err(error) = ended {
                     tracing::debug!("a connection ended: {error}");
                 }
-                drop(place);
             });
         }
         drop(self.listener);
@@ -218,14 +228,14 @@ impl Listening {
     }
 }
 
-/// How a connection is read.
+/// Settings for reading a connection.
 pub(crate) fn http1() -> hyper::server::conn::http1::Builder {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(LONGEST_HEADERS);
     builder
 }
 
-/// What answers requests.
+/// The router that responds to requests.
 pub(crate) fn app<S: ServerHandler + Send + 'static>(
     address: SocketAddr,
     options: &HttpOptions,
@@ -238,7 +248,7 @@ pub(crate) fn app<S: ServerHandler + Send + 'static>(
     if !address.ip().is_unspecified() {
         hosts.push(address.ip().to_string());
     }
-    // A browser's page may only come from here; there is none.
+    // Pages in a browser may only come from this server, which serves no pages.
     let origins = ["localhost", "127.0.0.1", "[::1]"].map(|h| format!("http://{h}:{port}"));
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
@@ -256,14 +266,14 @@ pub(crate) fn app<S: ServerHandler + Send + 'static>(
     Router::new().route_service(PATH, service).layer(axum::middleware::from_fn_with_state(gate, admit))
 }
 
-/// Who may in, and how many at once.
+/// Checks who may send requests, and limits their number.
 struct Gate {
     tokens: Option<Tokens>,
     sessions: Arc<LocalSessionManager>,
     open: Mutex<Open>,
 }
 
-/// Places of one caller's requests.
+/// Permits for one caller's requests.
 #[derive(Clone)]
 struct Places {
     all: Arc<Semaphore>,
@@ -276,23 +286,23 @@ impl Default for Places {
     }
 }
 
-/// What is open.
+/// Open requests and sessions.
 #[derive(Default)]
 struct Open {
     requests: HashMap<Caller, Places>,
     sessions: HashMap<String, Session>,
 }
 
-/// A session, whose id a caller knows.
+/// A session, identified by an id that its caller knows.
 struct Session {
     owner: Caller,
-    /// When it was last used. A copy is with each request and answer that is under way.
+    /// Time of the last use. Each request and response in progress has a clone.
     used: Arc<Mutex<Instant>>,
-    /// It is being closed, and counts no more.
+    /// Whether the session is being closed, so that it no longer counts.
     ends: bool,
 }
 
-/// A session is in use until this is dropped.
+/// Marks a session as in use until it is dropped.
 struct InUse(Arc<Mutex<Instant>>);
 
 impl Drop for InUse {
@@ -307,7 +317,7 @@ impl Session {
     }
 }
 
-/// The session of a caller that nobody has used for longest, where that is long.
+/// The caller's least recently used session, if it has been idle for long enough.
 fn forgotten(sessions: &HashMap<String, Session>, caller: &Caller, now: Instant) -> Option<String> {
     let is_idle = |session: &Session| {
         Arc::strong_count(&session.used) == 1
@@ -332,31 +342,31 @@ impl Gate {
         self.open().requests.entry(caller.clone()).or_default().clone()
     }
 
-    /// Whether a session that a request names may be the caller's.
+    /// Whether the session named by a request may belong to the caller.
     fn owns(&self, caller: &Caller, session: &str) -> bool {
         self.open().sessions.get(session).is_none_or(|known| known.owner == *caller)
     }
 
-    /// Uses a session of the caller's own, which is none that it made up.
+    /// Marks a session of the caller as in use; `None` for an id that is not a known session of the caller.
     fn enter(&self, caller: &Caller, session: &str) -> Option<InUse> {
         let open = self.open();
         let known = open.sessions.get(session).filter(|known| known.owner == *caller)?;
         Some(InUse(Arc::clone(&known.used)))
     }
 
-    /// Remembers whose a session is, and forgets those that are gone. Where its caller has too many, one ends: the one that
-    /// was forgotten longest ago, else this one; whether this one lives.
+    /// Records the owner of a new session, and forgets closed sessions. If the caller has too many, one is
+    /// ended: the least recently used idle one, else the new one. Returns whether the new session stays.
     async fn began(&self, caller: &Caller, session: String) -> bool {
         let before = Instant::now();
         let living: std::collections::HashSet<_> =
             self.sessions.sessions.read().await.keys().map(ToString::to_string).collect();
         let (lives, ends) = {
             let mut open = self.open();
-            // Another may have begun since.
+            // A session that began after the list was read is kept.
             open.sessions.retain(|id, known| living.contains(id) || known.used() >= before);
             let now = Instant::now();
             let known = Session { owner: caller.clone(), used: Arc::new(Mutex::new(now)), ends: false };
-            // Also one that is about to end is nobody else's.
+            // Also recorded when it is about to be ended, so that it belongs to this caller.
             open.sessions.entry(session.clone()).or_insert(known);
             let count = |known: &&Session| known.owner == *caller && !known.ends;
             let (lives, ends) = if open.sessions.values().filter(count).count() <= SESSIONS {
@@ -366,7 +376,7 @@ impl Gate {
             } else {
                 (false, Some(session))
             };
-            // Until it is closed it stays its caller's.
+            // The session belongs to its caller until it is closed.
             if let Some(known) = ends.as_ref().and_then(|id| open.sessions.get_mut(id)) {
                 known.ends = true;
             }
@@ -374,7 +384,7 @@ impl Gate {
         };
         if let Some(id) = ends {
             let sessions = Arc::clone(&self.sessions);
-            // Also when who began one more hangs up now.
+            // In a task, so that it completes even if the caller disconnects now.
             let closed = tokio::spawn(async move { sessions.close_session(&id.into()).await });
             let _ = closed.await;
         }
@@ -382,14 +392,14 @@ impl Gate {
     }
 }
 
-/// Whose token a request carries.
+/// Caller whose token a request carries.
 pub(crate) fn whose(tokens: &Tokens, headers: &HeaderMap) -> Option<Caller> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(7)?;
     tokens.caller(token).filter(|_| scheme.eq_ignore_ascii_case(b"bearer "))
 }
 
-/// The line for who has no token.
+/// Response to a request without a token.
 pub(crate) fn no_token() -> Response {
     let mut response = refuse(
         StatusCode::UNAUTHORIZED,
@@ -399,12 +409,12 @@ pub(crate) fn no_token() -> Response {
     response
 }
 
-/// How many connections there may be for a process with this many descriptors.
+/// Maximum number of connections for a process with this descriptor limit.
 fn connections(descriptors: u64) -> usize {
     usize::try_from(descriptors / 2).map_or(CONNECTIONS, |half| half.clamp(1, CONNECTIONS))
 }
 
-/// Whether a request says a thing twice of which whoever stands between might have read the other.
+/// Whether a request has two values for a field of which a proxy might have read the other one.
 pub(crate) fn contradicts(request: &Request) -> bool {
     let headers = request.headers();
     let twice = |name: &header::HeaderName| headers.get_all(name).iter().nth(1).is_some();
@@ -414,19 +424,26 @@ pub(crate) fn contradicts(request: &Request) -> bool {
     single.iter().any(twice) || request.uri().authority().is_some_and(|a| other(a.as_str()))
 }
 
-/// A refusal with a line for a person.
+/// A refusal with a message.
 pub(crate) fn refuse(status: StatusCode, why: &'static str) -> Response {
     (status, [(header::CONNECTION, "close")], why).into_response()
 }
 
-/// The protocol's answer to a body that is no message.
+/// The protocol's response to a body that is not a message.
 fn no_message(error: &ErrorData) -> Response {
     let answer = json!({ "jsonrpc": "2.0", "id": null, "error": error });
     (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], answer.to_string())
         .into_response()
 }
 
-/// Lets a request in, or not; before its body is read.
+/// Response to a request of which only the id could be read. The status is 200, since clients ignore the body
+/// of an error status.
+fn answered(id: &RequestId, error: &ErrorData) -> Response {
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+    ([(header::CONTENT_TYPE, "application/json")], answer.to_string()).into_response()
+}
+
+/// Admits or refuses a request, before its body is read.
 async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     if contradicts(&request) {
         return refuse(
@@ -436,6 +453,9 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     }
     let headers = request.headers();
     let Some(caller) = gate.caller(headers) else { return no_token() };
+    if request.extensions().get::<Arc<Connection>>().is_some_and(|one| !one.show_token()) {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "There are too many connections; close some.\n");
+    }
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|l| l > LONGEST_MESSAGE as u64) {
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, "A request has at most 8 MiB.\n");
@@ -459,7 +479,7 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
         let body = tokio::time::timeout(BODY, axum::body::to_bytes(body, LONGEST_MESSAGE)).await;
         request = match body {
             Ok(Ok(body)) => {
-                // Who did not say how long it is took room for the longest.
+                // A request without a length reserved room for the maximum.
                 let rest = large.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let surplus = rest.saturating_sub(kibibytes(body.len()) as usize);
                 drop(large.as_mut().and_then(|l| l.split(surplus)));
@@ -473,22 +493,36 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
             Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "The request did not come in time.\n"),
         };
     }
+    let deletes = request.method() == Method::DELETE;
+    let revision = request.headers().get(REVISION).and_then(|r| r.to_str().ok());
+    let knows_priming = unprimed::knows(revision, &text);
     let closed = CancellationToken::new();
-    // Armed while the answer is under way: whoever hangs up drops it.
+    // Active while the response is in progress; dropped when the client disconnects.
     let guard = closed.clone().drop_guard();
     request.extensions_mut().insert(caller.clone());
     request.extensions_mut().insert(Closed(closed));
     if let Some(session) = session.filter(|_| in_use.is_some()) {
         request.extensions_mut().insert(Lane::of(&session));
     }
-    // Also when its caller is gone meanwhile: half of a request, such as a session whose name nobody learned or a stream without its
-    // question, would stay for as long as there are sessions.
+    // In a task, so that it completes even if the client disconnects: an abandoned half, such as a session
+    // whose id no client has learned, or a stream without its request, would last as long as sessions do.
     let work = tokio::spawn(async move {
         let mut response = next.run(request).await;
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
             && let Err(error) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text)
         {
-            response = no_message(&crate::lines::refusal(&error));
+            response = match salvage(&text) {
+                Some((id, error)) => answered(&id, &error),
+                None => no_message(&crate::lines::refusal(&error)),
+            };
+        }
+        // The session is already closed at this point, and clients complain about a 202.
+        if deletes && response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if !knows_priming && kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            response = response.map(|body| Body::new(Unprimed::new(body)));
         }
         let session = response.headers().get(SESSION_ID).and_then(|s| s.to_str().ok()).map(str::to_owned);
         if let Some(session) = session
@@ -509,12 +543,12 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     }
 }
 
-/// A length in KiB, as semaphores count.
+/// A length in KiB, the unit of the semaphore.
 fn kibibytes(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
-/// A response's body that tells when it is dropped before its end.
+/// Body of a response that reports when it is dropped before its end.
 struct Watched {
     body: Body,
     guard: Option<DropGuard>,
@@ -585,13 +619,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_whose_caller_hangs_up_is_brought_to_its_end() {
-        use hyper::service::Service as _;
         let gate = Arc::new(Gate { tokens: None, sessions: Arc::default(), open: Mutex::default() });
         let (end, mut ended) = tokio::sync::mpsc::unbounded_channel();
         let answer = async move |request: Request| {
             let Closed(closed) = request.extensions().get::<Closed>().unwrap().clone();
             closed.cancelled().await;
-            // Whoever is dropped here leaves half of what it did.
+            // A task that is dropped here has done half of its work.
             tokio::task::yield_now().await;
             end.send(()).unwrap();
             StatusCode::OK
@@ -602,7 +635,7 @@ mod tests {
         let patience = Duration::from_millis(50);
         assert!(tokio::time::timeout(patience, service.call(request)).await.is_err(), "nobody hung up yet");
         tokio::time::timeout(Duration::from_secs(10), ended.recv()).await.unwrap().unwrap();
-        // Its place among its caller's is free again.
+        // The caller's permit is free again.
         let places = gate.places(&Caller::new(NOT_TOKENS[1])).all;
         let all = tokio::time::timeout(
             Duration::from_secs(10),

@@ -1,7 +1,7 @@
-//! One message a line, as MCP is spoken between a process and the one that started it.
+//! The stdio transport: one message per line, between a process and its parent.
 //!
-//! A line that is too long, is not JSON, or is no message is answered with the protocol's error, and what follows is
-//! served; the end of the input is told at once, while answers are still under way.
+//! A line that is too long, not JSON, or not a message is answered with the protocol's error, and reading
+//! goes on. The end of the input is reported immediately, even while answers are in progress.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,15 +17,20 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::salvage::salvage;
 use crate::values;
 
-/// Answers that may wait for a client that does not read; further lines are read when it does.
+/// Maximum number of answers waiting for a client that does not read; further lines are read only when it
+/// does.
 const WAITING: usize = 256;
 
-/// Requests that may be open; further ones are refused.
+/// Maximum number of open requests; further ones are refused.
 const REQUESTS: usize = 1024;
 
-/// The transport.
+/// Error of a line, and the id of its request, where that could be read.
+type Unread = Box<(ErrorData, Option<RequestId>)>;
+
+/// The stdio transport.
 pub struct Lines<R, W> {
     input: BufReader<R>,
     line: Vec<u8>,
@@ -33,9 +38,9 @@ pub struct Lines<R, W> {
     too_long: bool,
     ended: CancellationToken,
     output: Arc<Output<W>>,
-    /// Requests without an answer that nobody has cancelled.
+    /// Requests without an answer that were not cancelled.
     open: HashSet<RequestId>,
-    /// An answer to a line that was no message.
+    /// Task that sends an error about a line that was not a message.
     refusing: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -62,7 +67,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// Reads on until a line is whole; `false` at the end. May be dropped and called again at any time.
+    /// Reads until a line is complete; returns `false` at the end. Cancel-safe.
     async fn next(&mut self) -> bool {
         loop {
             let Ok(available) = self.input.fill_buf().await else { return false };
@@ -86,22 +91,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// The message of the line that is whole; `None` where it is empty.
-    fn message(&mut self) -> Option<Result<RxJsonRpcMessage<RoleServer>, ErrorData>> {
+    /// Parses the complete line; `None` when it is empty.
+    fn message(&mut self) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unread>> {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.too_long) {
             let why = format!("the line is too long; allowed are {} bytes", self.longest);
-            return Some(Err(ErrorData::invalid_request(why, None)));
+            return Some(Err(Box::new((ErrorData::invalid_request(why, None), None))));
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
         let read = || {
-            values::check(text)?;
-            serde_json::from_slice(text).map_err(|e| refusal(&e))
+            values::check(text).map_err(|error| Box::new((error, None)))?;
+            serde_json::from_slice(text).map_err(|e| match salvage(text) {
+                Some((id, error)) => Box::new((error, Some(id))),
+                None => Box::new((refusal(&e), None)),
+            })
         };
         (!text.is_empty()).then(read)
     }
 
-    /// Counts a request among those that are open; its id when there are too many, or one of that id.
+    /// Adds a request to the open ones; fails with its id when there are too many, or when the id is already
+    /// in use.
     fn admit(
         &mut self,
         message: RxJsonRpcMessage<RoleServer>,
@@ -111,7 +120,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         {
             return Err(request.id.clone());
         }
-        // What is cancelled gets no answer.
+        // A cancelled request gets no answer.
         if let JsonRpcMessage::Notification(notification) = &message
             && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
             && let Some(id) = &cancelled.params.request_id
@@ -122,7 +131,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
     }
 }
 
-/// What is wrong with a text that is no message.
+/// Error for a text that is not a message.
 pub(crate) fn refusal(error: &serde_json::Error) -> ErrorData {
     if error.is_data() {
         ErrorData::invalid_request("this is not a JSON-RPC request, notification or response", None)
@@ -186,11 +195,11 @@ where
                     ErrorData::internal_error("too many requests are open, or one of this id", None),
                     Some(id),
                 ),
-                Some(Err(error)) => (error, None),
+                Some(Err(refused)) => *refused,
                 None => continue,
             };
             let output = Arc::clone(&self.output);
-            // A task: this future may be dropped between two halves of a line.
+            // In a task, since this future may be dropped in the middle of a line.
             self.refusing =
                 Some(tokio::spawn(async move { output.write(JsonRpcMessage::error(error, id)).await }));
         }
@@ -219,7 +228,7 @@ mod tests {
         client.shutdown().await.unwrap();
         assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Request(_))));
         assert!(!ended.is_cancelled());
-        // A last line without an end is no line.
+        // An unterminated last line is dropped.
         assert!(lines.receive().await.is_none() && ended.is_cancelled());
         drop(lines);
         let mut answers = String::new();

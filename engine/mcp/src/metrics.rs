@@ -1,7 +1,7 @@
-//! Numbers for whoever watches the server: Prometheus' text format over HTTP, at an address of its own.
+//! Metrics of the server: Prometheus' text format over HTTP, at a separate address.
 //!
-//! On loopback anybody may ask; beyond it only with a token of the server's. The names of hosts are checked as where the
-//! protocol is spoken, so that no page in a browser reads them under another name.
+//! On loopback any client may read them, beyond it only one with a token of the server. Host names are
+//! checked as at the protocol's endpoint, so that no web page can read the metrics under another name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,38 +22,38 @@ use tokio::sync::Semaphore;
 
 use crate::http::{HttpError, contradicts, no_token, refuse, whose};
 
-/// Where the numbers are.
+/// Path of the metrics.
 pub const PATH: &str = "/metrics";
-/// Connections at once; further ones wait.
+/// Maximum number of connections; further ones wait.
 const CONNECTIONS: usize = 8;
-/// How long a connection may take, with its request and its answer.
+/// Time limit of a connection, with its request and its response.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest headers of a request, in bytes.
+/// Maximum size of the headers of a request, in bytes.
 const LONGEST_HEADERS: usize = 16 * 1024;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Where to tell numbers.
+/// Options for serving metrics.
 #[derive(Debug)]
 pub struct MetricsOptions {
-    /// The address; port 0 for any.
+    /// Address; port 0 for any free port.
     pub address: SocketAddr,
-    /// Who may ask beyond loopback.
+    /// Tokens of the clients that may read beyond loopback.
     pub tokens: Option<Tokens>,
-    /// Names by which clients may call it, besides those of loopback and the address.
+    /// Names by which clients may address it, besides those of loopback and the address.
     pub hosts: Vec<String>,
-    /// Beyond loopback without encryption: somebody else sees to that.
+    /// Serve beyond loopback without encryption, which a proxy in front provides.
     pub plain: bool,
 }
 
 impl MetricsOptions {
-    /// For loopback.
+    /// Options for serving on loopback.
     #[must_use]
     pub fn here(address: SocketAddr) -> Self {
         Self { address, tokens: None, hosts: Vec::new(), plain: false }
     }
 }
 
-/// It listens, and does not answer yet.
+/// A socket that listens and does not respond yet.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
@@ -62,10 +62,10 @@ pub struct Listening {
     hosts: Vec<String>,
 }
 
-/// Listens.
+/// Starts listening.
 ///
 /// # Errors
-/// [`HttpError`].
+/// [`HttpError`] when the address cannot be bound, or when the options are unsafe.
 pub async fn listen(options: MetricsOptions) -> Result<Listening, HttpError> {
     let MetricsOptions { address: asked, tokens, mut hosts, plain } = options;
     let far = !asked.ip().is_loopback();
@@ -83,7 +83,7 @@ pub async fn listen(options: MetricsOptions) -> Result<Listening, HttpError> {
     Ok(Listening { listener, address, tokens, hosts })
 }
 
-/// Who may ask for what.
+/// Checks who may read.
 struct Gate {
     live: Live,
     tokens: Option<Tokens>,
@@ -91,13 +91,13 @@ struct Gate {
 }
 
 impl Listening {
-    /// The address, with its port.
+    /// Address of the socket, with its port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers as long as the future lives.
+    /// Responds as long as the future lives.
     pub async fn serve(self, live: Live) {
         let gate = Arc::new(Gate { live, tokens: self.tokens, hosts: self.hosts });
         let app = Router::new()
@@ -108,7 +108,7 @@ impl Listening {
         loop {
             let place = Arc::clone(&places).acquire_owned().await;
             let Ok((stream, _)) = self.listener.accept().await else {
-                // Out of descriptors, most likely: some will be closed.
+                // Probably out of descriptors, of which some will be closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -125,13 +125,13 @@ impl Listening {
     }
 }
 
-/// Lets a request in, or not.
+/// Admits or refuses a request.
 async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     if contradicts(&request) {
         return refuse(StatusCode::BAD_REQUEST, "The request names its host, origin or token twice.\n");
     }
     let headers = request.headers();
-    // No page of a browser has a reason to ask.
+    // No web page has a reason to read the metrics.
     if !is_named(&gate.hosts, headers) || headers.contains_key(header::ORIGIN) {
         return refuse(StatusCode::FORBIDDEN, "The request names another host, or comes from a page.\n");
     }

@@ -1,7 +1,8 @@
-//! What a server on standard input and output offers, found out as a client would: it is started, greeted, asked for its
-//! lists, and ended by closing its input. Nothing is called that changes anything.
+//! Finds out the capabilities of a stdio server as a client would: starts it, initializes it, requests its
+//! lists, and ends it by closing its input. No call changes anything.
 //!
-//! The lines are written by hand, not by the protocol's library: what a broken server says is told as it is.
+//! The messages are written by hand, without the protocol's library, so that the output of a broken server is
+//! reported as it is.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -16,101 +17,109 @@ use serde_json::{Value, json};
 
 use crate::LONGEST_MESSAGE;
 
-/// The revision that is asked for: clients speak it today.
+/// Requested protocol revision, the one that clients use today.
 const REVISION: &str = "2025-11-25";
-/// Kept of what a server says to standard error, in bytes: its end.
+/// Bytes kept of the end of a server's standard error.
 const TAIL: usize = 4 << 10;
-/// Lists are read in pages; a server that never ends is not followed for ever.
+/// Maximum number of pages of a list, in case a server never ends one.
 const PAGES: usize = 50;
-/// How long a server may take to end after its input did.
+/// Timeout for a server to end after its input is closed.
 const END: Duration = Duration::from_secs(5);
 
-/// How a server is started.
+/// How to start a server.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// A path, or a name that is looked up on `PATH`.
+    /// A path, or a name that is looked up in `PATH`.
     pub program: String,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<String>,
-    /// Variables beside those of this process.
+    /// Environment variables in addition to those of this process.
     pub env: BTreeMap<String, String>,
-    /// Its folder; `None` for the current one.
+    /// Working directory; `None` for the current one.
     pub folder: Option<PathBuf>,
 }
 
-/// What a server offers.
+/// Capabilities of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The name that it gives itself.
+    /// Name that the server reports.
     pub name: String,
-    /// Its version.
+    /// Version that the server reports.
     pub version: String,
-    /// The revision of the protocol that both speak.
+    /// Negotiated revision of the protocol.
     pub revision: String,
     /// Names of its tools.
     pub tools: Vec<String>,
     /// URIs of its resources.
     pub resources: Vec<String>,
-    /// Templates of URIs.
+    /// URI templates of its resources.
     pub templates: Vec<String>,
     /// Names of its prompts.
     pub prompts: Vec<String>,
-    /// What its `doctor` tool says, where it is a hotcell.
+    /// Answer of its `doctor` tool, where the server is a hotcell.
     pub doctor: Option<Value>,
-    /// Each request and how long its answer took, in microseconds, in order.
+    /// Each request and the time of its answer in microseconds, in order.
     pub times_us: Vec<(String, u64)>,
-    /// From the end of its input to its own, in microseconds; `None` when it had to be killed.
+    /// Time from the end of its input to its own end, in microseconds; `None` when it had to be killed.
     pub end_us: Option<u64>,
 }
 
-/// Why a server cannot be used.
+/// Reason why a server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// No such program.
+    /// The program does not exist.
     #[error("{0} is not there, or not on PATH")]
     NotFound(String),
-    /// Another reason why it did not start.
+    /// The program could not be started for another reason.
     #[error("{program} cannot be started: {why}")]
     Start {
         /// The program.
         program: String,
-        /// Why.
+        /// Error of the system call.
         why: io::Error,
     },
-    /// It ended before it answered.
+    /// The server ended before it answered.
     #[error("the server ended before it answered {request}: {how}{}", said(.stderr))]
     Ended {
-        /// What it was asked.
+        /// The request.
         request: String,
-        /// Its exit status or signal.
+        /// Exit status or signal.
         how: String,
-        /// The end of what it said to standard error.
+        /// End of its standard error.
         stderr: String,
     },
-    /// It said something that is not of the protocol.
+    /// The server sent a line that is not a message of the protocol.
     #[error("the server wrote what is not MCP to standard output: {line}{}", said(.stderr))]
     NotMcp {
-        /// The beginning of it.
+        /// Beginning of the line.
         line: String,
-        /// The end of what it said to standard error.
+        /// End of its standard error.
         stderr: String,
     },
-    /// It did not answer in time.
+    /// The server did not answer in time.
     #[error("the server did not answer {request} within {within:?}{}", said(.stderr))]
     TooLate {
-        /// What it was asked.
+        /// The request.
         request: String,
-        /// How long it had.
+        /// The time limit.
         within: Duration,
-        /// The end of what it said to standard error.
+        /// End of its standard error.
         stderr: String,
+    },
+    /// Nobody answers at that address, or not as MCP says.
+    #[error("{address} cannot be used: {why}")]
+    Unreached {
+        /// The address, without what may be a secret.
+        address: String,
+        /// Why.
+        why: String,
     },
     /// It answered with an error.
     #[error("the server answered {request} with an error: {why}")]
     Refused {
-        /// What it was asked.
+        /// The request.
         request: String,
-        /// Its words.
+        /// The error message.
         why: String,
     },
 }
@@ -123,27 +132,92 @@ fn said(stderr: &str) -> String {
     }
 }
 
-/// Starts a server, asks, and ends it. Blocks. Each answer may take `within`.
+/// Starts a server, sends the requests, and ends it. Blocks. Each answer may take `within`.
 ///
 /// # Errors
-/// [`ProbeError`]; the server is ended then, too.
+/// [`ProbeError`]; the server is ended in that case, too.
 pub fn probe(start: &Start, within: Duration) -> Result<Seen, ProbeError> {
     let mut talk = Talk::begin(start, within)?;
+    let mut seen = look(&mut talk)?;
+    seen.end_us = talk.end();
+    Ok(seen)
+}
+
+/// A server that is asked.
+pub(crate) trait Asks {
+    /// The answer to a request; `what` is a method, and what else tells it from others.
+    fn ask(&mut self, what: &str, params: &Value) -> Result<Value, ProbeError>;
+    /// Says what nobody answers.
+    fn tell(&mut self, message: &Value);
+    /// The end of what it said beside its answers.
+    fn tail(&self) -> String;
+}
+
+/// Greets a server and asks for all that it lists.
+pub(crate) fn look(talk: &mut impl Asks) -> Result<Seen, ProbeError> {
     let mut seen = Seen::default();
-    talk.greet(&mut seen)?;
-    talk.timed(&mut seen, "ping", &json!({}))?;
-    seen.tools = talk.list(&mut seen, "tools", "tools/list", "name")?;
-    seen.resources = talk.list(&mut seen, "resources", "resources/list", "uri")?;
-    seen.templates = talk.list(&mut seen, "resources", "resources/templates/list", "uriTemplate")?;
-    seen.prompts = talk.list(&mut seen, "prompts", "prompts/list", "name")?;
+    let offers = greet(talk, &mut seen)?;
+    timed(talk, &mut seen, "ping", &json!({}))?;
+    let mut all = |offer: &str, method: &str, named: &str| {
+        if offers.get(offer).is_none() { Ok(Vec::new()) } else { list(talk, &mut seen, method, named) }
+    };
+    let tools = all("tools", "tools/list", "name")?;
+    let resources = all("resources", "resources/list", "uri")?;
+    let templates = all("resources", "resources/templates/list", "uriTemplate")?;
+    let prompts = all("prompts", "prompts/list", "name")?;
+    seen = Seen { tools, resources, templates, prompts, ..seen };
     // Another server's tool of that name may do anything.
     if seen.name == "hotcell" && seen.tools.iter().any(|t| t == "doctor") {
         let asked = json!({ "name": "doctor", "arguments": {} });
-        let answer = talk.timed(&mut seen, "tools/call doctor", &asked)?;
+        let answer = timed(talk, &mut seen, "tools/call doctor", &asked)?;
         seen.doctor = Some(answer["structuredContent"].clone());
     }
-    seen.end_us = talk.end();
     Ok(seen)
+}
+
+/// The greeting; what the server offers.
+fn greet(talk: &mut impl Asks, seen: &mut Seen) -> Result<Value, ProbeError> {
+    let client = json!({ "name": "hotcell mcp check", "version": env!("CARGO_PKG_VERSION") });
+    let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
+    let answer = timed(talk, seen, "initialize", &params)?;
+    let text = |at: &str| answer.pointer(at).and_then(Value::as_str).map(printable);
+    seen.name = text("/serverInfo/name").unwrap_or_default();
+    seen.version = text("/serverInfo/version").unwrap_or_default();
+    seen.revision = text("/protocolVersion").unwrap_or_default();
+    if seen.revision.is_empty() {
+        let line = "an answer to initialize without protocolVersion".to_owned();
+        return Err(ProbeError::NotMcp { line, stderr: talk.tail() });
+    }
+    talk.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    Ok(answer["capabilities"].clone())
+}
+
+/// A list, in all its pages.
+fn list(talk: &mut impl Asks, seen: &mut Seen, method: &str, named: &str) -> Result<Vec<String>, ProbeError> {
+    let mut all = Vec::new();
+    let begun = Instant::now();
+    let mut params = json!({});
+    for _ in 0..PAGES {
+        let answer = talk.ask(method, &params)?;
+        // `tools/list` has `tools`, `resources/templates/list` has `resourceTemplates`.
+        let items = answer.as_object().into_iter().flatten().find_map(|(_, v)| v.as_array());
+        let names = items.into_iter().flatten().filter_map(|item| item[named].as_str());
+        all.extend(names.map(printable));
+        match answer["nextCursor"].as_str() {
+            Some(next) => params = json!({ "cursor": next }),
+            None => break,
+        }
+    }
+    seen.times_us.push((method.to_owned(), micros(begun)));
+    Ok(all)
+}
+
+/// Asks, and notes how long the answer took.
+fn timed(talk: &mut impl Asks, seen: &mut Seen, what: &str, params: &Value) -> Result<Value, ProbeError> {
+    let begun = Instant::now();
+    let answer = talk.ask(what, params)?;
+    seen.times_us.push((what.to_owned(), micros(begun)));
+    Ok(answer)
 }
 
 /// Whether a program is somewhere, as far as this user can see: at its path, or in a folder of `PATH`.
@@ -152,7 +226,7 @@ fn is_on_path(program: &str) -> bool {
     program.contains('/') || std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
-/// What the server's standard output brought.
+/// Event on the server's standard output.
 enum Heard {
     Message(Value),
     Other(String),
@@ -164,121 +238,10 @@ struct Talk {
     heard: Receiver<Heard>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
     within: Duration,
-    offers: Value,
     id: u64,
 }
 
-impl Talk {
-    fn begin(start: &Start, within: Duration) -> Result<Self, ProbeError> {
-        let mut command = Command::new(&start.program);
-        command.args(&start.args).envs(&start.env);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(folder) = &start.folder {
-            command.current_dir(folder);
-        }
-        let program = start.program.clone();
-        let mut child = command.spawn().map_err(|why| match why.kind() {
-            io::ErrorKind::NotFound => ProbeError::NotFound(program),
-            // A folder of PATH that this user cannot look into hides that there is no such program in the others.
-            io::ErrorKind::PermissionDenied if !is_on_path(&program) => ProbeError::NotFound(program),
-            _ => ProbeError::Start { program, why },
-        })?;
-        let (stdout, errors) = (child.stdout.take(), child.stderr.take());
-        let (send, heard) = channel();
-        std::thread::spawn(move || {
-            let Some(stdout) = stdout else { return };
-            let mut lines = BufReader::new(stdout);
-            loop {
-                let mut line = Vec::new();
-                let most = LONGEST_MESSAGE as u64;
-                let read = (&mut lines).take(most).read_until(b'\n', &mut line);
-                if !matches!(read, Ok(n) if n > 0) {
-                    return;
-                }
-                let message = serde_json::from_slice::<Value>(&line).ok();
-                let heard = match message.filter(|m| m["jsonrpc"] == "2.0") {
-                    Some(message) => Heard::Message(message),
-                    None if line.iter().all(u8::is_ascii_whitespace) => continue,
-                    None => {
-                        let text = String::from_utf8_lossy(&line[..line.len().min(400)]);
-                        Heard::Other(printable(text.trim_end()).chars().take(200).collect())
-                    }
-                };
-                if send.send(heard).is_err() {
-                    return;
-                }
-            }
-        });
-        let stderr = Arc::new(Mutex::new(VecDeque::new()));
-        let tail = Arc::clone(&stderr);
-        std::thread::spawn(move || {
-            let Some(mut errors) = errors else { return };
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = errors.read(&mut bytes) {
-                let Ok(mut tail) = tail.lock() else { return };
-                tail.extend(&bytes[..read]);
-                let over = tail.len().saturating_sub(TAIL);
-                tail.drain(..over);
-            }
-        });
-        let stdin = child.stdin.take();
-        Ok(Self { child, stdin, heard, stderr, within, offers: Value::Null, id: 0 })
-    }
-
-    fn greet(&mut self, seen: &mut Seen) -> Result<(), ProbeError> {
-        let client = json!({ "name": "hotcell mcp check", "version": env!("CARGO_PKG_VERSION") });
-        let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
-        let answer = self.timed(seen, "initialize", &params)?;
-        let text = |at: &str| answer.pointer(at).and_then(Value::as_str).map(printable);
-        seen.name = text("/serverInfo/name").unwrap_or_default();
-        seen.version = text("/serverInfo/version").unwrap_or_default();
-        seen.revision = text("/protocolVersion").unwrap_or_default();
-        if seen.revision.is_empty() {
-            let line = "an answer to initialize without protocolVersion".to_owned();
-            return Err(ProbeError::NotMcp { line, stderr: self.tail() });
-        }
-        self.offers = answer["capabilities"].clone();
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        Ok(())
-    }
-
-    /// A list, in all its pages; empty where the server has no such thing.
-    fn list(
-        &mut self,
-        seen: &mut Seen,
-        offer: &str,
-        method: &str,
-        named: &str,
-    ) -> Result<Vec<String>, ProbeError> {
-        let mut all = Vec::new();
-        if self.offers.get(offer).is_none() {
-            return Ok(all);
-        }
-        let begun = Instant::now();
-        let mut params = json!({});
-        for _ in 0..PAGES {
-            let answer = self.ask(method, &params)?;
-            // `tools/list` has `tools`, `resources/templates/list` has `resourceTemplates`.
-            let items = answer.as_object().into_iter().flatten().find_map(|(_, v)| v.as_array());
-            let names = items.into_iter().flatten().filter_map(|item| item[named].as_str());
-            all.extend(names.map(printable));
-            match answer["nextCursor"].as_str() {
-                Some(next) => params = json!({ "cursor": next }),
-                None => break,
-            }
-        }
-        seen.times_us.push((method.to_owned(), micros(begun)));
-        Ok(all)
-    }
-
-    /// Asks, and notes how long the answer took; `what` is a method, and what else tells it from others.
-    fn timed(&mut self, seen: &mut Seen, what: &str, params: &Value) -> Result<Value, ProbeError> {
-        let begun = Instant::now();
-        let answer = self.ask(what, params)?;
-        seen.times_us.push((what.to_owned(), micros(begun)));
-        Ok(answer)
-    }
-
+impl Asks for Talk {
     fn ask(&mut self, what: &str, params: &Value) -> Result<Value, ProbeError> {
         self.id += 1;
         let method = what.split(' ').next().unwrap_or(what);
@@ -332,14 +295,84 @@ impl Talk {
         }
     }
 
-    /// Who does not read ends, or is too late: both are told when the answer does not come.
+    fn tell(&mut self, message: &Value) {
+        self.send(message);
+    }
+
+    fn tail(&self) -> String {
+        // The last output of the server may still be on its way.
+        std::thread::sleep(Duration::from_millis(50));
+        let tail = self.stderr.lock().map(|t| t.iter().copied().collect::<Vec<u8>>()).unwrap_or_default();
+        String::from_utf8_lossy(&tail).into_owned()
+    }
+}
+
+impl Talk {
+    fn begin(start: &Start, within: Duration) -> Result<Self, ProbeError> {
+        let mut command = Command::new(&start.program);
+        command.args(&start.args).envs(&start.env);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(folder) = &start.folder {
+            command.current_dir(folder);
+        }
+        let program = start.program.clone();
+        let mut child = command.spawn().map_err(|why| match why.kind() {
+            io::ErrorKind::NotFound => ProbeError::NotFound(program),
+            // A folder of PATH that this user cannot read causes this error even if the program is in none of
+            // them.
+            io::ErrorKind::PermissionDenied if !is_on_path(&program) => ProbeError::NotFound(program),
+            _ => ProbeError::Start { program, why },
+        })?;
+        let (stdout, errors) = (child.stdout.take(), child.stderr.take());
+        let (send, heard) = channel();
+        std::thread::spawn(move || {
+            let Some(stdout) = stdout else { return };
+            let mut lines = BufReader::new(stdout);
+            loop {
+                let mut line = Vec::new();
+                let most = LONGEST_MESSAGE as u64;
+                let read = (&mut lines).take(most).read_until(b'\n', &mut line);
+                if !matches!(read, Ok(n) if n > 0) {
+                    return;
+                }
+                let message = serde_json::from_slice::<Value>(&line).ok();
+                let heard = match message.filter(|m| m["jsonrpc"] == "2.0") {
+                    Some(message) => Heard::Message(message),
+                    None if line.iter().all(u8::is_ascii_whitespace) => continue,
+                    None => {
+                        let text = String::from_utf8_lossy(&line[..line.len().min(400)]);
+                        Heard::Other(printable(text.trim_end()).chars().take(200).collect())
+                    }
+                };
+                if send.send(heard).is_err() {
+                    return;
+                }
+            }
+        });
+        let stderr = Arc::new(Mutex::new(VecDeque::new()));
+        let tail = Arc::clone(&stderr);
+        std::thread::spawn(move || {
+            let Some(mut errors) = errors else { return };
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = errors.read(&mut bytes) {
+                let Ok(mut tail) = tail.lock() else { return };
+                tail.extend(&bytes[..read]);
+                let over = tail.len().saturating_sub(TAIL);
+                tail.drain(..over);
+            }
+        });
+        let stdin = child.stdin.take();
+        Ok(Self { child, stdin, heard, stderr, within, id: 0 })
+    }
+
+    /// A write error is ignored: the server has ended or is too slow, which the missing answer shows.
     fn send(&mut self, message: &Value) {
         if let Some(stdin) = &mut self.stdin {
             let _ = stdin.write_all(format!("{message}\n").as_bytes()).and_then(|()| stdin.flush());
         }
     }
 
-    /// How a server ended that closed its output.
+    /// Describes how a server that closed its output ended.
     fn ended(&mut self) -> String {
         let until = Instant::now() + Duration::from_secs(1);
         loop {
@@ -349,13 +382,6 @@ impl Talk {
                 _ => return "it closed its standard output".to_owned(),
             }
         }
-    }
-
-    fn tail(&self) -> String {
-        // What it said last may still be on its way.
-        std::thread::sleep(Duration::from_millis(50));
-        let tail = self.stderr.lock().map(|t| t.iter().copied().collect::<Vec<u8>>()).unwrap_or_default();
-        String::from_utf8_lossy(&tail).into_owned()
     }
 
     /// Ends the server by closing its input.
@@ -376,7 +402,7 @@ impl Talk {
 impl Drop for Talk {
     fn drop(&mut self) {
         self.stdin = None;
-        // It had its chance, or it answered wrongly.
+        // The server did not end in time, or answered wrongly.
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.child.kill();
             let _ = self.child.wait();

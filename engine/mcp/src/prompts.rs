@@ -1,4 +1,4 @@
-//! Prompts: ways through the tools that a person can start by name. Their texts are for a model.
+//! Prompts: workflows with the tools that a user can start by name. Their texts are for a model.
 
 use hotcell_sandbox::layer::nearest;
 use hotcell_service::live::{Caller, Live};
@@ -10,13 +10,13 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-/// The longest value of an argument, in characters: it becomes part of what a model reads.
+/// Maximum length of an argument's value in characters, since it becomes part of the model's input.
 const LONGEST: usize = 4_000;
-/// Rounds of mending before a person is asked, where nobody says another number.
+/// Default number of fix attempts before a user is asked.
 const ROUNDS: u32 = 5;
-/// The most rounds.
+/// Maximum number of fix attempts.
 const MOST_ROUNDS: u32 = 50;
-/// What plugins can be written in.
+/// Languages in which plugins can be written.
 const LANGUAGES: [&str; 3] = ["rust", "python", "js"];
 
 /// An argument of a prompt.
@@ -34,7 +34,7 @@ const fn required(name: &'static str, about: &'static str) -> Argument {
     Argument { name, about, required: true }
 }
 
-/// One prompt.
+/// A prompt.
 struct Known {
     name: &'static str,
     title: &'static str,
@@ -76,7 +76,7 @@ const KNOWN: [Known; 3] = [
     },
 ];
 
-/// The prompts, in the order in which they are listed.
+/// The prompts, in the order of their list.
 #[must_use]
 pub fn all() -> Vec<Prompt> {
     let listed = |known: &Known| {
@@ -92,7 +92,7 @@ pub fn all() -> Vec<Prompt> {
 /// A prompt with its arguments filled in.
 ///
 /// # Errors
-/// The protocol's, for a prompt or an argument that there is not, and for one that is missing.
+/// The protocol's error for an unknown prompt or argument, or for a missing argument.
 pub fn get(name: &str, arguments: Option<&JsonObject>) -> Result<GetPromptResult, ErrorData> {
     let known = find(name)?;
     let text = (known.text)(&Values::read(known, arguments)?)?;
@@ -112,7 +112,7 @@ fn bad(why: String) -> ErrorData {
     ErrorData::invalid_params(why, None)
 }
 
-/// Values that a prompt's argument can have. Blocks.
+/// Possible values of a prompt's argument. Blocks.
 #[must_use]
 pub fn values(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> Vec<String> {
     let Reference::Prompt(prompt) = &asked.r#ref else { return Vec::new() };
@@ -132,7 +132,7 @@ pub fn values(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> Ve
     }
 }
 
-/// Arguments that were given, each once, as texts.
+/// Given arguments, each once, as texts.
 struct Values(Vec<(&'static str, String)>);
 
 impl Values {
@@ -148,7 +148,7 @@ impl Values {
             if text.chars().count() > LONGEST {
                 return Err(bad(format!("{name} is longer than {LONGEST} characters")));
             }
-            // Clients send what a person left empty.
+            // Clients send arguments that the user left empty.
             if !text.trim().is_empty() {
                 values.push((argument.name, text.trim().to_owned()));
             }
@@ -165,7 +165,7 @@ impl Values {
     }
 }
 
-/// What is a handle or a word, on one line and without what could end its quotes.
+/// Formats a handle or a word on one line, without characters that could end its quotes.
 fn word(text: &str) -> String {
     printable(text).replace('`', "'")
 }
@@ -284,7 +284,7 @@ mod tests {
         Ok(serde_json::to_value(&done.messages[0]).unwrap()["content"]["text"].as_str().unwrap().to_owned())
     }
 
-    /// All texts, with and without what may be left out.
+    /// All texts, with and without optional arguments.
     fn texts() -> Vec<String> {
         let all = [
             ("fix_failing_tests", json!({})),
@@ -299,7 +299,7 @@ mod tests {
         all.map(|(name, arguments)| text(name, arguments).unwrap()).to_vec()
     }
 
-    /// What stands in backquotes and looks like the name of a tool or an argument.
+    /// Words in backquotes that look like the name of a tool or an argument.
     fn named(text: &str) -> BTreeSet<&str> {
         let quoted = text.split('`').skip(1).step_by(2);
         quoted.filter(|w| w.contains('_') && w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')).collect()

@@ -1,4 +1,4 @@
-//! The tool reference of the book, made from the schemas.
+//! The tool reference of the book, generated from the schemas.
 
 use std::fmt::Write;
 
@@ -64,7 +64,7 @@ fn table(text: &mut String, heading: &str, schema: &Value) {
     text.push('\n');
 }
 
-/// One row for each property, those of objects and lists below it.
+/// Adds one row for each property, and for the properties of objects and lists below it.
 fn walk(rows: &mut Vec<(String, String, String)>, prefix: &str, schema: &Value) {
     let required: Vec<_> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -77,7 +77,7 @@ fn walk(rows: &mut Vec<(String, String, String)>, prefix: &str, schema: &Value) 
         }
         let about = property["description"].as_str().unwrap_or_default();
         rows.push((path.clone(), kind, about.replace('\n', " ").replace('|', "\\|")));
-        // Two levels say enough.
+        // Two levels are enough.
         if prefix.matches('.').count() < 1 {
             walk(rows, &format!("{path}."), property);
             walk(rows, &format!("{path}[]."), &property["items"]);

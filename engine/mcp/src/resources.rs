@@ -1,4 +1,4 @@
-//! Runs and workspaces as resources: their names, lists, templates and completion.
+//! Runs and workspaces as resources: their URIs, lists, templates and completion.
 
 use base64::Engine as _;
 use hotcell_service::live::{Caller, Entry, EntryKind, Live, Stream};
@@ -9,39 +9,46 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use crate::answer::of_run;
+use crate::answer::{Detail, of_run};
 use crate::prompts;
 
-/// Resources in one page of a list.
+/// Number of resources per page of a list.
 pub const PAGE: usize = 100;
-/// Files of all workspaces in the list.
+/// Maximum number of files of all workspaces in the list.
 const FILES: usize = 1_000;
 
-/// The name of a run's stream.
+/// URI of a run's stream.
 #[must_use]
 pub fn uri_of_stream(run: &str, stream: Stream) -> String {
     format!("hotcell://runs/{run}/{}", stream.name())
 }
 
-/// The type of an archive.
+/// Media type of an archive.
 pub const TAR: &str = "application/x-tar";
 
-/// The name of a workspace's archive.
+/// URI of a workspace's archive.
 #[must_use]
 pub fn uri_of_archive(workspace: &str) -> String {
     format!("hotcell://exports/{workspace}")
 }
 
-/// What a name means.
+/// URI of a tool's answer that was too long to be shown whole.
+#[must_use]
+pub fn uri_of_answer(id: &str) -> String {
+    format!("hotcell://answers/{id}")
+}
+
+/// Meaning of a URI.
 #[derive(Debug, PartialEq)]
 enum Named {
     Run(String),
     Output(String, Stream),
     File(String, String),
     Archive(String),
+    Answer(String),
 }
 
-/// Reads a name. A path in it may have its slashes encoded.
+/// Parses a URI. Slashes of a path in it may be percent-encoded.
 fn named(uri: &str) -> Option<Named> {
     let (kind, rest) = uri.strip_prefix("hotcell://")?.split_once('/')?;
     let (id, rest) = match rest.split_once('/') {
@@ -50,6 +57,7 @@ fn named(uri: &str) -> Option<Named> {
     };
     Some(match (kind, rest) {
         ("exports", None) => Named::Archive(id),
+        ("answers", None) => Named::Answer(id),
         ("runs", None) => Named::Run(id),
         ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
         ("workspaces", Some(path)) if !path.is_empty() => Named::File(id, decoded(path)?),
@@ -80,7 +88,8 @@ fn is_file(entry: &Entry) -> bool {
     entry.kind == EntryKind::File
 }
 
-/// A caller's resources: its runs with their streams, the newest first, and the files of its workspaces. Blocks.
+/// A caller's resources: its runs with their streams, the newest first, and the files of its workspaces.
+/// Blocks.
 #[must_use]
 pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
     let mut all = Vec::new();
@@ -104,6 +113,10 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
             }
         }
     }
+    for (id, bytes) in live.tools().map(|tools| tools.kept().list(caller)).unwrap_or_default() {
+        let size = u64::try_from(bytes).unwrap_or(u64::MAX);
+        all.push(Resource::new(uri_of_answer(&id), id).with_mime_type("application/json").with_size(size));
+    }
     let mut left = FILES;
     for workspace in live.workspaces().list(caller) {
         if left == 0 {
@@ -118,7 +131,7 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
     all
 }
 
-/// The templates.
+/// The resource templates.
 #[must_use]
 pub fn templates() -> Vec<ResourceTemplate> {
     let template = |uri: &str, name: &str, about: &str, kind: &str| {
@@ -141,29 +154,39 @@ pub fn templates() -> Vec<ResourceTemplate> {
         ResourceTemplate::new("hotcell://workspaces/{id}/{path}", "file")
             .with_description("A file of a workspace"),
         template("hotcell://exports/{id}", "archive", "All of a workspace as a tar archive", TAR),
+        template(
+            "hotcell://answers/{id}",
+            "answer",
+            "All of a tool's answer that was too long to be shown",
+            "application/json",
+        ),
     ]
 }
 
 /// Reads a resource. Blocks.
 ///
 /// # Errors
-/// The protocol's, for what there is not or what is another caller's.
+/// The protocol's error for a resource that does not exist or belongs to another caller.
 pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents, ErrorData> {
     let missing = || ErrorData::resource_not_found("there is no such resource", Some(json!({ "uri": uri })));
     let contents = |bytes: Vec<u8>| match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
         Err(e) => ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(e.as_bytes()), uri)
-            .with_mime_type("application/octet-stream"),
+            .with_mime_type(crate::tools::picture::kind(e.as_bytes()).unwrap_or("application/octet-stream")),
     };
     match named(uri).ok_or_else(missing)? {
         Named::Run(id) => {
             let run = live.run(caller, &id).map_err(|_| missing())?;
-            let answer = of_run(live, &run).structured_content.unwrap_or_default();
+            let answer = of_run(live, &run, Detail::All).structured_content.unwrap_or_default();
             Ok(ResourceContents::text(answer.to_string(), uri).with_mime_type("application/json"))
         }
         Named::Output(id, stream) => {
             let run = live.run(caller, &id).map_err(|_| missing())?;
             Ok(contents(run.kept(stream).0))
+        }
+        Named::Answer(id) => {
+            let text = live.tools().and_then(|tools| tools.kept().get(caller, &id)).ok_or_else(missing)?;
+            Ok(ResourceContents::text(text.to_string(), uri).with_mime_type("application/json"))
         }
         Named::File(id, path) => {
             let workspace = live.workspaces().get(caller, &id).map_err(|_| missing())?;
@@ -206,7 +229,7 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
     completed(all, &asked.argument.value)
 }
 
-/// Those values that begin so, as many as an answer may have.
+/// The values that begin with `begun`, as many as an answer may have.
 fn completed(all: Vec<String>, begun: &str) -> CompletionInfo {
     let fitting: Vec<_> = all.into_iter().filter(|v| v.starts_with(begun)).collect();
     let total = fitting.len();

@@ -1,4 +1,4 @@
-//! MCP on standard input and output: one caller, the process that started us. Ends with its input.
+//! MCP on standard input and output: the only caller is the parent process. Ends with its input.
 
 use hotcell_service::live::tokens::NOT_TOKENS;
 use hotcell_service::live::{Caller, Live};
@@ -6,23 +6,24 @@ use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::Lines;
-use crate::{LAST_WORDS, LONGEST_MESSAGE, Server};
+use crate::{LAST_WORDS, LONGEST_MESSAGE, Server, left};
 
 /// Serves until standard input ends or `stop` resolves; then every run is ended.
 ///
 /// # Errors
-/// A sentence when the protocol could not begin.
+/// A message when the protocol could not be initialized.
 pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), String> {
     let (input, output) = rmcp::transport::stdio_pipes();
-    // Plugins are read again when their files change, whether or not a client listens.
+    // Watches the plugins' files for changes, whether or not a client listens.
     let _changes = live.tools().map(hotcell_service::tools::Caller::changes);
     let (over, token) = (CancellationToken::new(), CancellationToken::new());
     let transport = Lines::new(input, output, LONGEST_MESSAGE, over.clone());
-    let server = Server::for_one(live.clone(), Caller::of_process(NOT_TOKENS[0]));
+    let caller = Caller::of_process(NOT_TOKENS[0]);
+    let server = Server::for_one(live.clone(), caller.clone());
     let served = async {
         match serve_server_with_ct(server, transport, token.clone()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(|e| format!("the server failed: {e}")),
-            // Nobody had anything to say.
+            // The input ended before a client sent anything.
             Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
             Err(e) => Err(format!("the client did not begin as MCP says: {e}")),
         }
@@ -32,7 +33,7 @@ pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), Str
             () = over.cancelled() => {}
             () = stop => {}
         }
-        // The requests that wait for a run are answered by its end, and then the transport closes.
+        // Requests that wait for a run are answered when it is ended, and then the transport closes.
         live.close().await;
         token.cancel();
     };
@@ -40,10 +41,11 @@ pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), Str
         let (mut served, mut end) = (std::pin::pin!(served), std::pin::pin!(end));
         tokio::select! {
             ended = &mut served => ended,
-            // A client that does not read is not waited for.
+            // A client that does not read is given up after a time limit.
             () = &mut end => tokio::time::timeout(LAST_WORDS, served).await.unwrap_or(Ok(())),
         }
     };
     live.close().await;
+    let _ = tokio::task::spawn_blocking(move || left::leave(&live, &caller)).await;
     ended
 }

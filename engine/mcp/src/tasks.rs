@@ -1,6 +1,6 @@
-//! The tasks extension: a call whose run takes longer than it waits is answered with a task, for clients that say that they know
-//! them. A task is its run: it has the run's name, and `tasks/get` and `run_status` give the same answer. What became of it is in
-//! the state folder, also after the server has ended.
+//! The tasks extension: a call whose run outlasts its wait is answered with a task, for clients that declare
+//! support. A task is its run: it has the run's id, and `tasks/get` and `run_status` give the same answer.
+//! The result is in the state folder, even after the server has ended.
 
 use hotcell_service::live::tasks::{Stands, Task as Held};
 use hotcell_service::live::{Caller, Live, Phase};
@@ -14,22 +14,22 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
-use crate::answer::of_run;
+use crate::answer::{Detail, of_run};
 use crate::tools;
 
-/// How often a client is asked to look, in milliseconds.
+/// Suggested polling interval for clients, in milliseconds.
 const POLL_MS: u64 = 1_000;
-/// The tools whose calls may go on behind a task.
+/// Tools whose calls may continue as a task.
 const STARTERS: [&str; 3] = ["run_code", "run_command", "run_tests"];
 
-/// The run of an answer that says that it goes on.
+/// Id of the run in an answer that says that it is still going on.
 fn under_way(result: &CallToolResult) -> Option<&str> {
     let about = result.structured_content.as_ref()?;
     let goes_on = matches!(about["status"].as_str(), Some("queued" | "running"));
     about["run_id"].as_str().filter(|_| goes_on)
 }
 
-/// Makes a task of an answer whose run goes on, where the client knows tasks.
+/// Turns an answer about a run in progress into a task, where the client supports tasks.
 pub(crate) async fn or_task(
     live: &Live,
     caller: &Caller,
@@ -59,7 +59,7 @@ async fn begin(live: &Live, caller: &Caller, id: &str) -> Result<Task, ErrorRepo
         let became = match (run.is_cancelled(), held_by.is_ending()) {
             (true, true) => Stands::Failed("the server ended before it was done".to_owned()),
             (true, false) => Stands::Cancelled,
-            (false, _) => Stands::Completed(json!(of_run(&held_by, &run))),
+            (false, _) => Stands::Completed(json!(of_run(&held_by, &run, Detail::News))),
         };
         let id = run.id.clone();
         let written = tokio::task::spawn_blocking(move || tasks.end(&id, &became)).await;
@@ -70,7 +70,7 @@ async fn begin(live: &Live, caller: &Caller, id: &str) -> Result<Task, ErrorRepo
     Ok(shown(live, caller, &held))
 }
 
-/// A task's fields, without what became of it.
+/// Fields of a task, without its result.
 fn shown(live: &Live, caller: &Caller, held: &Held) -> Task {
     let (created, updated) = (rfc3339(held.created_us), rfc3339(held.updated_us));
     let status = match held.stands {
@@ -102,7 +102,7 @@ async fn find(live: &Live, caller: &Caller, id: &str) -> Result<Held, ErrorRepor
     tools::blocking(move || tasks.get(&caller, &id)).await
 }
 
-/// The same words for a task that there is not and for another caller's.
+/// Gives the same error for a task that does not exist and for one of another caller.
 fn refused(report: &ErrorReport) -> ErrorData {
     match report.code {
         Code::UnknownName => ErrorData::invalid_params(report.to_string(), None),
@@ -113,7 +113,7 @@ fn refused(report: &ErrorReport) -> ErrorData {
     }
 }
 
-/// `tasks/get`
+/// Handles `tasks/get`.
 pub(crate) async fn get(live: &Live, caller: &Caller, id: &str) -> Result<DetailedTask, ErrorData> {
     let held = find(live, caller, id).await.map_err(|report| refused(&report))?;
     let task = shown(live, caller, &held);
@@ -130,7 +130,7 @@ pub(crate) async fn get(live: &Live, caller: &Caller, id: &str) -> Result<Detail
     Ok(DetailedTask::new(task, payload))
 }
 
-/// `tasks/cancel`: the run ends with all its processes; what has ended stays as it is.
+/// Handles `tasks/cancel`: the run ends with all its processes; an ended run stays as it is.
 pub(crate) async fn cancel(live: &Live, caller: &Caller, id: &str) -> Result<(), ErrorData> {
     let held = find(live, caller, id).await.map_err(|report| refused(&report))?;
     if held.stands == Stands::Working
@@ -141,12 +141,12 @@ pub(crate) async fn cancel(live: &Live, caller: &Caller, id: &str) -> Result<(),
     Ok(())
 }
 
-/// `tasks/update`: no task of hotcell's asks for anything, so that every answer is to nothing.
+/// Handles `tasks/update`: no task of hotcell's requests input, so every response is unexpected.
 pub(crate) async fn update(live: &Live, caller: &Caller, id: &str) -> Result<(), ErrorData> {
     find(live, caller, id).await.map(drop).map_err(|report| refused(&report))
 }
 
-/// What `run_status` says of a run that only its task remembers.
+/// Answer of `run_status` for a run that only its task remembers.
 pub(crate) async fn remembered(live: &Live, caller: &Caller, id: &str) -> Option<CallToolResult> {
     match find(live, caller, id).await.ok()?.stands {
         Stands::Completed(answer) => serde_json::from_value(answer).ok(),

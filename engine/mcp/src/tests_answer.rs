@@ -1,118 +1,391 @@
-//! What tests came to, as a model reads it: those that are not good first, with place and message, within the budget.
+//! Formats test results for a model: tests that did not pass, with location, message, stack and output,
+//! within the budget, and the same in text and structure.
 
-use hotcell_service::live::{Run, Stream};
+use hotcell_sandbox::Cause;
+use hotcell_service::live::Run;
 use hotcell_service::report::printable;
-use hotcell_testing::{Case, TestReport};
+use hotcell_testing::coverage::Coverage;
+use hotcell_testing::{Case, TestReport, Verdict};
 use rmcp::model::ContentBlock;
 use serde_json::{Map, Value, json};
 
-use crate::BUDGET;
-use crate::answer::{hint, link, summary, with_changes, without_noise, words_of_changes};
-use crate::resources::uri_of_stream;
-use crate::text::{Shown, beginning};
+use crate::answer::{Detail, details, hint, of_outcome, streams, summary, words_of_changes};
+use crate::text::{barred, excerpt};
 
-/// Characters of each stream beside a report: the cases say more.
-const STREAM: usize = 1_000;
-/// Characters of a text of one case.
-const TEXT: usize = 1_200;
-/// Bad cases in the short text.
-const WORDS: usize = 20;
+/// Budget for all cases in each of the two forms, in characters.
+const CASES: usize = 8_000;
+/// Maximum and minimum budget for the texts of one case, in characters.
+const MOST: usize = 2_600;
+const LEAST: usize = 160;
+/// Budget for each stream when no case shows what was wrong, in characters.
+const STREAMS: usize = 3_000;
+/// Maximum number of files in the text's lines about coverage.
+const FILES: usize = 15;
 
-/// Adds the report's fields; gives the short text, and links to streams that are not shown whole.
+/// One case, cut to its share of the budget.
+struct Shown {
+    id: String,
+    status: &'static str,
+    place: Option<String>,
+    source: Option<String>,
+    message: Option<String>,
+    details: Option<String>,
+    stdout: Option<String>,
+    stderr: Option<String>,
+}
+
+impl Shown {
+    fn of(case: &Case, share: usize) -> Self {
+        let place = case.file.as_ref().map(|file| match case.line {
+            Some(line) => format!("{file}:{line}"),
+            None => file.clone(),
+        });
+        let matters = |line: &str| is_of_failure(line, case);
+        let cut = |text: &Option<String>, most: usize| {
+            let text = text.as_deref().map(str::trim_end).filter(|text| !text.trim().is_empty())?;
+            Some(excerpt(text, most.max(LEAST), matters))
+        };
+        let details = case.details.clone().filter(|details| says_more(details, case));
+        let printed = if case.status.is_good() { [&None, &None] } else { [&case.stdout, &case.stderr] };
+        Self {
+            id: case.id.clone(),
+            status: case.status.name(),
+            place,
+            source: cut(&case.source, 200),
+            message: cut(&case.message, share / 4),
+            details: cut(&details, share / 2),
+            stdout: cut(printed[0], share / 6),
+            stderr: cut(printed[1], share / 6),
+        }
+    }
+
+    fn to_json(&self, case: &Case, detail: Detail) -> Value {
+        let mut row = json!({
+            "id": self.id, "file": case.file, "line": case.line, "name": case.name, "status": self.status,
+            "message": self.message, "source": self.source, "details": self.details, "stdout": self.stdout, "stderr": self.stderr,
+        });
+        if detail == Detail::All {
+            row["duration_ms"] = json!(case.duration_ms);
+        }
+        crate::answer::without_nulls(&mut row);
+        row
+    }
+
+    fn to_lines(&self) -> String {
+        let place = self.place.as_deref().map(|place| format!(" {}", printable(place))).unwrap_or_default();
+        let mut lines = format!("{} {}{place}\n", self.status, printable(&self.id));
+        let within = |text: &str, other: Option<&String>| {
+            let first = text.trim();
+            other.is_some_and(|other| other.lines().any(|line| line.trim().ends_with(first)))
+        };
+        if let Some(source) = self.source.as_ref().filter(|s| !within(s, self.details.as_ref())) {
+            lines.push_str(&barred(source.trim()));
+        }
+        if let Some(message) = self.message.as_ref().filter(|m| !within(m, self.details.as_ref())) {
+            lines.push_str(&barred(message));
+        }
+        if let Some(details) = &self.details {
+            lines.push_str(&barred(details));
+        }
+        for (name, text) in [("printed", &self.stdout), ("printed to standard error", &self.stderr)] {
+            if let Some(text) = text {
+                lines.push_str(&format!("{name}:\n{}", barred(text)));
+            }
+        }
+        lines
+    }
+}
+
+/// Whether a stack line helps to understand the failure: marked by the framework, or at the location of the
+/// failure.
+fn is_of_failure(line: &str, case: &Case) -> bool {
+    let plain = line.trim();
+    let marked = line.starts_with("E ")
+        || line.starts_with("> ")
+        || plain.starts_with("- ")
+        || plain.starts_with("+ ");
+    let source = case
+        .source
+        .as_deref()
+        .map(str::trim)
+        .is_some_and(|source| source.len() > 3 && plain.contains(source));
+    let placed = match (&case.file, case.line) {
+        (Some(file), Some(number)) => {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            plain.contains(&format!("{name}:{number}"))
+                || (plain.contains(name) && plain.contains(&format!("line {number}")))
+        }
+        _ => false,
+    };
+    marked || source || placed || plain.starts_with("Differing items")
+}
+
+/// Whether a stack has a line beyond the location, source and message.
+fn says_more(details: &str, case: &Case) -> bool {
+    let message: Vec<&str> = case.message.as_deref().unwrap_or_default().lines().map(str::trim).collect();
+    let source = case.source.as_deref().unwrap_or_default().trim();
+    let file = case.file.as_deref().and_then(|file| file.rsplit('/').next()).unwrap_or_default();
+    let known = |line: &str| {
+        let plain = line.trim().trim_start_matches("E ").trim_start_matches("> ").trim();
+        plain.chars().all(|c| "^~-=_ ".contains(c))
+            || plain == source
+            || plain.starts_with("Traceback (most recent call last)")
+            || message.iter().any(|said| {
+                !said.is_empty() && (plain == *said || plain.ends_with(said) || said.ends_with(plain))
+            })
+            || case.line.is_some_and(|number| {
+                !file.is_empty()
+                    && plain.contains(file)
+                    && (plain.contains(&format!(":{number}")) || plain.contains(&format!("line {number},")))
+            })
+    };
+    details.lines().any(|line| !known(line))
+}
+
+/// Adds the report's fields; returns the text, and links to streams that are not shown whole.
 pub fn finished(
     run: &Run,
     report: &TestReport,
+    detail: Detail,
     fields: &mut Map<String, Value>,
 ) -> (String, Vec<ContentBlock>) {
-    let mut whole = TestReport { cases: Vec::new(), ..report.clone() };
-    whole.outcome.denials.truncate(10);
-    without_noise(&mut whole.outcome);
-    let mut links = Vec::new();
-    if let Ok(Value::Object(mut json)) = serde_json::to_value(&whole) {
-        for stream in Stream::ALL {
-            let shown = Shown::of(run, stream, STREAM);
-            let uri = uri_of_stream(&run.id, stream);
-            json["outcome"][stream.name()] = shown.to_json(&uri);
-            if shown.omitted.is_some() {
-                links.push(link(uri, stream, shown.bytes));
-            }
-        }
-        if let Value::Object(outcome) = &mut json["outcome"] {
-            with_changes(&report.outcome, outcome);
-        }
-        fields.extend(json);
+    let bad: Vec<&Case> = report.cases.iter().filter(|case| !case.status.is_good()).collect();
+    let good = report.cases.iter().filter(|case| case.status.is_good() && detail == Detail::All);
+    add_report(report, detail, fields);
+    let share = (CASES / bad.len().max(1)).clamp(LEAST, MOST);
+    let (mut room, mut rows, mut lines) = (CASES, Vec::new(), String::new());
+    let total = bad.len() + good.clone().count();
+    let mut shown_bad = 0;
+    for case in bad.iter().copied().chain(good) {
+        let shown = Shown::of(case, share);
+        let (row, text) = (shown.to_json(case, detail), shown.to_lines());
+        let cost = row.to_string().chars().count().max(text.chars().count());
+        let Some(rest) = room.checked_sub(cost) else { break };
+        room = rest;
+        shown_bad += usize::from(!case.status.is_good());
+        rows.push(row);
+        lines.push_str(&text);
     }
-    let hint = hint(&report.outcome);
-    if let Some(hint) = hint {
-        fields.insert("hint".into(), json!(hint));
-    }
-    let mut left = BUDGET.saturating_sub(Value::Object(fields.clone()).to_string().chars().count() + 200);
-    let (good, bad): (Vec<_>, Vec<_>) = report.cases.iter().partition(|c| c.status.is_good());
-    let mut cases = Vec::new();
-    for case in bad.iter().chain(&good) {
-        let row = row(case);
-        let cost = row.to_string().chars().count() + 1;
-        let Some(rest) = left.checked_sub(cost) else { break };
-        left = rest;
-        cases.push(row);
-    }
-    let omitted = report.cases.len() - cases.len();
-    fields.insert("cases".into(), json!(cases));
+    let omitted = total - rows.len();
+    fields.insert("cases".into(), json!(rows));
     if omitted > 0 {
         fields.insert("cases_omitted".into(), json!(omitted));
+        lines.push_str(&format!("({omitted} more; filter runs some of them)\n"));
     }
-    (words(run, report, &bad, hint), links)
-}
-
-/// A case with its texts cut to size; what is empty is left out of good ones.
-fn row(case: &Case) -> Value {
-    let mut case = case.clone();
-    let texts = [&mut case.message, &mut case.details, &mut case.stdout, &mut case.stderr, &mut case.source];
-    for text in texts.into_iter().flatten() {
-        let end = beginning(text, TEXT);
-        if end < text.len() {
-            text.truncate(end);
-            text.push('…');
-        }
+    let hint = hint(&report.outcome, &run.request).or_else(|| next(report, shown_bad));
+    let mut words = head(run, report);
+    if let Some(hint) = &hint {
+        fields.insert("hint".into(), json!(hint));
     }
-    if case.status.is_good() {
-        (case.details, case.stdout, case.stderr) = (None, None, None);
-    }
-    json!(case)
-}
-
-fn words(run: &Run, report: &TestReport, bad: &[&Case], hint: Option<&str>) -> String {
-    let totals = &report.totals;
-    let mut words = format!(
-        "{} passed, {} failed, {} errored, {} skipped, {} not finished; run_id {}\n",
-        totals.passed, totals.failed, totals.errored, totals.skipped, totals.not_finished, run.id
-    );
-    if !report.complete || !report.consistent {
-        words.push_str("the report is not to be relied on: see complete, consistent and reason\n");
-    }
-    if let Some(reason) = &report.reason {
-        words.push_str(&format!("{}\n", printable(reason)));
-    }
-    if report.outcome.cause != hotcell_sandbox::Cause::Exited && report.reason != report.outcome.reason {
-        words.push_str(&format!("{}\n", summary(&report.outcome)));
+    words.push_str(&words_of_changes(&report.outcome));
+    words.push_str(&lines);
+    if let Some(coverage) = &report.coverage {
+        words.push_str(&of_coverage(coverage));
     }
     if let Some(hint) = hint {
         words.push_str(&format!("{hint}\n"));
     }
-    if report.outcome.kept.is_some() {
-        words.push_str(&words_of_changes(&report.outcome));
+    if detail == Detail::All {
+        words.push_str(&format!("{}\n", details(fields)));
     }
-    for case in bad.iter().take(WORDS) {
-        let place = match (&case.file, case.line) {
-            (Some(file), Some(line)) => format!(" {}:{line}", printable(file)),
-            _ => String::new(),
-        };
-        let message = case.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
-        let message: String = printable(message).chars().take(200).collect();
-        words.push_str(&format!("{} {}{place}\n| {message}\n", case.status.name(), printable(&case.id)));
+    // Output of the framework matters when no test shows what was wrong.
+    let mut links = Vec::new();
+    let silent =
+        shown_bad == 0 && report.verdict != Verdict::Passed && report.verdict != Verdict::Quarantined;
+    if (silent || detail == Detail::All)
+        && let Some(Value::Object(outcome)) = fields.get_mut("outcome")
+    {
+        links = streams(run, STREAMS, outcome, &mut words);
     }
-    if bad.len() > WORDS {
-        words.push_str(&format!("({} more that are not good)\n", bad.len() - WORDS));
+    (words, links)
+}
+
+/// Fields of a report except its cases.
+fn add_report(report: &TestReport, detail: Detail, fields: &mut Map<String, Value>) {
+    let whole = TestReport { cases: Vec::new(), ..report.clone() };
+    let Ok(Value::Object(mut all)) = serde_json::to_value(&whole) else { return };
+    all.shift_remove("cases");
+    all.insert("outcome".into(), Value::Object(of_outcome(&report.outcome, detail)));
+    if detail == Detail::News {
+        let told = report.reason == report.outcome.reason;
+        let news = [
+            "framework",
+            "verdict",
+            "complete",
+            "consistent",
+            "reason",
+            "totals",
+            "coverage",
+            "suites",
+            "repeats",
+            "flaky",
+            "outcome",
+        ];
+        all.retain(|name, _| news.contains(&name.as_str()));
+        if let Some(Value::Object(outcome)) = all.get_mut("outcome")
+            && told
+        {
+            outcome.shift_remove("reason");
+        }
+        for suite in all.get_mut("suites").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Value::Object(suite) = suite {
+                suite.shift_remove("framework_version");
+            }
+        }
+        if let Some(Value::Object(totals)) = all.get_mut("totals") {
+            totals.retain(|name, count| {
+                matches!(name.as_str(), "passed" | "failed") || (name != "duration_ms" && *count != 0)
+            });
+        }
+        if let Some(Value::Object(coverage)) = all.get_mut("coverage")
+            && let Some(Value::Array(files)) = coverage.get_mut("files")
+        {
+            files.truncate(FILES * 4);
+        }
+    }
+    let first = ["verdict", "framework", "totals", "complete", "consistent", "reason"];
+    for name in first {
+        if let Some(value) = all.shift_remove(name) {
+            fields.insert(name.to_owned(), value);
+        }
+    }
+    fields.extend(all);
+}
+
+/// Lines above the cases: the totals, and problems of the run itself.
+fn head(run: &Run, report: &TestReport) -> String {
+    let totals = &report.totals;
+    let mut words = String::new();
+    if totals.cases() == 0 {
+        // A missing requirement is reported before the missing counts.
+        let why = report.reason.as_deref().map(printable);
+        words.push_str(&format!("{}: {}", report.verdict.words(), why.as_deref().unwrap_or("no tests ran")));
+    } else {
+        let counts = [
+            (totals.passed, "passed"),
+            (totals.failed, "failed"),
+            (totals.errored, "errored"),
+            (totals.skipped, "skipped"),
+            (totals.not_finished, "not finished"),
+        ];
+        let said: Vec<_> = counts
+            .iter()
+            .enumerate()
+            .filter(|(at, (count, _))| *at < 2 || *count > 0)
+            .map(|(_, (count, what))| format!("{count} {what}"))
+            .collect();
+        words.push_str(&format!("{}: {}", report.framework, said.join(", ")));
+    }
+    words.push_str(&format!("; run_id {}\n", run.id));
+    if totals.cases() > 0 {
+        if !report.complete || !report.consistent {
+            let what = if report.complete { "contradicts itself" } else { "does not cover the whole run" };
+            words.push_str(&format!("the report {what}: do not rely on it\n"));
+        }
+        if let Some(reason) = &report.reason {
+            words.push_str(&format!("{}\n", printable(reason)));
+        }
+    }
+    if report.outcome.cause != Cause::Exited && report.reason != report.outcome.reason {
+        words.push_str(&format!("{}\n", summary(&report.outcome)));
+    }
+    for suite in report.suites.iter().flatten() {
+        let folder = if suite.folder.is_empty() { "." } else { suite.folder.as_str() };
+        let counts =
+            format!("{} passed, {} failed", suite.totals.passed, suite.totals.failed + suite.totals.errored);
+        let reason = suite.reason.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
+        let (folder, what) = (printable(folder), suite.verdict.words());
+        words.push_str(&format!("{folder} ({}): {what}, {counts}{reason}\n", suite.framework));
     }
     words
+}
+
+/// The next step after failed tests.
+fn next(report: &TestReport, shown: usize) -> Option<String> {
+    (report.verdict == Verdict::Failed && shown > 0).then(|| {
+        "mend the code, not the tests, unless a test is wrong; filter with an id runs one alone".to_owned()
+    })
+}
+
+fn of_coverage(coverage: &Coverage) -> String {
+    let percent =
+        coverage.lines_percent.map_or_else(|| "none".to_owned(), |percent| format!("{percent:.1} %"));
+    let mut lines = format!("coverage: {percent} of {} lines\n", coverage.lines);
+    let gaps = coverage.files.iter().filter(|file| !file.missing.is_empty());
+    for file in gaps.take(FILES) {
+        let missing: Vec<_> = file
+            .missing
+            .iter()
+            .take(8)
+            .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+            .collect();
+        let more = if file.missing.len() > 8 { " and further" } else { "" };
+        let path = printable(&file.path);
+        lines.push_str(&format!(
+            "{path}: {:.1} %, not run: {}{more}\n",
+            file.lines_percent,
+            missing.join(", ")
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotcell_testing::Status;
+
+    fn case(details: &str) -> Case {
+        Case {
+            id: "t.T.test_a".to_owned(),
+            file: Some("test_a.py".to_owned()),
+            line: Some(7),
+            name: "test_a".to_owned(),
+            status: Status::Failed,
+            duration_ms: 1,
+            message: Some("AssertionError: 1 != 2".to_owned()),
+            details: Some(details.to_owned()),
+            stdout: None,
+            stderr: None,
+            source: Some("        self.assertEqual(f(), 2)".to_owned()),
+            attempts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_stack_that_says_nothing_new_is_left_out() {
+        let own = "Traceback (most recent call last):\n  File \"/home/sandbox/project/test_a.py\", line 7, in test_a\n    \
+                   self.assertEqual(f(), 2)\n    ~~~~~~~^^^^\nAssertionError: 1 != 2\n";
+        assert!(!says_more(own, &case(own)));
+        let deeper = own
+            .replace("AssertionError", "  File \"/home/sandbox/project/a.py\", line 3, in f\nAssertionError");
+        assert!(says_more(&deeper, &case(&deeper)));
+    }
+
+    #[test]
+    fn the_failing_line_of_a_long_stack_is_never_cut() {
+        let mut deep = "Traceback (most recent call last):\n".to_owned();
+        deep.push_str(
+            "  File \"/home/sandbox/project/test_a.py\", line 7, in test_a\n    self.assertEqual(f(), 2)\n",
+        );
+        for n in 0..60 {
+            deep.push_str(&format!(
+                "  File \"/home/sandbox/project/deep.py\", line {n}, in f{n}\n    return f{}(x)\n",
+                n + 1
+            ));
+        }
+        deep.push_str("  File \"/home/sandbox/project/deep.py\", line 999, in last\n    return table['beta']\nKeyError: 'beta'\n");
+        let mut case = case(&deep);
+        case.stdout = Some((0..200).map(|n| format!("step {n}\n")).collect::<String>() + "LAST WORDS\n");
+        for share in [LEAST * 6, MOST] {
+            let shown = Shown::of(&case, share);
+            let text = shown.to_lines();
+            for word in ["return table['beta']", "KeyError: 'beta'", "LAST WORDS", "test_a.py:7"] {
+                assert!(text.contains(word), "{share} {word}: {text}");
+            }
+            assert!(text.chars().count() < 2 * share + 600, "{}", text.chars().count());
+            let row = shown.to_json(&case, Detail::News).to_string();
+            assert!(row.contains("return table['beta']") && row.contains("LAST WORDS"), "{row}");
+        }
+    }
 }

@@ -1,14 +1,13 @@
-//! What programs printed, shortened for a model: beginning and end, counted in characters of JSON. Pure.
+//! Shortens the output of programs for a model: beginning and end, measured in characters of JSON. Pure.
 
 use base64::Engine as _;
 use hotcell_service::live::{Run, Stream};
-use hotcell_service::report::printable;
 use serde_json::{Map, Value, json};
 
-/// The longest binary beginning that is shown, in bytes.
+/// Maximum size of the beginning of binary output, in bytes.
 const BINARY: usize = 1024;
 
-/// What a character costs in a JSON text.
+/// Cost of a character in a JSON text.
 fn cost(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
@@ -17,7 +16,7 @@ fn cost(c: char) -> usize {
     }
 }
 
-/// Bytes of the longest beginning of `text` that costs at most `budget`.
+/// Length in bytes of the longest beginning of `text` that costs at most `budget`.
 pub(crate) fn beginning(text: &str, budget: usize) -> usize {
     let mut left = budget;
     for (at, c) in text.char_indices() {
@@ -29,8 +28,8 @@ pub(crate) fn beginning(text: &str, budget: usize) -> usize {
     text.len()
 }
 
-/// Bytes of the longest end of `text` that costs at most `budget`.
-fn end(text: &str, budget: usize) -> usize {
+/// Length in bytes of the longest end of `text` that costs at most `budget`.
+pub(crate) fn end(text: &str, budget: usize) -> usize {
     let mut left = budget;
     for (at, c) in text.char_indices().rev() {
         match left.checked_sub(cost(c)) {
@@ -41,7 +40,7 @@ fn end(text: &str, budget: usize) -> usize {
     text.len()
 }
 
-/// The longest prefix that is UTF-8, when no more than a cut character is missing.
+/// The longest beginning in UTF-8, if only a cut character at the end is dropped.
 pub(crate) fn utf8_beginning(bytes: &[u8]) -> Option<&str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
@@ -50,29 +49,29 @@ pub(crate) fn utf8_beginning(bytes: &[u8]) -> Option<&str> {
     }
 }
 
-/// The longest end that is UTF-8, when no more than a cut character is missing.
+/// The longest end in UTF-8, if only a cut character at the start is dropped.
 fn utf8_end(bytes: &[u8]) -> Option<&str> {
     let cut = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
     std::str::from_utf8(&bytes[cut..]).ok()
 }
 
-/// A stream as it stands in an answer.
+/// A stream as shown in an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// All that was printed.
+    /// Total size of the output in bytes.
     pub bytes: u64,
     /// The beginning, or everything.
     pub text: String,
-    /// The end, where something is left out between.
+    /// The end, where the middle is left out.
     pub tail: String,
-    /// What is left out: from here, that many bytes.
+    /// The part that is left out: offset and length in bytes.
     pub omitted: Option<(u64, u64)>,
-    /// The beginning of what is not text.
+    /// The beginning of binary output.
     pub base64: Option<String>,
 }
 
 impl Shown {
-    /// From a stream of which beginning and end are known.
+    /// Shortens a stream of which the beginning and the end are known.
     #[must_use]
     pub fn new(head: &[u8], tail: &[u8], bytes: u64, budget: usize) -> Self {
         let (Some(first), Some(last)) = (utf8_beginning(head), utf8_end(tail)) else {
@@ -86,14 +85,14 @@ impl Shown {
                 base64: Some(base64::engine::general_purpose::STANDARD.encode(shown)),
             };
         };
-        // Everything, where it fits.
+        // Everything, if it fits.
         if head.len() as u64 == bytes && first.len() == head.len() && beginning(first, budget) == first.len()
         {
             return Self { bytes, text: first.to_owned(), tail: String::new(), omitted: None, base64: None };
         }
         let text = &first[..beginning(first, budget / 2)];
         let mut tail = &last[last.len() - end(last, budget / 2)..];
-        // They must not overlap.
+        // Both parts must not overlap.
         let room = usize::try_from(bytes - text.len() as u64).unwrap_or(usize::MAX);
         if tail.len() > room {
             let from =
@@ -110,17 +109,17 @@ impl Shown {
         }
     }
 
-    /// A run's stream.
+    /// Shortens a run's stream.
     #[must_use]
     pub fn of(run: &Run, stream: Stream, budget: usize) -> Self {
-        // A character of the budget is at most four bytes.
+        // A character of the budget has at most four bytes.
         let head = run.read(stream, 0, budget * 4);
         let tail = run.last(stream, budget * 2);
         let [out, err] = run.state().printed;
         Self::new(&head.bytes, &tail.bytes, if stream == Stream::Stdout { out } else { err }, budget)
     }
 
-    /// As the outcome's fields `stdout` and `stderr`.
+    /// Converts to the form of the outcome's fields `stdout` and `stderr`.
     #[must_use]
     pub fn to_json(&self, uri: &str) -> Value {
         let mut fields = Map::new();
@@ -140,7 +139,7 @@ impl Shown {
         Value::Object(fields)
     }
 
-    /// As lines that cannot be taken for hotcell's own: each begins with a bar.
+    /// Formats lines that cannot be confused with hotcell's own: each begins with a bar.
     #[must_use]
     pub fn to_lines(&self, name: &str) -> String {
         if self.bytes == 0 {
@@ -159,15 +158,115 @@ impl Shown {
     }
 }
 
+/// Maximum length of a line in an excerpt, in characters.
+const LINE: usize = 400;
+
+/// Shortens a text to a budget of characters: its beginning, its end, and the lines selected by `matters`,
+/// wherever they are. Omitted lines are counted.
+#[must_use]
+pub(crate) fn excerpt(text: &str, budget: usize, matters: impl Fn(&str) -> bool) -> String {
+    let text = text.trim_end();
+    if text.chars().count() <= budget {
+        return text.to_owned();
+    }
+    let lines: Vec<String> = text.lines().map(|line| shortened(line, LINE.min(budget / 2).max(20))).collect();
+    let cost = |at: usize| lines[at].chars().count() + 1;
+    // Cost of the line that marks a gap.
+    const GAP: usize = 24;
+    let mut kept = vec![false; lines.len()];
+    let mut left = budget;
+    let mut take = |at: usize, kept: &mut Vec<bool>, most: usize| -> bool {
+        if kept[at] {
+            return true;
+        }
+        let price = cost(at) + if at > 0 && !kept[at - 1] { GAP } else { 0 };
+        if price > left || left - price < most {
+            return false;
+        }
+        left -= price;
+        kept[at] = true;
+        true
+    };
+    // The last line first, then selected lines from the end, since these may be the whole text.
+    take(lines.len() - 1, &mut kept, 0);
+    for at in (0..lines.len()).rev().filter(|at| matters(&lines[*at])) {
+        if !take(at, &mut kept, budget / 4) {
+            break;
+        }
+    }
+    for at in (0..lines.len()).filter(|at| matters(&lines[*at])) {
+        if !take(at, &mut kept, budget / 4) {
+            break;
+        }
+    }
+    // Then both ends, two lines of the end for each of the beginning.
+    let (mut first, mut last) = (0, lines.len());
+    let (mut more_first, mut more_last) = (true, true);
+    while (more_first || more_last) && first < last {
+        for _ in 0..2 {
+            if more_last && last > first {
+                more_last = take(last - 1, &mut kept, 0);
+                last -= usize::from(more_last);
+            }
+        }
+        if more_first && first < last {
+            more_first = take(first, &mut kept, 0);
+            first += usize::from(more_first);
+        }
+    }
+    let mut shown = String::new();
+    let mut gap = 0;
+    for (line, kept) in lines.iter().zip(kept) {
+        if kept {
+            if gap > 0 {
+                shown.push_str(&format!("… {gap} lines …\n"));
+                gap = 0;
+            }
+            shown.push_str(line);
+            shown.push('\n');
+        } else {
+            gap += 1;
+        }
+    }
+    shown.truncate(shown.trim_end().len());
+    shown
+}
+
+/// Beginning and end of a line.
+fn shortened(line: &str, most: usize) -> String {
+    let count = line.chars().count();
+    if count <= most {
+        return line.to_owned();
+    }
+    let head: String = line.chars().take(most / 2).collect();
+    let tail: String = line.chars().skip(count - (most / 2).saturating_sub(1)).collect();
+    format!("{head}…{tail}")
+}
+
 /// A text with a bar before each line.
 pub(crate) fn barred(text: &str) -> String {
-    let mut lines = String::with_capacity(text.len() + 16);
-    for line in text.lines() {
-        // A return, or a separator of lines that is no newline, would hide the bar.
-        let words: Vec<_> = line.split('\t').map(printable).collect();
-        lines.push_str(&format!("| {}\n", words.join("\t")));
+    hotcell_service::report::barred(text, "| ")
+}
+
+/// Characters of an error; and of a word in it, which is most often a caller's own that is told back.
+const ERROR: usize = 8_000;
+const WORD: usize = 400;
+
+/// The words of an error, bounded: whoever sent a megabyte as a name is not answered with it.
+pub(crate) fn bounded(text: &str) -> String {
+    let words = text.split_inclusive(char::is_whitespace);
+    let words: String = words.map(|word| without_middle(word, WORD)).collect();
+    without_middle(&words, ERROR)
+}
+
+fn without_middle(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
     }
-    lines
+    let at = |number: usize| text.char_indices().nth(number).map_or(text.len(), |(at, _)| at);
+    let (head, tail) = (most / 2, count - most / 4);
+    format!("{}… {} characters …{}", &text[..at(head)], tail - head, &text[at(tail)..])
 }
 
 #[cfg(test)]
@@ -200,7 +299,35 @@ mod tests {
         );
     }
 
+    #[test]
+    fn an_excerpt_has_both_ends_and_what_matters() {
+        let text: String = (0..200)
+            .map(|n| if n == 90 { "    > here\n".to_owned() } else { format!("line {n}\n") })
+            .collect();
+        let shown = excerpt(&text, 300, |line| line.contains("> here"));
+        assert!(
+            shown.starts_with("line 0\n") && shown.ends_with("line 199") && shown.contains("> here"),
+            "{shown}"
+        );
+        assert!(shown.contains(" lines …"), "{shown}");
+        assert_eq!(excerpt("a\nb\n", 10, |_| false), "a\nb");
+        let wide = excerpt(&"x".repeat(5_000), 300, |_| false);
+        assert!(wide.chars().count() <= 300 && wide.contains('…'), "{wide}");
+    }
+
     proptest::proptest! {
+        #[test]
+        fn an_excerpt_keeps_to_its_budget_and_to_the_last_line(lines in proptest::collection::vec("[a-z !]{0,60}", 1..60), budget in 100usize..900, at in proptest::prelude::any::<proptest::sample::Index>()) {
+            let text = lines.join("\n");
+            let shown = excerpt(&text, budget, |line| line.contains('!'));
+            proptest::prop_assert!(shown.chars().count() <= budget + 24, "{}", shown.chars().count());
+            let _ = at;
+            if let Some(last) = text.trim_end().lines().last() {
+                let end: String = last.trim_end().chars().rev().take(5).collect::<String>().chars().rev().collect();
+                proptest::prop_assert!(shown.trim_end().ends_with(end.trim_end()), "{shown:?} {last:?}");
+            }
+        }
+
         #[test]
         fn it_keeps_to_the_budget(text in "\\PC{0,60}|[\n\u{1}ab\u{e4}]{0,60}", budget in 0usize..80) {
             let bytes = text.as_bytes();
@@ -210,6 +337,19 @@ mod tests {
             let omitted = shown.omitted.map_or(0, |(_, n)| n);
             proptest::prop_assert_eq!(shown.text.len() as u64 + shown.tail.len() as u64 + omitted, shown.bytes);
             proptest::prop_assert!(text.starts_with(&shown.text) && text.ends_with(&shown.tail));
+        }
+    }
+
+    #[test]
+    fn errors_are_bounded_however_long_what_they_tell_back_is() {
+        let name = "ä".repeat(300_000);
+        let told = bounded(&format!("there is no image {name:?}; leave it out"));
+        assert!(told.chars().count() < 500 && told.starts_with("there is no image \"ä"), "{told}");
+        assert!(told.ends_with("ä\"; leave it out") && told.contains("… 299704 characters …"), "{told}");
+        let told = bounded(&"a ".repeat(100_000));
+        assert!(told.chars().count() < ERROR, "{}", told.len());
+        for same in ["", "short", "one\n| two\t three", &"b".repeat(WORD)] {
+            assert_eq!(bounded(same), same);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! How often a client is asked for approvals when nobody says yes: whoever was asked often enough ticks any box in the end.
+//! Limits how often a client is asked for approvals without a yes: users who are asked too often approve
+//! anything.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use hotcell_service::live::Caller;
 
-/// How long a question in vain counts.
+/// Time for which an unsuccessful question counts.
 const COUNTS: Duration = Duration::from_secs(3600);
-/// Questions in vain to one caller's client, and of them for the same thing.
+/// Maximum number of unsuccessful questions to one caller's client, and of those about the same approval.
 const MOST: usize = 10;
 const MOST_OF_ONE: usize = 3;
 
-/// When a client was asked for what, the last one at the end.
+/// Times and approvals of the questions to a client, the latest last.
 type Questions = VecDeque<(Instant, String)>;
 
-/// Questions that were not answered with yes, or not yet. A yes forgets those of its caller: somebody is there.
+/// Questions that were not answered with yes, or not yet. A yes clears those of its caller, since it shows
+/// that a user is present.
 #[derive(Debug, Default)]
 pub(crate) struct Vain(Mutex<HashMap<Caller, Questions>>);
 
@@ -24,7 +26,7 @@ impl Vain {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a caller's client may be asked for this approval now; if so it counts as asked.
+    /// Whether a caller's client may be asked for this approval now; if so, the question is counted.
     pub fn may(&self, caller: &Caller, approval: &str, now: Instant) -> bool {
         let mut asked = self.asked();
         asked.retain(|_, questions| {
@@ -40,7 +42,7 @@ impl Vain {
         may
     }
 
-    /// Somebody said yes.
+    /// Clears the questions of a caller after a yes.
     pub fn not(&self, caller: &Caller) {
         self.asked().remove(caller);
     }
@@ -56,7 +58,7 @@ mod tests {
         let (me, you) = (Caller::new("me"), Caller::new("you"));
         let asked = |caller, id: &str, after| vain.may(caller, id, now + Duration::from_secs(after));
         assert_eq!([0, 1, 2, 3].map(|after| asked(&me, "a", after)), [true, true, true, false]);
-        // The same thing in other words is another approval: the sum is bounded too.
+        // An equal request in other words is another approval, so the total is limited too.
         let others = (0..20).filter(|n| asked(&me, &format!("b{n}"), 10)).count();
         assert_eq!(others, MOST - MOST_OF_ONE);
         assert!(asked(&you, "a", 11), "another caller's client");

@@ -1,20 +1,20 @@
-//! Messages of too many values: once read, a number of one byte takes forty. Pure.
+//! Rejects messages with too many values: a number of one byte takes forty bytes once parsed. Pure.
 
 use rmcp::model::ErrorData;
 
-/// The most values in a message: thousands of files with their fields.
+/// Maximum number of values in a message, enough for thousands of files with their fields.
 const MOST: usize = 100_000;
 
-/// Refuses a JSON text of too many values. What is not JSON may pass.
+/// Rejects a JSON text with too many values. A text that is not JSON may pass.
 pub(crate) fn check(text: &[u8]) -> Result<(), ErrorData> {
-    // Each but the first has a byte in front that says so.
+    // Each value except the first is preceded by a byte that is counted.
     if text.len() <= MOST || count(text) <= MOST {
         return Ok(());
     }
     Err(ErrorData::invalid_request(format!("the message has more than {MOST} values"), None))
 }
 
-/// Values of a JSON text, about: what stands after a comma or a bracket outside strings.
+/// Approximate number of values in a JSON text: those after a comma or an opening bracket outside strings.
 fn count(text: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (0, false, false);
     for byte in text {

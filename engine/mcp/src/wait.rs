@@ -1,4 +1,5 @@
-//! Waiting for a run: with progress for whoever asked for it, until the run ends, the time is over, or nobody listens.
+//! Waits for a run, with progress notifications on request, until the run ends, the time is over, or no
+//! listener is left.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,14 +13,18 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The shortest time between two notifications.
+/// Minimum interval between two notifications.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// The longest: a client that gives up after 60 s without news, or 30, hears of us in time.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-/// How long a client may take to accept one; it misses those between.
+/// Time of the first notification about a silent run: clients with a timeout of a few seconds restart it at
+/// each notification.
+const FIRST: Duration = Duration::from_secs(1);
+/// Maximum interval between two notifications, so that clients with a timeout of 5 or 60 s between messages
+/// do not give up.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// Time limit for a client to accept a notification; it misses those in between.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Somebody who waits for the answer to a request.
+/// A client that waits for the answer to a request.
 #[derive(Debug)]
 pub struct Listener {
     peer: Peer<RoleServer>,
@@ -34,7 +39,7 @@ pub struct Listener {
 pub struct Closed(pub CancellationToken);
 
 impl Listener {
-    /// Whoever sent this request.
+    /// The sender of this request.
     #[must_use]
     pub fn of(context: &RequestContext<RoleServer>) -> Self {
         let parts = context.extensions.get::<axum::http::request::Parts>();
@@ -47,13 +52,13 @@ impl Listener {
         }
     }
 
-    /// The session in which it was sent.
+    /// The session in which the request was sent.
     #[must_use]
     pub fn lane(&self) -> Lane {
         self.lane.clone()
     }
 
-    /// Ends when nobody waits any more: cancelled, or the stream is closed.
+    /// Resolves when the request is cancelled or its stream closed.
     pub(crate) async fn gone(&self) {
         let closed = async {
             match &self.closed {
@@ -67,14 +72,14 @@ impl Listener {
         }
     }
 
-    /// Tells of a tool's progress until the end of time.
+    /// Sends a tool's progress; never returns.
     pub(crate) async fn tell_tool(&self, reported: &mut watch::Receiver<Reported>) {
         let Some(token) = &self.token else { return std::future::pending().await };
         let mut last = 0.0_f64;
         while reported.changed().await.is_ok() {
             let Reported { done, total, message } = reported.borrow_and_update().clone();
             let done = to_float(done);
-            // It must rise each time.
+            // The value has to increase each time.
             last = if done > last { done } else { last + 1e-6 };
             let mut news = ProgressNotificationParam::new(token.clone(), last);
             news.total = total.map(to_float);
@@ -85,11 +90,12 @@ impl Listener {
         std::future::pending::<()>().await;
     }
 
-    /// Tells of a run's progress until the end of time.
+    /// Sends a run's progress; never returns.
     async fn tell(&self, live: &Live, run: &Run) {
         let Some(token) = &self.token else { return std::future::pending().await };
         let mut following = run.follow();
         let (mut told, mut last) = (Instant::now(), 0.0_f64);
+        let mut silent = FIRST;
         loop {
             let changed = async {
                 tokio::time::sleep(SHORTEST.saturating_sub(told.elapsed())).await;
@@ -97,10 +103,11 @@ impl Listener {
                     std::future::pending::<()>().await;
                 }
             };
-            let _ = tokio::time::timeout(HEARTBEAT, changed).await;
+            let _ = tokio::time::timeout(silent, changed).await;
+            silent = HEARTBEAT;
             let state = following.borrow().clone();
             let seconds = run.asked.elapsed().as_secs_f64();
-            // It must rise each time.
+            // The value has to increase each time.
             let done = state.progress.as_ref().map_or(seconds, |p| to_float(p.done));
             last = if done > last { done } else { last + 1e-6 };
             let mut news = ProgressNotificationParam::new(token.clone(), last);
@@ -112,13 +119,13 @@ impl Listener {
     }
 }
 
-/// A count as JSON knows numbers.
+/// Converts a count to a JSON number.
 #[allow(clippy::cast_precision_loss)] // counts of tests are small
 fn to_float(count: u64) -> f64 {
     count as f64
 }
 
-/// The last line that a run printed, short, with a bar in front.
+/// The last line of a run's output, shortened, with a bar in front.
 fn last_line(run: &Run) -> String {
     let last = run.last(Stream::Stdout, 200).bytes;
     let text = String::from_utf8_lossy(&last);
@@ -126,7 +133,7 @@ fn last_line(run: &Run) -> String {
     line.chars().take(100).collect()
 }
 
-/// Our words, and behind a bar what the program chose.
+/// Our words, and the program's text behind a bar.
 fn message(state: &State, position: Option<usize>, seconds: f64, line: &str) -> String {
     if let (Phase::Queued, Some(position)) = (state.phase, position) {
         return format!("waits for its turn, at position {position}");
@@ -147,7 +154,7 @@ fn message(state: &State, position: Option<usize>, seconds: f64, line: &str) -> 
     words
 }
 
-/// A request that a run runs for. Gone without an answer, and the last, it takes the run along.
+/// A request that keeps its run alive. When the last one is gone without an answer, the run is cancelled.
 struct Holder<'a> {
     live: &'a Live,
     run: &'a Run,
@@ -162,7 +169,8 @@ impl Drop for Holder<'_> {
     }
 }
 
-/// Waits at most this long for the end of a run that the listener started. When nobody listens any more it is cancelled.
+/// Waits at most `patience` for the end of a run that the listener started. The run is cancelled when no
+/// listener is left.
 pub async fn for_the_end(live: &Live, run: &Arc<Run>, listener: &Listener, patience: Duration) {
     run.hold();
     let mut holder = Holder { live, run, answered: false };
@@ -176,7 +184,8 @@ pub async fn for_the_end(live: &Live, run: &Arc<Run>, listener: &Listener, patie
     holder.answered = true;
 }
 
-/// Waits at most this long for the end of a run that somebody else follows: it goes on when the listener is gone.
+/// Waits at most `patience` for the end of a run that another request follows; the run goes on when the
+/// listener is gone.
 pub async fn beside(live: &Live, run: &Arc<Run>, listener: &Listener, patience: Duration) {
     tokio::select! {
         biased;

@@ -1,15 +1,15 @@
-//! Any bytes at both fronts: no panic, also in no task behind them, and always an end. The same as the fuzz targets `mcp_stdio` and
-//! `mcp_http`, with changes that are made up here.
+//! Feeds arbitrary bytes to both transports: no panic, also in their tasks, and no hang. Like the fuzz
+//! targets `mcp_stdio` and `mcp_http`, with mutations that are made here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hotcell_mcp::fed;
 
-/// How long each front is fed; longer where `HOTCELL_FED_SECONDS` says so.
+/// Duration for each transport; `HOTCELL_FED_SECONDS` overrides it.
 const FED: Duration = Duration::from_secs(3);
 
-/// SplitMix64: the same bytes every time.
+/// SplitMix64: generates the same bytes every time.
 struct Dice(u64);
 
 impl Dice {
@@ -25,7 +25,7 @@ impl Dice {
         self.roll() % end.max(1)
     }
 
-    /// A seed with a few changes.
+    /// A seed with a few mutations.
     fn changed(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = seeds[self.below(seeds.len())].clone();
         for _ in 0..self.below(6) {
@@ -67,14 +67,15 @@ fn no_bytes_make_a_front_panic_or_hang() {
         ("stdio", &seeds[0], fed::stdio as fn(&[u8], usize) -> Result<Vec<u8>, String>),
         ("http", &seeds[1], fed::http),
     ] {
-        // Each as it is, first: it is understood, so that what is changed means something.
+        // The unchanged seeds first, to show that they are understood, so that mutations of them are
+        // meaningful.
         let said: Vec<String> = seeds
             .iter()
             .map(|seed| String::from_utf8_lossy(&front(seed, 4096).unwrap()).into_owned())
             .collect();
         assert!(said.iter().any(|text| text.contains("understood")), "{name}: {said:#?}");
         let (began, mut dice, mut fed) = (std::time::Instant::now(), Dice(7), 0);
-        // A stream without an end takes two seconds of them: some inputs there are in any case.
+        // An endless stream takes two seconds; a minimum number of inputs is tried in any case.
         while began.elapsed() < length || fed <= 20 {
             let bytes = dice.changed(seeds);
             let piece = 1 + dice.below(bytes.len());

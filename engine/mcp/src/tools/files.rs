@@ -1,29 +1,29 @@
 //! Tools for workspaces.
 
 use base64::Engine as _;
-use hotcell_sandbox::outcome::Change;
+use hotcell_sandbox::outcome::{Change, Mark};
 use hotcell_service::live::{self, Caller, Live};
-use hotcell_service::report::ErrorReport;
+use hotcell_service::report::{Code, ErrorReport};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 
 use super::runs::{as_text, with_piece};
 use super::{answered, blocking, input, output, parse, shown};
 use crate::approvals::{needed, tell};
-use crate::text::{barred, beginning};
+use crate::text::beginning;
 
-/// Bytes of a file in one answer.
+/// Maximum size of a part of a file or diff in one answer, in bytes.
 const PIECE: usize = 16_000;
-/// Entries of a list in one answer.
+/// Maximum number of entries of a list in one answer.
 const ENTRIES: usize = 200;
-/// Characters of a list in one answer, about.
+/// Approximate maximum size of a list in one answer, in characters.
 const CHARACTERS: usize = 16_000;
 
-/// Paths in one answer that a commit left out.
+/// Maximum number of paths in one answer that a commit left out.
 const LEFT: usize = 50;
 
 type Answered = Result<CallToolResult, ErrorReport>;
 
-/// Blocks.
+/// Describes a workspace. Blocks.
 fn described(live: &Live, workspace: &live::Workspace) -> Result<output::Workspace, ErrorReport> {
     let used = workspace.used()?;
     Ok(output::Workspace {
@@ -37,7 +37,7 @@ fn described(live: &Live, workspace: &live::Workspace) -> Result<output::Workspa
     })
 }
 
-/// Does something with a caller's workspace, and describes it as it is then.
+/// Changes a caller's workspace, and describes it afterwards.
 async fn changed(
     live: &Live,
     caller: &Caller,
@@ -48,10 +48,18 @@ async fn changed(
 }
 
 fn words(workspace: &output::Workspace) -> String {
-    format!(
+    let mut words = format!(
         "workspace_id {}: {} files and folders, {} bytes",
         workspace.workspace_id, workspace.files, workspace.bytes
-    )
+    );
+    if let Some(folder) = &workspace.folder {
+        words.push_str(&format!(", over {}", shown(folder)));
+    }
+    if !workspace.snapshots.is_empty() {
+        let names: Vec<_> = workspace.snapshots.iter().map(|name| shown(name)).collect();
+        words.push_str(&format!("; snapshots: {}", names.join(", ")));
+    }
+    words
 }
 
 pub async fn create(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
@@ -93,23 +101,35 @@ pub async fn read(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
         text,
         base64,
     };
-    let words = format!("{}, bytes {offset} to {} of {bytes}", shown(&file.path), file.next_offset);
-    Ok(with_piece(answered(&file, words), file.text.clone()))
+    let mut words = format!("{}, bytes {offset} to {} of {bytes}", shown(&file.path), file.next_offset);
+    if file.next_offset < bytes {
+        words.push_str(&format!("; read on from offset {}", file.next_offset));
+    }
+    let piece = if file.base64.is_some() {
+        words.push_str("; in base64, because it is not text");
+        if offset == 0 && super::picture::kind(&piece).is_some() {
+            words.push_str("; workspace_image shows it");
+        }
+        file.base64.clone()
+    } else {
+        file.text.clone()
+    };
+    if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
+        words.push('\n');
+        words.push_str(&piece);
+    }
+    Ok(answered(&file, words))
 }
 
 pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceList = parse(arguments)?;
     let Some(id) = asked.workspace_id else {
         if asked.path.is_some() {
-            return Err(ErrorReport::new(
-                hotcell_service::report::Code::InvalidValue,
-                "path needs workspace_id",
-            )
-            .field("workspace_id"));
+            return Err(ErrorReport::new(Code::InvalidValue, "path needs workspace_id").field("workspace_id"));
         }
         let (held, owner) = (live.clone(), caller.clone());
         let all = blocking(move || {
-            // One may go while we look.
+            // A workspace may be removed while they are listed.
             let all = held.workspaces().list(&owner);
             Ok(all.iter().filter_map(|workspace| described(&held, workspace).ok()).collect::<Vec<_>>())
         });
@@ -157,6 +177,12 @@ pub async fn remove(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
         let gone = changed_last(live, caller, asked.workspace_id).await?;
         return Ok(answered(&gone, "the workspace is removed"));
     };
+    // Elsewhere an empty text counts as omitted; here it would remove everything.
+    if path.is_empty() {
+        let why = "path is empty, and nothing was removed";
+        let hint = "name a file or folder, or leave path out (null) to remove the whole workspace";
+        return Err(ErrorReport::new(Code::InvalidValue, why).field("path").hint(hint));
+    }
     let of = path.clone();
     let now = changed(live, caller, move |live, caller| {
         let workspace = live.workspaces().get(caller, &asked.workspace_id)?;
@@ -166,7 +192,7 @@ pub async fn remove(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
     Ok(answered(&now, format!("{} is removed; {}", shown(&path), words(&now))))
 }
 
-/// Removes a workspace, and describes it as it was.
+/// Removes a workspace, and describes its last state.
 async fn changed_last(live: &Live, caller: &Caller, id: String) -> Result<output::Workspace, ErrorReport> {
     let (live, caller) = (live.clone(), caller.clone());
     blocking(move || {
@@ -178,7 +204,7 @@ async fn changed_last(live: &Live, caller: &Caller, id: String) -> Result<output
 }
 
 /// Work on a caller's workspace.
-async fn with<T: Send + 'static>(
+pub(super) async fn with<T: Send + 'static>(
     live: &Live,
     caller: &Caller,
     id: &str,
@@ -211,11 +237,20 @@ pub async fn diff(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
         diff.offset,
         diff.next_offset
     );
-    let lines = barred(&diff.diff);
-    Ok(with_piece(answered(&diff, words), Some(lines)))
+    let mut words = words;
+    for change in &diff.changes {
+        let marks =
+            if change.marks.is_empty() { String::new() } else { format!(" ({})", change.marks.join(", ")) };
+        words.push_str(&format!("\n{} {}{marks}", change.kind, shown(&change.path)));
+    }
+    if diff.changes_omitted > 0 {
+        words.push_str(&format!("\n({} more)", diff.changes_omitted));
+    }
+    let words = with_piece(words, Some(&diff.diff));
+    Ok(answered(&diff, words))
 }
 
-/// As many changes as fit, and the characters that they take, about.
+/// The changes that fit, and their approximate size in characters.
 pub(super) fn fitting(rows: &[Change], most: usize) -> (Vec<output::Changed>, usize) {
     let mut taken = 0;
     let mut listed = Vec::new();
@@ -230,9 +265,14 @@ pub(super) fn fitting(rows: &[Change], most: usize) -> (Vec<output::Changed>, us
             path: row.path.clone(),
             kind: kind.unwrap_or_default(),
             bytes: row.bytes,
+            marks: names(&row.marks),
         });
     }
     (listed, taken)
+}
+
+fn names(marks: &[Mark]) -> Vec<String> {
+    marks.iter().map(|mark| mark.name().to_owned()).collect()
 }
 
 fn beginning_cost(path: &str) -> usize {
@@ -249,16 +289,26 @@ pub async fn commit(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
         .iter()
         .take(LEFT)
         .map(|(path, why)| output::LeftOut { path: path.chars().take(300).collect(), why: why.clone() });
+    let marked = taken
+        .marked
+        .iter()
+        .take(LEFT)
+        .map(|one| output::Marked { path: one.path.chars().take(300).collect(), marks: names(&one.marks) });
     let committed = output::Committed {
         workspace_id: asked.workspace_id,
         done: taken.done.len() as u64,
         left: left.collect(),
         left_omitted: taken.left.len().saturating_sub(LEFT) as u64,
+        marked: marked.collect(),
+        marked_omitted: taken.marked.len().saturating_sub(LEFT) as u64,
         approval: taken.standing.as_ref().and_then(|standing| Some(needed(standing.as_ref().ok()?))),
     };
     let mut words = format!("{} paths taken over", committed.done);
     for left in &committed.left {
-        words.push_str(&format!("\nleft out: {}: {}", shown(&left.path), left.why));
+        words.push_str(&format!("\nleft out: {}: {}", shown(&left.path), shown(&left.why)));
+    }
+    for one in &committed.marked {
+        words.push_str(&format!("\nlook at: {}: {}", shown(&one.path), one.marks.join(", ")));
     }
     let mut result = answered(&committed, words);
     if let Some(standing) = &taken.standing {

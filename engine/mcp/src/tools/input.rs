@@ -1,4 +1,4 @@
-//! What the tools take. The comments are what a model reads.
+//! Arguments of the tools. Their comments are descriptions for a model.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,10 @@ use serde::Deserialize;
 
 use super::one_of;
 
-/// How long a call waits for the end of its run, in milliseconds.
-pub const WAIT_MS: u64 = 30_000;
-/// The longest wait.
+/// Maximum wait, in milliseconds.
 pub const LONGEST_WAIT_MS: u64 = 600_000;
 
-const fn wait() -> u64 {
-    WAIT_MS
-}
-
-/// A language.
+/// A programming language.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
@@ -76,48 +70,53 @@ impl From<Language> for Known {
 pub struct File {
     /// Path below the folder, such as src/main.py.
     pub path: String,
-    /// Its text. Give either content or base64.
+    /// Text of the file. Give either content or base64.
     #[serde(default)]
+    #[schemars(extend("x-empty-counts" = true))]
     pub content: Option<String>,
-    /// Its bytes in base64, for what is not text.
+    /// Bytes of the file in base64, for a file that is not text.
     #[serde(default)]
+    #[schemars(extend("x-empty-counts" = true))]
     pub base64: Option<String>,
-    /// Whether it can be executed.
+    /// Whether the file is executable.
     #[serde(default)]
     pub executable: bool,
 }
 
-/// Reads the files of an argument.
+/// Converts the files of an argument.
 pub fn files(files: Vec<File>) -> Result<Vec<NewFile>, ErrorReport> {
     let read = |(at, file): (usize, File)| {
         let bytes = match (file.content, file.base64) {
+            // A caller that has to send both fields leaves one empty.
             (Some(text), None) => text.into_bytes(),
-            (None, Some(base64)) => {
-                base64::engine::general_purpose::STANDARD.decode(base64).map_err(|e| {
-                    ErrorReport::new(Code::InvalidValue, format!("files[{at}].base64 is not base64: {e}"))
-                        .field(format!("files[{at}].base64"))
-                })?
+            (Some(text), Some(empty)) if empty.is_empty() => text.into_bytes(),
+            (Some(text), Some(_)) if !text.is_empty() => {
+                return Err(one_of(&format!("files[{at}].content"), "base64"));
             }
-            _ => return Err(one_of(&format!("files[{at}].content"), "base64")),
+            (_, Some(base64)) => base64::engine::general_purpose::STANDARD.decode(base64).map_err(|e| {
+                ErrorReport::new(Code::InvalidValue, format!("files[{at}].base64 is not base64: {e}"))
+                    .field(format!("files[{at}].base64"))
+            })?,
+            (None, None) => return Err(one_of(&format!("files[{at}].content"), "base64")),
         };
         Ok(NewFile { path: file.path, bytes, executable: file.executable })
     };
     files.into_iter().enumerate().map(read).collect()
 }
 
-/// `scan_artifact`
+/// Arguments of `scan_artifact`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScanArtifact {
     /// The workspace to read. Give either workspace_id or files.
     #[serde(default)]
     pub workspace_id: Option<String>,
-    /// Files to read; nothing of them is kept.
+    /// Files to read; they are not kept.
     #[serde(default)]
     pub files: Vec<File>,
 }
 
-/// `quarantine_show`
+/// Arguments of `quarantine_show`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuarantineShow {
@@ -125,54 +124,59 @@ pub struct QuarantineShow {
     pub id: String,
 }
 
-/// `quarantine_request`
+/// Arguments of `quarantine_request`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuarantineRequest {
     /// The item, or the beginning of its id.
     pub id: String,
-    /// Why it should run, for the person who decides.
+    /// Reason to run it, for the person who decides.
     pub reason: String,
 }
 
-/// `run_code`
+/// Arguments of `run_code`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunCode {
-    /// The language of the source.
+    /// The language of the source: Python, Bash (shell), JavaScript (node), TypeScript, Go, Rust, C, C++
+    /// (cpp), Java, SQL by SQLite, or SQL by PostgreSQL.
     pub language: Language,
     /// The source.
     pub code: String,
     /// Further files, in the folder in which the program starts.
     #[serde(default)]
     pub files: Vec<File>,
-    /// What the program reads from standard input, at most 1 MiB.
+    /// Standard input of the program, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
     /// The program's arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// An image of the operator's to run in, in place of the host's programs.
+    /// Image to run in, one of the operator's, instead of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
     /// Hosts that it may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// Limits, at most the operator's, which are the default.
+    /// Limits, at most the operator's, which are the default and also used for 0.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// How long to wait for the end, in milliseconds, 0 to 600,000. The run goes on when the time is over.
-    #[serde(default = "wait")]
+    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 30,000.
+    /// The run goes on after that.
+    #[serde(default)]
     #[schemars(range(max = 600_000))]
-    pub wait_ms: u64,
-    /// A text of yours: a second call with it gives the same run and starts nothing.
+    pub wait_ms: Option<u64>,
+    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    #[serde(default)]
+    pub verbose: bool,
+    /// A key of your choice: a second call with it returns the same run and starts nothing.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
 }
 
-/// `run_command`
+/// Arguments of `run_command`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunCommand {
@@ -182,39 +186,43 @@ pub struct RunCommand {
     /// The workspace to start in, from workspace_create.
     #[serde(default)]
     pub workspace_id: Option<String>,
-    /// Leave what it changes in the workspace, however it ends: the next call sees it. Needs workspace_id.
+    /// Keep its changes in the workspace for the next calls, however it ends. Needs workspace_id.
     #[serde(default)]
     pub keep: bool,
-    /// Show what it changed, as changes and diff. Needs workspace_id.
+    /// Return its changes, as changes and diff. Needs workspace_id.
     #[serde(default)]
     pub diff: bool,
     /// Environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What the program reads from standard input, at most 1 MiB.
+    /// Standard input of the program, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
-    /// An image of the operator's to run in, in place of the host's programs.
+    /// Image to run in, one of the operator's, instead of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
     /// Hosts that it may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// Limits, at most the operator's, which are the default.
+    /// Limits, at most the operator's, which are the default and also used for 0.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// How long to wait for the end, in milliseconds, 0 to 600,000. The run goes on when the time is over.
-    #[serde(default = "wait")]
+    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 30,000.
+    /// The run goes on after that.
+    #[serde(default)]
     #[schemars(range(max = 600_000))]
-    pub wait_ms: u64,
-    /// A text of yours: a second call with it gives the same run and starts nothing.
+    pub wait_ms: Option<u64>,
+    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    #[serde(default)]
+    pub verbose: bool,
+    /// A key of your choice: a second call with it returns the same run and starts nothing.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
 }
 
-/// `run_tests`
+/// Arguments of `run_tests`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunTests {
@@ -224,52 +232,60 @@ pub struct RunTests {
     /// The project's files, for one call.
     #[serde(default)]
     pub files: Vec<File>,
-    /// Leave what it changes in the workspace, however it ends: the next call sees it. Needs workspace_id.
+    /// Keep its changes in the workspace for the next calls, however it ends. Needs workspace_id.
     #[serde(default)]
     pub keep: bool,
-    /// Show what it changed, as changes and diff. Needs workspace_id.
+    /// Return its changes, as changes and diff. Needs workspace_id.
     #[serde(default)]
     pub diff: bool,
-    /// pytest, unittest, jest, vitest, mocha, jasmine, karma, node, cargo, nextest, go, gtest, junit or pgtap; else what the project looks like: of
-    /// several folders with tests, each.
+    /// pytest, unittest, jest, vitest, mocha, jasmine, karma, node, cargo, nextest, go, gtest, junit or
+    /// pgtap; by default detected, for each of several folders with tests.
     #[serde(default)]
     pub framework: Option<String>,
-    /// Which tests: an id from an earlier report, a path or an expression, as the framework reads it; or a folder with tests.
+    /// Tests to run: an id from an earlier report, a path or an expression in the framework's syntax; or a
+    /// folder with tests.
     #[serde(default)]
     pub filter: Option<String>,
     /// Measure which lines the tests run.
     #[serde(default)]
     pub coverage: bool,
-    /// An image of the operator's to run in, in place of the host's programs.
+    /// Image to run in, one of the operator's, instead of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
     /// Hosts that they may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// Limits, at most the operator's, which are the default.
+    /// Limits, at most the operator's, which are the default and also used for 0.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// How long to wait for the end, in milliseconds, 0 to 600,000. The run goes on when the time is over.
-    #[serde(default = "wait")]
+    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 30,000.
+    /// The run goes on after that.
+    #[serde(default)]
     #[schemars(range(max = 600_000))]
-    pub wait_ms: u64,
-    /// A text of yours: a second call with it gives the same run and starts nothing.
+    pub wait_ms: Option<u64>,
+    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    #[serde(default)]
+    pub verbose: bool,
+    /// A key of your choice: a second call with it returns the same run and starts nothing.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
 }
 
-/// `run_status`
+/// Arguments of `run_status`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunStatus {
     /// The run, from the answer of run_code, run_command or run_tests.
     pub run_id: String,
-    /// How long to wait for the end, in milliseconds, 0 to 600,000.
+    /// Time to wait for the end, in milliseconds, 0 to 600,000.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub wait_ms: u64,
+    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    #[serde(default)]
+    pub verbose: bool,
 }
 
 /// One of a program's streams.
@@ -291,20 +307,20 @@ impl From<Stream> for hotcell_service::live::Stream {
     }
 }
 
-/// `run_output`
+/// Arguments of `run_output`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunOutput {
     /// The run.
     pub run_id: String,
-    /// Which of its streams.
+    /// Stream to read.
     pub stream: Stream,
-    /// From which byte on.
+    /// Offset of the first byte.
     #[serde(default)]
     pub offset: u64,
 }
 
-/// `run_cancel`
+/// Arguments of `run_cancel`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunCancel {
@@ -312,20 +328,20 @@ pub struct RunCancel {
     pub run_id: String,
 }
 
-/// `workspace_create`
+/// Arguments of `workspace_create`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceCreate {
-    /// Files to begin with.
+    /// Initial files.
     #[serde(default)]
     pub files: Vec<File>,
-    /// A folder of the host that it shows, an absolute path; only those that the operator allows. The folder itself changes by
-    /// workspace_commit alone.
+    /// Folder of the host to show, an absolute path that the operator allows. Only workspace_commit changes
+    /// the folder itself.
     #[serde(default)]
     pub folder: Option<String>,
 }
 
-/// `workspace_write`
+/// Arguments of `workspace_write`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceWrite {
@@ -336,17 +352,54 @@ pub struct WorkspaceWrite {
     pub files: Vec<File>,
 }
 
-/// `workspace_read`
+/// A text to find in a file, and its replacement.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// The file's path in the workspace.
+    pub path: String,
+    /// The exact text, whole lines with enough context that it occurs exactly once.
+    pub old: String,
+    /// The replacement; an empty text removes the old one.
+    pub new: String,
+    /// Replace every occurrence in the file, one or more.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// Arguments of `workspace_edit`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceEdit {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The edits, in order: a later one of the same file sees the result of earlier ones. Either all are
+    /// made, or none.
+    #[schemars(length(min = 1, max = 100))]
+    pub edits: Vec<Edit>,
+}
+
+/// Arguments of `workspace_read`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceRead {
     /// The workspace.
     pub workspace_id: String,
-    /// The file's path in it.
+    /// Path of the file in the workspace.
     pub path: String,
-    /// From which byte on.
+    /// Offset of the first byte.
     #[serde(default)]
     pub offset: u64,
+}
+
+/// `workspace_image`
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceImage {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The picture's path in it.
+    pub path: String,
 }
 
 /// `workspace_list`
@@ -356,34 +409,35 @@ pub struct WorkspaceList {
     /// The workspace; without it your workspaces are listed.
     #[serde(default)]
     pub workspace_id: Option<String>,
-    /// A folder in it.
+    /// A folder in the workspace.
     #[serde(default)]
     pub path: Option<String>,
 }
 
-/// `workspace_remove`
+/// Arguments of `workspace_remove`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceRemove {
     /// The workspace.
     pub workspace_id: String,
-    /// A file or folder in it; without it the whole workspace is removed.
+    /// A file or folder in the workspace; without it the whole workspace is removed.
     #[serde(default)]
+    #[schemars(extend("x-empty-counts" = true))]
     pub path: Option<String>,
 }
 
-/// `workspace_diff`
+/// Arguments of `workspace_diff`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceDiff {
     /// The workspace.
     pub workspace_id: String,
-    /// From which byte of the diff on.
+    /// Offset of the first byte of the diff.
     #[serde(default)]
     pub offset: u64,
 }
 
-/// `workspace_commit`, `workspace_fork`, `workspace_export`
+/// Arguments of `workspace_commit`, `workspace_fork` and `workspace_export`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceNamed {
@@ -391,18 +445,18 @@ pub struct WorkspaceNamed {
     pub workspace_id: String,
 }
 
-/// `workspace_discard`
+/// Arguments of `workspace_discard`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceDiscard {
     /// The workspace.
     pub workspace_id: String,
-    /// A snapshot; without it, how the workspace began: its folder as it is now, or nothing.
+    /// A snapshot; without it, the beginning of the workspace: its folder as it is now, or empty.
     #[serde(default)]
     pub to: Option<String>,
 }
 
-/// `workspace_snapshot`
+/// Arguments of `workspace_snapshot`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceSnapshot {

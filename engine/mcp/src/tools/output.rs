@@ -1,4 +1,4 @@
-//! What the tools give: the types of their structured content.
+//! Answers of the tools: the types of their structured content.
 
 use hotcell_sandbox::Outcome;
 use hotcell_testing::TestReport;
@@ -8,24 +8,32 @@ use serde_json::{Value, json};
 
 use crate::approvals::Needed;
 
-/// A run of a program: the fields of `hotcell.outcome/1` when it has ended, and always its name and status.
+/// Schema of a run of a program: its id and status, and the fields of `hotcell.outcome/1` when it has ended.
 pub fn run() -> Schema {
     of_a_run(super::brief::<Outcome>(1))
 }
 
-/// A run of tests: the fields of `hotcell.test_report/1` when it has ended, and always its name and status.
+/// Schema of a run of tests: its id and status, and the fields of `hotcell.test_report/1` when it has ended.
 pub fn tests() -> Schema {
     let mut schema = of_a_run(super::brief::<TestReport>(2));
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        // run_command's answer says what is in it.
+        // The fields are described in run_command's answer.
         properties["outcome"] = json!({ "type": "object", "description": "What the run itself came to" });
+        // Without verbose, only tests that did not pass, and only counts that are not 0.
+        properties["cases"]["description"] =
+            json!("Tests that are not good; with verbose all, bad ones first");
+        for place in ["totals", "cases"] {
+            let schema = &mut properties[place];
+            let schema = if place == "cases" { &mut schema["items"] } else { schema };
+            schema.as_object_mut().and_then(|fields| fields.shift_remove("required"));
+        }
         let omitted = json!({ "type": "integer", "description": "Tests beyond those that are listed; bad ones come first" });
         properties.insert("cases_omitted".to_owned(), omitted);
     }
     schema
 }
 
-/// A run of either kind.
+/// Schema of a run of either kind.
 pub fn any() -> Schema {
     let mut schema = run();
     if let (Some(Value::Object(properties)), Value::Object(tests)) =
@@ -34,7 +42,7 @@ pub fn any() -> Schema {
         for (name, property) in tests {
             properties.entry(name).or_insert(property);
         }
-        // The tools that start runs say what each field is.
+        // The fields are described in the answers of the tools that start runs.
         for property in properties.values_mut().filter_map(Value::as_object_mut) {
             property.remove("description");
         }
@@ -97,18 +105,18 @@ pub struct Read {
     pub run_id: String,
     /// stdout or stderr
     pub stream: String,
-    /// Where this piece begins: later than asked where bytes are no longer kept.
+    /// Offset of this piece: later than requested where bytes are no longer kept.
     pub offset: u64,
-    /// Where to read on.
+    /// Offset of the next piece.
     pub next_offset: u64,
-    /// All that was printed so far.
+    /// Number of bytes printed so far.
     pub bytes: u64,
-    /// Whether nothing more will come.
+    /// Whether the output is complete.
     pub end: bool,
     /// The piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The piece, where it is not text.
+    /// The piece in base64, where it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
 }
@@ -116,39 +124,57 @@ pub struct Read {
 /// A workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Workspace {
-    /// Its name for the other tools.
+    /// Id of the workspace for other tools.
     pub workspace_id: String,
-    /// Files and folders in it.
+    /// Number of files and folders in the workspace.
     pub files: u64,
-    /// Their bytes.
+    /// Size of the files in bytes.
     pub bytes: u64,
-    /// Bytes that may still be written.
+    /// Number of bytes that may still be written.
     pub bytes_left: u64,
-    /// Whether it was removed.
+    /// Whether the workspace was removed.
     pub removed: bool,
-    /// The folder of the host that it shows.
+    /// Folder of the host that the workspace shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// Its snapshots, the oldest first.
+    /// Names of the snapshots, the oldest first.
     pub snapshots: Vec<String>,
 }
 
-/// What a workspace changed.
+/// Result of edits.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Edited {
+    /// The workspace.
+    pub workspace_id: String,
+    /// Changed files.
+    pub files: Vec<EditedFile>,
+}
+
+/// A file that was edited.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EditedFile {
+    /// Path in the workspace.
+    pub path: String,
+    /// Number of replaced places.
+    pub replaced: u64,
+}
+
+/// Changes of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Diff {
     /// The workspace.
     pub workspace_id: String,
     /// Changed paths; only with the beginning of the diff.
     pub changes: Vec<Changed>,
-    /// Changes beyond those that are listed.
+    /// Number of changes that are not listed.
     pub changes_omitted: u64,
     /// The diff, or a piece of it.
     pub diff: String,
-    /// Where this piece begins.
+    /// Offset of this piece.
     pub offset: u64,
-    /// Where to read on; equal to bytes at the end.
+    /// Offset of the next piece; equal to bytes at the end.
     pub next_offset: u64,
-    /// All of the diff.
+    /// Size of the whole diff in bytes.
     pub bytes: u64,
 }
 
@@ -161,29 +187,44 @@ pub struct Changed {
     pub kind: String,
     /// Bytes of a file.
     pub bytes: u64,
+    /// Reasons to look at it: hidden (new), executable (now), link, mode (other permissions)
+    pub marks: Vec<String>,
 }
 
-/// What a commit came to.
+/// Result of a commit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Committed {
     /// The workspace.
     pub workspace_id: String,
-    /// How many paths were taken over.
+    /// Number of paths that were committed.
     pub done: u64,
-    /// Paths that were not, and why.
+    /// Paths that were left out, with the reason.
     pub left: Vec<LeftOut>,
-    /// Such paths beyond those that are listed.
+    /// Number of such paths that are not listed.
     pub left_omitted: u64,
-    /// What a person has to approve before protected names are taken over.
+    /// Committed paths that are new and hidden, executable now, or have other permissions.
+    pub marked: Vec<Marked>,
+    /// Number of such paths that are not listed.
+    pub marked_omitted: u64,
+    /// Approval needed to commit protected names.
     pub approval: Option<Needed>,
 }
 
-/// A path that was not taken over.
+/// A path that a reviewer should look at.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Marked {
+    /// Path in the workspace.
+    pub path: String,
+    /// hidden (new), executable (now), mode (other permissions)
+    pub marks: Vec<String>,
+}
+
+/// A path that was left out of a commit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// Path in the workspace.
     pub path: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
@@ -192,11 +233,11 @@ pub struct LeftOut {
 pub struct Exported {
     /// The workspace.
     pub workspace_id: String,
-    /// The resource that is the archive.
+    /// Resource URI of the archive.
     pub uri: String,
-    /// Its size.
+    /// Size of the archive in bytes.
     pub bytes: u64,
-    /// The archive, where it is short.
+    /// The archive in base64, where it is short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
 }
@@ -206,18 +247,18 @@ pub struct Exported {
 pub struct File {
     /// The workspace.
     pub workspace_id: String,
-    /// Its path.
+    /// Path of the file.
     pub path: String,
-    /// Its size.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Where this piece begins.
+    /// Offset of this piece.
     pub offset: u64,
-    /// Where to read on; equal to bytes at the end.
+    /// Offset of the next piece; equal to bytes at the end.
     pub next_offset: u64,
     /// The piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The piece, where it is not text.
+    /// The piece in base64, where it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
 }
@@ -239,15 +280,15 @@ pub struct List {
     /// The workspace that is listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
-    /// Its files and folders.
+    /// Files and folders.
     pub entries: Vec<Entry>,
-    /// Entries that are left out; list a folder to see them.
+    /// Number of entries that are left out; list a folder to see them.
     pub omitted: u64,
     /// Your workspaces.
     pub workspaces: Vec<Workspace>,
 }
 
-/// Where a rule matched.
+/// A finding: a place where a rule matched.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Place {
     /// The rule.
@@ -260,66 +301,72 @@ pub struct Place {
     pub line: u32,
 }
 
-/// What a scan says.
+/// Result of a scan.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Scanned {
     /// allow, review, incomplete or quarantine; the last two are not run.
     pub verdict: String,
-    /// Places, the worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Place>,
-    /// Places beyond those that are listed.
+    /// Number of findings that are not listed.
     pub omitted: u64,
-    /// Parts that were not read.
+    /// Parts that were not read, first ones by name.
     pub unread: Vec<String>,
-    /// Its id, when a run of the same was refused.
+    /// Number of parts that were read as the language that would run them.
+    pub read: u64,
+    /// Number of parts that are certainly data.
+    pub data: u64,
+    /// Number of parts that were not read.
+    pub not_read: u64,
+    /// Id of the quarantined item, when a run of the same content was refused.
     pub quarantine_id: Option<String>,
-    /// Where its review stands then.
+    /// State of the item's review.
     pub quarantine_state: Option<String>,
 }
 
-/// Something that was refused.
+/// A refused item.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RefusedItem {
-    /// Its name for the other tools.
+    /// Id of the item for other tools.
     pub id: String,
     /// held, under_review, released, rejected or purged
     pub state: String,
     /// quarantine or incomplete
     pub verdict: String,
-    /// When it was refused first.
+    /// Time of the first refusal.
     pub submitted: String,
-    /// How often it was refused.
+    /// Number of refusals.
     pub seen: u64,
 }
 
-/// What was refused.
+/// Refused items.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Refused {
-    /// What was refused last comes first.
+    /// Items, the last refused one first.
     pub items: Vec<RefusedItem>,
-    /// Items that are left out.
+    /// Number of items that are not listed.
     pub omitted: u64,
 }
 
-/// Something that was refused, with places.
+/// A refused item with its findings.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Shown {
-    /// Its name.
+    /// Id of the item.
     pub id: String,
     /// held, under_review, released, rejected or purged
     pub state: String,
     /// quarantine or incomplete
     pub verdict: String,
-    /// Places, the worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Place>,
-    /// Places beyond those that are listed.
+    /// Number of findings that are not listed.
     pub omitted: u64,
     /// Parts that were not read.
     pub unread: Vec<String>,
-    /// Runs that a release still allows.
+    /// Number of runs that a release still allows.
     pub runs_left: Option<u32>,
-    /// Until when.
+    /// End of the release.
     pub released_until: Option<String>,
-    /// What to do next.
+    /// Next step.
     pub hint: String,
 }

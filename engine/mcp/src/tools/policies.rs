@@ -1,4 +1,4 @@
-//! The rules of the operator's organisation, for whoever writes code.
+//! The coding rules of the operator's organisation.
 
 use hotcell_service::live::Live;
 use hotcell_service::policies::{self, PolicyType, Rule, Source};
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 use super::{answered, blocking, parse};
 use crate::BUDGET;
 
-/// `read_org_policies`
+/// Arguments of `read_org_policies`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadOrgPolicies {
-    /// Which rules.
+    /// Type of the rules.
     pub policy_type: PolicyType,
-    /// How many rules to pass over: next_offset of an earlier answer.
+    /// Number of rules to skip: next_offset of an earlier answer.
     #[serde(default)]
     pub offset: usize,
 }
 
-/// What `read_org_policies` answers.
+/// Answer of `read_org_policies`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct OrgPolicies {
-    /// Which rules.
+    /// Type of the rules.
     pub policy_type: PolicyType,
     /// The rules, in order.
     pub rules: Vec<Rule>,
-    /// Where they are from: the operator's file, or hotcell's own baseline.
+    /// Origin of the rules: the operator's file, or hotcell's own baseline.
     pub source: Source,
-    /// All rules of this type.
+    /// Number of all rules of this type.
     pub total: usize,
-    /// Where to read on; absent at the end.
+    /// Offset of the next rules; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }
@@ -42,7 +42,7 @@ pub async fn read(live: &Live, arguments: JsonObject) -> Result<CallToolResult, 
     let folder = live.configuration().user.policies.clone();
     let all = blocking(move || {
         policies::read(folder.as_deref(), asked.policy_type).map_err(|report| {
-            // It names folders of the host.
+            // The error names folders of the host.
             tracing::warn!("the policies cannot be read: {report}");
             let why = "the operator's policies cannot be read; hotcell's log says why";
             ErrorReport::new(report.code, why).field("policy_type")
@@ -72,7 +72,8 @@ pub async fn read(live: &Live, arguments: JsonObject) -> Result<CallToolResult, 
     Ok(answered(&about, words))
 }
 
-/// Rules from an offset on, about as many characters as an answer has; always one of them, cut where it alone is too long.
+/// A page of rules from an offset on, about as long as an answer may be. It has at least one rule, which is
+/// cut when it alone is too long.
 fn page(all: &[Rule], offset: usize, budget: usize) -> (Vec<Rule>, Option<usize>) {
     let mut room = budget;
     let mut rules = Vec::new();

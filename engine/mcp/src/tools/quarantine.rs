@@ -1,7 +1,8 @@
-//! Tools for what was refused. A model learns rules and places, and may ask; only a person decides.
+//! Tools for quarantined items. A model learns rules and locations, and may request a review; only a user
+//! decides.
 
 use hotcell_guard::quarantine::State;
-use hotcell_guard::{Finding, PartState, Report, Severity};
+use hotcell_guard::{Finding, Kind, Report, Severity};
 use hotcell_service::approvals::{Approval, Approvals, Standing, State as Waiting, What};
 use hotcell_service::live::{Caller, Live, Place};
 use hotcell_service::quarantine::Item;
@@ -12,11 +13,11 @@ use hotcell_service::report::ErrorReport;
 
 use crate::approvals::{mark, needed};
 
-/// Places in one answer.
+/// Maximum number of findings in one answer.
 const PLACES: usize = 50;
-/// Items in one answer.
+/// Maximum number of items in one answer.
 const ITEMS: usize = 100;
-/// Characters of a path.
+/// Maximum length of a path, in characters.
 const PATH: usize = 300;
 
 type Answered = Result<CallToolResult, ErrorReport>;
@@ -40,8 +41,14 @@ pub async fn scan(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
         })
     });
     let scanned = scanned(&report.await?);
-    let mut words =
-        format!("{}: {} places", scanned.verdict, scanned.findings.len() as u64 + scanned.omitted);
+    let mut words = format!(
+        "{}: {} places; {} parts read, {} data, {} not read",
+        scanned.verdict,
+        scanned.findings.len() as u64 + scanned.omitted,
+        scanned.read,
+        scanned.data,
+        scanned.not_read
+    );
     words.push_str(&lines(&scanned.findings, &scanned.unread));
     Ok(answered(&scanned, words))
 }
@@ -74,7 +81,7 @@ pub async fn request(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
     let (held, owner) = (live.clone(), caller.clone());
     let ask = move || {
         let item = held.office(&owner)?.request(&asked.id, &asked.reason).map_err(without_host)?;
-        // What no release can name is for a person to run, or not.
+        // An item that cannot be released can only be run by a user.
         let asks = item.state == State::UnderReview && item.unreleasable.is_none();
         let standing = asks.then(|| {
             let what = What::Release {
@@ -90,7 +97,7 @@ pub async fn request(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
     Ok(told(&item, standing.as_ref()))
 }
 
-/// The newest request for an item that still waits.
+/// The newest pending request for an item.
 fn standing(desk: &Approvals, item: &Item) -> Result<Option<Standing>, ErrorReport> {
     let is = |approval: &Approval| {
         let (artifact, language) = (&item.sha256, &item.language);
@@ -100,7 +107,7 @@ fn standing(desk: &Approvals, item: &Item) -> Result<Option<Standing>, ErrorRepo
     Ok(desk.list()?.into_iter().find(is).map(Standing::Waits))
 }
 
-/// A mistake in the words of a tool; of the host's own troubles a model learns that there are some.
+/// Keeps errors about a tool's arguments; a model is told of other errors without details of the host.
 fn without_host(report: ErrorReport) -> ErrorReport {
     use hotcell_service::report::Code;
     let field = report.field.as_deref().map(|f| f.trim_start_matches('-').to_lowercase());
@@ -162,7 +169,7 @@ fn serious(findings: &[Finding]) -> (Vec<output::Place>, u64) {
 }
 
 fn unread<'a>(parts: impl Iterator<Item = &'a hotcell_guard::Part>) -> Vec<String> {
-    let unread = parts.filter(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly));
+    let unread = parts.filter(|part| part.state.kind() == Kind::NotRead);
     unread.take(PLACES).map(|p| short(&p.path)).collect()
 }
 
@@ -173,6 +180,9 @@ fn scanned(report: &Report) -> output::Scanned {
         findings,
         omitted,
         unread: unread(report.coverage.parts.iter()),
+        read: report.coverage.read,
+        data: report.coverage.data,
+        not_read: report.coverage.not_read,
         quarantine_id: report.quarantine.as_ref().map(|held| held.id.clone()),
         quarantine_state: report.quarantine.as_ref().map(|held| held.state.clone()),
     }

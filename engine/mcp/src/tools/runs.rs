@@ -1,4 +1,4 @@
-//! Tools that run something, and those that look after what runs.
+//! Tools that start runs, and tools that monitor them.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,33 +8,36 @@ use hotcell_egress::AllowList;
 use hotcell_service::Keep;
 use hotcell_service::approvals::Standing;
 use hotcell_service::live::asked::out_of_range;
-use hotcell_service::live::asking::{Approved, hosts};
+use hotcell_service::live::asking::{Approved, hosts, sorted};
 use hotcell_service::live::workspaces::NewFile;
-use hotcell_service::live::{Caller, CommandRequest, Live, Order, Phase, Place, Run, TestsRequest};
+use hotcell_service::live::{
+    Caller, CommandRequest, Live, Order, Phase, Place, Requested, Run, TestsRequest,
+};
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::Value;
 
-use super::{answered, blocking, input, one_of, output, parse};
-use crate::answer::of_run;
+use super::{answered, blocking, input, normal, one_of, output, parse};
+use crate::answer::{Detail, of_run, speaks_of_hosts};
 use crate::approvals::refusal;
 use crate::tasks::remembered;
 use crate::text::{barred, beginning, utf8_beginning};
 use crate::wait::{Listener, beside, for_the_end};
 
-/// Bytes of output in one answer.
+/// Maximum size of output in one answer, in bytes.
 const PIECE: usize = 16_000;
-/// How long a cancelled run may take to end before the answer.
+/// Time for a cancelled run to end before the answer.
 const END: Duration = Duration::from_secs(3);
 
 type Answered = Result<CallToolResult, ErrorReport>;
 
 pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
+    let arguments = normal::<input::RunCode>(arguments)?;
     let content = content(arguments.get("idempotency_key").is_some(), "run_code", &arguments);
     let call = sent(&arguments);
     let asked: input::RunCode = parse(arguments)?;
-    let patience = patience(asked.wait_ms)?;
+    let waits = Waits::of(live, asked.wait_ms, asked.verbose)?;
     let hosts = hosts(&asked.network, &live.configuration().hosts())?;
     let language = Language::from(asked.language);
     let mut files = input::files(asked.files)?;
@@ -46,17 +49,19 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
         let live = live.clone();
         blocking(move || live.workspaces().temporary(&files).map(Place::Temporary)).await?
     };
-    let mut request = CommandRequest::of_source(language, (name, code), asked.args, workspace);
+    let mut request = CommandRequest::of_source(language, (name, code.clone()), asked.args, workspace);
     (request.stdin, request.limits, request.image) = (asked.stdin.into_bytes(), asked.limits, asked.image);
-    let ask = Ask { tool: "run_code", hosts, call, workspace_id: None };
-    start(live, caller, request, (asked.idempotency_key, content), patience, listener, ask).await
+    let may_fetch = speaks_of_hosts(&String::from_utf8_lossy(&code));
+    let ask = Ask { tool: "run_code", hosts, call, workspace_id: None, may_fetch };
+    start(live, caller, request, (asked.idempotency_key, content), waits, listener, ask).await
 }
 
 pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
+    let arguments = normal::<input::RunCommand>(arguments)?;
     let content = content(arguments.get("idempotency_key").is_some(), "run_command", &arguments);
     let call = sent(&arguments);
     let asked: input::RunCommand = parse(arguments)?;
-    let patience = patience(asked.wait_ms)?;
+    let waits = Waits::of(live, asked.wait_ms, asked.verbose)?;
     let hosts = hosts(&asked.network, &live.configuration().hosts())?;
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
     let workspace = match asked.workspace_id.clone() {
@@ -78,15 +83,17 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         network: None,
         approved: None,
     };
-    let ask = Ask { tool: "run_command", hosts, call, workspace_id: asked.workspace_id };
-    start(live, caller, request, (asked.idempotency_key, content), patience, listener, ask).await
+    let may_fetch = speaks_of_hosts(&request.argv.join(" "));
+    let ask = Ask { tool: "run_command", hosts, call, workspace_id: asked.workspace_id, may_fetch };
+    start(live, caller, request, (asked.idempotency_key, content), waits, listener, ask).await
 }
 
 pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
+    let arguments = normal::<input::RunTests>(arguments)?;
     let content = content(arguments.get("idempotency_key").is_some(), "run_tests", &arguments);
     let call = sent(&arguments);
     let asked: input::RunTests = parse(arguments)?;
-    let patience = patience(asked.wait_ms)?;
+    let waits = Waits::of(live, asked.wait_ms, asked.verbose)?;
     let hosts = hosts(&asked.network, &live.configuration().hosts())?;
     let files = input::files(asked.files)?;
     if asked.workspace_id.is_some() != files.is_empty() {
@@ -94,12 +101,14 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     }
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
     let (held, owner, key) = (live.clone(), caller.clone(), asked.idempotency_key);
+    let named = hosts.as_ref().map(ToString::to_string);
     let work = blocking(move || {
         let workspace = match &asked.workspace_id {
             Some(id) => pinned(&held, &owner, id)?,
             None => Place::Temporary(held.workspaces().temporary(&files)?),
         };
-        let ask = Ask { tool: "run_tests", hosts, call, workspace_id: asked.workspace_id };
+        let workspace_id = asked.workspace_id;
+        let ask = Ask { tool: "run_tests", hosts, call, workspace_id, may_fetch: false };
         let approved = ask.approved(Some(&workspace));
         let request = TestsRequest {
             workspace,
@@ -119,11 +128,12 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
         return Ok(refusal(&standing));
     }
     let command = vec!["run_tests".to_owned()];
-    let run = live.start(caller, Order { command, key, lane: listener.lane(), content, work })?;
-    Ok(follow(live, &run, patience, listener).await)
+    let request = Requested { hosts: named, may_fetch: false, most: live.most(true) };
+    let run = live.start(caller, Order { command, key, lane: listener.lane(), content, request, work })?;
+    Ok(follow(live, &run, waits, listener).await)
 }
 
-/// What becomes of the changes.
+/// Whether and how the changes are kept.
 fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<Keep, ErrorReport> {
     for (asked, field) in [(keep, "keep"), (diff, "diff")] {
         if asked && workspace.is_none() {
@@ -134,14 +144,16 @@ fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<Keep, ErrorRe
     Ok(Keep { stay: keep, diff, ..Keep::default() })
 }
 
-/// A caller's workspace as it is now. Blocks.
+/// Present state of a caller's workspace. Blocks.
 fn pinned(live: &Live, caller: &Caller, id: &str) -> Result<Place, ErrorReport> {
     live.workspaces().get(caller, id)?.kept().map(Place::Kept)
 }
 
-/// All that was asked for, where it will be compared.
+/// The request's content, when it has an idempotency key and will be compared.
 fn content(keyed: bool, tool: &str, arguments: &JsonObject) -> Vec<u8> {
-    if keyed { format!("{tool} {}", serde_json::json!(arguments)).into_bytes() } else { Vec::new() }
+    // An equal call may name its arguments in another order.
+    let all = || sorted(&Value::Object(arguments.clone()));
+    if keyed { format!("{tool} {}", all()).into_bytes() } else { Vec::new() }
 }
 
 fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
@@ -151,16 +163,36 @@ fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
     Ok(Duration::from_millis(wait_ms))
 }
 
-/// Hosts that a call names, and what else it says.
+/// Wait time of a call, and detail of its answer.
+#[derive(Clone, Copy)]
+struct Waits {
+    patience: Duration,
+    detail: Detail,
+}
+
+impl Waits {
+    /// Values of the caller, or the operator's defaults.
+    fn of(live: &Live, wait_ms: Option<u64>, verbose: bool) -> Result<Self, ErrorReport> {
+        let patience = match wait_ms {
+            Some(asked) => patience(asked)?,
+            None => live.configuration().default_wait(),
+        };
+        Ok(Self { patience, detail: Detail::of(verbose) })
+    }
+}
+
+/// Requested hosts of a call, and its other content.
 struct Ask {
     tool: &'static str,
     hosts: Option<AllowList>,
     call: Value,
     workspace_id: Option<String>,
+    /// Whether its content mentions hosts.
+    may_fetch: bool,
 }
 
 impl Ask {
-    /// What a person has to approve, and is held to; none where it names no hosts.
+    /// The request that a user has to approve, and which is then enforced; `None` when it names no hosts.
     fn approved(self, workspace: Option<&Place>) -> Option<Arc<Approved>> {
         let place = self.workspace_id.zip(workspace.cloned());
         let (tool, call) = (self.tool, self.call);
@@ -168,7 +200,8 @@ impl Ask {
     }
 }
 
-/// What stands between a call and its start: nothing where nobody has to be asked, somebody said yes, or it has started before.
+/// The approval that a call still needs; `None` when none is required, when it was given, or when the run has
+/// already started.
 async fn pending(
     live: &Live,
     caller: &Caller,
@@ -186,16 +219,16 @@ async fn pending(
         if desk.take(&what)?.is_none() {
             return desk.ask(&what, None).map(Some);
         }
-        // Looked at again when it begins: it may have to wait for its turn.
+        // Checked again when the run begins, since it may have to wait in the queue.
         let _ = approved.ask.set(what.ask());
         Ok(None)
     });
     standing.await
 }
 
-/// The arguments of a call that names hosts: a person is shown all of them.
+/// All arguments of a call that names hosts, to be shown to the user who approves it.
 fn sent(arguments: &JsonObject) -> Value {
-    if arguments.contains_key("network") { Value::Object(arguments.clone()) } else { Value::Null }
+    if arguments.contains_key("network") { sorted(&Value::Object(arguments.clone())) } else { Value::Null }
 }
 
 async fn start(
@@ -203,86 +236,115 @@ async fn start(
     caller: &Caller,
     mut request: CommandRequest,
     (key, content): (Option<String>, Vec<u8>),
-    patience: Duration,
+    waits: Waits,
     listener: &Listener,
     ask: Ask,
 ) -> Answered {
     let command = request.typed();
     request.network.clone_from(&ask.hosts);
+    let requested = Requested {
+        hosts: ask.hosts.as_ref().map(ToString::to_string),
+        may_fetch: ask.may_fetch,
+        most: live.most(false),
+    };
     let approved = ask.approved(request.workspace.as_ref());
     request.approved.clone_from(&approved);
-    // What cannot run is not asked for.
+    // A call that cannot run is rejected before an approval is requested.
     let work = request.into_work(live, caller)?;
     if let Some(standing) = pending(live, caller, approved, key.as_deref(), &content).await? {
         return Ok(refusal(&standing));
     }
-    let run = live.start(caller, Order { command, key, lane: listener.lane(), content, work })?;
-    Ok(follow(live, &run, patience, listener).await)
+    let order = Order { command, key, lane: listener.lane(), content, request: requested, work };
+    let run = live.start(caller, order)?;
+    Ok(follow(live, &run, waits, listener).await)
 }
 
-async fn follow(live: &Live, run: &Arc<Run>, patience: Duration, listener: &Listener) -> CallToolResult {
-    for_the_end(live, run, listener, patience).await;
-    of_run(live, run)
+async fn follow(live: &Live, run: &Arc<Run>, waits: Waits, listener: &Listener) -> CallToolResult {
+    for_the_end(live, run, listener, waits.patience).await;
+    of_run(live, run, waits.detail)
 }
 
 pub async fn status(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
     let asked: input::RunStatus = parse(arguments)?;
     let patience = patience(asked.wait_ms)?;
+    let detail = Detail::of(asked.verbose);
     let run = match live.run(caller, &asked.run_id) {
         Ok(run) => run,
-        // A task remembers what a server did that has ended.
+        // A task remembers the results of a server that has ended.
         Err(report) => return remembered(live, caller, &asked.run_id).await.ok_or(report),
     };
     beside(live, &run, listener, patience).await;
-    Ok(of_run(live, &run))
+    Ok(of_run(live, &run, detail))
 }
 
 pub async fn cancel(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::RunCancel = parse(arguments)?;
-    let run = live.run(caller, &asked.run_id)?;
+    let run = match live.run(caller, &asked.run_id) {
+        Ok(run) => run,
+        // With a server that has ended its runs have ended: as with one of this server's that has, its answer is given.
+        Err(report) => return remembered(live, caller, &asked.run_id).await.ok_or(report),
+    };
     live.cancel(&run);
     let _ = tokio::time::timeout(END, run.ended()).await;
-    Ok(of_run(live, &run))
+    Ok(of_run(live, &run, Detail::News))
 }
 
-pub fn output(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+pub async fn output(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::RunOutput = parse(arguments)?;
-    let run = live.run(caller, &asked.run_id)?;
-    // The phase before the bytes: what has ended prints no more.
-    let state = run.state();
-    let stream = asked.stream.into();
-    let piece = run.read(stream, asked.offset, PIECE);
-    let bytes = run.state().printed[stream as usize];
+    let stream: hotcell_service::live::Stream = asked.stream.into();
+    let (piece, bytes, ended) = match live.run(caller, &asked.run_id) {
+        Ok(run) => {
+            // Reads the state before the bytes: a run that has ended prints no more.
+            let state = run.state();
+            let piece = run.read(stream, asked.offset, PIECE);
+            (piece, run.state().printed[stream as usize], state.phase == Phase::Finished)
+        }
+        // Left by a server that has ended.
+        Err(report) => {
+            let (live, caller, id) = (live.clone(), caller.clone(), asked.run_id.clone());
+            let left = blocking(move || {
+                crate::left::output(&live, &caller, &id, stream, asked.offset, PIECE).ok_or(report)
+            });
+            let (piece, bytes) = left.await?;
+            (piece, bytes, true)
+        }
+    };
     let (text, base64, taken) = as_text(&piece.bytes);
     let gap = piece.next - piece.offset - piece.bytes.len() as u64;
     let next_offset = piece.offset + taken as u64 + if taken == piece.bytes.len() { gap } else { 0 };
     let read = output::Read {
-        run_id: run.id.clone(),
+        run_id: asked.run_id,
         stream: stream.name().to_owned(),
         offset: piece.offset,
         next_offset,
         bytes,
-        end: state.phase == Phase::Finished && next_offset >= bytes,
+        end: ended && next_offset >= bytes,
         text,
         base64,
     };
     let words = format!(
-        "{} bytes {} to {} of {bytes}{}",
+        "{} bytes {} to {} of {bytes}{}{}",
         read.stream,
         read.offset,
         read.offset + taken as u64,
-        if read.end { ", the end" } else { "" }
+        if read.end { ", the end".to_owned() } else { format!("; read on from offset {next_offset}") },
+        if read.base64.is_some() { "; in base64, because it is not text" } else { "" }
     );
-    Ok(with_piece(answered(&read, words), read.text.as_deref().map(barred)))
+    let words = with_piece(words, read.text.as_deref().or(read.base64.as_deref()));
+    Ok(answered(&read, words))
 }
 
-/// Adds a piece of text as a block of its own, for clients that show no structured content.
-pub(super) fn with_piece(mut result: CallToolResult, piece: Option<String>) -> CallToolResult {
-    result.content.extend(piece.filter(|p| !p.is_empty()).map(ContentBlock::text));
-    result
+/// Appends a piece of text to the words about it, behind bars: several clients show a model only the first
+/// block.
+pub(super) fn with_piece(words: String, piece: Option<&str>) -> String {
+    match piece.filter(|piece| !piece.is_empty()) {
+        Some(piece) => format!("{words}\n{}", barred(piece)),
+        None => words,
+    }
 }
 
-/// Bytes as text up to a character that is cut, or else as they are, within the budget; and how many were taken.
+/// Bytes as text up to an incomplete character, or as base64, within the budget; and the number of bytes
+/// used.
 pub(super) fn as_text(bytes: &[u8]) -> (Option<String>, Option<String>, usize) {
     match utf8_beginning(bytes) {
         Some(text) if !text.is_empty() || bytes.is_empty() => {
